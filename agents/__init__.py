@@ -1,0 +1,1 @@
+"""ParlAI agents and teachers of tod-bias, and any ParlAI agent as a stage."""

@@ -1,0 +1,125 @@
+"""One rewriting T of one dialogue, and its exact inverse.
+
+A rewriter supplies two functions on text: ``forward`` rewrites it, ``backward`` turns back the words that ``forward``
+introduced. :class:`DialogueRewrite` carries them over every string of a dialogue, a turn, a stage's input or a stage's
+output, leaves slot names and API names alone, and remembers what it produced, so that T⁻¹(T(x)) = x even where two
+different strings are rewritten to the same one ("he left" and, from woman to man, "she left").
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, TypeVar
+
+from tod_bias.dialogue import API_NAME
+
+V = TypeVar("V")
+
+
+class Rewritten(str):
+    """A string that T produced; it remembers which string it came from and which T that was."""
+
+    source: str
+    rewrite: DialogueRewrite
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (str(self),)  # what is stored or sent to another process is plain text
+
+
+class DialogueRewrite:
+    """T of one dialogue: callable on any value, with :meth:`inverse`.
+
+    Args:
+        axis: the demographic axis.
+        source: the attribute whose words are rewritten.
+        target: the attribute they are rewritten to.
+        word: the word that Algorithm 1 drew.
+        forward: rewrites a text.
+        backward: turns back the words that ``forward`` introduces; used on strings that T did not produce, such as
+            model outputs.
+    """
+
+    def __init__(
+        self,
+        axis: str,
+        source: str,
+        target: str,
+        word: str,
+        forward: Callable[[str], str],
+        backward: Callable[[str], str],
+    ) -> None:
+        self.axis = axis
+        self.source = source
+        self.target = target
+        self.word = word
+        self._forward = forward
+        self._backward = backward
+        self._produced: dict[str, Rewritten] = {}  # source text -> what T made of it
+        self._origin: dict[str, str] = {}  # produced text -> source text, changed ones first
+        self._restored: dict[str, str] = {}  # unseen text -> its lexical inverse
+        self._memo: dict[tuple[bool, int], tuple[Any, Any]] = {}  # (direction, id) -> (the object, its image)
+
+    def __repr__(self) -> str:
+        return f"DialogueRewrite({self.axis}: {self.source} > {self.target}, word={self.word!r})"
+
+    def __call__(self, value: V, /) -> V:
+        """T: rewrite every string inside ``value``.
+
+        Text, mapping values, tuples, lists and dataclass fields are followed; mapping keys, the value under
+        ``api_name``, enum members, dataclass fields whose metadata say ``rewrite=False`` (a dialogue's id) and
+        everything else stay as they are.
+        """
+        return self._map(value, True)
+
+    def inverse(self, value: V, /) -> V:
+        """T⁻¹: exact on whatever T produced; on other strings only words that T introduced are turned back."""
+        return self._map(value, False)
+
+    def _map(self, value: Any, forward: bool) -> Any:
+        if isinstance(value, Enum):
+            return value
+        if isinstance(value, str):
+            return self._rewrite(value) if forward else self._restore(value)
+        if isinstance(value, Mapping):
+            return {key: text if key == API_NAME else self._map(text, forward) for key, text in value.items()}
+        remembered = dataclasses.is_dataclass(value) or isinstance(value, tuple)
+        key = (forward, id(value))
+        if remembered and key in self._memo:
+            return self._memo[key][1]
+        image = value
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            image = type(value)(*(self._map(item, forward) for item in value))
+        elif isinstance(value, (tuple, list)):
+            image = type(value)([self._map(item, forward) for item in value])
+        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+            names = [field.name for field in dataclasses.fields(value) if field.init and field.metadata.get("rewrite", True)]
+            image = dataclasses.replace(value, **{name: self._map(getattr(value, name), forward) for name in names})
+        if remembered:
+            self._memo[key] = (value, image)
+            if forward:
+                self._memo[(False, id(image))] = (image, value)  # T⁻¹ of what T made is the very object it came from
+        return image
+
+    def _rewrite(self, text: str) -> str:
+        made = self._produced.get(text)
+        if made is None:
+            made = Rewritten(self._forward(text))
+            made.source = text
+            made.rewrite = self
+            self._produced[text] = made
+            if made == text:
+                self._origin.setdefault(text, text)
+            elif self._origin.get(made, made) == made:
+                self._origin[str(made)] = text
+        return made
+
+    def _restore(self, text: str) -> str:
+        if isinstance(text, Rewritten) and text.rewrite is self:
+            return text.source
+        if text in self._origin:
+            return self._origin[text]
+        if text not in self._restored:
+            self._restored[text] = self._backward(text)
+        return self._restored[text]

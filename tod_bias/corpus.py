@@ -1,0 +1,133 @@
+"""Corpora: the bundled demo, JSONL files, and Google SGD as it is distributed (no ParlAI needed).
+
+Real corpora are read from ParlAI's datapath layout: ``DATAPATH/google_sgd/{train,dev,test}/dialogues_*.json``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from tod_bias.dialogue import API_NAME, Dialogue, Turn, read_jsonl
+from tod_bias.errors import CorpusError
+
+DEMO = Path(__file__).parent / "data" / "demo"
+SPLITS = ("train", "valid", "test")
+
+
+def load_corpus(
+    name: str | Path,
+    *,
+    datapath: str | Path | None = None,
+    split: str = "test",
+    max_dialogues: int | None = None,
+) -> list[Dialogue]:
+    """Load a corpus by name, or a JSONL file by path.
+
+    Args:
+        name: one of :data:`CORPORA`, or the path of a ``.jsonl`` file (one dialogue a line).
+        datapath: folder in ParlAI's layout; corpora other than the demo need it.
+        split: ``train``, ``valid`` or ``test``; a JSONL file has only one.
+        max_dialogues: keep the first so many.
+
+    Raises:
+        CorpusError: no such corpus, split, folder or file; a malformed record (file and line are named).
+    """
+    if split not in SPLITS:
+        raise CorpusError(f"unknown split {split!r}; expected one of {', '.join(SPLITS)}")
+    if max_dialogues is not None and max_dialogues < 1:
+        raise CorpusError(f"max_dialogues must be at least 1, got {max_dialogues}")
+    text = str(name)
+    if text in CORPORA:
+        dialogues: Iterable[Dialogue] = CORPORA[text](Path(datapath) if datapath is not None else None, split)
+    elif text.endswith(".jsonl"):
+        dialogues = read_jsonl(text)
+    else:
+        raise CorpusError(f"no corpus {text!r}; expected one of {', '.join(CORPORA)} or the path of a .jsonl file")
+    found = list(islice(dialogues, max_dialogues))
+    if not found:
+        raise CorpusError(f"{text}: holds no dialogue")
+    return found
+
+
+def _demo(datapath: Path | None, split: str) -> Iterable[Dialogue]:
+    return read_jsonl(DEMO / f"{split}.jsonl")
+
+
+def _folder(datapath: Path | None, corpus: str) -> Path:
+    if datapath is None:
+        raise CorpusError(f"corpus {corpus!r} needs --datapath, a folder that holds {corpus}/ in ParlAI's layout")
+    folder = datapath / corpus
+    if not folder.is_dir():
+        raise CorpusError(f"{folder}: no such folder; --datapath must hold {corpus}/ in ParlAI's layout")
+    return folder
+
+
+def _google_sgd(datapath: Path | None, split: str) -> Iterable[Dialogue]:
+    folder = _folder(datapath, "google_sgd")
+    names = {"train": "train", "valid": "dev", "test": "test"}
+    files = sorted((folder / names[split]).glob("dialogues_*.json"))
+    if not files:
+        there = [ours for ours, theirs in names.items() if any((folder / theirs).glob("dialogues_*.json"))]
+        raise CorpusError(
+            f"{folder / names[split]}: no dialogues_*.json there; "
+            + (f"splits found: {', '.join(there)}" if there else "no split found, is this Google SGD?")
+        )
+    for file in files:
+        yield from read_sgd_file(file)
+
+
+def read_sgd_file(path: str | Path) -> Iterable[Dialogue]:
+    """Read one ``dialogues_*.json`` of Google SGD (Rastogi et al. 2020).
+
+    A turn is a user and the following system utterance. The system frame's ``service_call`` becomes the API call
+    (empty parameters left out, as ParlAI does), *all* its ``service_results`` are kept.
+
+    Raises:
+        CorpusError: not SGD's format; names the file and the dialogue.
+    """
+    path = Path(path)
+    try:
+        records = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CorpusError(f"{path}: cannot be read as JSON: {error}") from error
+    if not isinstance(records, list):
+        raise CorpusError(f"{path}: expected a list of dialogues, got {type(records).__name__}")
+    for number, record in enumerate(records, start=1):
+        try:
+            yield _sgd_dialogue(record)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise CorpusError(f"{path}, dialogue {number}: not in Google SGD's format ({error!r})") from error
+
+
+def _sgd_dialogue(record: Mapping[str, Any]) -> Dialogue:
+    turns = []
+    spoken = record["turns"]
+    for user, system in zip(spoken[::2], spoken[1::2], strict=True):
+        if (user["speaker"], system["speaker"]) != ("USER", "SYSTEM"):
+            raise ValueError("turns do not alternate between USER and SYSTEM")
+        call: dict[str, str] = {}
+        results: list[dict[str, str]] = []
+        for frame in system["frames"]:
+            if "service_call" in frame:
+                parameters = frame["service_call"]["parameters"]
+                call.update({slot.strip(): _join(value) for slot, value in parameters.items() if value})
+                call[API_NAME] = frame["service_call"]["method"]
+                results = [{slot: _join(value) for slot, value in row.items()} for row in frame["service_results"]]
+        turns.append(
+            Turn(user["utterance"], call, results[0] if results else {}, system["utterance"], tuple(results[1:]))
+        )
+    domains = sorted({service.split("_")[0].strip() for service in record["services"]})
+    return Dialogue(record["dialogue_id"], ", ".join(domains), tuple(turns))
+
+
+def _join(value: str | list[str]) -> str:
+    return value if isinstance(value, str) else ", ".join(sorted(str(part).strip() for part in value))
+
+
+Reader = Callable[[Path | None, str], Iterable[Dialogue]]
+CORPORA: dict[str, Reader] = {"demo": _demo, "google_sgd": _google_sgd}
+"""Corpus name to reader; a reader takes the datapath and the split and yields dialogues."""

@@ -1,0 +1,39 @@
+"""The exceptions that a user can cause.
+
+Every one of them carries a message of one line that says what was got, what was expected, where, and what to do
+next. The command line prints that line and exits with code 2; from Python they are ordinary exceptions.
+"""
+
+from __future__ import annotations
+
+
+class TodBiasError(ValueError):
+    """Base of all errors that a user's input can cause."""
+
+
+class CorpusError(TodBiasError):
+    """A corpus that cannot be found or read; names the file and, where there is one, the line."""
+
+
+class AxisError(TodBiasError):
+    """An unknown axis, attribute or word, or a rewrite whose source equals its target."""
+
+
+class LexiconError(TodBiasError):
+    """A lexicon file that cannot be read; names the file and the line."""
+
+
+class StageError(TodBiasError):
+    """A pipeline or stage that cannot be built, or a stage that broke its contract."""
+
+
+class ModelError(TodBiasError):
+    """A model folder that cannot be loaded, or a model that does not fit its use."""
+
+
+class UndefinedFairscoreError(TodBiasError):
+    """BLEU of the original dialogues is 0, so Su eq. 1 divides by zero."""
+
+
+class NothingToPerturbError(TodBiasError):
+    """No dialogue holds a word that the chosen axis can rewrite."""

@@ -94,7 +94,9 @@ class DialogueRewrite:
         elif isinstance(value, (tuple, list)):
             image = type(value)([self._map(item, forward) for item in value])
         elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-            names = [field.name for field in dataclasses.fields(value) if field.init and field.metadata.get("rewrite", True)]
+            names = [
+                field.name for field in dataclasses.fields(value) if field.init and field.metadata.get("rewrite", True)
+            ]
             image = dataclasses.replace(value, **{name: self._map(getattr(value, name), forward) for name in names})
         if remembered:
             self._memo[key] = (value, image)

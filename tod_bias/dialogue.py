@@ -233,7 +233,9 @@ def turns_from_text(text: str) -> tuple[Turn, ...]:
         user, call, result, response = parts
         try:
             results = [slots_from_text(row) for row in result.split(" | ")] if result else [{}]
-            turns.append(Turn(unescape(user), slots_from_text(call), results[0], unescape(response), tuple(results[1:])))
+            turns.append(
+                Turn(unescape(user), slots_from_text(call), results[0], unescape(response), tuple(results[1:]))
+            )
         except ValueError as error:
             raise ValueError(f"lines {start + 2}-{start + 3}: {error}") from error
     return tuple(turns)

@@ -1,0 +1,155 @@
+"""Models and tokenizers: loading them from a folder or hub name, and making new ones."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    BartConfig,
+    GenerationConfig,
+    GPT2Config,
+    PreTrainedTokenizerFast,
+    T5Config,
+)
+from transformers.utils import cached_file
+from transformers.utils import logging as transformers_logging
+
+from tod_bias.errors import ModelError
+
+if TYPE_CHECKING:
+    from tod_bias.training import TrainingSettings
+
+transformers_logging.disable_progress_bar()  # progress is ours to show
+
+PAD, END = "<pad>", "</s>"
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "spiece.model", "tokenizer.model")
+
+
+def is_causal(name: str) -> bool:
+    """Whether a checkpoint is a causal model (else sequence to sequence).
+
+    Raises:
+        ModelError: its configuration cannot be loaded.
+    """
+    return not getattr(load_configuration(name), "is_encoder_decoder", False)
+
+
+def load_configuration(name: str) -> Any:
+    """Load a checkpoint's configuration.
+
+    Raises:
+        ModelError: there is none.
+    """
+    return _from_pretrained(AutoConfig, name, "configuration")
+
+
+def load_generation_config(name: str) -> Any:
+    """Load a checkpoint's generation defaults; those of the library where it has none."""
+    try:
+        return GenerationConfig.from_pretrained(name)
+    except OSError:
+        return GenerationConfig()
+
+
+def load_tokenizer(name: str) -> Any:
+    """Load a tokenizer from a folder or hub name.
+
+    Raises:
+        ModelError: there is none.
+    """
+    folder = Path(name)
+    if folder.is_dir() and not any((folder / file).exists() for file in _TOKENIZER_FILES):
+        raise ModelError(f"{name}: holds no tokenizer (tokenizer.json); save it with tokenizer.save_pretrained")
+    return _from_pretrained(AutoTokenizer, name, "tokenizer")
+
+
+def load_model(name: str, *, causal: bool, dtype: torch.dtype = torch.float32) -> Any:
+    """Load a model's weights from a folder or hub name.
+
+    Raises:
+        ModelError: there are none.
+    """
+    return _from_pretrained(AutoModelForCausalLM if causal else AutoModelForSeq2SeqLM, name, "model", dtype=dtype)
+
+
+def _from_pretrained(kind: Any, name: str, what: str, **options: Any) -> Any:
+    if (name.startswith((".", "/")) or "\\" in name) and not Path(name).is_dir():
+        raise ModelError(f"{name}: no such folder; expected a model folder (config.json, model.safetensors, tokenizer)")
+    try:
+        return kind.from_pretrained(name, **options)
+    except (OSError, ValueError, KeyError) as error:
+        first = str(error).strip().split("\n")[0]
+        raise ModelError(f"{name}: its {what} cannot be loaded: {first}") from error
+
+
+def fingerprint(name: str) -> str:
+    """A hash of everything that decides a checkpoint's output: configuration, weights and tokenizer.
+
+    For a folder, of its files; for a hub name, of the files that the hub's own cache holds for it.
+    """
+    folder = Path(name)
+    if not folder.is_dir():
+        found = cached_file(name, "config.json")
+        folder = Path(found).parent
+    names = {"config.json", "generation_config.json", "merges.txt", "special_tokens_map.json", *_TOKENIZER_FILES}
+    digest = hashlib.sha256()
+    for file in sorted(folder.iterdir()):
+        if file.name in names or file.suffix in (".safetensors", ".bin"):
+            digest.update(file.name.encode())
+            with file.open("rb") as stream:
+                digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()[:16]
+
+
+def new_tokenizer(texts: Iterable[str], vocabulary: int, *, causal: bool) -> Any:
+    """Train a byte-level BPE tokenizer; for sequence-to-sequence models it ends every text with ``</s>``."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=[PAD, END],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    if not causal:
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single=f"$A {END}", special_tokens=[(END, tokenizer.token_to_id(END))]
+        )
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token=PAD, eos_token=END)
+
+
+def new_model(settings: TrainingSettings, tokenizer: Any) -> Any:
+    """A model with random weights of the size that the settings give."""
+    s = settings
+    ends = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id, "bos_token_id": None}
+    vocabulary = len(tokenizer)
+    if s.arch == "gpt2":
+        config: Any = GPT2Config(
+            vocab_size=vocabulary, n_positions=s.max_length, n_embd=s.width, n_layer=s.layers, n_head=s.heads,
+            resid_pdrop=s.dropout, embd_pdrop=s.dropout, attn_pdrop=s.dropout, **ends,
+        )  # fmt: skip
+        return AutoModelForCausalLM.from_config(config)
+    if s.arch == "bart":
+        config = BartConfig(
+            vocab_size=vocabulary, max_position_embeddings=s.max_length, d_model=s.width, dropout=s.dropout,
+            encoder_layers=s.layers, decoder_layers=s.layers, encoder_attention_heads=s.heads,
+            decoder_attention_heads=s.heads, encoder_ffn_dim=4 * s.width, decoder_ffn_dim=4 * s.width,
+            decoder_start_token_id=tokenizer.eos_token_id, forced_bos_token_id=None, forced_eos_token_id=None, **ends,
+        )  # fmt: skip
+    else:
+        config = T5Config(
+            vocab_size=vocabulary, d_model=s.width, d_kv=s.width // s.heads, d_ff=4 * s.width, num_layers=s.layers,
+            num_heads=s.heads, dropout_rate=s.dropout, decoder_start_token_id=tokenizer.pad_token_id, **ends,
+        )  # fmt: skip
+    return AutoModelForSeq2SeqLM.from_config(config)

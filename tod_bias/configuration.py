@@ -1,0 +1,166 @@
+"""Pipelines from YAML files and from model folders.
+
+A pipeline file names its stages in order; each is ``module:Class`` with its arguments, or ``module:function``::
+
+    stages:
+      api_call: {stage: "tod_bias.stages:ApiCall", model: models/api_call}
+      db: {stage: "tod_bias.stages:LookupDb", table: database.jsonl}
+      response: {stage: "my_stages:Polite", base: models/response}
+
+Modules are looked for beside the file and in the current folder too. An argument that names a file or folder beside
+the pipeline file is taken as that path.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tod_bias.corpus import DEMO
+from tod_bias.dialogue import Dialogue
+from tod_bias.errors import StageError, TodBiasError
+from tod_bias.pipeline import Pipeline, Stage
+from tod_bias.stages import ApiCall, LookupDb, Response
+
+
+class StageEntry(BaseModel):
+    """One stage of a pipeline file: where its class is, and its arguments."""
+
+    model_config = ConfigDict(extra="allow")
+    stage: str = Field(pattern=r"^[\w.]+:\w+$")
+
+
+class PipelineFile(BaseModel):
+    """A pipeline file."""
+
+    model_config = ConfigDict(extra="forbid")
+    description: str = ""
+    stages: dict[str, StageEntry | str] = Field(min_length=1)
+
+
+def load_pipeline(
+    spec: str | Path | None = None,
+    *,
+    dialogues: Sequence[Dialogue] = (),
+    model: str | Path | None = None,
+    api_call_model: str | Path | None = None,
+    response_model: str | Path | None = None,
+    device: str | None = None,
+    generation: Mapping[str, Any] | None = None,
+) -> Pipeline:
+    """Build a pipeline from a file, or the standard one from trained models.
+
+    Args:
+        spec: ``demo``, or the path of a YAML file.
+        dialogues: the corpus whose gold calls and results make the database of the standard pipeline.
+        model: checkpoint of both language-model stages of the standard pipeline.
+        api_call_model: checkpoint of its API-call stage, instead of ``model``.
+        response_model: checkpoint of its response stage, instead of ``model``.
+        device: where the standard pipeline's models run.
+        generation: fields of :class:`~tod_bias.generation.GenerationSettings` for the standard pipeline.
+
+    Raises:
+        StageError: the file or a stage in it is unusable.
+        ModelError: a checkpoint cannot be loaded.
+    """
+    call, response = api_call_model or model, response_model or model
+    if call or response:
+        if spec is not None:
+            raise StageError("give either a pipeline or models, not both")
+        if not (call and response):
+            missing = "--response-model" if call else "--api-call-model"
+            raise StageError(f"a pipeline needs a model for both stages: add {missing}, or give --model")
+        options = {"device": device, **(generation or {})}
+        return Pipeline(
+            {
+                "api_call": ApiCall(call, **options),
+                "db": LookupDb.from_dialogues(dialogues),
+                "response": Response(response, **options),
+            }
+        )
+    if spec is None:
+        raise StageError("no pipeline: give --pipeline demo, --pipeline FILE.yaml or --model DIR")
+    path = DEMO / "pipeline.yaml" if str(spec) == "demo" else Path(spec)
+    file = _read(path)
+    return Pipeline({name: _build(name, entry, path) for name, entry in file.stages.items()})
+
+
+def _read(path: Path) -> PipelineFile:
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise StageError(f"{path}: cannot be read ({error}); --pipeline takes 'demo' or a YAML file") from error
+    except yaml.YAMLError as error:
+        raise StageError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+    try:
+        return PipelineFile.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise StageError(
+            f'{path}: {where}: {first["msg"]}; expected stages: {{name: "module:Class" or {{stage: "module:Class", …}}}}'
+        ) from error
+
+
+def _build(name: str, entry: StageEntry | str, path: Path) -> Stage:
+    if isinstance(entry, str):
+        try:
+            entry = StageEntry(stage=entry)
+        except ValidationError as error:
+            raise StageError(f"{path}: stage {name!r}: expected 'module:Class', got {entry!r}") from error
+    target = import_object(entry.stage, f"{path}: stage {name!r}", path.parent)
+    arguments = {key: _resolve(value, path.parent) for key, value in (entry.model_extra or {}).items()}
+    if not inspect.isclass(target):
+        if arguments:
+            raise StageError(f"{path}: stage {name!r}: {entry.stage} is no class, so it takes no arguments")
+        return target
+    try:
+        inspect.signature(target).bind(**arguments)
+    except TypeError as error:
+        raise StageError(f"{path}: stage {name!r}: {entry.stage}: {error}") from error
+    try:
+        return target(**arguments)
+    except TodBiasError as error:
+        raise type(error)(f"{path}: stage {name!r}: {error}") from error
+
+
+def _resolve(value: Any, folder: Path) -> Any:
+    if isinstance(value, str) and value and (folder / value).exists():
+        return str((folder / value).resolve())
+    return value
+
+
+def import_object(spec: str, where: str, folder: Path) -> Any:
+    """Import ``module:name``, looking into ``folder`` and the current folder too.
+
+    Raises:
+        StageError: no such module or name.
+    """
+    module_name, _, attribute = spec.partition(":")
+    with _importable(folder):
+        try:
+            module = importlib.import_module(module_name)
+        except ImportError as error:
+            raise StageError(f"{where}: cannot import {module_name!r}: {error}") from error
+    try:
+        return getattr(module, attribute)
+    except AttributeError as error:
+        raise StageError(f"{where}: module {module_name!r} has no {attribute!r}") from error
+
+
+@contextmanager
+def _importable(folder: Path) -> Iterator[None]:
+    before = list(sys.path)
+    sys.path[:0] = [str(folder.resolve()), str(Path.cwd())]
+    try:
+        yield
+    finally:
+        sys.path[:] = before

@@ -1,0 +1,334 @@
+"""Su's Algorithm 1: which rewrites a dialogue admits, and seeded draws among them.
+
+``K``, the set of candidates, holds every (word, target attribute) for the lexicon words of a dialogue. A draw takes
+one of them uniformly and rewrites every string of the dialogue with it: utterances, API-call values, API results and
+gold responses.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from tod_bias.dialogue import API_NAME, Dialogue
+from tod_bias.errors import AxisError
+from tod_bias.perturb.entities import entity_names
+from tod_bias.perturb.lexicon import Lexicon, load_lexicon
+from tod_bias.perturb.pronouns import SUBJECT
+from tod_bias.perturb.rewrite import DialogueRewrite
+from tod_bias.perturb.rewriter import Mention, Recogniser, TextRewriter
+from tod_bias.pipeline import Rewrite
+
+SCOPES = ("attribute", "word")
+"""What one rewrite changes: all words of the source attribute, or the paradigm of the drawn word only."""
+
+
+@dataclass(frozen=True, order=True)
+class Candidate:
+    """One element of K: a word of the dialogue and the attribute it may be rewritten to."""
+
+    word: str
+    """The word as it stands in the lexicon, lower case."""
+    source: str
+    """The attribute that the word mentions."""
+    target: str
+    """Another attribute of the axis."""
+
+
+@runtime_checkable
+class Perturber(Protocol):
+    """Anything that finds the candidates of a dialogue on one axis and rewrites the dialogue with one of them."""
+
+    axis: str
+    """The axis's name."""
+    attributes: tuple[str, ...]
+    """The axis's attributes."""
+
+    def candidates(self, dialogue: Dialogue) -> list[Candidate]:
+        """K: distinct and sorted, the same for the same dialogue."""
+
+    def rewrite(self, dialogue: Dialogue, candidate: Candidate) -> Rewrite:
+        """The rewriting T of this dialogue that ``candidate`` stands for."""
+
+
+class LexiconPerturber:
+    """Rewrites with a lexicon.
+
+    The words of K are those in user utterances and responses. Values of API calls and results do not count, though
+    they are rewritten: what they mention the speakers mention too, and most of them are names. A name that a call or
+    a result holds (see :func:`~tod_bias.perturb.entities.is_entity_slot`) is left alone everywhere.
+
+    The default scope is ``attribute``: all words of the source attribute change together. A dialogue that says "my
+    wife … she" would otherwise say "my husband … she" and be another dialogue about another person. The control axis
+    ``placebo`` changes one word at a time, as its words do not speak of one person.
+
+    Args:
+        lexicon: the axis's words.
+        scope: ``attribute`` or ``word``; the lexicon's own default if not given.
+        protected: phrases that are no mentions, beside those of the lexicon.
+        sources: keep only candidates with these source attributes.
+        targets: keep only candidates with these target attributes.
+
+    Raises:
+        AxisError: an unknown attribute or scope.
+    """
+
+    def __init__(
+        self,
+        lexicon: Lexicon,
+        *,
+        scope: str | None = None,
+        protected: Iterable[str] = (),
+        sources: Iterable[str] | None = None,
+        targets: Iterable[str] | None = None,
+    ) -> None:
+        self.axis = lexicon.axis
+        self.attributes = lexicon.attributes
+        self.lexicon = lexicon
+        self.scope = lexicon.scope if scope is None else scope
+        if self.scope not in SCOPES:
+            raise AxisError(f"unknown scope {scope!r}; expected one of {', '.join(SCOPES)}")
+        self.sources = _chosen(lexicon, sources)
+        self.targets = _chosen(lexicon, targets)
+        self._protected = tuple(protected)
+        self._rewriters: dict[tuple[str, str, bool], TextRewriter] = {}
+
+    @cached_property
+    def _recogniser(self) -> Recogniser:
+        return Recogniser(self.lexicon, self.attributes, protected=self._protected)
+
+    @cached_property
+    def _possible(self) -> Recogniser:
+        return Recogniser(self.lexicon, self.attributes, written=True, protected=self._protected)
+
+    def _rewriter(self, source: str, target: str, *, inverse: bool = False) -> TextRewriter:
+        key = (source, target, inverse)
+        if key not in self._rewriters:
+            self._rewriters[key] = TextRewriter(
+                self.lexicon, source, target, protected=self._protected, inverse=inverse
+            )
+        return self._rewriters[key]
+
+    def candidates(self, dialogue: Dialogue) -> list[Candidate]:
+        """K: distinct and sorted."""
+        return sorted(self._candidates(dialogue))
+
+    def _candidates(self, dialogue: Dialogue) -> dict[Candidate, set[int]]:
+        """K, each candidate with the paradigms in which its word stands."""
+        texts = [text for turn in dialogue.turns for text in (turn.user, turn.response)]
+        texts = [text for text in texts if self._recogniser.may_mention(text)]
+        found: dict[Candidate, set[int]] = {}
+        if not texts:
+            return found
+        names = self._names(dialogue)
+        for text in texts:
+            for mention in self._recogniser.mentions(text, names):
+                for candidate in self._targets_of(mention):
+                    found.setdefault(candidate, set()).add(mention.row)
+        return found
+
+    def _targets_of(self, mention: Mention) -> Iterator[Candidate]:
+        if mention.attribute in self.sources:
+            cells = self.lexicon.paradigms[mention.row].cells
+            for target in self.targets:
+                if target in cells and target != mention.attribute:
+                    yield Candidate(mention.lexical.lower(), mention.attribute, target)
+
+    def _names(self, dialogue: Dialogue) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(entity_names(dialogue, self._possible.may_mention)))
+
+    def rewrite(self, dialogue: Dialogue, candidate: Candidate) -> DialogueRewrite:
+        """The rewriting T of this dialogue that ``candidate`` stands for.
+
+        Raises:
+            AxisError: ``candidate`` is not one of this dialogue's.
+        """
+        rows = self._candidates(dialogue).get(candidate)
+        if not rows:
+            raise AxisError(
+                f"dialogue {dialogue.id!r} has no candidate {candidate.word!r} ({candidate.source} > "
+                f"{candidate.target}) on axis {self.axis!r}; take one from candidates(dialogue)"
+            )
+        return _rewrite(
+            dialogue,
+            candidate,
+            self._rewriter(candidate.source, candidate.target),
+            self._rewriter(candidate.target, candidate.source, inverse=True),
+            self._names(dialogue),
+            frozenset(rows) if self.scope == "word" else None,
+        )
+
+
+def _chosen(lexicon: Lexicon, names: Iterable[str] | None) -> tuple[str, ...]:
+    if names is None:
+        return lexicon.attributes
+    chosen = {lexicon.attribute(name) for name in names}
+    return tuple(attribute for attribute in lexicon.attributes if attribute in chosen)
+
+
+def _rewrite(
+    dialogue: Dialogue,
+    candidate: Candidate,
+    forward: TextRewriter,
+    backward: TextRewriter,
+    names: tuple[str, ...],
+    rows: frozenset[int] | None,
+) -> DialogueRewrite:
+    restorable: dict[str, str | None] | None = None
+
+    def undo(text: str) -> str:
+        nonlocal restorable
+        if not backward.recogniser.may_mention(text):
+            return text
+        if restorable is None:
+            restorable = _restorable(dialogue, forward, backward, names, rows)
+        return backward(text, names, only=restorable)
+
+    return DialogueRewrite(
+        axis=forward.lexicon.axis,
+        source=candidate.source,
+        target=candidate.target,
+        word=candidate.word,
+        forward=lambda text: forward(text, names, rows=rows),
+        backward=undo,
+    )
+
+
+def _restorable(
+    dialogue: Dialogue,
+    forward: TextRewriter,
+    backward: TextRewriter,
+    names: tuple[str, ...],
+    rows: frozenset[int] | None,
+) -> dict[str, str | None]:
+    """The words that T introduced, each to the word it stands for, with the other forms of their paradigms.
+
+    A word that the original dialogue holds too is left out: on a string that T did not make nobody can tell which of
+    the two it is. Pronouns of the target join in as soon as anything was introduced, as they refer to it; "they",
+    which refers to anything, does so only where T introduced it.
+    """
+    introduced: dict[str, str | None] = {}
+    native: set[str] = set()
+    paradigms: set[int] = set()
+    for text in _texts(dialogue):
+        for mention, form in forward.mentions(text, names):
+            if rows is None or mention.row in rows:
+                introduced.setdefault(form.lower(), mention.lexical)
+                paradigms.add(mention.row)
+        native.update(text[found.start : found.end].lower() for found, _ in backward.mentions(text, names))
+    for row, paradigm in enumerate(forward.lexicon.paradigms):
+        cell = paradigm.cells.get(forward.target)
+        if cell is None or forward.source not in paradigm.cells:
+            continue
+        is_pronoun = paradigm.pos == "pronoun" and introduced and rows is None and cell[0][SUBJECT].text != "they"
+        if row in paradigms or is_pronoun:
+            for written in cell[0]:
+                introduced.setdefault(written.text.lower(), None)
+    return {form: source for form, source in introduced.items() if form not in native}
+
+
+def _texts(dialogue: Dialogue) -> Iterator[str]:
+    seen: set[str] = set()
+    for turn in dialogue.turns:
+        values = [
+            value for slots in (turn.api_call, *turn.api_results) for slot, value in slots.items() if slot != API_NAME
+        ]
+        for text in (turn.user, turn.response, *values):
+            if text not in seen:
+                seen.add(text)
+                yield text
+
+
+def draw_rewrites(perturber: Perturber, dialogue: Dialogue, draws: int = 3, seed: int = 0) -> tuple[Rewrite, ...]:
+    """``draws`` independent uniform draws from K; none where K is empty.
+
+    A draw depends on the seed, the axis, the dialogue's id and the number of the draw, never on other dialogues.
+    Equal draws share one rewrite, and with it its memory.
+
+    Raises:
+        AxisError: ``draws`` is not positive.
+    """
+    if draws < 1:
+        raise AxisError(f"draws must be at least 1, got {draws}")
+    candidates = perturber.candidates(dialogue)
+    if not candidates:
+        return ()
+    made: dict[Candidate, Rewrite] = {}
+    rewrites = []
+    for number in range(draws):
+        key = "\x1f".join((str(seed), perturber.axis, dialogue.id, str(number)))
+        number_of_key = int.from_bytes(hashlib.sha256(key.encode("utf-8")).digest()[:8], "big")
+        candidate = random.Random(number_of_key).choice(candidates)
+        if candidate not in made:
+            made[candidate] = perturber.rewrite(dialogue, candidate)
+        rewrites.append(made[candidate])
+    return tuple(rewrites)
+
+
+def load_perturber(
+    axis: str,
+    *,
+    lexicon: str | Path | None = None,
+    scope: str | None = None,
+    protected: Iterable[str] = (),
+    sources: Iterable[str] | None = None,
+    targets: Iterable[str] | None = None,
+) -> LexiconPerturber:
+    """The perturber of an axis.
+
+    Args:
+        axis: ``gender``, ``age``, ``race``, ``placebo``, another shipped axis, or any name with ``lexicon``.
+        lexicon: a lexicon file that takes the place of the shipped one.
+        scope: ``attribute`` or ``word``; the lexicon's own default if not given.
+        protected: phrases that are no mentions.
+        sources: keep only candidates with these source attributes.
+        targets: keep only candidates with these target attributes.
+
+    Raises:
+        AxisError: an unknown axis, attribute or scope; names the known ones.
+        LexiconError: the lexicon cannot be read; names the file and the line.
+    """
+    words = load_lexicon(axis, lexicon)
+    return LexiconPerturber(words, scope=scope, protected=protected, sources=sources, targets=targets)
+
+
+def rewrite_text(
+    text: str,
+    axis: str,
+    source: str,
+    target: str,
+    *,
+    lexicon: str | Path | None = None,
+    protected: Sequence[str] = (),
+) -> str:
+    """Rewrite plain text: every word of ``source`` becomes one of ``target``.
+
+    Raises:
+        AxisError: an unknown axis or attribute, or source equal to target.
+        LexiconError: the lexicon cannot be read; names the file and the line.
+    """
+    return text_rewriter(axis, source, target, lexicon=lexicon, protected=protected)(text)
+
+
+_REWRITERS: dict[tuple[str, str, str, str | None, tuple[str, ...]], TextRewriter] = {}
+
+
+def text_rewriter(
+    axis: str,
+    source: str,
+    target: str,
+    *,
+    lexicon: str | Path | None = None,
+    protected: Sequence[str] = (),
+) -> TextRewriter:
+    """The function behind :func:`rewrite_text`, for many texts; raises the same errors."""
+    key = (axis, source, target, None if lexicon is None else str(lexicon), tuple(protected))
+    if key not in _REWRITERS:
+        words = load_lexicon(axis, lexicon)
+        _REWRITERS[key] = TextRewriter(words, source, target, protected=protected)
+    return _REWRITERS[key]

@@ -1,0 +1,93 @@
+"""The little English that rewriting needs: plurals, articles, capitals, possessives and the words beside a word."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_WORD = r"[^\W_]+(?:['’.-][^\W_]+)*['’]?"
+_NEXT = re.compile(rf"[ \t]+({_WORD})")
+_PREVIOUS = re.compile(rf"({_WORD})[ \t]+$")
+_SENTENCE_START = re.compile(r"(?:^|[.!?:;\"“”…•\n]['’)]?)[\s\"“'‘(*-]*$")
+# "a" stands before these in spite of their first letter, "an" before the next ones
+_CONSONANT_SOUND = re.compile(r"(?:u(?:ni(?!n|m)|s[ae]|ti|k\b)|eu|one|once)", re.IGNORECASE)
+_VOWEL_SOUND = re.compile(r"(?:hour|honest|hono|heir)", re.IGNORECASE)
+
+
+class Word(NamedTuple):
+    """A word of a text and where it stands."""
+
+    text: str
+    start: int
+    end: int
+
+
+NO_WORD = Word("", -1, -1)
+
+
+def next_word(text: str, end: int) -> Word:
+    """The word that follows position ``end`` after blanks only; :data:`NO_WORD` where punctuation comes first."""
+    match = _NEXT.match(text, end)
+    return Word(match[1], match.start(1), match.end(1)) if match else NO_WORD
+
+
+def previous_word(text: str, start: int) -> Word:
+    """The word before position ``start`` with only blanks between; :data:`NO_WORD` where there is none."""
+    match = _PREVIOUS.search(text, max(0, start - 60), start)
+    return Word(match[1], match.start(1), match.end(1)) if match else NO_WORD
+
+
+def starts_sentence(text: str, start: int) -> bool:
+    """Whether a sentence, a quotation or the text starts at ``start``."""
+    return bool(_SENTENCE_START.search(text, max(0, start - 12), start))
+
+
+def plural(noun: str) -> str:
+    """The regular plural."""
+    if re.search(r"[^aeiou]y$", noun):
+        return noun[:-1] + "ies"
+    return noun + ("es" if re.search(r"(?:s|x|z|ch|sh)$", noun) else "s")
+
+
+def takes_an(word: str) -> bool:
+    """Whether the indefinite article before ``word`` is "an"."""
+    if _VOWEL_SOUND.match(word):
+        return True
+    return word[:1].lower() in set("aeiou") and not _CONSONANT_SOUND.match(word)
+
+
+def article_for(article: str, old: str, new: str) -> str:
+    """The article before ``new``, given the one before ``old``: changed only where their first sounds differ."""
+    if article.lower() not in ("a", "an") or takes_an(old) == takes_an(new):
+        return article
+    if takes_an(new):
+        return article[0] + ("N" if article == "A" and new.isupper() and len(new) > 1 else "n")
+    return article[0]
+
+
+def like(new: str, old: str, lexical: str, *, at_start: bool) -> str:
+    """``new``, a lexicon form, in the capitals in which ``old`` stands where the lexicon writes it ``lexical``."""
+    if old == lexical:
+        return new[:1].upper() + new[1:] if at_start and old[:1].isupper() else new
+    if old.isupper() and len(old) > 1:
+        return new.upper()
+    if old.islower() and not lexical.islower():
+        return new.lower()
+    if old[:1].isupper():
+        parts = re.split(r"([ -])", new)
+        every = all(part[:1].isupper() for part in re.split(r"[ -]", old)) and re.search(r"[ -]", old)
+        return "".join(part[:1].upper() + part[1:] if every or not index else part for index, part in enumerate(parts))
+    return new
+
+
+def possessive(suffix: str, old: str, new: str, *, is_plural: bool, quoted: bool) -> str:
+    """What follows ``new``, given that ``suffix`` (``'s``, ``'`` or nothing) followed ``old``.
+
+    A bare apostrophe after a singular, or inside single quotes, is taken for a closing quote and kept.
+    """
+    if not suffix or not is_plural or quoted:
+        return suffix
+    mark = suffix[0]
+    if new.lower().endswith("s"):
+        return mark
+    return mark + ("S" if old.isupper() else "s")

@@ -1,0 +1,254 @@
+"""Lexicons: plain TSV files that say which words mention an attribute, and what they become for another one.
+
+One row is one paradigm. ``README.md`` in this folder describes the layout; in short::
+
+    @alias  male  man
+    pos   man            woman            non-binary        context    notes
+    noun  dad/dads       mom/moms, mum    ~parent/~parents
+    adj   old            ~young           -                 next: man woman
+
+Cells hold alternatives joined by commas (the first is what is written, all are recognised); an alternative holds its
+forms joined by slashes: singular/plural for nouns (a regular plural may be left out), subject/object/determiner/
+possessive/reflexive for pronouns, one form otherwise. ``~`` marks a form that is written but is itself no mention of
+the attribute; ``-`` or an empty cell means that the paradigm has no word for the attribute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+
+from tod_bias.errors import AxisError, LexiconError
+from tod_bias.perturb.english import plural
+
+FOLDER = Path(__file__).parent / "lexicons"
+"""The lexicons that ship with the package; the name of a ``.tsv`` file there is the name of an axis."""
+
+SLOTS = {"noun": 2, "kin": 2, "pronoun": 5, "title": 1, "adj": 1, "word": 1}
+"""Part of speech to the number of forms of one alternative."""
+CONDITIONS = ("next", "not-next", "prev", "not-prev", "person-next", "name-next", "possessed", "predicate", "in-names")
+"""What the ``context`` column may ask for; the first four take words after a colon."""
+_WITH_WORDS = 4
+
+
+@dataclass(frozen=True)
+class Form:
+    """One word form of one attribute in a paradigm."""
+
+    text: str
+    """As written in the lexicon; may hold spaces and hyphens."""
+    mention: bool = True
+    """Whether the form itself mentions the attribute (``False``: written only, marked ``~``)."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One requirement of the ``context`` column."""
+
+    name: str
+    """One of :data:`CONDITIONS`."""
+    words: frozenset[str] = frozenset()
+    """The words, lower case, for the conditions that take some."""
+
+
+@dataclass(frozen=True)
+class Paradigm:
+    """One row of a lexicon."""
+
+    pos: str
+    """One of :data:`SLOTS`."""
+    cells: Mapping[str, tuple[tuple[Form, ...], ...]]
+    """Attribute to its alternatives, the first of which is written; attributes without a word are left out."""
+    context: tuple[Condition, ...] = ()
+    """Where the row applies; all must hold."""
+    notes: str = ""
+    """The lexicon author's remark."""
+
+    @cached_property
+    def in_names(self) -> bool:
+        """Whether the row applies even next to capitalised words."""
+        return any(condition.name == "in-names" for condition in self.context)
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """All paradigms of one axis."""
+
+    axis: str
+    """The axis's name."""
+    attributes: tuple[str, ...]
+    """In the order of the columns."""
+    paradigms: tuple[Paradigm, ...]
+    """In the order of the rows: where several fit a word in its context, the first is taken."""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Other names of attributes."""
+    scope: str = "attribute"
+    """The default scope of rewrites: ``attribute`` or ``word``."""
+    protected: tuple[str, ...] = ()
+    """Phrases that are no mentions, from ``@protect`` lines."""
+
+    def attribute(self, name: str) -> str:
+        """The attribute called ``name``, by its own name or an alias, in any case.
+
+        Raises:
+            AxisError: there is none.
+        """
+        key = name.strip().lower().replace("_", "-")
+        key = self.aliases.get(key, key)
+        if key not in self.attributes:
+            raise AxisError(f"axis {self.axis!r} has no attribute {name!r}; it has {', '.join(self.attributes)}")
+        return key
+
+    def pair(self, source: str, target: str) -> tuple[str, str]:
+        """Both attributes by their own names.
+
+        Raises:
+            AxisError: one is unknown, or they are the same.
+        """
+        pair = self.attribute(source), self.attribute(target)
+        if pair[0] == pair[1]:
+            raise AxisError(f"axis {self.axis!r}: source and target are both {pair[0]!r}; choose two attributes")
+        return pair
+
+
+def axes() -> tuple[str, ...]:
+    """The axes that ship with the package."""
+    return tuple(sorted(path.stem for path in FOLDER.glob("*.tsv")))
+
+
+def load_lexicon(axis: str, path: str | Path | None = None) -> Lexicon:
+    """Load the lexicon of a shipped axis, or the one in a file of the same layout.
+
+    Raises:
+        AxisError: no such axis; names the known ones.
+        LexiconError: the file cannot be read; names the file and the line.
+    """
+    if path is not None:
+        return read_lexicon(Path(path), axis)
+    if axis not in axes():
+        raise AxisError(f"unknown axis {axis!r}; expected one of {', '.join(axes())}")
+    return _shipped(axis)
+
+
+@cache
+def _shipped(axis: str) -> Lexicon:
+    return read_lexicon(FOLDER / f"{axis}.tsv", axis)
+
+
+def read_lexicon(path: Path, axis: str | None = None) -> Lexicon:
+    """Read a lexicon file; the axis is called like the file where no other name is given.
+
+    Raises:
+        LexiconError: the file cannot be read or a row is malformed; names the file and the line.
+    """
+    columns: list[str] = []
+    rows: list[Paradigm] = []
+    aliases: dict[str, str] = {}
+    protected: list[str] = []
+    scope = "attribute"
+    for number, line in _lines(path):
+        try:
+            parts = [part.strip() for part in line.split("\t")]
+            if parts[0] == "@alias":
+                _expect(len(parts) == 3, "expected '@alias', the other name and the attribute, joined by tabs")
+                aliases[parts[1].lower()] = parts[2]
+            elif parts[0] == "@scope":
+                _expect(parts[1:] in (["attribute"], ["word"]), "expected '@scope' and 'attribute' or 'word'")
+                scope = parts[1]
+            elif parts[0] == "@protect":
+                _expect(len(parts) > 1, "expected '@protect' and phrases, joined by tabs")
+                protected += parts[1:]
+            elif parts[0] == "@include":
+                _expect(len(parts) == 2, "expected '@include' and a file name")
+                other = read_lexicon(path.parent / parts[1])
+                rows += other.paradigms
+                aliases.update(other.aliases)
+                protected += other.protected
+            elif not columns:
+                columns = _header(parts)
+            else:
+                rows.append(_paradigm(parts, columns))
+        except LexiconError:
+            raise
+        except ValueError as error:
+            raise LexiconError(f"{path}, line {number}: {error}") from None
+    if not columns or not rows:
+        raise LexiconError(f"{path}: holds no {'rows' if columns else 'header'}; see perturb/README.md for the layout")
+    attributes = tuple(column for column in columns if column not in ("pos", "context", "notes"))
+    for alias, attribute in aliases.items():
+        if attribute not in attributes:
+            raise LexiconError(f"{path}: alias {alias!r} names {attribute!r}, which is no column")
+    return Lexicon(axis or path.stem, attributes, tuple(rows), aliases, scope, tuple(protected))
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise LexiconError(f"{path}: cannot be read: {error}") from error
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip() and not line.startswith("#"):
+            yield number, line
+
+
+def _expect(condition: bool, message: str) -> None:
+    if not condition:
+        raise ValueError(message)
+
+
+def _header(parts: Sequence[str]) -> list[str]:
+    attributes = [part for part in parts if part not in ("pos", "context", "notes")]
+    _expect(parts[0] == "pos", f"the header must start with 'pos', got {parts[0]!r}")
+    _expect(len(attributes) >= 2, "the header must name at least two attributes")
+    _expect(len(set(parts)) == len(parts) and all(parts), "the header has an empty or repeated column")
+    return list(parts)
+
+
+def _paradigm(parts: Sequence[str], columns: Sequence[str]) -> Paradigm:
+    _expect(len(parts) <= len(columns), f"expected at most {len(columns)} columns, got {len(parts)}")
+    cells: dict[str, tuple[tuple[Form, ...], ...]] = {}
+    pos, context, notes = "", "", ""
+    for column, text in zip(columns, parts, strict=False):  # trailing empty columns may be left out
+        if column == "pos":
+            pos = text
+            _expect(pos in SLOTS, f"unknown part of speech {pos!r}; expected one of {', '.join(SLOTS)}")
+        elif column == "context":
+            context = text
+        elif column == "notes":
+            notes = text
+        elif text not in ("", "-"):
+            cells[column] = tuple(_alternative(part, pos, column) for part in text.split(","))
+    _expect(len(cells) >= 2, "a row needs words for at least two attributes")
+    forms = [form for cell in cells.values() for alternative in cell for form in alternative]
+    _expect(any(form.mention for form in forms), "all forms are marked '~'")
+    return Paradigm(pos, cells, tuple(_conditions(context)), notes)
+
+
+def _alternative(text: str, pos: str, column: str) -> tuple[Form, ...]:
+    forms = []
+    for part in text.split("/"):
+        word = part.strip()
+        mention = not word.startswith("~")
+        word = word.removeprefix("~").strip()
+        _expect(bool(word), f"column {column!r}: empty word in {text.strip()!r}")
+        forms.append(Form(word, mention))
+    if SLOTS[pos] == 2 and len(forms) == 1:
+        forms.append(Form(plural(forms[0].text), forms[0].mention))
+    _expect(
+        len(forms) == SLOTS[pos],
+        f"column {column!r}: {text.strip()!r} has {len(forms)} forms, a {pos} has {SLOTS[pos]}, joined by '/'",
+    )
+    return tuple(forms)
+
+
+def _conditions(text: str) -> Iterator[Condition]:
+    for part in filter(None, (part.strip() for part in text.split(";"))):
+        name, colon, words = part.partition(":")
+        name = name.strip()
+        _expect(name in CONDITIONS, f"unknown context {name!r}; expected one of {', '.join(CONDITIONS)}")
+        takes_words = name in CONDITIONS[:_WITH_WORDS]
+        count = "some" if takes_words else "no"
+        _expect(takes_words == bool(colon and words.split()), f"context {name!r} takes {count} words after a colon")
+        yield Condition(name, frozenset(words.lower().split()))

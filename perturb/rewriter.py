@@ -1,0 +1,226 @@
+"""Rewriting one text from one attribute to another with a lexicon."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+from tod_bias.perturb.context import fits, in_name, phrase_spans
+from tod_bias.perturb.english import NO_WORD, article_for, like, possessive, previous_word, starts_sentence
+from tod_bias.perturb.lexicon import Lexicon, Paradigm
+from tod_bias.perturb.pronouns import SUBJECT, THEY, Edit, agreement, role
+from tod_bias.perturb.words import words
+
+_PREFIXES = words("prefixes")
+_SUFFIXES = words("suffixes")
+_LEFT = re.compile(r"([^\W_]+)-$")
+_RIGHT = re.compile(r"-([^\W_]+)")
+_SUFFIX = re.compile(r"['’][sS]?(?!\w)")
+_FREE = re.compile(r"[ -]")
+
+
+class Mention(NamedTuple):
+    """A word of a text that mentions an attribute."""
+
+    start: int
+    end: int
+    row: int
+    """Which paradigm of the lexicon."""
+    slot: int
+    """Which form of the paradigm."""
+    attribute: str
+    """Which attribute's column."""
+    lexical: str
+    """The form as the lexicon writes it."""
+
+
+class _Entry(NamedTuple):
+    row: int
+    slot: int
+    attribute: str
+    lexical: str
+
+
+class Recogniser:
+    """Finds the lexicon words of chosen attributes in texts.
+
+    Args:
+        lexicon: the words.
+        attributes: whose words are looked for.
+        written: look also for the forms that are only written (marked ``~``), as the inverse of a rewrite needs.
+        protected: phrases that are no mentions, beside those of the lexicon.
+    """
+
+    def __init__(
+        self, lexicon: Lexicon, attributes: Iterable[str], *, written: bool = False, protected: Iterable[str] = ()
+    ) -> None:
+        self.lexicon = lexicon
+        self._entries: dict[str, list[_Entry]] = {}
+        for row, paradigm in enumerate(lexicon.paradigms):
+            for attribute in attributes:
+                for forms in paradigm.cells.get(attribute, ()):
+                    for slot, form in enumerate(forms):
+                        if form.mention or written:
+                            entries = self._entries.setdefault(form.text.lower().replace("-", " "), [])
+                            entries.append(_Entry(row, slot, attribute, form.text))
+        self._pattern = re.compile(_alternation(self._entries))
+        self._protected = tuple(dict.fromkeys((*lexicon.protected, *protected)))
+        self._may_mention = lru_cache(maxsize=1 << 16)(self._search)
+
+    def _search(self, text: str) -> bool:
+        return self._pattern.search(_lowered(text)) is not None
+
+    def may_mention(self, text: str) -> bool:
+        """Whether a word of the lexicon stands in ``text`` at all, mention or not; remembered, so cheap."""
+        return self._may_mention(text)
+
+    def mentions(self, text: str, protected: Iterable[str] = ()) -> Iterator[Mention]:
+        """The mentions in ``text`` from left to right, outside of protected phrases and names."""
+        if not self._may_mention(text):
+            return
+        lowered = _lowered(text)
+        spans: list[tuple[int, int]] | None = None
+        for match in self._pattern.finditer(lowered):
+            start, end = match.span()
+            entry = self._entry(text, start, end, _FREE.sub(" ", match[0]).replace("’", "'"))
+            if entry is None:
+                continue
+            if spans is None:
+                spans = phrase_spans(text, lowered, (*self._protected, *protected))
+            if not any(first < end and start < last for first, last in spans):
+                yield Mention(start, end, *entry)
+
+    def _entry(self, text: str, start: int, end: int, key: str) -> _Entry | None:
+        if not _free_of_hyphens(text, start, end):
+            return None
+        entries = self._entries.get(key, ())
+        for entry in entries:
+            paradigm = self.lexicon.paradigms[entry.row]
+            if paradigm.pos == "pronoun":
+                slots = frozenset(
+                    other.slot for other in entries if (other.row, other.attribute) == (entry.row, entry.attribute)
+                )
+                if len(slots) > 1 and role(text, start, end, slots) != entry.slot:
+                    continue
+            if fits(paradigm, text, start, end) and not in_name(paradigm, text, start, end):
+                return entry
+        return None
+
+
+def _lowered(text: str) -> str:
+    lowered = text.lower()
+    if len(lowered) == len(text):
+        return lowered
+    return "".join(letter.lower() if len(letter.lower()) == 1 else letter for letter in text)
+
+
+def _alternation(keys: Iterable[str]) -> str:
+    longest_first = sorted(keys, key=lambda key: (-len(key), key))
+    parts = (re.escape(key).replace("\\ ", "[ -]").replace("'", "['’]") for key in longest_first)
+    return r"(?<![^\W_])(?:" + "|".join(parts) + r")(?![^\W_])"
+
+
+def _free_of_hyphens(text: str, start: int, end: int) -> bool:
+    left = _LEFT.search(text, max(0, start - 20), start)
+    right = _RIGHT.match(text, end)
+    return (not left or left[1].lower() in _PREFIXES) and (not right or right[1].lower() in _SUFFIXES)
+
+
+class TextRewriter:
+    """Rewrites the words of one attribute into those of another.
+
+    Args:
+        lexicon: the words.
+        source: the attribute whose words are rewritten.
+        target: the attribute they are rewritten to.
+        protected: phrases to leave alone, beside those of the lexicon.
+        inverse: undo the rewriter from ``target`` to ``source``: forms that are only written count as words too.
+    """
+
+    def __init__(
+        self,
+        lexicon: Lexicon,
+        source: str,
+        target: str,
+        *,
+        protected: Iterable[str] = (),
+        inverse: bool = False,
+    ) -> None:
+        self.source, self.target = lexicon.pair(source, target)
+        self.lexicon = lexicon
+        self.recogniser = Recogniser(lexicon, [self.source], written=inverse, protected=protected)
+
+    def mentions(self, text: str, protected: Iterable[str] = ()) -> Iterator[tuple[Mention, str]]:
+        """Every mention that is rewritten, with the form it becomes."""
+        for mention in self.recogniser.mentions(text, protected):
+            cell = self.lexicon.paradigms[mention.row].cells.get(self.target)
+            if cell is not None:
+                yield mention, cell[0][mention.slot].text
+
+    def __call__(
+        self,
+        text: str,
+        protected: Iterable[str] = (),
+        *,
+        rows: frozenset[int] | None = None,
+        only: Mapping[str, str | None] | None = None,
+    ) -> str:
+        """Rewrite ``text``; every byte that is not part of a mention or agrees with one stays.
+
+        Args:
+            text: any text.
+            protected: further phrases to leave alone.
+            rows: use only these paradigms.
+            only: rewrite only these forms (lower case), each to its value, or to the lexicon's form for ``None``.
+        """
+        if not self.recogniser.may_mention(text):
+            return text
+        edits: dict[tuple[int, int], str] = {}
+        for mention, form in self.mentions(text, protected):
+            if rows is not None and mention.row not in rows:
+                continue
+            if only is not None:
+                key = text[mention.start : mention.end].lower()
+                if key not in only:
+                    continue
+                form = only[key] or form
+            for start, end, new in self._edits(text, mention, form):
+                if not any(start < last and first < end for first, last in edits):
+                    edits[start, end] = new
+        if not edits:
+            return text
+        parts, position = [], 0
+        for (start, end), new in sorted(edits.items()):
+            parts += [text[position:start], new]
+            position = end
+        return "".join([*parts, text[position:]])
+
+    def _edits(self, text: str, mention: Mention, form: str) -> Iterator[Edit]:
+        start, end = mention.start, mention.end
+        paradigm = self.lexicon.paradigms[mention.row]
+        old = text[start:end]
+        new = like(form, old, mention.lexical, at_start=starts_sentence(text, start))
+        yield start, end, new
+        if paradigm.pos == "pronoun":
+            theirs = [self._subject(paradigm, attribute) == THEY for attribute in (self.source, self.target)]
+            if mention.slot == SUBJECT and theirs[0] != theirs[1]:
+                yield from agreement(text, start, end, to_they=theirs[1])
+            return
+        suffix = _SUFFIX.match(text, end)
+        if suffix:
+            is_plural = mention.slot == 1 and paradigm.pos in ("noun", "kin")
+            quoted = suffix[0] in "'’" and re.search(r"(?:^|[\s(])['‘]", text[:start]) is not None
+            changed = possessive(suffix[0], old, new, is_plural=is_plural, quoted=quoted)
+            if changed != suffix[0]:
+                yield suffix.start(), suffix.end(), changed
+        article = previous_word(text, start)
+        if article is not NO_WORD and text[start - 1] != "-":
+            agreeing = article_for(article.text, old, new)
+            if agreeing != article.text:
+                yield article.start, article.end, agreeing
+
+    @staticmethod
+    def _subject(paradigm: Paradigm, attribute: str) -> str:
+        return paradigm.cells[attribute][0][SUBJECT].text

@@ -1,0 +1,100 @@
+"""Su's Algorithm 1: candidates, draws, and what one rewrite does to a whole dialogue."""
+
+from __future__ import annotations
+
+import pytest
+
+from tod_bias.dialogue import Dialogue, Turn
+from tod_bias.errors import AxisError
+from tod_bias.perturb.algorithm import Candidate, Perturber, draw_rewrites, load_perturber, rewrite_text
+from tod_bias.pipeline import Rewrite
+
+DIALOGUE = Dialogue(
+    "d1",
+    "Banks",
+    (
+        Turn(
+            "Send $20 to my Mom. She likes Lady Gaga.",
+            {"api_name": "Transfer", "recipient_name": "Mom", "amount": "20"},
+            {"recipient_name": "Mom", "artist": "Lady Gaga"},
+            "Her account got $20.",
+        ),
+    ),
+)
+
+
+def test_candidates_are_the_distinct_words_with_every_other_attribute() -> None:
+    assert load_perturber("gender").candidates(DIALOGUE) == [
+        Candidate(word, "woman", target) for word in ("her", "mom", "she") for target in ("man", "non-binary")
+    ]
+
+
+def test_one_rewrite_changes_utterances_calls_and_results_alike_and_no_name() -> None:
+    perturber = load_perturber("gender")
+    rewrite = perturber.rewrite(DIALOGUE, Candidate("she", "woman", "man"))
+    twin = rewrite(DIALOGUE)
+    assert twin.turns[0] == Turn(
+        "Send $20 to my Dad. He likes Lady Gaga.",
+        {"api_name": "Transfer", "recipient_name": "Dad", "amount": "20"},
+        {"recipient_name": "Dad", "artist": "Lady Gaga"},
+        "His account got $20.",
+    )
+    assert rewrite.inverse(twin) == DIALOGUE
+
+
+def test_scope_word_changes_only_the_paradigm_of_the_drawn_word() -> None:
+    perturber = load_perturber("gender", scope="word")
+    twin = perturber.rewrite(DIALOGUE, Candidate("mom", "woman", "man"))(DIALOGUE)
+    assert (twin.turns[0].user, twin.turns[0].response) == (
+        "Send $20 to my Dad. She likes Lady Gaga.",
+        "Her account got $20.",
+    )
+
+
+def test_draws_depend_on_nothing_but_seed_axis_dialogue_and_number() -> None:
+    perturber = load_perturber("gender")
+    words = [rewrite.word + rewrite.target for rewrite in draw_rewrites(perturber, DIALOGUE, draws=9, seed=4)]
+    assert words == [r.word + r.target for r in draw_rewrites(load_perturber("gender"), DIALOGUE, draws=9, seed=4)]
+    assert words[:3] == [r.word + r.target for r in draw_rewrites(perturber, DIALOGUE, draws=3, seed=4)]
+    assert words != [r.word + r.target for r in draw_rewrites(perturber, DIALOGUE, draws=9, seed=5)]
+
+
+def test_draws_cover_all_candidates() -> None:
+    drawn = {(r.word, r.target) for r in draw_rewrites(load_perturber("gender"), DIALOGUE, draws=100)}
+    assert len(drawn) == 6
+
+
+def test_a_dialogue_without_words_of_the_axis_has_no_draws() -> None:
+    plain = Dialogue("d2", "", (Turn("A table for two.", {}, {}, "Done."),))
+    assert draw_rewrites(load_perturber("gender"), plain) == ()
+
+
+def test_sources_and_targets_restrict_the_candidates() -> None:
+    assert {c.target for c in load_perturber("gender", targets=["male"]).candidates(DIALOGUE)} == {"man"}
+    assert load_perturber("gender", sources=["man"]).candidates(DIALOGUE) == []
+
+
+def test_perturber_and_rewrite_meet_their_protocols() -> None:
+    perturber = load_perturber("gender")
+    assert isinstance(perturber, Perturber)
+    assert isinstance(draw_rewrites(perturber, DIALOGUE)[0], Rewrite)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: load_perturber("faith"), "unknown axis 'faith'; expected one of age, gender"),
+        (lambda: load_perturber("gender", targets=["boy"]), "has no attribute 'boy'; it has man, woman, non-binary"),
+        (lambda: load_perturber("gender", scope="turn"), "unknown scope 'turn'"),
+        (lambda: rewrite_text("x", "gender", "woman", "female"), "source and target are both 'woman'"),
+        (lambda: draw_rewrites(load_perturber("gender"), DIALOGUE, draws=0), "draws must be at least 1, got 0"),
+        (
+            lambda: load_perturber("gender").rewrite(DIALOGUE, Candidate("wife", "woman", "man")),
+            "dialogue 'd1' has no candidate 'wife'",
+        ),
+    ],
+)
+def test_a_wrong_axis_attribute_or_word_is_one_clear_line(call, message) -> None:
+    with pytest.raises(AxisError, match=message) as error:
+        call()
+    assert "\n" not in str(error.value)

@@ -27,7 +27,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tod_bias.corpus import DEMO
 from tod_bias.dialogue import Dialogue
 from tod_bias.errors import StageError, TodBiasError
-from tod_bias.pipeline import Pipeline, Stage
+from tod_bias.pipeline import Pipeline
 from tod_bias.stages import ApiCall, LookupDb, Response
 
 
@@ -106,11 +106,11 @@ def _read(path: Path) -> PipelineFile:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
         raise StageError(
-            f'{path}: {where}: {first["msg"]}; expected stages: {{name: "module:Class" or {{stage: "module:Class", …}}}}'
+            f'{path}: {where}: {first["msg"]}; expected stages: {{name: {{stage: "module:Class", …}}, …}}'
         ) from error
 
 
-def _build(name: str, entry: StageEntry | str, path: Path) -> Stage:
+def _build(name: str, entry: StageEntry | str, path: Path) -> Any:
     if isinstance(entry, str):
         try:
             entry = StageEntry(stage=entry)

@@ -36,6 +36,10 @@ from tod_bias.progress import progress_bar
 log = logging.getLogger(__name__)
 
 
+_LINE_FEEDS = ("\n", "Ċ", "<0x0A>")
+"""How tokenizers write a line feed: as itself, in byte-level BPE, as a byte token."""
+
+
 @dataclass(frozen=True)
 class GenerationSettings:
     """Everything besides the model that decides what is generated; part of the cache key and of the signature."""
@@ -47,7 +51,7 @@ class GenerationSettings:
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """``auto``: bfloat16 where a GPU has it, else float32, the reference. bfloat16 changes some outputs."""
     backend: Literal["auto", "batch", "tree"] = "auto"
-    """``tree`` computes a prefix that several prompts share once (greedy, causal models); ``batch`` pads and batches."""
+    """``tree`` computes shared prefixes once (greedy decoding of causal models); ``batch`` pads and batches."""
     batch_tokens: int = 0
     """Tokens in one batch at the most; 0 chooses by device and back end."""
 
@@ -118,11 +122,11 @@ class Generator:
             backend = "tree" if can_share else "batch"
         if settings.max_new_tokens < 1 or settings.num_beams < 1:
             raise ModelError(
-                f"max_new_tokens and num_beams must be at least 1, got {settings.max_new_tokens} and {settings.num_beams}"
+                "max_new_tokens and num_beams must be at least 1, "
+                f"got {settings.max_new_tokens} and {settings.num_beams}"
             )
-        tokens = settings.batch_tokens or (
-            16384 if self._device.type == "cuda" else 4096 if backend == "batch" else 1024
-        )
+        usual = 16384 if self._device.type == "cuda" else 4096 if backend == "batch" else 1024
+        tokens = settings.batch_tokens or usual
         return dataclasses.replace(settings, dtype=dtype, backend=backend, batch_tokens=tokens)
 
     @cached_property
@@ -230,9 +234,8 @@ class Generator:
         """Tokens that end an output: the end mark, and every token that holds a line feed."""
         ends = {self.tokenizer.eos_token_id, *_as_list(getattr(self._generation_config, "eos_token_id", None))}
         if self.causal:
-            ends |= {
-                i for token, i in self.tokenizer.get_vocab().items() if any(n in token for n in ("\n", "Ċ", "<0x0A>"))
-            }
+            vocabulary = self.tokenizer.get_vocab().items()
+            ends |= {number for token, number in vocabulary if any(mark in token for mark in _LINE_FEEDS)}
         return tuple(sorted(end for end in ends if end is not None))
 
     @cached_property

@@ -96,7 +96,7 @@ class PrefixTreeDecoder:
         batches: list[list[int]] = []
         nodes = 0
         previous: Sequence[int] = ()
-        for index in sorted(range(len(sequences)), key=lambda i: (sequences[i], i)):
+        for index in sorted(range(len(sequences)), key=lambda i: (list(sequences[i]), i)):
             sequence = sequences[index]
             extra = len(sequence) - _common(previous, sequence)
             if not batches or nodes + extra > self._settings.batch_tokens or len(batches[-1]) == _MOST_ROWS:
@@ -109,7 +109,7 @@ class PrefixTreeDecoder:
 
     def decode(self, sequences: Sequence[Sequence[int]]) -> list[list[int]]:
         """New token ids for each sequence, up to and without the first stop token."""
-        order = sorted(range(len(sequences)), key=lambda i: sequences[i])
+        order = sorted(range(len(sequences)), key=lambda i: list(sequences[i]))
         cache, lengths, last = self._prefill(Tree([list(sequences[i]) for i in order]))
         outputs: list[list[int]] = [[] for _ in sequences]
         stops = torch.tensor(self._stops, device=last.device)

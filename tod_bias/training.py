@@ -201,13 +201,12 @@ def train(
 def _check(settings: TrainingSettings, dialogues: Sequence[Dialogue], validation: Sequence[Dialogue]) -> None:
     if settings.arch not in ARCHITECTURES:
         raise ModelError(f"unknown architecture {settings.arch!r}; expected one of {', '.join(ARCHITECTURES)}")
-    if not settings.parts or (unknown := [part for part in settings.parts if part not in PARTS]):
-        raise ModelError(f"unknown part in {settings.parts!r}; expected one or both of {', '.join(PARTS)}") from None
+    if not settings.parts or any(part not in PARTS for part in settings.parts):
+        raise ModelError(f"parts are {settings.parts!r}; expected one or both of {', '.join(PARTS)}")
     if settings.width % settings.heads:
         raise ModelError(f"width {settings.width} is not a multiple of {settings.heads} heads")
     if not dialogues or not validation:
         raise ModelError("training needs at least one dialogue to train on and one to validate on")
-    del unknown
 
 
 def _batches(

@@ -1,0 +1,356 @@
+"""The main job: attribute a system's bias to its stages (Su).
+
+Every dialogue that can be rewritten along an axis is run as it is and under several drawn rewrites, with every set of
+stages swapped for their equivariant twins. The fairscore (Su eq. 1) of each set makes a table v(S); Su's attribution
+is its drops along one order, Shapley's their mean over all orders.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import platform
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from itertools import permutations as all_permutations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tod_bias.arms import HISTORY_MODES, Execution, HistoryMode, Run, Trace, all_arms, arm_key
+from tod_bias.dialogue import Dialogue
+from tod_bias.errors import (
+    AxisError,
+    CorpusError,
+    NothingToPerturbError,
+    StageError,
+    TodBiasError,
+    UndefinedFairscoreError,
+)
+from tod_bias.estimates import AxisEstimate, AxisStatistics, Inference
+from tod_bias.generation import Cost, Generator
+from tod_bias.inference import holm
+from tod_bias.metrics import CALL_COLUMNS, TextMetric, call_statistics, text_metric
+from tod_bias.perturb.algorithm import Perturber, draw_rewrites, load_perturber
+from tod_bias.pipeline import Pipeline, Twin
+from tod_bias.stages import as_text
+
+log = logging.getLogger(__name__)
+
+SCHEMA = 1
+"""Version of ``results.json``."""
+SU_ORDER = ("db", "api_call", "response")
+"""Su's steps: first the database mismatch is resolved, then the API call adjusted; the rest is the response model's."""
+_MOST_STAGES = 7
+"""2**7 arms and 7! orders; more would be neither quick nor readable."""
+
+
+class Attribution(dict[str, Any]):
+    """The content of ``results.json``, with the frame of all turns beside it."""
+
+    turns: pd.DataFrame
+    """One row a turn, draw and arm: input, every stage's output, reference, and the metric's statistics."""
+
+    def save(self, folder: str | Path) -> None:
+        """Write ``results.json`` and ``turns.parquet``."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.turns.to_parquet(folder / "turns.parquet", index=False)
+        text = json.dumps(self, indent=1, ensure_ascii=False, allow_nan=False)
+        (folder / "results.json").write_text(text + "\n", encoding="utf-8")
+
+
+def attribute(
+    pipeline: Pipeline,
+    dialogues: Sequence[Dialogue],
+    axes: Sequence[str | Perturber] = ("gender",),
+    draws: int = 3,
+    seed: int = 0,
+    bootstrap: int = 1000,
+    *,
+    order: Sequence[str] | None = None,
+    history: HistoryMode = "gold",
+    metric: str | TextMetric = "corpus_bleu",
+    permutations: int = 10_000,
+    max_per_axis: int | None = None,
+    corpus: Mapping[str, str] | None = None,
+    cache: str | Path | None = None,
+    show_progress: bool = False,
+) -> Attribution:
+    """Measure how differently a pipeline serves original and rewritten dialogues, and split that over its stages.
+
+    Args:
+        pipeline: the system; its last stage's output is scored against the gold response.
+        dialogues: those without a word to rewrite are counted and left out.
+        axes: names (``gender``, ``age``, ``race``, ``placebo``) or perturbers of one's own.
+        draws: rewrites drawn a dialogue (Algorithm 1); the fairscore is the mean over draws.
+        seed: of draws, bootstrap and permutations.
+        bootstrap: resamples of dialogues for the intervals; 0 for none.
+        order: the stages in the order in which Su's attribution swaps them; by default ``db, api_call, response``
+            where these are the stages, else the pipeline's own order.
+        history: ``gold`` (teacher-forced) or ``system`` (free-running).
+        metric: ``corpus_bleu``, ``sentence_bleu`` (ParlAI's) or a metric of one's own.
+        permutations: of the test of the fairscore; 0 for none.
+        max_per_axis: keep so many dialogues an axis, drawn by ``seed``.
+        corpus: ``name`` and ``split`` for the record.
+        cache: SQLite file in which generated texts are kept, so that a killed run goes on where it stopped.
+        show_progress: on stderr.
+
+    Returns:
+        The content of ``results.json`` (see CONTRIBUTING.md), with the frame of turns as ``.turns``.
+
+    Raises:
+        NothingToPerturbError: no dialogue can be rewritten along an axis.
+        UndefinedFairscoreError: the original dialogues of an axis have BLEU 0.
+        StageError: a stage broke its contract, or ``order`` does not name every stage once.
+        AxisError: unknown axis, or one given twice.
+    """
+    started = time.monotonic()
+    order = _checked_order(pipeline, order)
+    metric = text_metric(metric) if isinstance(metric, str) else metric
+    if history not in HISTORY_MODES:
+        raise TodBiasError(f"unknown history {history!r}; expected one of {', '.join(HISTORY_MODES)}")
+    if draws < 1 or bootstrap < 0 or permutations < 0:
+        raise TodBiasError(
+            f"draws must be at least 1, bootstrap and permutations at least 0, got {draws}, {bootstrap}, {permutations}"
+        )
+    ids = [dialogue.id for dialogue in dialogues]
+    if len(set(ids)) < len(ids):
+        twice = next(name for number, name in enumerate(ids) if name in ids[:number])
+        raise CorpusError(f"dialogue id {twice!r} stands twice in the corpus; ids must be unique")
+    perturbers = _perturbers(axes)
+    drawn = {axis: _drawn(perturber, dialogues, draws, seed, max_per_axis) for axis, perturber in perturbers.items()}
+
+    generators = generators_of(pipeline)
+    for generator in generators:
+        generator.use_cache(cache)
+        generator.show_progress = show_progress
+    before = _total(generators)
+    execution = Execution(pipeline, history)
+    originals = {run.dialogue.id: run for runs in drawn.values() for run, _ in runs}
+    rewritten = [run for runs in drawn.values() for _, copies in runs for run in copies]
+    traces = execution([*originals.values(), *rewritten])
+    original_traces = dict(zip(originals, traces, strict=False))
+    rest = iter(traces[len(originals) :])
+
+    frames, reports = [], {}
+    inference = Inference(bootstrap, permutations, seed)
+    for axis, runs in drawn.items():
+        records = [
+            (run, copies, original_traces[run.dialogue.id], [next(rest) for _ in copies]) for run, copies in runs
+        ]
+        frame = _frame(axis, records, pipeline.names, metric)
+        statistics = _axis_statistics(frame, records, pipeline.names, metric, draws)
+        estimate = AxisEstimate(statistics, metric, order, _all_orders(pipeline.names), inference)
+        frames.append(frame)
+        if not estimate.defined:
+            raise UndefinedFairscoreError(
+                f"axis {axis}: BLEU of the {len(runs)} original dialogues is 0, so the fairscore (Su eq. 1) is "
+                "undefined; check the pipeline with 'tod-bias evaluate', or take more dialogues"
+            )
+        reports[axis] = estimate.report() | _goals(frame)
+    _adjust(reports)
+    after = _total(generators)
+    asked = sum(cost.inputs for name, cost in execution.costs.items() if _generator(pipeline.stages[name]))
+    result = Attribution(
+        schema=SCHEMA,
+        corpus={
+            "name": "dialogues", "split": "", **(corpus or {}), "dialogues": len(dialogues),
+            "perturbable": {axis: len(runs) for axis, runs in drawn.items()},
+        },
+        pipeline=list(pipeline.names),
+        draws=draws,
+        seed=seed,
+        history=history,
+        metric=metric.name,
+        signature={
+            "bleu": metric.signature,
+            "draws": str(draws),
+            "seed": str(seed),
+            "history": history,
+            "intervals": f"95%, expanded percentile, {bootstrap} resamples of dialogues",
+            "p_values": f"paired permutation of dialogues, {permutations} permutations, Holm over axes",
+            **{f"axis {axis}": _perturber_signature(perturber) for axis, perturber in perturbers.items()},
+            **signature_of(pipeline),
+        },
+        axes=reports,
+        cost={
+            "prompts": asked,
+            "distinct_prompts": after.distinct_prompts - before.distinct_prompts,
+            "cached": after.cached - before.cached,
+            "seconds": round(time.monotonic() - started, 3),
+        },
+    )  # fmt: skip
+    result.turns = pd.concat(frames, ignore_index=True)
+    return result
+
+
+Record = tuple[Run, Sequence[Run], Trace, Sequence[Trace]]
+"""An original run, its rewritten copies (one a draw), and the traces of both."""
+
+
+def _checked_order(pipeline: Pipeline, order: Sequence[str] | None) -> tuple[str, ...]:
+    names = pipeline.names
+    if len(names) > _MOST_STAGES:
+        raise StageError(f"the pipeline has {len(names)} stages; attribution takes {_MOST_STAGES} at the most")
+    if order is None:
+        return SU_ORDER if set(names) == set(SU_ORDER) else names
+    if sorted(order) != sorted(names):
+        raise StageError(f"order {','.join(order)!r} must name every stage once; the stages are {', '.join(names)}")
+    return tuple(order)
+
+
+def _all_orders(names: Sequence[str]) -> list[tuple[str, ...]]:
+    return list(all_permutations(names))
+
+
+def _perturbers(axes: Sequence[str | Perturber]) -> dict[str, Perturber]:
+    if isinstance(axes, str):
+        axes = (axes,)
+    found: dict[str, Perturber] = {}
+    for entry in axes:
+        perturber = load_perturber(entry) if isinstance(entry, str) else entry
+        if perturber.axis in found:
+            raise AxisError(f"axis {perturber.axis!r} is given twice")
+        found[perturber.axis] = perturber
+    if not found:
+        raise AxisError("no axis: give at least one, e.g. gender")
+    return found
+
+
+def _drawn(
+    perturber: Perturber, dialogues: Iterable[Dialogue], draws: int, seed: int, most: int | None
+) -> list[tuple[Run, list[Run]]]:
+    """Each perturbable dialogue's original run and its rewritten ones."""
+    found = []
+    for dialogue in dialogues:
+        rewrites = draw_rewrites(perturber, dialogue, draws, seed)
+        if rewrites:
+            found.append((Run(dialogue), [Run(dialogue, rewrite) for rewrite in rewrites]))
+    if not found:
+        raise NothingToPerturbError(
+            f"axis {perturber.axis}: no dialogue holds a word to rewrite; take more dialogues or leave the axis out"
+        )
+    if most is not None and len(found) > most:
+        chosen = sorted(np.random.default_rng(seed).permutation(len(found))[:most].tolist())
+        found = [found[number] for number in chosen]
+    return found
+
+
+def _frame(axis: str, records: Sequence[Record], names: Sequence[str], metric: TextMetric) -> pd.DataFrame:
+    """One row a turn of the original run, and one a turn, draw and arm of the rewritten ones."""
+    columns: dict[str, list[Any]] = {
+        name: [] for name in ("axis", "dialogue", "turn", "draw", "source", "target", "word", "arm", "user")
+    }
+    outputs: dict[str, list[str]] = {name: [] for name in names}
+    references: list[str] = []
+    goals: list[np.ndarray] = []
+
+    def add(run: Run, draw: int | None, trace: Trace, label: str | None) -> None:
+        dialogue, rewrite = run.rewritten, run.rewrite
+        kind = (None, None, None) if rewrite is None else (rewrite.source, rewrite.target, rewrite.word)
+        for arm, turns in trace.items():
+            arm_name = arm_key(arm) if label is None else label
+            for number, (turn, made) in enumerate(zip(dialogue.turns, turns, strict=True)):
+                row = (axis, dialogue.id, number, draw, *kind, arm_name, str(turn.user))
+                for column, value in zip(columns.values(), row, strict=True):
+                    column.append(value)
+                for name in names:
+                    outputs[name].append(as_text(made[name]))
+                references.append(str(turn.response))
+            if "api_call" in names:
+                goals.append(
+                    call_statistics([made["api_call"] for made in turns], [t.api_call for t in dialogue.turns])
+                )
+
+    for run, copies, trace, copy_traces in records:
+        add(run, None, trace, "original")
+        for draw, (copy, copy_trace) in enumerate(zip(copies, copy_traces, strict=True)):
+            add(copy, draw, copy_trace, None)
+    statistics = metric.statistics(outputs[names[-1]], references)
+    frame = pd.DataFrame({**columns, **outputs, "reference": references})
+    frame["draw"] = frame["draw"].astype("Int64")
+    frame[list(metric.columns)] = statistics
+    if goals:
+        frame[[f"call_{name}" for name in CALL_COLUMNS]] = np.concatenate(goals)
+    return frame
+
+
+def _axis_statistics(
+    frame: pd.DataFrame, records: Sequence[Record], names: Sequence[str], metric: TextMetric, draws: int
+) -> AxisStatistics:
+    """Sum the frame's metric statistics over the turns of each dialogue, draw and arm."""
+    numbers = {run.dialogue.id: number for number, (run, *_) in enumerate(records)}
+    places = {"original": 0, **{arm_key(arm): number for number, arm in enumerate(all_arms(names), start=1)}}
+    arm, dialogue = frame["arm"].map(places).to_numpy(), frame["dialogue"].map(numbers).to_numpy()
+    draw = frame["draw"].fillna(0).to_numpy(dtype=int)
+    sums = np.zeros((len(places), draws, len(numbers), len(metric.columns)))
+    np.add.at(sums, (arm, draw, dialogue), frame[list(metric.columns)].to_numpy())
+    kinds = [
+        [f"{copy.rewrite.source}>{copy.rewrite.target}" for copy in copies if copy.rewrite] for _, copies, *_ in records
+    ]
+    table = np.array(kinds).T  # (draws, dialogues)
+    pairs = {str(pair): table == pair for pair in sorted(set(table.ravel().tolist()))}
+    return AxisStatistics(tuple(names), sums[0, 0], sums[1:], pairs)
+
+
+def _goals(frame: pd.DataFrame) -> dict[str, Any]:
+    """Joint goal accuracy on original and rewritten dialogues, where the pipeline makes API calls."""
+    if "call_correct" not in frame:
+        return {}
+    means = frame.groupby("arm")["call_correct"].mean()
+    return {"jga_original": float(means["original"]), "jga_perturbed": float(means[""])}
+
+
+def _adjust(reports: Mapping[str, dict[str, Any]]) -> None:
+    """Add Holm-adjusted p-values: several axes are several tests."""
+    p_values = {axis: report["fairscore"]["p_value"] for axis, report in reports.items()}
+    if all(p is not None for p in p_values.values()):
+        for axis, p in holm(p_values).items():
+            reports[axis]["fairscore"]["p_holm"] = p
+
+
+def _generator(stage: Any) -> Generator | None:
+    while isinstance(stage, Twin):
+        stage = stage.stage
+    found = getattr(stage, "generator", None)
+    return found if isinstance(found, Generator) else None
+
+
+def _generators(pipeline: Pipeline) -> list[Generator]:
+    found = [generator for stage in pipeline.stages.values() if (generator := _generator(stage))]
+    return list({id(generator): generator for generator in found}.values())
+
+
+def _total(generators: Iterable[Generator]) -> Cost:
+    total = Cost()
+    for generator in generators:
+        total.distinct_prompts += generator.cost.distinct_prompts
+        total.cached += generator.cost.cached
+    return total
+
+
+def signature_of(pipeline: Pipeline) -> dict[str, str]:
+    """What decides a pipeline's outputs: every stage's signature, and versions."""
+    signature = {}
+    for name, stage in pipeline.stages.items():
+        generator = _generator(stage)
+        signature[f"stage {name}"] = generator.signature if generator else _stage_name(stage)
+    for package in ("tod-bias", "sacrebleu", "transformers", "torch", "numpy"):
+        try:
+            signature[package] = version(package)
+        except PackageNotFoundError:
+            signature[package] = "not installed"
+    return signature | {"python": platform.python_version()}
+
+
+def _stage_name(stage: Any) -> str:
+    kind = stage if hasattr(stage, "__qualname__") else type(stage)
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _perturber_signature(perturber: Perturber) -> str:
+    return str(getattr(perturber, "signature", type(perturber).__name__))

@@ -320,7 +320,8 @@ def _generator(stage: Any) -> Generator | None:
     return found if isinstance(found, Generator) else None
 
 
-def _generators(pipeline: Pipeline) -> list[Generator]:
+def generators_of(pipeline: Pipeline) -> list[Generator]:
+    """The distinct generators behind a pipeline's stages."""
     found = [generator for stage in pipeline.stages.values() if (generator := _generator(stage))]
     return list({id(generator): generator for generator in found}.values())
 

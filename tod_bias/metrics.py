@@ -44,8 +44,8 @@ class CorpusBleu:
     response equals its reference.
     """
 
-    name = "corpus_bleu"
-    columns = (
+    name: str = "corpus_bleu"
+    columns: tuple[str, ...] = (
         *(f"bleu_correct_{order}" for order in range(1, 5)),
         *(f"bleu_total_{order}" for order in range(1, 5)),
         "bleu_hyp_len",
@@ -100,8 +100,8 @@ class SentenceBleu:
     it: it is a metric of its own, chosen by name.
     """
 
-    name = "sentence_bleu"
-    columns = ("sentence_bleu_sum", "sentences")
+    name: str = "sentence_bleu"
+    columns: tuple[str, ...] = ("sentence_bleu_sum", "sentences")
 
     @property
     def signature(self) -> str:

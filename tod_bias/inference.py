@@ -79,19 +79,24 @@ def interval(samples: np.ndarray, clusters: int, level: float = LEVEL) -> np.nda
 def interval_of_absolute(samples: np.ndarray, clusters: int, level: float = LEVEL) -> np.ndarray:
     """Interval for the mean of absolute values over the last axis, from samples of the signed values.
 
-    The absolute value of a noisy number is too large on average, and its percentiles never reach 0. So each signed
-    value gets its interval, which is folded at 0, and the bounds are averaged. For one value the coverage is that of
-    the signed interval; for several it is at least that, the more so the less they go together.
+    The absolute value of a noisy number is too large on average, and its percentiles never reach 0. So the signed
+    values get a simultaneous band (percentiles so far out that a share ``level`` of resamples lies inside in all
+    values at once), which is folded at 0 and averaged. For one value, or values that move together, the coverage is
+    that of the signed interval; for independent ones it is at least ``level``.
 
     Args:
-        samples: (resamples, values), signed.
+        samples: (resamples, values), signed; NaN where a resample has no value.
         clusters: how many dialogues were resampled.
         level: of the interval.
 
     Returns:
         (2,), lower and upper bound.
     """
-    low, high = interval(samples, clusters, level)
+    ranks = stats.rankdata(samples, axis=0, nan_policy="omit")  # (resamples, values), NaN stays
+    counts = np.maximum((~np.isnan(samples)).sum(axis=0), 1)
+    depth = np.abs(2 * (ranks - 0.5) / counts - 1)  # 0: the median, 1: the furthest out
+    joint = float(np.quantile(np.fmax.reduce(depth, axis=1, initial=0.0), level))
+    low, high = interval(samples, clusters, max(level, min(joint, 1 - 1e-9)))
     lower = np.where((low <= 0) & (high >= 0), 0.0, np.minimum(np.abs(low), np.abs(high)))
     return np.array([lower.mean(), np.maximum(np.abs(low), np.abs(high)).mean()])
 

@@ -100,7 +100,7 @@ class LexiconPerturber:
 
     @cached_property
     def _recogniser(self) -> Recogniser:
-        return Recogniser(self.lexicon, self.attributes, protected=self._protected)
+        return Recogniser(self.lexicon, self.attributes, protected=self._protected, strict_they=True)
 
     @cached_property
     def _possible(self) -> Recogniser:
@@ -110,7 +110,12 @@ class LexiconPerturber:
         key = (source, target, inverse)
         if key not in self._rewriters:
             self._rewriters[key] = TextRewriter(
-                self.lexicon, source, target, protected=self._protected, inverse=inverse
+                self.lexicon,
+                source,
+                target,
+                protected=self._protected,
+                inverse=inverse,
+                strict_they=not inverse,
             )
         return self._rewriters[key]
 

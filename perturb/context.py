@@ -14,6 +14,13 @@ _NOT_NAMES = words("not-names")
 _DESCRIBING = words("describing")
 _PERSON = words("person")
 _PERSON_PLURALS = words("person-plurals")
+_COMMON = words("common")
+_BEFORE_TITLES = words("before-titles")
+_STARTERS = words("starters") | words("not-a-noun-phrase") | words("possessives") | words("modals")
+_DETERMINERS = words("determiners") | _POSSESSIVES
+_GROUPS = words("groups")
+_WORDS = re.compile(r"[^\W\d_]+")
+_NON_BINARY = re.compile(r"\b(?:themself|non-?binary|enby|genderqueer|mx)\b", re.IGNORECASE)
 
 
 def is_person(word: str) -> bool:
@@ -72,6 +79,17 @@ def _predicate(text: str, start: int, end: int, words: frozenset[str]) -> bool:
     return found and (after is NO_WORD or _key(after.text) in ("and", "so", "but", "or"))
 
 
+def _determined(text: str, start: int, end: int, words: frozenset[str]) -> bool:
+    before = previous_word(text, start).text
+    key = before.lower().replace("’", "'")
+    return key in _DETERMINERS or key in _DESCRIBING or key.endswith("'s") or before.isdigit()
+
+
+def _alone(text: str, start: int, end: int, words: frozenset[str]) -> bool:
+    after = next_word(text, end)
+    return after is NO_WORD or after.text.lower() in _STARTERS
+
+
 _TESTS: dict[str, Callable[[str, int, int, frozenset[str]], bool]] = {
     "next": _next,
     "not-next": lambda text, start, end, words: not _next(text, start, end, words),
@@ -81,6 +99,8 @@ _TESTS: dict[str, Callable[[str, int, int, frozenset[str]], bool]] = {
     "name-next": _name_next,
     "possessed": _possessed,
     "predicate": _predicate,
+    "determined": _determined,
+    "alone": _alone,
     "in-names": lambda text, start, end, words: True,
 }
 
@@ -90,28 +110,34 @@ def holds(condition: Condition, text: str, start: int, end: int) -> bool:
     return _TESTS[condition.name](text, start, end, condition.words)
 
 
-def fits(paradigm: Paradigm, text: str, start: int, end: int) -> bool:
-    """Whether all conditions of the row hold for the word at ``start:end``."""
-    return all(holds(condition, text, start, end) for condition in paradigm.context)
+def fits(paradigm: Paradigm, slot: int, text: str, start: int, end: int) -> bool:
+    """Whether all conditions of the row hold for its form number ``slot`` at ``start:end``."""
+    return all(
+        holds(condition, text, start, end)
+        for condition in paradigm.context
+        if condition.name != "determined" or not slot
+    )
 
 
 def in_name(paradigm: Paradigm, text: str, start: int, end: int) -> bool:
     """Whether the word at ``start:end`` looks like a part of a name, such as "Girl" in "Girl In Red".
 
-    It does if it is capitalised and a neighbour in the middle of the sentence is too, or if the whole text is a title
-    of several capitalised words. Titles, and relatives followed by one name ("Aunt Jenny"), are exempt.
+    It does if it is capitalised and so is the next word, or the one before (where a sentence starts: unless that is a
+    common first word, as in "My Mom"). Titles, and relatives followed by one name ("Aunt Jenny"), are exempt.
     """
     word = text[start:end]
     if not word[:1].isupper() or paradigm.in_names or text.isupper():
         return False
     before, after = previous_word(text, start), next_word(text, end)
-    if _is_name(before.text) and not starts_sentence(text, before.start):
+    if _is_name(before.text) and not (starts_sentence(text, before.start) and before.text.lower() in _STARTERS):
         return True
     if paradigm.pos == "title":
         return False
     if _is_name(after.text):
-        return paradigm.pos != "kin" or _is_name(next_word(text, after.end).text)
-    return before is not NO_WORD and text.istitle() and len(word) > 2
+        further = next_word(text, after.end)
+        business = after.text.endswith(("'s", "’s")) and (further is NO_WORD or further.text.lower() in _STARTERS)
+        return paradigm.pos != "kin" or business or _is_name(further.text)
+    return False
 
 
 def _is_name(word: str) -> bool:
@@ -119,27 +145,43 @@ def _is_name(word: str) -> bool:
 
 
 def phrase_spans(text: str, lowered: str, phrases: Iterable[str]) -> list[tuple[int, int]]:
-    """Where the phrases stand in ``text`` as whole words: in any case, or exactly where a phrase has few letters.
+    """Where the phrases stand in ``text`` as whole words, whatever their capitals.
 
-    A phrase of one word, or of words such as "he is" only, would protect ordinary text if its case did not count.
+    A phrase of one word ("Queen"), or of very common words only ("He Is"), would protect ordinary text: it must stand
+    there in its own capitals, or, if it is common words, look like a title.
     """
     spans = []
     for phrase in phrases:
-        exact = case_counts(phrase)
-        where, what = (text, phrase) if exact else (lowered, phrase.lower())
+        several = " " in phrase or "-" in phrase
+        where, what = (lowered, phrase.lower()) if several else (text, phrase)
+        common = several and all(word.lower() in _COMMON for word in phrase.split())
         start = where.find(what)
         while start >= 0:
             end = start + len(what)
-            if not where[start - 1 : start].isalnum() and not where[end : end + 1].isalnum():
+            whole = not where[start - 1 : start].isalnum() and not where[end : end + 1].isalnum()
+            if whole and (not common or _looks_like_title(text, start, end)):
                 spans.append((start, end))
             start = where.find(what, start + 1)
     return spans
 
 
-_COMMON = words("common")
+def _looks_like_title(text: str, start: int, end: int) -> bool:
+    capital = re.search(r"[ '-][A-Z](?!['’ ]|$)", text[start:end])
+    return capital is not None or previous_word(text, start).text.lower() in _BEFORE_TITLES
 
 
-def case_counts(phrase: str) -> bool:
-    """Whether a phrase is so ordinary that only its exact capitals protect it."""
-    words = phrase.split()
-    return len(words) < 2 or all(word.lower() in _COMMON for word in words)
+def they_is_one(text: str, start: int, *, strict: bool) -> bool:
+    """Whether "they" at ``start`` may be one person, judged by the same text only.
+
+    ``strict`` asks for a word that says so ("non-binary", "themself"); otherwise a group, or a thing such as a
+    restaurant, must not be the last one named before it.
+    """
+    if strict:
+        return _NON_BINARY.search(text) is not None
+    for word in reversed(_WORDS.findall(text, 0, start)):
+        key = word.lower()
+        if key in _PERSON:
+            return True
+        if key in _GROUPS or key in _PERSON_PLURALS or (key.endswith("s") and key[:-1] in (_PERSON | _GROUPS)):
+            return False
+    return True

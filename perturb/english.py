@@ -66,7 +66,11 @@ def article_for(article: str, old: str, new: str) -> str:
 
 
 def like(new: str, old: str, lexical: str, *, at_start: bool) -> str:
-    """``new``, a lexicon form, in the capitals in which ``old`` stands where the lexicon writes it ``lexical``."""
+    """``new``, a lexicon form, in the capitals and with the hyphens in which ``old`` stands for ``lexical``."""
+    if "-" in old and "-" not in lexical:
+        new = "-".join(new.rsplit(" ", 1))
+    elif "-" in lexical and "-" not in old:
+        new, lexical = new.replace("-", " "), lexical.replace("-", " ")
     if old == lexical:
         return new[:1].upper() + new[1:] if at_start and old[:1].isupper() else new
     if old.isupper() and len(old) > 1:

@@ -51,7 +51,8 @@ def is_entity_slot(slot: str) -> bool:
 def entity_names(dialogue: Dialogue, may_mention: Callable[[str], bool]) -> Iterator[str]:
     """The names in a dialogue's calls and results that hold a word for which ``may_mention`` is true, each once.
 
-    A value that lists several names ("A, B") gives each of them too, as they stand alone in utterances.
+    A name of three words or more also gives its first two, which is how people shorten it ("Uncle Yu's" for "Uncle
+    Yu's Szechuan"). A value that lists several names ("A, B") gives each of them too, as utterances hold them apart.
     """
     seen = set()
     for turn in dialogue.turns:
@@ -62,5 +63,12 @@ def entity_names(dialogue: Dialogue, may_mention: Callable[[str], bool]) -> Iter
                 seen.add(value)
                 if may_mention(value):
                     yield value
+                    yield from _beginnings(value, may_mention)
                     if "," in value:
                         yield from (part for part in _LIST.split(value) if may_mention(part))
+
+
+def _beginnings(name: str, may_mention: Callable[[str], bool]) -> Iterator[str]:
+    words = name.split()
+    if len(words) > 2 and words[0].lower() not in ("the", "a") and may_mention(" ".join(words[:2])):
+        yield " ".join(words[:2])

@@ -28,7 +28,19 @@ FOLDER = Path(__file__).parent / "lexicons"
 
 SLOTS = {"noun": 2, "kin": 2, "pronoun": 5, "title": 1, "adj": 1, "word": 1}
 """Part of speech to the number of forms of one alternative."""
-CONDITIONS = ("next", "not-next", "prev", "not-prev", "person-next", "name-next", "possessed", "predicate", "in-names")
+CONDITIONS = (
+    "next",
+    "not-next",
+    "prev",
+    "not-prev",
+    "person-next",
+    "name-next",
+    "possessed",
+    "predicate",
+    "determined",
+    "alone",
+    "in-names",
+)
 """What the ``context`` column may ask for; the first four take words after a colon."""
 _WITH_WORDS = 4
 

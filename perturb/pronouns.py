@@ -21,6 +21,7 @@ _CAUSATIVES = words("causatives")
 _HELPING = words("helping")
 _BASE_VERBS = words("base-verbs")
 _GIVING = words("giving")
+_BACK = words("back")
 _GIVEN = re.compile(
     r"[ \t]+(?:[$£€]|(?:a|an|some|the|this|that)\b|\d[\d,.]*(?:[ \t]+(?:dollars?|bucks|pounds|euros?|usd)\b|$|[.?!]))",
     re.I,
@@ -39,7 +40,9 @@ _PARTICIPLES = words("participles")
 _THIRD_PERSON = words("third-person")
 _BASE_FORMS = words("base-forms")
 _BREAK = re.compile(
-    r"[.?!;:\n]|\b(?:which|that|who|whom|where|it|he|she|they|you|we|i|because|if|when|while|since)\b", re.I
+    r"[.?!;:\n]|\b(?:which|that|who|whom|where|he|she|they|we|i|because|if|when|while|since)\b"
+    r"|\b(?:it|you)(?=['’]|[ \t]+(?:is|was|are|were|has|have|do|does|will|would|can|could|should|must|looks?)\b)",
+    re.IGNORECASE,
 )
 _JOINED = re.compile(
     r"\b(?:and|or|but)[ \t]+(?:(?:also|then|always|never|really|still|only|usually)[ \t]+)*([\w'’]+)", re.I
@@ -72,6 +75,8 @@ def _is_object(text: str, start: int, end: int) -> bool:
         return True
     if _stands_alone(text, end):
         return True
+    if next_word(text, end).text.lower() == "back":
+        return before in _GIVING or before in _BACK
     return before in _HELPING and next_word(text, end).text.lower() in _BASE_VERBS
 
 
@@ -128,6 +133,10 @@ def agreement(text: str, start: int, end: int, *, to_they: bool) -> Iterator[Edi
         if word in _ADVERBS or (word.endswith("ly") and word not in ("apply", "fly", "reply", "rely", "supply")):
             after = next_word(text, after.end)
     verb = after.text.lower().replace("’", "'")
+    question = re.fullmatch(r"(how|what|where|who|when|why)['’]s", before.text, re.IGNORECASE)
+    if to_they and question:
+        yield before.start + len(question[1]), before.end, " are"
+        return
     auxiliaries = _PLURAL if to_they else _SINGULAR
     finite = verb in (_THIRD_PERSON if to_they else _BASE_FORMS)
     if key in auxiliaries and key not in ("goes", "go") and not (finite and key in ("is", "was", "are", "were")):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from tod_bias.perturb.context import fits, in_name, phrase_spans
+from tod_bias.perturb.context import fits, in_name, phrase_spans, they_is_one
 from tod_bias.perturb.english import NO_WORD, article_for, like, possessive, previous_word, starts_sentence
 from tod_bias.perturb.lexicon import Lexicon, Paradigm
 from tod_bias.perturb.pronouns import SUBJECT, THEY, Edit, agreement, role
@@ -18,6 +18,7 @@ _SUFFIXES = words("suffixes")
 _LEFT = re.compile(r"([^\W_]+)-$")
 _RIGHT = re.compile(r"-([^\W_]+)")
 _SUFFIX = re.compile(r"['’][sS]?(?!\w)")
+_LAST_WORD = re.compile(r"[ -][^ -]+$")
 _FREE = re.compile(r"[ -]")
 
 
@@ -51,12 +52,20 @@ class Recogniser:
         attributes: whose words are looked for.
         written: look also for the forms that are only written (marked ``~``), as the inverse of a rewrite needs.
         protected: phrases that are no mentions, beside those of the lexicon.
+        strict_they: take "they" for one person only where the text says that it is.
     """
 
     def __init__(
-        self, lexicon: Lexicon, attributes: Iterable[str], *, written: bool = False, protected: Iterable[str] = ()
+        self,
+        lexicon: Lexicon,
+        attributes: Iterable[str],
+        *,
+        written: bool = False,
+        protected: Iterable[str] = (),
+        strict_they: bool = False,
     ) -> None:
         self.lexicon = lexicon
+        self._strict_they = strict_they
         self._entries: dict[str, list[_Entry]] = {}
         for row, paradigm in enumerate(lexicon.paradigms):
             for attribute in attributes:
@@ -82,9 +91,14 @@ class Recogniser:
             return
         lowered = _lowered(text)
         spans: list[tuple[int, int]] | None = None
-        for match in self._pattern.finditer(lowered):
+        position = 0
+        while match := self._pattern.search(lowered, position):
             start, end = match.span()
             entry = self._entry(text, start, end, _FREE.sub(" ", match[0]).replace("’", "'"))
+            while entry is None and (cut := _LAST_WORD.search(lowered, start, end)):  # "kid friendly" may be a "kid"
+                end = cut.start()
+                entry = self._entry(text, start, end, _FREE.sub(" ", lowered[start:end]).replace("’", "'"))
+            position = end
             if entry is None:
                 continue
             if spans is None:
@@ -104,7 +118,10 @@ class Recogniser:
                 )
                 if len(slots) > 1 and role(text, start, end, slots) != entry.slot:
                     continue
-            if fits(paradigm, text, start, end) and not in_name(paradigm, text, start, end):
+                subject = paradigm.cells[entry.attribute][0][SUBJECT].text
+                if subject == THEY and not they_is_one(text, start, strict=self._strict_they):
+                    continue
+            if fits(paradigm, entry.slot, text, start, end) and not in_name(paradigm, text, start, end):
                 return entry
         return None
 
@@ -137,6 +154,7 @@ class TextRewriter:
         target: the attribute they are rewritten to.
         protected: phrases to leave alone, beside those of the lexicon.
         inverse: undo the rewriter from ``target`` to ``source``: forms that are only written count as words too.
+        strict_they: take "they" for one person only where the text says that it is.
     """
 
     def __init__(
@@ -147,10 +165,13 @@ class TextRewriter:
         *,
         protected: Iterable[str] = (),
         inverse: bool = False,
+        strict_they: bool = False,
     ) -> None:
         self.source, self.target = lexicon.pair(source, target)
         self.lexicon = lexicon
-        self.recogniser = Recogniser(lexicon, [self.source], written=inverse, protected=protected)
+        self.recogniser = Recogniser(
+            lexicon, [self.source], written=inverse, protected=protected, strict_they=strict_they
+        )
 
     def mentions(self, text: str, protected: Iterable[str] = ()) -> Iterator[tuple[Mention, str]]:
         """Every mention that is rewritten, with the form it becomes."""

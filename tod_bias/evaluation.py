@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from rich.table import Table
 
 from tod_bias.arms import Execution, HistoryMode, Run
 from tod_bias.attribution import generators_of, signature_of
@@ -28,6 +30,14 @@ class Evaluation(dict[str, Any]):
 
     turns: pd.DataFrame
     """One row a turn: input, every stage's output, and the references."""
+
+    def save(self, folder: str | Path) -> None:
+        """Write ``evaluation.json`` and ``responses.parquet``."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.turns.to_parquet(folder / "responses.parquet", index=False)
+        text = json.dumps(self, indent=1, ensure_ascii=False, allow_nan=False)
+        (folder / "evaluation.json").write_text(text + "\n", encoding="utf-8")
 
 
 def evaluate(
@@ -154,3 +164,20 @@ def _frame(dialogues: Sequence[Dialogue], traces: Sequence[Sequence[Mapping[str,
     if "api_call" in pipeline.stages:
         frame.attrs["calls"] = call_statistics([made for made, _ in calls], [gold for _, gold in calls])
     return frame
+
+
+def table(result: Mapping[str, Any]) -> Table:
+    """An evaluation as a table: score, value, 95% interval."""
+    corpus = result["corpus"]
+    title = f"{corpus['name']} {corpus['split']}: {corpus['dialogues']} dialogues, {corpus['turns']} turns"
+    view = Table(title=f"{title}, {result['history']} history", title_justify="left")
+    view.add_column("score")
+    view.add_column("value", justify="right")
+    view.add_column("95% interval", justify="right")
+    for name, score in result["scores"].items():
+        ci = score.get("ci")
+        value = "–" if score["value"] is None else f"{score['value']:.4f}"
+        view.add_row(name, value, f"[{ci[0]:.4f}, {ci[1]:.4f}]".replace("[", "\\[") if ci else "")
+    for name, count in result.get("lookups", {}).items():
+        view.add_row(f"lookups: {name}", str(count), "")
+    return view

@@ -108,6 +108,12 @@ class Generator:
     def _resolved(self, settings: GenerationSettings) -> GenerationSettings:
         """Settings with every ``auto`` replaced by what was chosen, so that the signature says it."""
         dtype, backend = settings.dtype, settings.backend
+        for name, value, known in (
+            ("dtype", dtype, ("auto", "float32", "bfloat16")),
+            ("backend", backend, ("auto", "batch", "tree")),
+        ):
+            if value not in known:
+                raise ModelError(f"unknown {name} {value!r}; expected one of {', '.join(known)}")
         if dtype == "auto":
             fast = self._device.type == "cuda" and torch.cuda.is_bf16_supported()
             dtype = "bfloat16" if fast else "float32"

@@ -203,6 +203,8 @@ def _check(settings: TrainingSettings, dialogues: Sequence[Dialogue], validation
         raise ModelError(f"unknown architecture {settings.arch!r}; expected one of {', '.join(ARCHITECTURES)}")
     if not settings.parts or any(part not in PARTS for part in settings.parts):
         raise ModelError(f"parts are {settings.parts!r}; expected one or both of {', '.join(PARTS)}")
+    if settings.loss not in ("all", "targets"):
+        raise ModelError(f"loss is {settings.loss!r}; expected 'all' or 'targets'")
     if settings.width % settings.heads:
         raise ModelError(f"width {settings.width} is not a multiple of {settings.heads} heads")
     if not dialogues or not validation:

@@ -1,0 +1,404 @@
+"""The ``tod-bias`` command. It reads options, calls the library, prints; the work is elsewhere.
+
+Exit codes: 0, the result is complete; 2, something the user gave cannot be used (one line says what, and what to do);
+130, interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from tod_bias.errors import TodBiasError
+
+app = typer.Typer(
+    name="tod-bias",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Finds which component of a modular task-oriented dialogue system treats people differently.",
+)
+# typer carries its own copy of click and exports the leaves of its exceptions only.
+_kinds = typer.BadParameter.__mro__
+_CommandLineError: type[Exception] = next(kind for kind in _kinds if kind.__name__ == "ClickException")
+CACHE = "generations.sqlite"
+"""The file in a run's folder that holds what its models generated."""
+
+
+class Split(StrEnum):
+    """Splits of a corpus."""
+
+    train = "train"
+    valid = "valid"
+    test = "test"
+
+
+class History(StrEnum):
+    """Whose turns make the history."""
+
+    gold = "gold"
+    system = "system"
+
+
+class Arch(StrEnum):
+    """Architectures that can be trained."""
+
+    gpt2 = "gpt2"
+    bart = "bart"
+    t5 = "t5"
+
+
+Corpus = Annotated[str, typer.Option(help="A corpus's name, or the path of a .jsonl file of dialogues.")]
+Datapath = Annotated[Path | None, typer.Option(help="Folder that holds the corpora, in ParlAI's layout.")]
+SplitOption = Annotated[Split, typer.Option(help="Which split of the corpus.")]
+MaxDialogues = Annotated[int | None, typer.Option(min=1, help="Read so many dialogues at the most.")]
+Seed = Annotated[int, typer.Option(help="Seeds everything that is drawn.")]
+Out = Annotated[Path | None, typer.Option(help="Folder for the results; by default runs/CORPUS.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no table.")]
+PipelineOption = Annotated[str | None, typer.Option(help="'demo' or a pipeline file (.yaml).")]
+Model = Annotated[str | None, typer.Option(help="Checkpoint of both language-model stages.")]
+CallModel = Annotated[str | None, typer.Option(help="Checkpoint of the API-call stage.")]
+ResponseModel = Annotated[str | None, typer.Option(help="Checkpoint of the response stage.")]
+Resume = Annotated[bool, typer.Option(help="Use what an earlier run in the same folder generated.")]
+HistoryOption = Annotated[History, typer.Option(help="gold: teacher-forced; system: the system's own turns.")]
+Bootstrap = Annotated[int, typer.Option(min=0, help="Resamples for the intervals; 0 for none.")]
+Device = Annotated[str | None, typer.Option(help="Where models given with --model run, e.g. cpu or cuda:0.")]
+Beams = Annotated[int, typer.Option(min=1, help="Beams of models given with --model; 1 is greedy.")]
+NewTokens = Annotated[int, typer.Option(min=1, help="Tokens a text at the most, for models given with --model.")]
+Precision = Annotated[str, typer.Option(help="auto, float32 or bfloat16, for models given with --model.")]
+
+
+@app.command()
+def attribute(
+    corpus: Corpus = "demo",
+    datapath: Datapath = None,
+    split: SplitOption = Split.test,
+    max_dialogues: MaxDialogues = None,
+    axes: Annotated[str, typer.Option(help="Axes, joined by commas.")] = "gender,age,race,placebo",
+    draws: Annotated[int, typer.Option(min=1, help="Rewrites drawn a dialogue (Su, Algorithm 1).")] = 3,
+    max_per_axis: Annotated[int | None, typer.Option(min=1, help="Rewrite so many dialogues an axis at most.")] = None,
+    pipeline: PipelineOption = None,
+    model: Model = None,
+    api_call_model: CallModel = None,
+    response_model: ResponseModel = None,
+    order: Annotated[str | None, typer.Option(help="Stages in the order of Su's attribution, by commas.")] = None,
+    history: HistoryOption = History.gold,
+    metric: Annotated[str, typer.Option(help="corpus_bleu (sacreBLEU) or sentence_bleu (ParlAI's).")] = "corpus_bleu",
+    bootstrap: Bootstrap = 1000,
+    permutations: Annotated[int, typer.Option(min=0, help="Permutations of the test; 0 for none.")] = 10_000,
+    device: Device = None,
+    num_beams: Beams = 1,
+    max_new_tokens: NewTokens = 128,
+    dtype: Precision = "auto",
+    seed: Seed = 0,
+    out: Out = None,
+    resume: Resume = True,
+    quiet: Quiet = False,
+) -> None:
+    """Attribute a system's bias to its stages: the main job.
+
+    Runs the pipeline on dialogues and on their demographic rewrites, swaps one stage at a time for its equivariant
+    twin, and writes results.json, turns.parquet, figures and report.html. Without options it audits the bundled demo.
+    """
+    from accelerate import PartialState
+
+    import tod_bias.attribution
+    from tod_bias.corpus import load_corpus
+
+    dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues)
+    generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype}
+    system = _pipeline(corpus, pipeline, (model, api_call_model, response_model), dialogues, device, generation)
+    folder = _folder(out, corpus)
+    main_process = PartialState().is_main_process
+    result = tod_bias.attribution.attribute(
+        system,
+        dialogues,
+        axes=_names(axes),
+        draws=draws,
+        seed=seed,
+        bootstrap=bootstrap,
+        order=_names(order) if order is not None else None,
+        history=history.value,
+        metric=metric,
+        permutations=permutations,
+        max_per_axis=max_per_axis,
+        corpus={"name": corpus, "split": split.value},
+        cache=_cache(folder, resume),
+        show_progress=not quiet,
+    )
+    if not main_process:
+        return
+    from tod_bias.report.html import write_report
+    from tod_bias.report.terminal import table
+
+    result.save(folder)
+    page = write_report([folder])
+    if not quiet:
+        Console().print(table(result))
+        typer.echo(f"Results: {folder / 'results.json'}   Report: {page}")
+
+
+@app.command()
+def evaluate(
+    corpus: Corpus = "demo",
+    datapath: Datapath = None,
+    split: SplitOption = Split.test,
+    max_dialogues: MaxDialogues = None,
+    pipeline: PipelineOption = None,
+    model: Model = None,
+    api_call_model: CallModel = None,
+    response_model: ResponseModel = None,
+    history: HistoryOption = History.gold,
+    bootstrap: Bootstrap = 1000,
+    device: Device = None,
+    num_beams: Beams = 1,
+    max_new_tokens: NewTokens = 128,
+    dtype: Precision = "auto",
+    seed: Seed = 0,
+    out: Out = None,
+    resume: Resume = True,
+    quiet: Quiet = False,
+) -> None:
+    """Joint goal accuracy and BLEU of a pipeline on a corpus (Su Table 1); writes evaluation.json."""
+    from accelerate import PartialState
+
+    import tod_bias.evaluation
+    from tod_bias.corpus import load_corpus
+
+    dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues)
+    generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype}
+    system = _pipeline(corpus, pipeline, (model, api_call_model, response_model), dialogues, device, generation)
+    folder = _folder(out, corpus)
+    result = tod_bias.evaluation.evaluate(
+        system,
+        dialogues,
+        history=history.value,
+        bootstrap=bootstrap,
+        seed=seed,
+        corpus={"name": corpus, "split": split.value},
+        cache=_cache(folder, resume),
+        show_progress=not quiet,
+    )
+    if not PartialState().is_main_process:
+        return
+    result.save(folder)
+    if not quiet:
+        Console().print(tod_bias.evaluation.table(result))
+        typer.echo(f"Results: {folder / 'evaluation.json'}")
+
+
+@app.command()
+def train(
+    arch: Annotated[Arch, typer.Option(help="gpt2 (causal), bart or t5 (sequence to sequence).")],
+    out: Annotated[Path, typer.Option(help="Folder for the model.")],
+    init: Annotated[str, typer.Option(help="A checkpoint's name or folder to fine-tune, or 'scratch'.")] = "scratch",
+    corpus: Corpus = "demo",
+    datapath: Datapath = None,
+    max_dialogues: MaxDialogues = None,
+    held_out: Annotated[int, typer.Option(min=1, help="Training dialogues held out for early stopping.")] = 100,
+    parts: Annotated[str, typer.Option(help="Targets: api_call, response or both, by commas.")] = "api_call,response",
+    loss: Annotated[str, typer.Option(help="gpt2: 'all' tokens count (SimpleTOD) or 'targets' only.")] = "all",
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the dialogues at the most.")] = 3,
+    learning_rate: Annotated[float | None, typer.Option(help="Peak; 1e-3 from scratch, else 5e-5.")] = None,
+    batch_tokens: Annotated[int, typer.Option(min=1, help="Tokens in a batch at the most.")] = 8192,
+    evaluations: Annotated[int, typer.Option(min=1, help="Validations an epoch.")] = 2,
+    patience: Annotated[int, typer.Option(min=1, help="Stop after so many without improvement.")] = 3,
+    layers: Annotated[int, typer.Option(min=1, help="From scratch: layers.")] = 4,
+    width: Annotated[int, typer.Option(min=1, help="From scratch: hidden size.")] = 256,
+    heads: Annotated[int, typer.Option(min=1, help="From scratch: attention heads.")] = 4,
+    vocabulary: Annotated[int, typer.Option(min=300, help="From scratch: tokens of the tokenizer.")] = 8192,
+    dropout: Annotated[float, typer.Option(min=0, max=0.9, help="From scratch: dropout.")] = 0.1,
+    max_length: Annotated[int, typer.Option(min=16, help="Tokens in a sequence at the most.")] = 1024,
+    bf16: Annotated[bool, typer.Option(help="Train in bfloat16.")] = False,
+    seed: Seed = 0,
+    resume: Annotated[bool, typer.Option(help="Go on with an interrupted training in the same folder.")] = True,
+    quiet: Quiet = False,
+) -> None:
+    """Train or fine-tune a stage model in SimpleTOD fashion, on the training split of a corpus."""
+    from tod_bias.corpus import load_corpus
+    from tod_bias.training import TrainingSettings, hold_out
+    from tod_bias.training import train as train_model
+
+    usual = 1e-3 if init == "scratch" else 5e-5
+    settings = TrainingSettings(
+        arch=arch.value,
+        init=init,
+        parts=tuple(_names(parts)),  # type: ignore[arg-type]  # checked there
+        loss=loss,  # type: ignore[arg-type]  # checked there
+        epochs=epochs,
+        learning_rate=usual if learning_rate is None else learning_rate,
+        batch_tokens=batch_tokens,
+        max_length=max_length,
+        evaluations=evaluations,
+        patience=patience,
+        bf16=bf16,
+        seed=seed,
+        vocabulary=vocabulary,
+        layers=layers,
+        width=width,
+        heads=heads,
+        dropout=dropout,
+    )
+    dialogues = load_corpus(corpus, datapath=datapath, split="train", max_dialogues=max_dialogues)
+    kept, validation = hold_out(dialogues, held_out, seed)
+    record = train_model(kept, validation, out, settings, resume=resume, show_progress=not quiet)
+    if not quiet:
+        typer.echo(
+            f"Trained {record['steps']} steps; lowest validation loss {record['validation_loss']:.4f} nats a token "
+            f"at step {record['best_step']}. Model: {out}"
+        )
+
+
+@app.command()
+def perturb(
+    file: Annotated[Path | None, typer.Argument(help="Text, a line each; standard input if not given.")] = None,
+    axis: Annotated[str, typer.Option(help="gender, age, race or placebo.")] = "gender",
+    source: Annotated[str | None, typer.Option(help="Attribute whose words are rewritten.")] = None,
+    target: Annotated[str | None, typer.Option(help="Attribute they are rewritten to.")] = None,
+    corpus: Annotated[str | None, typer.Option(help="Rewrite whole dialogues of this corpus (Algorithm 1).")] = None,
+    datapath: Datapath = None,
+    split: SplitOption = Split.test,
+    max_dialogues: MaxDialogues = None,
+    draws: Annotated[int, typer.Option(min=1, help="With --corpus: rewrites drawn a dialogue.")] = 1,
+    jsonl: Annotated[bool, typer.Option("--jsonl", help="With --corpus: write dialogues as JSON lines.")] = False,
+    seed: Seed = 0,
+    out: Annotated[Path | None, typer.Option(help="File (lines) or folder (--corpus); else standard output.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Rewrite text along a demographic axis, a line in, a line out; or whole dialogues by Algorithm 1."""
+    from tod_bias.perturb.algorithm import draw_rewrites, load_perturber, text_rewriter
+
+    if corpus is None:
+        if source is None or target is None:
+            raise TodBiasError("give --source and --target, e.g. --axis gender --source woman --target man")
+        rewrite = text_rewriter(axis, source, target)
+        _write((rewrite(line) for line in _lines(file)), out)
+        return
+    if not jsonl or file is not None:
+        raise TodBiasError("with --corpus give --jsonl, and no FILE")
+    from tod_bias.corpus import load_corpus
+
+    perturber = load_perturber(axis, sources=[source] if source else None, targets=[target] if target else None)
+    dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues)
+    left_out = 0
+
+    def rewritten() -> Iterator[str]:
+        nonlocal left_out
+        for dialogue in dialogues:
+            rewrites = draw_rewrites(perturber, dialogue, draws, seed)
+            left_out += not rewrites
+            for number, change in enumerate(rewrites):
+                record = change(dialogue).to_json() | {"id": f"{dialogue.id}#{axis}{number}"}
+                yield json.dumps(record, ensure_ascii=False) + "\n"
+
+    _write(rewritten(), out / "dialogues.jsonl" if out else None)
+    if not quiet:
+        message = f"{len(dialogues)} dialogues read, {left_out} without a word to rewrite on axis {axis} left out"
+        typer.echo(message, err=True)
+
+
+def _lines(file: Path | None) -> Iterator[str]:
+    if file is None:
+        yield from sys.stdin
+        return
+    try:
+        with file.open(encoding="utf-8", newline="") as stream:
+            yield from stream
+    except (OSError, UnicodeDecodeError) as error:
+        raise TodBiasError(f"{file}: cannot be read: {error}") from error
+
+
+def _write(lines: Iterator[str], path: Path | None) -> None:
+    if path is None:
+        for line in lines:
+            sys.stdout.write(line)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        stream.writelines(lines)
+
+
+@app.command()
+def report(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR…", help="Folders that hold a results.json.")],
+    out: Annotated[Path | None, typer.Option(help="Folder for report.html; by default the first one's.")] = None,
+    seed: Annotated[int, typer.Option(hidden=True, help="Nothing is drawn here.")] = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Rebuild report.html from run folders; several are compared side by side."""
+    from tod_bias.report.html import write_report
+
+    page = write_report(folders, out)
+    if not quiet:
+        typer.echo(f"Report: {page}")
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _folder(out: Path | None, corpus: str) -> Path:
+    folder = out or Path("runs") / Path(corpus).stem
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TodBiasError(f"{folder}: cannot be made a folder for results ({error}); choose another --out") from error
+    return folder
+
+
+def _cache(folder: Path, resume: bool) -> Path:
+    if not resume:
+        for file in folder.glob(f"{CACHE}*"):
+            file.unlink()
+    return folder / CACHE
+
+
+def _pipeline(
+    corpus: str,
+    spec: str | None,
+    models: Sequence[str | None],
+    dialogues: Sequence[Any],
+    device: str | None,
+    generation: dict[str, Any],
+) -> Any:
+    from tod_bias.configuration import load_pipeline
+
+    model, api_call_model, response_model = models
+    if spec is None and not any(models) and corpus == "demo":
+        spec = "demo"
+    return load_pipeline(
+        spec,
+        dialogues=dialogues,
+        model=model,
+        api_call_model=api_call_model,
+        response_model=response_model,
+        device=device,
+        generation=generation,
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; ends the process."""
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    # Libraries warn of what their own next versions will change; that is for us to read in the tests.
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    warnings.filterwarnings("ignore", category=DeprecationWarning)
+    try:
+        code = app(args=list(arguments) if arguments is not None else None, prog_name="tod-bias", standalone_mode=False)
+    except (TodBiasError, _CommandLineError) as error:
+        text = str(error) if isinstance(error, TodBiasError) else error.format_message()  # type: ignore[attr-defined]
+        sys.stderr.write(f"tod-bias: error: {' '.join(text.split())}\n")
+        sys.exit(2)
+    except (KeyboardInterrupt, typer.Abort):
+        sys.stderr.write("tod-bias: interrupted; run the same command again to go on\n")
+        sys.exit(130)
+    sys.exit(code if isinstance(code, int) else 0)

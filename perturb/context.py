@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import NamedTuple
 
 from tod_bias.perturb.english import NO_WORD, next_word, previous_word, starts_sentence
 from tod_bias.perturb.lexicon import Condition, Paradigm
@@ -144,6 +146,19 @@ def _is_name(word: str) -> bool:
     return word[:1].isupper() and word not in _NOT_NAMES
 
 
+class _Phrase(NamedTuple):
+    text: str
+    any_case: bool
+    common: bool
+
+
+@lru_cache(maxsize=1 << 14)
+def _phrase(phrase: str) -> _Phrase:
+    several = " " in phrase or "-" in phrase
+    common = several and all(word.lower() in _COMMON for word in phrase.split())
+    return _Phrase(phrase.lower() if several else phrase, several, common)
+
+
 def phrase_spans(text: str, lowered: str, phrases: Iterable[str]) -> list[tuple[int, int]]:
     """Where the phrases stand in ``text`` as whole words, whatever their capitals.
 
@@ -151,10 +166,8 @@ def phrase_spans(text: str, lowered: str, phrases: Iterable[str]) -> list[tuple[
     there in its own capitals, or, if it is common words, look like a title.
     """
     spans = []
-    for phrase in phrases:
-        several = " " in phrase or "-" in phrase
-        where, what = (lowered, phrase.lower()) if several else (text, phrase)
-        common = several and all(word.lower() in _COMMON for word in phrase.split())
+    for what, any_case, common in map(_phrase, phrases):
+        where = lowered if any_case else text
         start = where.find(what)
         while start >= 0:
             end = start + len(what)

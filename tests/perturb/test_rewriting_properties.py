@@ -1,0 +1,152 @@
+"""What holds for every text: the inverse, bytes elsewhere, protected phrases and names."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tod_bias.corpus import load_corpus
+from tod_bias.dialogue import Dialogue, Turn
+from tod_bias.perturb.algorithm import Candidate, draw_rewrites, load_perturber, rewrite_text
+from tod_bias.perturb.lexicon import axes, load_lexicon
+
+FORMS = sorted(
+    {
+        form.text
+        for axis in axes()
+        for paradigm in load_lexicon(axis).paradigms
+        for cell in paradigm.cells.values()
+        for forms in cell
+        for form in forms
+    }
+)
+FILLER = ["the", "a", "an", "is", "wants", "I", "to", ",", ".", "'s", "’s", "?", "-", "Lee", "of", "table", "\n", "  "]
+TEXTS = st.lists(
+    st.one_of(
+        st.sampled_from(FORMS), st.sampled_from(FORMS).map(str.title), st.sampled_from(FILLER), st.text(max_size=4)
+    ),
+    max_size=14,
+).map(" ".join)
+PAIRS = [(axis, *pair) for axis in axes() for pair in permutations(load_lexicon(axis).attributes, 2)]
+
+
+@settings(max_examples=150, deadline=None)
+@given(texts=st.lists(TEXTS, min_size=1, max_size=4), axis=st.sampled_from(axes()), seed=st.integers(0, 9))
+def test_the_inverse_of_a_rewritten_dialogue_is_the_dialogue(texts: list[str], axis: str, seed: int) -> None:
+    turns = tuple(Turn(text, {"api_name": "Find", "who": text}, {"name": text}, text[::-1]) for text in texts)
+    dialogue = Dialogue("d", "", turns)
+    for rewrite in draw_rewrites(load_perturber(axis), dialogue, seed=seed):
+        twin = rewrite(dialogue)
+        assert rewrite.inverse(twin) == dialogue
+        assert [turn.api_call["api_name"] for turn in twin.turns] == ["Find"] * len(texts)
+        plain = Dialogue.from_json(twin.to_json())
+        assert [set(turn.api_result) for turn in plain.turns] == [{"name"}] * len(texts)
+
+
+@settings(max_examples=100, deadline=None)
+@given(text=TEXTS, pair=st.sampled_from(PAIRS))
+def test_any_text_can_be_rewritten_and_keeps_its_lines(text: str, pair: tuple[str, str, str]) -> None:
+    assert rewrite_text(text, *pair).count("\n") == text.count("\n")
+
+
+@given(text=st.text(alphabet=st.characters(exclude_categories=["L"]), max_size=60), pair=st.sampled_from(PAIRS))
+def test_a_text_without_letters_stays(text: str, pair: tuple[str, str, str]) -> None:
+    assert rewrite_text(text, *pair) == text
+
+
+@pytest.mark.parametrize("blank", [" ", "  ", "\t", "\n", "\u00a0", "\r\n"])
+def test_blanks_and_all_other_bytes_stay(blank: str) -> None:
+    text = f"Ünïcode{blank}\U0001f600{blank}my mom{blank}İstanbul{blank}— “her” café{blank}"
+    expected = text.replace("mom", "dad").replace("her", "him")
+    assert rewrite_text(text, "gender", "woman", "man") == expected
+
+
+def test_a_word_is_found_at_the_start_and_at_the_end_and_alone() -> None:
+    assert rewrite_text("mom", "gender", "woman", "man") == "dad"
+    assert rewrite_text("Mom called my mom", "gender", "woman", "man") == "Dad called my dad"
+
+
+def test_a_protected_phrase_stays_whatever_its_capitals() -> None:
+    text = "The happy wife salon, not my wife."
+    assert rewrite_text(text, "gender", "woman", "man", protected=["Happy Wife"]) == text.replace(
+        "my wife", "my husband"
+    )
+
+
+@pytest.mark.parametrize("name", ["Old Kid Grill", "Queen", "She Said So", "The Lady & The Fox"])
+def test_a_name_from_a_result_stays_in_every_string(name: str) -> None:
+    dialogue = Dialogue(
+        "d",
+        "",
+        (
+            Turn(
+                f"My wife likes {name}.", {"name": name}, {"restaurant_name": name, "city": "Napa"}, f"Is {name} hers?"
+            ),
+            Turn("My kids and an elderly man agree."),
+        ),
+    )
+    for axis in ("gender", "age"):
+        for rewrite in draw_rewrites(load_perturber(axis), dialogue, draws=9):
+            twin = rewrite(dialogue)
+            assert name in twin.turns[0].user
+            assert name in twin.turns[0].response
+            assert twin.turns[0].api_result == dialogue.turns[0].api_result
+
+
+def test_a_demographic_slot_value_changes_with_the_text() -> None:
+    turn = Turn("A female dentist.", {"gender": "Female", "city": "Napa"}, {"gender": "Female"}, "A female one it is.")
+    perturber = load_perturber("gender", targets=["man"])
+    (rewrite,) = draw_rewrites(perturber, Dialogue("d", "", (turn,)), draws=1)
+    assert rewrite(turn) == Turn(
+        "A male dentist.", {"gender": "Male", "city": "Napa"}, {"gender": "Male"}, "A male one it is."
+    )
+
+
+class TestInverseOnUnseenText:
+    DIALOGUE = Dialogue("d", "", (Turn("A table for my mum and my brother.", {}, {}, "She and he will like it."),))
+
+    def inverse(self, text: str, target: str = "man", source: str = "woman", word: str = "mum") -> str:
+        perturber = load_perturber("gender")
+        return perturber.rewrite(self.DIALOGUE, Candidate(word, source, target)).inverse(text)
+
+    def test_a_word_that_t_introduced_is_turned_back_to_the_very_word_it_came_from(self) -> None:
+        assert self.inverse("Your dad?") == "Your mum?"
+
+    def test_a_word_that_t_did_not_introduce_stays(self) -> None:
+        assert self.inverse("Your uncle is an actor.") == "Your uncle is an actor."
+
+    def test_a_word_that_the_original_held_too_stays(self) -> None:
+        assert self.inverse("he said; your brother") == "he said; your brother"
+
+    def test_they_is_turned_back_only_where_t_introduced_it(self) -> None:
+        assert self.inverse("They want it.", target="non-binary") == "She wants it."
+        assert self.inverse("The restaurants? They are full.", target="non-binary") == "The restaurants? They are full."
+        assert self.inverse("I will call them.", target="non-binary") == "I will call her."
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize("axis", axes())
+def test_the_inverse_is_exact_on_real_dialogues(axis: str) -> None:
+    root = Path(os.environ.get("DATA", "../shared/data"))
+    if not (root / "google_sgd").is_dir():
+        pytest.skip(f"no google_sgd in {root}")
+    dialogues = load_corpus("google_sgd", datapath=root, split="valid", max_dialogues=400)
+    perturber = load_perturber(axis)
+    letters = re.compile(r"\W+")
+    rewritten = 0
+    for dialogue in dialogues:
+        for rewrite in draw_rewrites(perturber, dialogue, draws=2):
+            twin = rewrite(dialogue)
+            assert rewrite.inverse(twin) == dialogue
+            rewritten += twin != dialogue
+            for turn, image in zip(dialogue.turns, twin.turns, strict=True):
+                changed = difflib.SequenceMatcher(None, letters.split(turn.user), letters.split(image.user)).ratio()
+                assert changed > 0.3
+    assert rewritten or axis == "race"  # these dialogues speak of nobody's race

@@ -28,7 +28,8 @@ def load_corpus(
     """Load a corpus by name, or a JSONL file by path.
 
     Args:
-        name: one of :data:`CORPORA`, or the path of a ``.jsonl`` file (one dialogue a line).
+        name: one of :data:`CORPORA`; the path of a ``.jsonl`` file (one dialogue a line); or ``hf:`` and the name or
+            folder of a Hugging Face dataset whose rows have the fields of :meth:`Dialogue.to_json`.
         datapath: folder in ParlAI's layout; corpora other than the demo need it.
         split: ``train``, ``valid`` or ``test``; a JSONL file has only one.
         max_dialogues: keep the first so many.
@@ -45,12 +46,40 @@ def load_corpus(
         dialogues: Iterable[Dialogue] = CORPORA[text](Path(datapath) if datapath is not None else None, split)
     elif text.endswith(".jsonl"):
         dialogues = read_jsonl(text)
+    elif text.startswith("hf:"):
+        dialogues = _hugging_face(text.removeprefix("hf:"), split)
     else:
-        raise CorpusError(f"no corpus {text!r}; expected one of {', '.join(CORPORA)} or the path of a .jsonl file")
+        raise CorpusError(
+            f"no corpus {text!r}; expected one of {', '.join(CORPORA)} the path of a .jsonl file, or hf:DATASET"
+        )
     found = list(islice(dialogues, max_dialogues))
     if not found:
         raise CorpusError(f"{text}: holds no dialogue")
     return found
+
+
+def _hugging_face(name: str, split: str) -> Iterable[Dialogue]:
+    import datasets
+
+    own = {"train": "train", "valid": "validation", "test": "test"}[split]
+    try:
+        found = datasets.load_from_disk(name) if Path(name).is_dir() else datasets.load_dataset(name, split=own)
+        if isinstance(found, datasets.DatasetDict):
+            found = found[own]
+    except (OSError, ValueError, KeyError) as error:
+        raise CorpusError(f"hf:{name}: its split {own!r} cannot be loaded: {' '.join(str(error).split())}") from error
+    for number, record in enumerate(found, start=1):
+        try:
+            yield Dialogue.from_json(_without_none(record))
+        except ValueError as error:
+            raise CorpusError(f"hf:{name}, row {number}: {error}") from error
+
+
+def _without_none(value: Any) -> Any:
+    """Arrow gives every row all slots that any row has; those that a row lacks are None."""
+    if isinstance(value, dict):
+        return {key: _without_none(item) for key, item in value.items() if item is not None}
+    return [_without_none(item) for item in value] if isinstance(value, list) else value
 
 
 def _demo(datapath: Path | None, split: str) -> Iterable[Dialogue]:

@@ -1,0 +1,44 @@
+# make demo   installs into .venv and audits the bundled demo (results in runs/demo)
+# make test   installs what is missing and runs the whole test suite
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+DATA ?= ../shared/data
+VENV := .venv
+PIP := $(VENV)/bin/python -m pip install --disable-pip-version-check -q -c constraints.txt
+
+.PHONY: demo test check install benchmark clean
+.DEFAULT_GOAL := help
+
+help:
+	@sed -n 's/^# //p' Makefile
+
+$(VENV)/core.stamp: pyproject.toml constraints.txt
+	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) -e .
+	touch $@
+
+# ParlAI pins versions of 2022; its real needs are the extra, and it goes in without its pins.
+$(VENV)/dev.stamp: $(VENV)/core.stamp
+	$(PIP) -e '.[parlai,test]'
+	$(PIP) --no-deps parlai==1.7.2
+	touch $@
+
+install: $(VENV)/dev.stamp
+
+demo: $(VENV)/core.stamp
+	$(VENV)/bin/python -m tod_bias.attribute --out runs/demo
+
+test: $(VENV)/dev.stamp
+	DATA=$(DATA) $(VENV)/bin/python -m pytest
+
+# lint, format and types
+check: $(VENV)/dev.stamp
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy tod_bias
+
+# measured ratios, see tests/benchmarks/README.md
+benchmark: $(VENV)/dev.stamp
+	$(VENV)/bin/python -m tests.benchmarks
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,1 +1,53 @@
-"""ParlAI agents and teachers of tod-bias, and any ParlAI agent as a stage."""
+"""ParlAI agents and teachers of tod-bias, and any ParlAI agent as a stage.
+
+Agents (``parlai … -m tod_bias.agents:PipelineAgent``): a whole pipeline or one of its stages that answers ParlAI's
+task-oriented system teachers. Teachers (``parlai … -t tod_bias.agents:PerturbedGoogleSgdTeacher``): ParlAI's own, with
+every dialogue rewritten by Su's Algorithm 1. :class:`ParlaiStage`: a ParlAI agent as a stage of a pipeline.
+
+Nothing is loaded before it is named, so that each command loads only what it uses.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tod_bias.agents.episodes import dialogue_to_episode, episode_to_dialogue
+    from tod_bias.agents.multiwoz_teacher import PerturbedMultiwozV22Teacher
+    from tod_bias.agents.pipeline_agent import PipelineAgent
+    from tod_bias.agents.stage import ParlaiStage
+    from tod_bias.agents.stage_agents import ApiCallAgent, LookupDbAgent, ResponseAgent
+    from tod_bias.agents.taskmaster_teacher import PerturbedTaskmaster2Teacher
+    from tod_bias.agents.teachers import PerturbedEpisodes, PerturbedGoogleSgdTeacher
+
+__all__ = [
+    "ApiCallAgent",
+    "LookupDbAgent",
+    "ParlaiStage",
+    "PerturbedEpisodes",
+    "PerturbedGoogleSgdTeacher",
+    "PerturbedMultiwozV22Teacher",
+    "PerturbedTaskmaster2Teacher",
+    "PipelineAgent",
+    "ResponseAgent",
+    "dialogue_to_episode",
+    "episode_to_dialogue",
+]
+
+_MODULES = {
+    "episodes": ("dialogue_to_episode", "episode_to_dialogue"),
+    "multiwoz_teacher": ("PerturbedMultiwozV22Teacher",),
+    "pipeline_agent": ("PipelineAgent",),
+    "stage": ("ParlaiStage",),
+    "stage_agents": ("ApiCallAgent", "LookupDbAgent", "ResponseAgent"),
+    "taskmaster_teacher": ("PerturbedTaskmaster2Teacher",),
+    "teachers": ("PerturbedEpisodes", "PerturbedGoogleSgdTeacher"),
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

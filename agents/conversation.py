@@ -1,0 +1,209 @@
+"""One dialogue as one copy of an agent sees it: from ParlAI's observations to stage inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from tod_bias.agents.episodes import slot_texts
+from tod_bias.agents.protocol import (
+    DONE,
+    GOAL,
+    SCHEMAS,
+    slots_from_parlai,
+    slots_to_parlai,
+    split_prefix,
+    without_prefix,
+)
+from tod_bias.arms import HistoryMode
+from tod_bias.dialogue import API_CALL, API_RESULT, SYSTEM, USER, Turn
+from tod_bias.errors import StageError
+from tod_bias.pipeline import StageInput
+from tod_bias.stages import Lookup
+
+
+class Step(Enum):
+    """What an observation asks for."""
+
+    CALL = "the API call of a turn, asked for by USER:"
+    RESPONSE = "the response of a turn, asked for by APIRESP:"
+    EXCHANGE = "the whole turn, asked for by plain text"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What one observation asks of an agent: a step of its pipeline, or a reply that needs none."""
+
+    step: Step | None
+    """None where :attr:`reply` says it all."""
+    item: StageInput | None = None
+    """What the stages read."""
+    conversation: Conversation | None = None
+    """Whom to tell what the stages put out."""
+    reply: str = ""
+    """The whole reply, without a step."""
+
+
+@dataclass
+class _OpenTurn:
+    """The turn that is being spoken: what the teacher has shown of it, and what the stages have put out."""
+
+    user: str
+    shown_call: Mapping[str, str] | str | None = None
+    shown_result: Mapping[str, str] | str | None = None
+    shown_response: str | None = None
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+    is_plain: bool = False
+
+
+class Conversation:
+    """Turns ParlAI's observations into stage inputs and keeps the dialogue's history.
+
+    Args:
+        agent: the agent's name, for errors.
+        history: ``gold``: the turns before are the teacher's (its texts and labels, as ParlAI's own agents have them
+            by default); ``system``: the users' and the teacher's lines with the agent's own outputs.
+        from_teacher: stage outputs (``api_call``, ``db``) that are taken from the teacher and not from a stage.
+        whole_turns: answer ``USER:`` with the whole turn, as plain text is (someone is typing).
+    """
+
+    def __init__(
+        self,
+        agent: str,
+        history: HistoryMode = "gold",
+        *,
+        from_teacher: Iterable[str] = (),
+        whole_turns: bool = False,
+    ) -> None:
+        self._agent = agent
+        self._mode = history
+        self._from_teacher = tuple(from_teacher)
+        self._whole_turns = whole_turns
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget everything: the next observation begins a dialogue."""
+        self._turns: list[Turn] = []
+        self._open: _OpenTurn | None = None
+        self._ended = False
+        self._is_last = False
+
+    def observe(self, message: Mapping[str, Any]) -> Request:
+        """What a message asks for.
+
+        Raises:
+            StageError: a line that no system answers, ``APIRESP:`` before any ``USER:``, or no gold where the history
+                or a stage's place needs it.
+        """
+        text = message.get("text")
+        prefix, said = split_prefix(text or "")
+        if self._is_last or prefix == SCHEMAS:
+            self.restart()
+        self._is_last = bool(message.get("episode_done"))
+        if text is None:
+            return Request(None)
+        if prefix == SCHEMAS:
+            return Request(None, reply=f"{SCHEMAS} ")
+        if prefix == USER and said == DONE:
+            self._ended = True
+            return Request(None, reply=f"{API_CALL} ")
+        if prefix in (USER, None):
+            return self._user(message, said, is_plain=prefix is None or self._whole_turns)
+        if prefix == API_RESULT:
+            return self._result(message, said)
+        what = "a user simulator's task" if prefix == GOAL else "no line for a system"
+        raise StageError(
+            f"{self._agent} answers {SCHEMAS}, {USER} and {API_RESULT} of a system teacher; got {what}: {text!r}"
+        )
+
+    def _user(self, message: Mapping[str, Any], said: str, *, is_plain: bool) -> Request:
+        self._close()
+        label = _label(message)
+        call = None if label is None or is_plain else shown_slots(message, without_prefix(label, API_CALL))
+        self._open = _OpenTurn(said, shown_call=call, is_plain=is_plain)
+        if not is_plain:
+            return Request(Step.CALL, self._input({}), self)
+        return Request(Step.EXCHANGE, self._input({name: {} for name in self._from_teacher}), self)
+
+    def _result(self, message: Mapping[str, Any], said: str) -> Request:
+        if self._ended:
+            return Request(None, reply=f"{SYSTEM} ")
+        turn = self._open
+        if turn is None:
+            raise StageError(f"{self._agent}: {API_RESULT} came before any {USER} line")
+        label = _label(message)
+        turn.shown_result = shown_slots(message, said)
+        turn.shown_response = None if label is None else without_prefix(label, SYSTEM)
+        outputs = {**turn.outputs, **{name: self._taken(turn, name) for name in self._from_teacher}}
+        turn.outputs = outputs
+        return Request(Step.RESPONSE, self._input(outputs), self)
+
+    def _taken(self, turn: _OpenTurn, name: str) -> Mapping[str, str] | str:
+        value = turn.shown_result if name == "db" else turn.shown_call
+        if value is None:
+            raise StageError(
+                f"{self._agent} answers from the gold API call, which this teacher does not show (no labels); "
+                "use PipelineAgent, which makes its own"
+            )
+        return value
+
+    def _input(self, outputs: Mapping[str, Any]) -> StageInput:
+        user = self._open.user if self._open else ""
+        return StageInput(tuple(self._turns), user, outputs)
+
+    def record(self, outputs: Mapping[str, Any]) -> None:
+        """Take in what the stages put out for the turn that is being spoken."""
+        if self._open is not None:
+            self._open.outputs = dict(outputs)
+
+    def _close(self) -> None:
+        """Add the turn that was being spoken to the history."""
+        turn, self._open = self._open, None
+        if turn is None:
+            return
+        needs_gold = self._mode == "gold" and not turn.is_plain
+        if needs_gold and (turn.shown_call is None or turn.shown_response is None):
+            raise StageError(
+                f"{self._agent}: --history gold needs the labels of the turns before, which this teacher or world "
+                "does not show; use --history system"
+            )
+        shown = Turn(turn.user, _mapping(turn.shown_call), _mapping(turn.shown_result), turn.shown_response or "")
+        self._turns.append(shown if needs_gold else _own_turn(shown, turn.outputs))
+
+
+def shown_slots(message: Mapping[str, Any], text: str) -> Mapping[str, str] | str:
+    """The call or result that a line of the teacher says.
+
+    ParlAI's text is not escaped, so a value that holds `` ; `` or `` = `` can be read back only from the message's
+    ``slots``; these count where they say the same as the text.
+    """
+    slots = message.get("slots")
+    if isinstance(slots, Mapping):
+        texts = slot_texts(slots)
+        if slots_to_parlai(texts) == text:
+            return texts
+    return slots_from_parlai(text)
+
+
+def _label(message: Mapping[str, Any]) -> str | None:
+    labels = message.get("labels") or message.get("eval_labels")
+    return labels[0] if labels else None
+
+
+def _mapping(slots: Mapping[str, str] | str | None) -> Mapping[str, str]:
+    return slots if isinstance(slots, Mapping) else {}
+
+
+def _own_turn(shown: Turn, outputs: Mapping[str, Any]) -> Turn:
+    """The turn as the system made it; what no stage made is the teacher's."""
+    result = outputs.get("db", shown.api_result)
+    if isinstance(result, Lookup):
+        result = result.result
+    return Turn(
+        user=shown.user,
+        api_call=_mapping(outputs.get("api_call", shown.api_call)),
+        api_result=_mapping(result),
+        response=str(outputs.get("response", shown.response)),
+    )

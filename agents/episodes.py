@@ -1,0 +1,98 @@
+"""ParlAI's episodes as dialogues, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from parlai.core.tod.tod_core import STANDARD_DONE, SerializationHelpers, TodStructuredEpisode, TodStructuredRound
+
+from tod_bias.dialogue import Dialogue, Turn
+from tod_bias.errors import CorpusError
+from tod_bias.pipeline import Rewrite
+
+DIALOGUE_ID = "dialogue_id"
+"""Where ParlAI's google_sgd keeps a dialogue's id in an episode's ``extras``."""
+
+
+def slot_texts(slots: Mapping[str, Any]) -> dict[str, str]:
+    """A call or result of an episode with every value as the text that ParlAI makes of it."""
+    return {str(name): str(SerializationHelpers.maybe_inner_list_join(value)) for name, value in slots.items()}
+
+
+def episode_to_dialogue(episode: TodStructuredEpisode, dialogue_id: str | None = None) -> Dialogue:
+    """An episode as a dialogue, without the ``[DONE]`` round that ParlAI adds.
+
+    ParlAI keeps only the first result of a call, so ``more_results`` are empty.
+
+    Args:
+        dialogue_id: the dialogue's id; from the episode's ``extras`` where left out.
+
+    Raises:
+        CorpusError: there is no id.
+    """
+    name = dialogue_id if dialogue_id is not None else episode.extras.get(DIALOGUE_ID)
+    if name is None:
+        raise CorpusError(f"an episode of ParlAI has no {DIALOGUE_ID!r} in its extras; give dialogue_id")
+    rounds = episode.rounds
+    if rounds and rounds[-1].user_utt == STANDARD_DONE:
+        rounds = rounds[:-1]
+    turns = tuple(
+        Turn(
+            user=spoken.user_utt,
+            api_call=slot_texts(spoken.api_call_machine),
+            api_result=slot_texts(spoken.api_resp_machine),
+            response=spoken.sys_utt,
+        )
+        for spoken in rounds
+    )
+    return Dialogue(name, episode.domain, turns)
+
+
+def dialogue_to_episode(dialogue: Dialogue, template: TodStructuredEpisode | None = None) -> TodStructuredEpisode:
+    """A dialogue as an episode, to which ParlAI adds its ``[DONE]`` round.
+
+    Args:
+        template: where API schemas, goals and extras are taken from; without it the goals are the dialogue's calls.
+    """
+    rounds = [
+        TodStructuredRound(
+            user_utt=_plain(turn.user),
+            api_call_machine=_plain_slots(turn.api_call),
+            api_resp_machine=_plain_slots(turn.api_result),
+            sys_utt=_plain(turn.response),
+            extras=dict(template.rounds[number].extras) if template else {},
+        )
+        for number, turn in enumerate(dialogue.turns)
+    ]
+    goals = [_plain_slots(turn.api_call) for turn in dialogue.turns if turn.api_call]
+    return TodStructuredEpisode(
+        domain=dialogue.domain,
+        api_schemas_machine=template.api_schemas_machine if template else [],
+        goal_calls_machine=template.goal_calls_machine if template else goals,
+        rounds=rounds,
+        extras={**(template.extras if template else {}), DIALOGUE_ID: dialogue.id},
+    )
+
+
+def rewrite_episode(episode: TodStructuredEpisode, rewrite: Rewrite, dialogue_id: str) -> TodStructuredEpisode:
+    """T of an episode: of every round and of the user's goals; API schemas stay. ``extras["rewrite"]`` says which T."""
+    made = dialogue_to_episode(rewrite(episode_to_dialogue(episode, dialogue_id)), episode)
+    goals = [_plain_slots(rewrite(slot_texts(goal))) for goal in episode.goal_calls_machine]
+    made.goal_calls_machine = goals
+    made.goal_calls_utt = SerializationHelpers.list_of_maps_to_str(goals)
+    made.extras["rewrite"] = {
+        "axis": rewrite.axis,
+        "source": rewrite.source,
+        "target": rewrite.target,
+        "word": rewrite.word,
+    }
+    return made
+
+
+def _plain(text: str) -> str:
+    return str(text)  # T's strings remember where they came from; ParlAI copies and stores plain ones
+
+
+def _plain_slots(slots: Mapping[str, str]) -> dict[str, str]:
+    return {name: _plain(value) for name, value in slots.items()}

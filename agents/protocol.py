@@ -1,0 +1,58 @@
+"""The text protocol of ParlAI's task-oriented dialogues, without ParlAI.
+
+A system teacher shows ``APIS: …`` once, then alternates ``USER: …``, which is answered by ``APICALL: …``, and
+``APIRESP: …``, which is answered by ``SYSTEM: …``. Calls and results are written ``name = value ; name = value``, names
+sorted, nothing escaped: the form of :mod:`tod_bias.dialogue` without its backslashes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tod_bias.dialogue import API_CALL, API_RESULT, SYSTEM, USER, slots_from_text
+from tod_bias.stages import Lookup
+
+SCHEMAS, GOAL = "APIS:", "GOAL:"
+DONE = "[DONE]"
+"""What the user says in the round that ParlAI adds at the end of every episode."""
+
+_LINE = re.compile(
+    f"({'|'.join((SCHEMAS, GOAL, USER, API_CALL, API_RESULT, SYSTEM))})(?: (.*))?",
+    re.DOTALL,
+)
+
+
+def split_prefix(text: str) -> tuple[str | None, str]:
+    """A line's prefix (``USER:``, None for plain text) and what follows it."""
+    match = _LINE.fullmatch(text)
+    return (match[1], match[2] or "") if match else (None, text)
+
+
+def without_prefix(text: str, prefix: str) -> str:
+    """``text`` without ``prefix`` where it has it."""
+    found, rest = split_prefix(text)
+    return rest if found == prefix else text
+
+
+def slots_to_parlai(slots: Mapping[str, str]) -> str:
+    """A call or result as ParlAI writes it."""
+    return " ; ".join(f"{name} = {value}" for name, value in sorted(slots.items()))
+
+
+def slots_from_parlai(text: str) -> Mapping[str, str] | str:
+    """A call or result that ParlAI wrote; the text itself where it is malformed."""
+    try:
+        return slots_from_text(text.replace("\\", "\\\\"))
+    except ValueError:
+        return text
+
+
+def parlai_text(output: Any) -> str:
+    """A stage's output as ParlAI writes it; nothing as ``""``."""
+    if isinstance(output, Lookup):
+        output = output.result
+    if output is None:
+        return ""
+    return slots_to_parlai(output) if isinstance(output, Mapping) else str(output)

@@ -1,0 +1,148 @@
+"""Any ParlAI agent as a stage of a pipeline.
+
+In a pipeline file::
+
+    stages:
+      api_call: {stage: "tod_bias.agents:ParlaiStage", agent: zoo:some/model, answers: api_call}
+      db: {stage: "tod_bias.stages:LookupDb", table: database.jsonl}
+      response: {stage: "tod_bias.agents:ParlaiStage", agent: "my_agents:Chatty", speaks: plain}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from tod_bias.agents.protocol import SCHEMAS, parlai_text, slots_from_parlai, without_prefix
+from tod_bias.dialogue import API_CALL, API_RESULT, SYSTEM, USER
+from tod_bias.errors import StageError
+from tod_bias.pipeline import StageInput
+
+Part = Literal["api_call", "db", "response"]
+_ANSWERS: dict[str, str] = {"api_call": API_CALL, "db": API_RESULT, "response": SYSTEM}
+
+
+class ParlaiStage:
+    """A ParlAI agent that answers turns.
+
+    The agent is shown each dialogue from its beginning, as ParlAI's system teachers show it: every line before the
+    turn with its answer as a label, which ParlAI's agents put into their history; then it is asked once. Agents without
+    ``batch_act`` are asked one by one. Sampling agents break the stage contract (same input, same output).
+
+    Args:
+        agent: a model file (``DIR/model`` with ``DIR/model.opt``, or ``zoo:…``), a class (``module:Class``) or one of
+            ParlAI's own names (``fixed_response``).
+        answers: what it is asked for: ``api_call``, ``db`` (the first result of an API call) or ``response``.
+        speaks: ``tod``: ParlAI's prefixes (``USER: …``); ``plain``: users' and system's words only, for chat models
+            (``response`` only).
+        batch_size: turns the agent is asked at once.
+        options: ParlAI options of the agent, by name (``{"beam_size": 4}``).
+        api_call: name of the stage whose output is the call.
+        db: name of the stage whose output is the result.
+
+    Raises:
+        StageError: there is no such agent, or it does not take these options.
+    """
+
+    def __init__(
+        self,
+        agent: str,
+        *,
+        answers: Part = "response",
+        speaks: Literal["tod", "plain"] = "tod",
+        batch_size: int = 16,
+        options: Mapping[str, Any] | None = None,
+        api_call: str = "api_call",
+        db: str = "db",
+    ) -> None:
+        if answers not in _ANSWERS:
+            raise StageError(f"ParlaiStage: answers must be one of {', '.join(_ANSWERS)}, got {answers!r}")
+        if speaks not in ("tod", "plain") or (speaks == "plain" and answers != "response"):
+            raise StageError(f"ParlaiStage: speaks must be 'tod', or 'plain' for responses; got {speaks!r}")
+        if batch_size < 1:
+            raise StageError(f"ParlaiStage: batch_size must be at least 1, got {batch_size}")
+        self._answers = answers
+        self._is_plain = speaks == "plain"
+        self._batch_size = batch_size
+        self._call = api_call
+        self._db = db
+        self._agent = _create_agent(agent, options or {})
+        self._copies: list[Any] = []  # one a place in the batch, as ParlAI's worlds keep them
+
+    def __call__(self, inputs: Sequence[StageInput], /) -> list[Any]:
+        """One answer an input: a call or result as a mapping (the raw text where malformed), or a response."""
+        texts: list[str] = []
+        for start in range(0, len(inputs), self._batch_size):
+            texts += self._ask([self._lines(item) for item in inputs[start : start + self._batch_size]])
+        return [self._output(text) for text in texts]
+
+    def _ask(self, batch: Sequence[tuple[list[tuple[str, str]], str]]) -> list[str]:
+        while len(self._copies) < len(batch):
+            self._copies.append(self._agent.clone())
+        observations = []
+        for copy, (before, question) in zip(self._copies, batch, strict=False):
+            copy.reset()
+            for line, answer in before:
+                copy.observe(_message(line, eval_labels=[answer]))
+                if hasattr(copy, "self_observe"):
+                    copy.self_observe(_message(answer))
+            observations.append(copy.observe(_message(question)))
+        if hasattr(self._agent, "batch_act"):
+            replies = self._agent.batch_act(observations)
+        else:
+            replies = [copy.act() for copy, _ in zip(self._copies, batch, strict=False)]
+        return [reply.get("text") or "" for reply in replies]
+
+    def _lines(self, item: StageInput) -> tuple[list[tuple[str, str]], str]:
+        """What was said before, line and answer, and the line that asks."""
+        call = parlai_text(item.outputs.get(self._call))
+        if self._answers == "db":
+            return [], f"{API_CALL} {call}"
+        if self._is_plain:
+            return [(turn.user, turn.response) for turn in item.history], item.user
+        before = [(f"{SCHEMAS} ", f"{SCHEMAS} ")]
+        for turn in item.history:
+            before.append((f"{USER} {turn.user}", f"{API_CALL} {parlai_text(turn.api_call)}"))
+            before.append((f"{API_RESULT} {parlai_text(turn.api_result)}", f"{SYSTEM} {turn.response}"))
+        question = f"{USER} {item.user}"
+        if self._answers == "api_call":
+            return before, question
+        return [*before, (question, f"{API_CALL} {call}")], f"{API_RESULT} {parlai_text(item.outputs.get(self._db))}"
+
+    def _output(self, text: str) -> Any:
+        if self._is_plain:
+            return text
+        said = without_prefix(text, _ANSWERS[self._answers])
+        return said if self._answers == "response" else slots_from_parlai(said.strip())
+
+
+def _message(text: str, **fields: Any) -> Any:
+    from parlai.core.message import Message
+
+    return Message({"id": "tod-bias", "text": text, "episode_done": False, **fields})
+
+
+def _create_agent(name: str, options: Mapping[str, Any]) -> Any:
+    try:
+        from parlai.core.agents import create_agent
+        from parlai.core.params import ParlaiParser
+    except ImportError as error:
+        raise StageError(
+            f"ParlaiStage: ParlAI cannot be imported ({error}); install the extra 'parlai', then "
+            "`pip install --no-deps parlai==1.7.2`"
+        ) from error
+    is_file = name.startswith(("zoo:", "models:")) or Path(f"{name}.opt").exists()
+    try:
+        parser = ParlaiParser(True, True)
+        opt = parser.parse_kwargs(**{"datatype": "valid", **options, "model_file" if is_file else "model": name})
+        agent = create_agent(opt, requireModelExists=is_file)
+    except StageError:
+        raise
+    except (ImportError, AttributeError, IndexError, KeyError, OSError, RuntimeError, ValueError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise StageError(
+            f"ParlaiStage: ParlAI agent {name!r} cannot be made: {reason}; expected a model file, 'module:Class' or "
+            "one of ParlAI's names, with its own options"
+        ) from error
+    return agent

@@ -1,0 +1,25 @@
+"""Taskmaster-2 with rewritten dialogues."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from parlai.core.tod.tod_core import TodStructuredEpisode
+from parlai.tasks.taskmaster2.agents import DOMAINS, SystemTeacher
+
+from tod_bias.agents.episodes import episode_to_dialogue
+from tod_bias.agents.teachers import PerturbedEpisodes
+from tod_bias.dialogue import Dialogue
+
+
+class PerturbedTaskmaster2Teacher(PerturbedEpisodes, SystemTeacher):
+    """``taskmaster2`` with rewritten dialogues; their ids are the corpus's ``conversation_id``."""
+
+    corpus = "taskmaster2"
+
+    def originals(self, fold: str, episodes: Sequence[TodStructuredEpisode]) -> list[Dialogue]:
+        """The episodes with the ids that ParlAI's task leaves out."""
+        rows, _ = self._load_data(fold, self.opt.get("taskmaster2_domains", DOMAINS))
+        return [
+            episode_to_dialogue(episode, name) for episode, name in zip(episodes, rows["conversation_id"], strict=True)
+        ]

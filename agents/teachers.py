@@ -1,0 +1,153 @@
+"""ParlAI's task-oriented system teachers with every dialogue rewritten by Su's Algorithm 1.
+
+    parlai display_data -t tod_bias.agents:PerturbedGoogleSgdTeacher -dp DATAPATH -dt valid --axis gender
+    parlai eval_model -t tod_bias.agents:PerturbedGoogleSgdTeacher -m tod_bias.agents:PipelineAgent --axis gender …
+
+For the same axis, seed and draw the dialogues are those that ``tod-bias attribute`` and ``tod-bias perturb`` make.
+Dialogues with nothing to rewrite are counted in the log and left out. Every message says in ``dialogue_id``, ``axis``,
+``source``, ``target`` and ``word`` which dialogue it belongs to and which rewrite was drawn.
+
+A multiple choice of axes, draws or seeds is a multitask: ``-t
+tod_bias.agents:PerturbedGoogleSgdTeacher:draw=0,tod_bias.agents:PerturbedGoogleSgdTeacher:draw=1``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import parlai.utils.logging as parlai_logging
+from parlai.core.opt import Opt
+from parlai.core.params import ParlaiParser
+from parlai.core.tod.tod_core import TodStructuredEpisode
+from parlai.tasks.google_sgd.agents import SystemTeacher as GoogleSgdTeacher
+
+from tod_bias.agents.command import add_option, end_with_one_line
+from tod_bias.agents.episodes import DIALOGUE_ID, episode_to_dialogue, rewrite_episode
+from tod_bias.corpus import load_corpus
+from tod_bias.dialogue import Dialogue
+from tod_bias.errors import AxisError, CorpusError, NothingToPerturbError
+from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
+
+
+class PerturbedEpisodes:
+    """Mix-in that stands before one of ParlAI's ``TodStructuredDataParser`` and rewrites its episodes.
+
+    A new one is two lines where the episodes' extras hold a ``dialogue_id``::
+
+        class PerturbedTeacher(PerturbedEpisodes, SystemTeacher):
+            corpus = "my_task"
+    """
+
+    corpus: ClassVar[str]
+    """The corpus, as ``tod_bias.load_corpus`` and ParlAI's tasks call it."""
+
+    def __init__(self, opt: Opt, shared: dict[str, Any] | None = None) -> None:
+        if shared is None:
+            self._download(opt)
+        super().__init__(opt, shared)  # type: ignore[call-arg]
+
+    def _download(self, opt: Opt) -> None:
+        """Let ParlAI fetch the corpus where it is not there, as its own teacher would do next.
+
+        Raises:
+            CorpusError: it is neither there nor to be had.
+        """
+        module = importlib.import_module(f"parlai.tasks.{self.corpus}.build")
+        try:
+            module.build(opt)
+        except (RuntimeError, OSError, AssertionError) as error:
+            raise CorpusError(
+                f"{self.corpus}: not under the datapath {opt['datapath']!r}, and ParlAI cannot download it ({error}); "
+                "give --datapath, a folder with the corpus and ParlAI's .built file in its layout"
+            ) from error
+
+    @classmethod
+    def add_cmdline_args(cls, parser: ParlaiParser, partial_opt: Opt | None = None) -> ParlaiParser:
+        """Add the options of the task and of the perturbation."""
+        end_with_one_line()
+        parser = super().add_cmdline_args(parser, partial_opt)  # type: ignore[misc]
+        group = parser.add_argument_group("tod-bias perturbation")
+        add_option(group, "--axis", default="gender", help="gender, age, race, placebo or another shipped axis")
+        add_option(group, "--source", default=None, help="rewrite mentions of this attribute only")
+        add_option(group, "--target", default=None, help="rewrite to this attribute only")
+        add_option(group, "--draw", type=int, default=0, help="which of Algorithm 1's draws, from 0")
+        add_option(group, "--seed", type=int, default=0, help="seed of the draws")
+        return parser
+
+    def setup_episodes(self, fold: str) -> list[TodStructuredEpisode]:
+        """The stock task's episodes, rewritten, ordered by dialogue id.
+
+        Raises:
+            AxisError: an unknown axis or attribute, or a negative draw.
+            NothingToPerturbError: no dialogue can be rewritten.
+        """
+        made: dict[str, list[TodStructuredEpisode]] = self.__dict__.setdefault("_perturbed", {})
+        if fold not in made:  # ParlAI asks twice
+            made[fold] = self._perturb(fold)
+        return made[fold]
+
+    def _stock_episodes(self, fold: str) -> list[TodStructuredEpisode]:
+        try:
+            episodes: list[TodStructuredEpisode] = super().setup_episodes(fold)  # type: ignore[misc]
+        except (OSError, json.JSONDecodeError) as error:
+            raise CorpusError(
+                f"{self.corpus}: ParlAI cannot read the split {fold!r} ({error}); check --datapath and --datatype"
+            ) from error
+        return episodes
+
+    def originals(self, fold: str, episodes: Sequence[TodStructuredEpisode]) -> list[Dialogue]:
+        """The original dialogue of every episode, from which the rewrite is drawn."""
+        return [episode_to_dialogue(episode) for episode in episodes]
+
+    def _perturb(self, fold: str) -> list[TodStructuredEpisode]:
+        opt: Opt = self.opt  # type: ignore[attr-defined]
+        axis, draw, seed = opt.get("axis") or "gender", opt.get("draw") or 0, opt.get("seed") or 0
+        if draw < 0:
+            raise AxisError(f"--draw must be 0 or more, got {draw}")
+        perturber = load_perturber(axis, sources=_only(opt.get("source")), targets=_only(opt.get("target")))
+        episodes = self._stock_episodes(fold)
+        pairs = sorted(zip(self.originals(fold, episodes), episodes, strict=True), key=lambda pair: pair[0].id)
+        made = []
+        for dialogue, episode in pairs:
+            rewrites = draw_rewrites(perturber, dialogue, draw + 1, seed)
+            if rewrites:
+                made.append(rewrite_episode(episode, rewrites[draw], dialogue.id))
+        if not made:
+            raise NothingToPerturbError(
+                f"{self.corpus}, {fold}: none of {len(pairs)} dialogues has a word to rewrite on axis {axis!r} "
+                f"(source: {opt.get('source') or 'any'}, target: {opt.get('target') or 'any'}); choose others"
+            )
+        parlai_logging.info(
+            f"axis {axis}, seed {seed}, draw {draw}: {len(made)} of {len(pairs)} dialogues rewritten, "
+            f"{len(pairs) - len(made)} without a word to rewrite left out"
+        )
+        return made
+
+    def setup_data(self, fold: str) -> Iterator[tuple[dict[str, Any], bool]]:
+        """The stock teacher's messages, each with its dialogue's id and rewrite."""
+        episodes = iter(self.generate_episodes())  # type: ignore[attr-defined]
+        fields: dict[str, Any] = {}
+        for message, is_first in super().setup_data(fold):  # type: ignore[misc]
+            if is_first:
+                extras = next(episodes).extras
+                fields = {DIALOGUE_ID: extras[DIALOGUE_ID], **extras["rewrite"]}
+            yield {**message, **fields}, is_first
+
+
+def _only(attribute: str | None) -> list[str] | None:
+    return None if attribute is None else [attribute]
+
+
+class PerturbedGoogleSgdTeacher(PerturbedEpisodes, GoogleSgdTeacher):
+    """``google_sgd`` with rewritten dialogues."""
+
+    corpus = "google_sgd"
+
+    def originals(self, fold: str, episodes: Sequence[TodStructuredEpisode]) -> list[Dialogue]:
+        """The dialogues with *all* API results, which ParlAI drops but which have a say in what is rewritten."""
+        dialogues = load_corpus(self.corpus, datapath=self.opt["datapath"], split=fold)
+        whole = {dialogue.id: dialogue for dialogue in dialogues}
+        return [whole[episode.extras[DIALOGUE_ID]] for episode in episodes]

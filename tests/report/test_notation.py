@@ -1,0 +1,59 @@
+"""How numbers are written."""
+
+import pytest
+
+from tod_bias.report import notation
+from tod_bias.report.outcome import Estimate
+
+
+@pytest.mark.parametrize(
+    ("value", "options", "text"),
+    [
+        (0.12345, {}, "0.123"),
+        (-0.0004, {}, "0.000"),
+        (-0.0004, {"sign": True}, "0.000"),
+        (0.0624, {"sign": True}, "+0.062"),
+        (-0.0626, {"sign": True}, "-0.063"),
+        (0, {"sign": True}, "0.000"),
+        (None, {}, "n/a"),
+    ],
+)
+def test_fixed_decimals(value, options, text):
+    assert notation.fixed(value, **options) == text
+
+
+@pytest.mark.parametrize(
+    ("p_value", "cell", "text"),
+    [
+        (0.0002, "<0.001", "p<0.001"),
+        (0.001, "0.001", "p=0.001"),
+        (1.0, "1.000", "p=1.000"),
+        (None, "n/a", "no p-value"),
+    ],
+)
+def test_p_values(p_value, cell, text):
+    assert (notation.p_cell(p_value), notation.p_text(p_value)) == (cell, text)
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(0.0624, "6.2%"), (0.79, "79%"), (0.0996, "10%"), (-1.07, "-107%"), (0, "0.0%"), (None, "n/a")]
+)
+def test_percentages(share, text):
+    assert notation.percent(share) == text
+
+
+def test_intervals_stand_in_brackets_beside_their_value():
+    assert notation.with_interval(Estimate(0.0617, -0.01, 0.0899)) == "0.062 [-0.010, 0.090]"
+    assert notation.with_interval(Estimate(0.0617)) == "0.062"
+    assert notation.with_interval(Estimate()) == "n/a"
+
+
+@pytest.mark.parametrize(
+    ("key", "text"), [("", "none"), ("db", "db"), ("api_call,db", "api_call + db"), ("a,b,c", "all")]
+)
+def test_arms_in_words(key, text):
+    assert notation.arm_label(key, 3) == text
+
+
+def test_bleu_has_four_decimals_and_counts_have_commas():
+    assert (notation.bleu(0.16044), notation.count(20113), notation.count(None)) == ("0.1604", "20,113", "n/a")

@@ -1,0 +1,227 @@
+"""Turns to look at: where rewriting changed the response most, with what every stage put out (as in Su Table 2)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tod_bias.report.record import ORIGINAL, RunError
+
+UNSWAPPED = ""
+"""The arm that runs the pipeline as it is on the rewritten dialogues."""
+
+_SENTENCE_BLEU = "sentence_bleu_sum"
+_KEYS = ["axis", "dialogue", "turn", "draw", "source", "target", "word", "arm", "user", "reference"]
+_ORDERS = range(1, 5)
+_COUNTS = [f"bleu_{kind}_{n}" for kind in ("correct", "total") for n in _ORDERS] + ["bleu_hyp_len", "bleu_ref_len"]
+
+_ALIKE = 0.4
+"""Below this similarity, marking the few words that two texts share by chance only distracts."""
+
+Segments = tuple[tuple[str, bool], ...]
+"""A text in pieces; ``True`` marks those that differ from the text it is compared with."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One text before and after rewriting."""
+
+    name: str
+    """``user``, ``reference`` or a stage."""
+    before: Segments
+    """In the original dialogue."""
+    after: Segments
+    """In the rewritten dialogue."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the two are the same."""
+        return "".join(text for text, _ in self.before) == "".join(text for text, _ in self.after)
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """One turn of one rewritten dialogue beside the original."""
+
+    dialogue: str
+    """The dialogue's id."""
+    turn: int
+    """Counted from 1."""
+    source: str
+    """The attribute rewritten."""
+    target: str
+    """The attribute it is rewritten to."""
+    word: str
+    """The word that was drawn."""
+    user: Difference
+    """What the user said."""
+    earlier: tuple[int, Difference] | None
+    """Where the user's words are the same: the last earlier turn, counted from 1, that was rewritten."""
+    outputs: tuple[Difference, ...]
+    """What each stage put out where that differs, in the pipeline's order."""
+    same: tuple[str, ...]
+    """The stages that put out the same."""
+    reference: Difference
+    """The gold response."""
+    bleu_before: float
+    """Smoothed BLEU of the turn in the original dialogue, 0-1."""
+    bleu_after: float
+    """The same in the rewritten dialogue."""
+
+
+@dataclass(frozen=True)
+class Excerpts:
+    """The excerpts of one axis, and what they were chosen from."""
+
+    axis: str
+    """The axis."""
+    chosen: tuple[Excerpt, ...]
+    """Largest change of BLEU first."""
+    fell: int
+    """Rewritten turns whose BLEU is lower than in the original."""
+    rose: int
+    """Rewritten turns whose BLEU is higher."""
+    turns: int
+    """All rewritten turns, over all draws."""
+
+
+def excerpts(
+    turns: pd.DataFrame, stages: Sequence[str], axes: Sequence[str], *, most: int = 4
+) -> list[Excerpts] | None:
+    """Choose for each axis the turns whose BLEU changes most between the original and the rewritten dialogue.
+
+    A dialogue is shown once and a (source, target) pair twice at most, so that one odd dialogue does not fill the list.
+
+    Args:
+        turns: rows of ``turns.parquet``, at least of the arms :data:`UNSWAPPED` and ``original``.
+        stages: the pipeline's stages in order.
+        axes: the axes in the order wanted; those without turns are left out.
+        most: how many turns to choose for an axis.
+
+    Returns:
+        One entry an axis; ``None`` where the run's metric gives single turns no score.
+
+    Raises:
+        RunError: a column is missing.
+    """
+    if missing := [name for name in [*_KEYS, *stages] if name not in turns.columns]:
+        raise RunError(f"turns.parquet: expected a column {missing[0]!r}; repeat the run to write the file again")
+    if set(_COUNTS) <= set(turns.columns):
+        scores = turn_bleu(turns[_COUNTS].to_numpy(dtype=float))
+    elif _SENTENCE_BLEU in turns.columns:
+        scores = turns[_SENTENCE_BLEU].to_numpy(dtype=float)
+    else:
+        return None
+    texts = ["user", "reference", *stages]
+    turns = turns.assign(
+        turn_bleu=scores,
+        **{name: turns[name].map(lambda value: value if isinstance(value, str) else "") for name in texts},
+    )
+    originals = turns[turns["arm"] == ORIGINAL].drop_duplicates(["dialogue", "turn"])
+    joined = turns[turns["arm"] == UNSWAPPED].merge(
+        originals[["dialogue", "turn", "turn_bleu", *texts]], on=["dialogue", "turn"], suffixes=("", "_original")
+    )
+    joined["change"] = joined["turn_bleu"] - joined["turn_bleu_original"]
+    joined["size"] = joined["change"].abs().round(9)  # else rounding noise decides between equal changes
+    joined = joined.sort_values(["size", "dialogue", "turn", "draw"], ascending=[False, True, True, True])
+    found = []
+    for axis in axes:
+        rows = joined[joined["axis"] == axis]
+        if rows.empty:
+            continue
+        chosen = tuple(_excerpt(row, stages, _earlier(row, rows)) for row in _choose(rows, most))
+        fell, rose = (rows["change"] < 0).sum(), (rows["change"] > 0).sum()
+        found.append(Excerpts(axis, chosen, int(fell), int(rose), len(rows)))
+    return found
+
+
+def turn_bleu(counts: np.ndarray) -> np.ndarray:
+    """BLEU of single turns with add-one smoothing above unigrams (Lin & Och 2004), 0-1; only for choosing turns.
+
+    It is 0 where no word is right or the response is empty. Never mixed with corpus BLEU.
+
+    Args:
+        counts: (turns, 10): correct 1-4, total 1-4, length of response, length of reference.
+    """
+    correct, total, lengths = counts[:, :4], counts[:, 4:8], counts[:, 8:]
+    smoothing = np.array([0.0, 1.0, 1.0, 1.0])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        precision = (correct + smoothing) / (total + smoothing)  # (turns, 4)
+        brevity = np.minimum(0.0, 1.0 - lengths[:, 1] / lengths[:, 0])
+        score = np.exp(np.log(precision).mean(axis=1) + brevity)
+    return np.where((correct[:, 0] > 0) & (lengths[:, 0] > 0), score, 0.0)
+
+
+def _choose(rows: pd.DataFrame, most: int) -> list[dict[str, Any]]:
+    chosen: list[dict[str, Any]] = []
+    dialogues: set[str] = set()
+    pairs: Counter[tuple[str, str]] = Counter()
+    for row in rows[rows["size"] > 0].to_dict("records"):
+        pair = (row["source"], row["target"])
+        if row["dialogue"] in dialogues or pairs[pair] == 2:
+            continue
+        dialogues.add(row["dialogue"])
+        pairs[pair] += 1
+        chosen.append({str(name): value for name, value in row.items()})
+        if len(chosen) == most:
+            break
+    return chosen
+
+
+def _earlier(row: dict[str, Any], rows: pd.DataFrame) -> tuple[int, Difference] | None:
+    if row["user"] != row["user_original"]:
+        return None
+    same_copy = (rows["dialogue"] == row["dialogue"]) & (rows["draw"] == row["draw"]) & (rows["turn"] < row["turn"])
+    for before in rows[same_copy].sort_values("turn", ascending=False).to_dict("records"):
+        turn = {str(name): value for name, value in before.items()}
+        for name in ("reference", "user"):  # the system's words come after the user's
+            if turn[name] != turn[f"{name}_original"]:
+                return int(turn["turn"]) + 1, _difference(turn, name)
+    return None
+
+
+def _excerpt(row: dict[str, Any], stages: Sequence[str], earlier: tuple[int, Difference] | None) -> Excerpt:
+    outputs = [_difference(row, stage) for stage in stages]
+    return Excerpt(
+        dialogue=str(row["dialogue"]),
+        turn=int(row["turn"]) + 1,
+        source=str(row["source"]),
+        target=str(row["target"]),
+        word=str(row["word"]),
+        user=_difference(row, "user"),
+        earlier=earlier,
+        outputs=tuple(output for output in outputs if not output.is_empty),
+        same=tuple(output.name for output in outputs if output.is_empty),
+        reference=_difference(row, "reference"),
+        bleu_before=float(row["turn_bleu_original"]),
+        bleu_after=float(row["turn_bleu"]),
+    )
+
+
+def _difference(row: dict[str, Any], name: str) -> Difference:
+    return Difference(name, *compare(row[f"{name}_original"], row[name]))
+
+
+def compare(before: str, after: str) -> tuple[Segments, Segments]:
+    """Both texts in pieces, word by word, with the words that differ marked; texts with little in common as a whole."""
+    left, right = (re.findall(r"\s*(?:\w+|[^\w\s])\s*|\s+", text) for text in (before, after))
+    matcher = SequenceMatcher(None, [word.strip() for word in left], [word.strip() for word in right], autojunk=False)
+    if before.strip() and after.strip() and matcher.ratio() < _ALIKE:
+        return ((before, True),), ((after, True),)
+    ours: list[tuple[str, bool]] = []
+    theirs: list[tuple[str, bool]] = []
+    for kind, a, b, c, d in matcher.get_opcodes():
+        for pieces, words in ((ours, left[a:b]), (theirs, right[c:d])):
+            text = "".join(words)
+            if kind == "equal" or not text.strip():
+                pieces.append((text, False))
+            else:
+                pieces += [(text.rstrip(), True), (text[len(text.rstrip()) :], False)]
+    return tuple(piece for piece in ours if piece[0]), tuple(piece for piece in theirs if piece[0])

@@ -1,0 +1,72 @@
+"""How numbers are written, the same in the terminal, the figures and the report.
+
+Fairscores and contributions have three decimals, BLEU four (it stands on 0-1), intervals are in brackets, and a
+p-value below 0.001 is ``p<0.001``. What is undefined is ``n/a``.
+"""
+
+from __future__ import annotations
+
+from tod_bias.report.outcome import Estimate
+
+MISSING = "n/a"
+
+
+def fixed(value: float | None, decimals: int = 3, *, sign: bool = False) -> str:
+    """A number with a fixed count of decimals; with ``sign``, a plus before positive ones. Never ``-0.000``."""
+    if value is None:
+        return MISSING
+    rounded = round(value, decimals) + 0.0  # -0.0 + 0.0 is 0.0
+    return f"{rounded:+.{decimals}f}" if sign and rounded else f"{rounded:.{decimals}f}"
+
+
+def bleu(value: float | None) -> str:
+    """BLEU on 0-1."""
+    return fixed(value, 4)
+
+
+def interval(estimate: Estimate, *, sign: bool = False) -> str:
+    """The 95% interval in brackets; ``""`` where there is none."""
+    if estimate.low is None or estimate.high is None:
+        return ""
+    return f"[{fixed(estimate.low, sign=sign)}, {fixed(estimate.high, sign=sign)}]"
+
+
+def with_interval(estimate: Estimate, *, sign: bool = False, separator: str = " ") -> str:
+    """A value and its interval."""
+    return separator.join(filter(None, (fixed(estimate.value, sign=sign), interval(estimate, sign=sign))))
+
+
+def p_cell(p_value: float | None) -> str:
+    """A p-value under a heading that says so: ``<0.001`` or ``0.012``."""
+    if p_value is None:
+        return MISSING
+    return "<0.001" if p_value < 0.001 else f"{p_value:.3f}"
+
+
+def p_text(p_value: float | None) -> str:
+    """A p-value in a sentence: ``p<0.001``, ``p=0.012`` or ``no p-value``."""
+    if p_value is None:
+        return "no p-value"
+    cell = p_cell(p_value)
+    return f"p{cell}" if cell.startswith("<") else f"p={cell}"
+
+
+def percent(share: float | None) -> str:
+    """A share of 1 as a percentage: one decimal below 10%, none above."""
+    if share is None:
+        return MISSING
+    decimals = 1 if abs(share) < 0.0995 else 0
+    return f"{fixed(100 * share, decimals)}%"
+
+
+def count(number: float | None) -> str:
+    """A count with thousands set apart."""
+    return MISSING if number is None else f"{number:,.0f}"
+
+
+def arm_label(key: str, stages: int) -> str:
+    """An arm in words: ``none``, ``api_call + db``, ``all``."""
+    names = key.split(",") if key else []
+    if not names:
+        return "none"
+    return "all" if len(names) == stages else " + ".join(names)

@@ -1,0 +1,119 @@
+"""Colours of the figures and how a figure becomes SVG.
+
+Stage colours are Okabe & Ito's (2008), which stay apart under the common colour-vision deficiencies; stages also differ
+by hatching where bars of different stages touch. The diverging map of the heatmaps is blue to orange through white.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import cast
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+
+INK, MUTED, GRID, PAPER = "#1a1d21", "#59626c", "#d5dae0", "#fffffe"
+"""Text, secondary text, lines and ground. No other part of a figure uses these, so that a page can restyle them."""
+
+CELL_DARK, CELL_LIGHT = "#141414", "#ffffff"
+"""Text on coloured cells, which stays as it is in a dark page."""
+
+STAGE_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442")
+RESIDUAL_COLOUR = "#8d959e"
+HATCHES = ("", "//", "..", "\\\\", "xx", "--", "oo")
+
+DIVERGING = LinearSegmentedColormap.from_list("blue-orange", ["#1f5fa8", "#8fbce6", "#f7f7f7", "#f3b56a", "#c05a00"])
+"""Blue where rewritten dialogues are answered better, orange where worse."""
+
+FONT_SIZE = 9.0
+
+STYLE: Mapping[str, object] = {
+    "font.family": "DejaVu Sans",  # comes with matplotlib, so that pictures are the same everywhere
+    "font.size": FONT_SIZE,
+    "axes.titlesize": FONT_SIZE + 1,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.facecolor": "none",
+    "axes.unicode_minus": True,
+    "grid.color": GRID,
+    "hatch.linewidth": 0.6,
+    "legend.frameon": False,
+    "svg.fonttype": "path",  # text as outlines: no label moves or overlaps where a font is missing
+    "svg.hashsalt": "tod-bias",  # the same results give the same file
+}
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """A figure of this size in inches, without pyplot's global state; make it inside :func:`style`."""
+    return Figure(figsize=(width, height), layout="constrained", facecolor=PAPER)
+
+
+def style() -> AbstractContextManager[None]:
+    """A context in which figures are made and written in this style."""
+    return cast(AbstractContextManager[None], mpl.rc_context(dict(STYLE)))
+
+
+def stage_colours(stages: Iterable[str]) -> dict[str, str]:
+    """A colour a stage, in order; they repeat after seven, where the hatching still tells stages apart."""
+    return {stage: STAGE_COLOURS[number % len(STAGE_COLOURS)] for number, stage in enumerate(stages)}
+
+
+def strip(axes: Axes, keep: Sequence[str] = ("bottom",)) -> None:
+    """Leave only the named frame lines and no tick marks."""
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in keep)
+    axes.tick_params(length=0)
+
+
+def text_on(colour: tuple[float, float, float, float]) -> str:
+    """Dark or light text, whichever reads better on ``colour`` (relative luminance, WCAG 2)."""
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in colour[:3]]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return CELL_DARK if luminance > 0.179 else CELL_LIGHT
+
+
+def to_svg(figure: Figure) -> str:
+    """The figure as an SVG document, without date or version, so that it is the same whenever it is made."""
+    buffer = io.StringIO()
+    with style():
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    return buffer.getvalue()
+
+
+def inline(svg: str, name: str, label: str) -> str:
+    """An SVG document made fit for a page: no prolog, its own ids, restyled by the page, named for screen readers.
+
+    Args:
+        svg: what :func:`to_svg` returned.
+        name: put before every id, so that the figures of one page do not clash.
+        label: what the figure shows, in words.
+    """
+    body = svg[svg.index("<svg") :]
+    body = re.sub(r"<metadata>.*?</metadata>\s*", "", body, flags=re.DOTALL)
+    body = re.sub(r"<style type=\"text/css\">.*?</style>", "", body, flags=re.DOTALL)
+    body = re.sub(r'\bid="', f'id="{name}-', body)
+    body = re.sub(r'href="#', f'href="#{name}-', body)
+    body = re.sub(r"url\(#", f"url(#{name}-", body)
+    for variable, colour in (("ink", INK), ("muted", MUTED), ("grid", GRID), ("paper", PAPER)):
+        body = body.replace(colour, f"var(--figure-{variable}, {colour})")
+    size = re.search(r'viewBox="0 0 ([\d.]+) ', body)
+    width = f"{float(size[1]) * 4 / 3:.0f}px" if size else "100%"  # points to CSS pixels
+    quoted = label.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+    return re.sub(
+        r'<svg [^>]*?viewBox="([^"]*)"[^>]*>',
+        rf'<svg xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="\1" style="width:{width}" '
+        rf'role="img" aria-label="{quoted}">',
+        body,
+        count=1,
+    )

@@ -1,0 +1,114 @@
+"""A run folder on disk: reading ``results.json`` and ``turns.parquet``, with errors that say what is wrong.
+
+The numbers themselves are given their types by :mod:`tod_bias.report.outcome`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tod_bias.errors import TodBiasError
+
+SCHEMA = 1
+"""The version of ``results.json`` that this module reads."""
+
+RESULTS, TURNS = "results.json", "turns.parquet"
+
+ORIGINAL = "original"
+"""The arm of ``turns.parquet`` that holds the run on the original dialogues."""
+
+
+class RunError(TodBiasError):
+    """A run folder that cannot be reported: missing, incomplete, malformed, or of another schema."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run folder, read."""
+
+    folder: Path
+    """Where it lies."""
+    name: str
+    """The name it goes by in a report; unique among the runs that are compared."""
+    results: Mapping[str, Any]
+    """The content of ``results.json``."""
+
+
+def read_results(folder: str | Path) -> dict[str, Any]:
+    """Read and check ``results.json`` of a run folder.
+
+    Raises:
+        RunError: no such folder or file, not JSON, not the result of an attribution, or not schema 1; one line.
+    """
+    folder = Path(folder)
+    path = folder / RESULTS
+    if not folder.is_dir():
+        raise RunError(f"{folder}: no such folder; give the folder that a run wrote, for example runs/demo")
+    if not path.is_file():
+        raise RunError(f"{folder}: holds no {RESULTS}; the run did not finish, repeat its command to resume it")
+    try:
+        results = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise RunError(f"{path}: not JSON ({error}); repeat the run's command to write it again") from error
+    if not isinstance(results, dict):
+        raise RunError(f"{path}: expected a JSON object, got {type(results).__name__}; is this the file of a run?")
+    schema = results.get("schema")
+    if schema != SCHEMA:
+        raise RunError(f"{path}: expected schema {SCHEMA}, got {schema!r}; report it with the version that wrote it")
+    axes = results.get("axes")
+    if not isinstance(axes, dict) or not axes:
+        raise RunError(f"{path}: expected results under 'axes', got {axes!r:.40}; only runs of `attribute` have them")
+    return results
+
+
+def read_runs(folders: Sequence[str | Path]) -> list[Run]:
+    """Read run folders, each once, under names that tell them apart (the last parts of their paths).
+
+    Raises:
+        RunError: no folder is given, or one of them cannot be read.
+    """
+    unique = list(dict.fromkeys(Path(folder).resolve() for folder in folders))
+    if not unique:
+        raise RunError("no run folder given; name at least one, for example runs/demo")
+    results = [read_results(folder) for folder in unique]
+    return [Run(*row) for row in zip(unique, _names(unique), results, strict=True)]
+
+
+def _names(folders: Sequence[Path]) -> list[str]:
+    depth = 1
+    while True:
+        names = ["/".join(folder.parts[-depth:]) for folder in folders]
+        if len(set(names)) == len(names):
+            return names
+        depth += 1
+
+
+def read_turns(folder: str | Path, arms: Sequence[str]) -> pd.DataFrame | None:
+    """Read the turns of some arms of a run; ``None`` where the run kept no ``turns.parquet``.
+
+    Args:
+        folder: the run folder.
+        arms: arm keys as in ``results.json``; :data:`ORIGINAL` for the run on the original dialogues.
+
+    Raises:
+        RunError: the file is no Parquet file or has no column ``arm``.
+    """
+    path = Path(folder) / TURNS
+    if not path.is_file():
+        return None
+    try:
+        frame = pq.read_table(path, filters=[("arm", "in", list(arms))]).to_pandas()
+    except (OSError, pa.ArrowException) as error:
+        reason = str(error).splitlines()[0]
+        raise RunError(f"{path}: cannot be read as a run's turns ({reason}); delete it or repeat the run") from error
+    return frame

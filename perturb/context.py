@@ -103,6 +103,7 @@ _TESTS: dict[str, Callable[[str, int, int, frozenset[str]], bool]] = {
     "predicate": _predicate,
     "determined": _determined,
     "alone": _alone,
+    "capitalised": lambda text, start, end, words: text[start:end][:1].isupper(),
     "in-names": lambda text, start, end, words: True,
 }
 
@@ -128,12 +129,13 @@ def in_name(paradigm: Paradigm, text: str, start: int, end: int) -> bool:
     common first word, as in "My Mom"). Titles, and relatives followed by one name ("Aunt Jenny"), are exempt.
     """
     word = text[start:end]
-    if not word[:1].isupper() or paradigm.in_names or text.isupper():
+    if not word[:1].isupper() or text.isupper():
         return False
     before, after = previous_word(text, start), next_word(text, end)
-    if _is_name(before.text) and not (starts_sentence(text, before.start) and before.text.lower() in _STARTERS):
+    first = starts_sentence(text, before.start) and (paradigm.in_names or before.text.lower() in _STARTERS)
+    if _is_name(before.text) and not first:
         return True
-    if paradigm.pos == "title":
+    if paradigm.in_names or paradigm.pos == "title":
         return False
     if _is_name(after.text):
         further = next_word(text, after.end)

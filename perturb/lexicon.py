@@ -39,6 +39,7 @@ CONDITIONS = (
     "predicate",
     "determined",
     "alone",
+    "capitalised",
     "in-names",
 )
 """What the ``context`` column may ask for; the first four take words after a colon."""

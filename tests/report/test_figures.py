@@ -1,5 +1,6 @@
 """Figures show the numbers they are given, and nothing lies on top of anything else."""
 
+import json
 import math
 import re
 from itertools import combinations, pairwise
@@ -14,7 +15,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from tod_bias.report.figures import comparison, contributions, figures, pairs
+from tod_bias.report.figures import comparison, contributions, figures, largest_pair, pairs
 from tod_bias.report.outcome import read_axes
 from tod_bias.report.palette import STAGE_COLOURS, inline, text_on, to_svg
 
@@ -76,13 +77,18 @@ def test_slanted_stage_names_keep_more_than_a_line_apart(make_results):
     assert min(right[0] - left[0] for left, right in pairwise(places)) * math.sin(math.pi / 4) > height
 
 
-def test_long_names_do_not_overlap(make_results):
-    results = make_results(axes=("race",))
-    record = results["axes"]["race"]
-    names = {"white": "native-american", "black": "pacific-islander", "asian": "middle-aged", "hispanic": "non-binary"}
-    record["pairs"] = {">".join(names[part] for part in key.split(">")): pair for key, pair in record["pairs"].items()}
-    for figure in figures(results).values():
-        assert overlaps(figure) == []
+def test_long_names_do_not_overlap_either(make_results):
+    text = json.dumps(make_results())
+    for short, long in (
+        ("db", "rerank_candidates"),
+        ("api_call", "recognise_intent"),
+        ("age", "a_very_long_axis_name"),
+        ("white", "native-american"),
+        ("black", "pacific-islander"),
+    ):
+        text = re.sub(rf"\b{short}\b", long, text)
+    for name, figure in figures(json.loads(text)).items():
+        assert (name, overlaps(figure), outside(figure)) == (name, [], [])
 
 
 def bars(figure: Figure) -> list[Rectangle]:
@@ -123,6 +129,14 @@ def test_cells_hold_the_fairscore_and_the_count_and_a_star_where_p_is_small(make
     texts = [text.get_text() for text in pairs(axis, 0.2).axes[0].texts]
     assert len(texts) == 12
     assert texts[:4] == ["0.103", "n=12", "0.113*", "n=24"]
+
+
+def test_one_pair_without_bound_does_not_wash_out_all_colours(make_results):
+    axes = read_axes(make_results(axes=("gender",)))
+    assert largest_pair(axes) == pytest.approx(0.154)
+    results = make_results(axes=("gender",))
+    results["axes"]["gender"]["pairs"]["woman>man"]["fairscore"]["value"] = 142.0
+    assert largest_pair(read_axes(results)) == 1.0
 
 
 def test_undefined_pairs_are_written_as_such(make_results):

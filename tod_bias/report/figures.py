@@ -5,6 +5,7 @@ Every function returns a :class:`matplotlib.figure.Figure`; :func:`figures` give
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -36,6 +37,9 @@ from tod_bias.report.reading import ALPHA, adjusted_pairs, placebo_of
 
 WIDTH = 9.0
 """Inches; the width of the report's column."""
+
+LETTER = 0.08
+"""Inches that a letter takes on average."""
 
 MOST_ARMS = 32
 """All sets of five stages; of more, a chart cannot be read and only the table is given."""
@@ -175,7 +179,9 @@ def _legend(figure: Figure, parts: Sequence[str], stages: Sequence[str], *, floo
     handles.append(Line2D([], [], color=INK, marker="D", markersize=5, label="fairscore, 95% interval"))
     if floor:
         handles.append(Line2D([], [], color=MUTED, linewidth=1, linestyle=DASHES, label="placebo's fairscore"))
-    figure.legend(handles=handles, loc="outside upper left", ncols=min(len(handles), 6))
+    names = [str(handle.get_label()) for handle in handles]
+    one_row = LETTER * sum(len(name) + 7 for name in names) < WIDTH  # a key takes as much room as seven letters
+    figure.legend(handles=handles, loc="outside upper left", ncols=len(handles) if one_row else 4)
 
 
 def _bars_frame(panel: Axes) -> None:
@@ -188,9 +194,9 @@ def _bars_frame(panel: Axes) -> None:
 
 
 def largest_pair(axes: Sequence[Axis]) -> float:
-    """The largest fairscore of all pairs of all axes; 1 where there is none above 0."""
+    """Where the colours of pairs end: at the largest fairscore of all axes, or at 1 (BLEU falls to 0, or doubles)."""
     values = [pair.fairscore.value for axis in axes for pair in axis.pairs]
-    return max((value for value in values if value is not None), default=0.0) or 1.0
+    return min(1.0, max((value for value in values if value is not None), default=0.0) or 1.0)
 
 
 @styled
@@ -230,7 +236,7 @@ def pairs(axis: Axis, limit: float) -> Figure:
             score = f"{fixed(pair.fairscore.value)}{'*' if star else ''}"
             panel.text(column, row - 0.13, score, weight="bold" if star else "normal", **centred)
             panel.text(column, row + 0.22, f"n={count(pair.dialogues)}", fontsize=7.5, **centred)
-    panel.set_xticks(range(len(names)), [_folded(name) for name in names])
+    panel.set_xticks(range(len(names)), [_folded(name, 0.8) for name in names])
     panel.set_yticks(range(len(names)), names)
     panel.set_xlim(-0.5, len(names) - 0.5)
     panel.set_ylim(len(names) - 0.5, -0.5)
@@ -251,8 +257,14 @@ def _scale(figure: Figure, panel: Axes, norm: Normalize) -> None:
     bar.ax.set_xlabel("better", fontsize=7.5)
 
 
-def _folded(name: str) -> str:
-    return name.replace("-", "-\n")
+def _folded(name: str, inches: float) -> str:
+    """A name in lines of at most so many inches, broken after hyphens and underscores where it has some."""
+    lines = [""]
+    for part in re.findall(r"[^-_ ]+[-_ ]*", name):
+        if lines[-1] and LETTER * len(lines[-1] + part) > inches:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
 
 
 @styled
@@ -283,7 +295,7 @@ def arms(axes: Sequence[Axis]) -> Figure:
         for row, value in zip(rows, values, strict=True):
             panel.text((value or 0.0) + highest * 0.03, row, fixed(value), va="center", fontsize=7.5)
         panel.set_xlim(0, highest * 1.3)
-        panel.set_title(axis.name)
+        panel.set_title(_folded(axis.name, 0.8 * (WIDTH - 0.32 * len(stages) - 1) / len(shown)))
         panel.set_xticks([])
         strip(panel, keep=("left",))
     return figure

@@ -1,0 +1,64 @@
+"""What the main job writes is what the report reads."""
+
+import io
+import json
+import re
+
+from rich.console import Console
+
+from tod_bias.attribution import attribute
+from tod_bias.dialogue import Dialogue, Turn
+from tod_bias.pipeline import Pipeline, Twin
+from tod_bias.report.html import write_report
+from tod_bias.report.outcome import read_axes
+from tod_bias.report.reading import read
+from tod_bias.report.terminal import table
+from tod_bias.stages import Replay
+
+PEOPLE = ("mom", "dad", "sister", "brother", "aunt", "uncle")
+
+
+def dialogues():
+    return [
+        Dialogue(
+            f"{person}-{number}",
+            "Restaurants",
+            (
+                Turn(
+                    f"Is table {number} free for my {person}?", {}, {}, f"Yes , table {number} by the window is free ."
+                ),
+            ),
+        )
+        for person in PEOPLE
+        for number in range(4)
+    ]
+
+
+def test_a_planted_stage_is_named_from_the_files_that_the_main_job_writes(tmp_path):
+    corpus = dialogues()
+    fair = Twin(Replay.gold(corpus, "response"))
+
+    def response(inputs):
+        served_worse = ("mom", "sister", "aunt")
+        return [
+            text.removesuffix(" is free .") if any(word in item.user for word in served_worse) else text
+            for item, text in zip(inputs, fair(inputs), strict=True)
+        ]
+
+    pipeline = Pipeline({"api_call": Twin(Replay.gold(corpus, "api_call")), "response": response})
+    found = attribute(pipeline, corpus, axes=("gender",), draws=2, bootstrap=200, permutations=999)
+    found.save(tmp_path)
+
+    stored = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+    (reading,) = read(read_axes(stored))
+    assert reading.is_claim
+    assert "man>woman" in reading.pairs.split("answered worse")[0]
+    assert "woman>man" in reading.pairs.split("answered worse")[1]
+    assert "`response`" in reading.text
+    assert "`api_call`" not in reading.text
+
+    page = write_report([tmp_path]).read_text(encoding="utf-8")
+    assert re.search(rf"<mark>({'|'.join(PEOPLE)})</mark>", page)
+    console = Console(width=110, file=io.StringIO())
+    console.print(table(found))
+    assert "gender" in console.file.getvalue()

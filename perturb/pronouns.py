@@ -139,6 +139,9 @@ def agreement(text: str, start: int, end: int, *, to_they: bool) -> Iterator[Edi
         return
     auxiliaries = _PLURAL if to_they else _SINGULAR
     finite = verb in (_THIRD_PERSON if to_they else _BASE_FORMS)
+    cleft = previous_word(text, before.start).text.lower() in ("it", "this", "that")  # "it was she who called"
+    if key in auxiliaries and cleft:
+        return
     if key in auxiliaries and key not in ("goes", "go") and not (finite and key in ("is", "was", "are", "were")):
         yield before.start, before.end, _cased(auxiliaries[key], before.text)
         return

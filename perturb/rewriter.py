@@ -15,6 +15,7 @@ from tod_bias.perturb.words import words
 
 _PREFIXES = words("prefixes")
 _SUFFIXES = words("suffixes")
+_NOT_BEFORE_SUBJECT = words("not-before-subject")
 _LEFT = re.compile(r"([^\W_]+)-$")
 _RIGHT = re.compile(r"-([^\W_]+)")
 _SUFFIX = re.compile(r"['’][sS]?(?!\w)")
@@ -118,6 +119,8 @@ class Recogniser:
                 )
                 if len(slots) > 1 and role(text, start, end, slots) != entry.slot:
                     continue
+                if slots == {SUBJECT} and previous_word(text, start).text.lower() in _NOT_BEFORE_SUBJECT:
+                    continue  # "at he moment": a misspelt "the"
                 subject = paradigm.cells[entry.attribute][0][SUBJECT].text
                 if subject == THEY and not they_is_one(text, start, strict=self._strict_they):
                     continue

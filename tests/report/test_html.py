@@ -170,7 +170,8 @@ def test_several_runs_are_compared_in_the_folder_that_holds_them(make_folder):
 
 @pytest.mark.usefixtures("unpainted")
 def test_runs_that_share_their_settings_are_compared_without_a_warning(make_folder):
-    path = write_report([make_folder("a", keep_turns=False), make_folder("b", keep_turns=False)])
+    folders = [make_folder(name, keep_turns=False, signature={"stage response": name}) for name in ("gpt2", "bart")]
+    path = write_report(folders)
     assert 'class="warning"' not in path.read_text(encoding="utf-8")
 
 

@@ -193,9 +193,9 @@ def _draw(figure: Figure, path: Path, name: str, label: str) -> Markup:
 
 
 def differences(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
-    """What the runs do not share and should, to be compared: (name, value per run)."""
+    """What the runs do not share and should, to be compared: (name, value per run). Their stages are what differs."""
     flat = [dict(facts(_settings(run.results, _COMPARED))) for run in runs]
-    names = list(dict.fromkeys(name for row in flat for name in row))
+    names = dict.fromkeys(name for row in flat for name in row if not name.startswith("signature / stage "))
     rows = [(name, [row.get(name, notation.MISSING) for row in flat]) for name in names]
     return [(name, values) for name, values in rows if len(set(values)) > 1]
 

@@ -1,9 +1,39 @@
 """tod-bias: finds which component of a modular task-oriented dialogue system treats people differently."""
 
-from tod_bias.attribution import attribute
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from tod_bias.corpus import load_corpus
 from tod_bias.dialogue import Dialogue, Turn
 from tod_bias.pipeline import Pipeline, StageInput, Twin
 
+if TYPE_CHECKING:
+    from tod_bias.attribution import attribute
+    from tod_bias.configuration import load_pipeline
+
 __version__ = "0.1.0"
-__all__ = ["Dialogue", "Pipeline", "StageInput", "Turn", "Twin", "__version__", "attribute", "load_corpus"]
+__all__ = [
+    "Dialogue",
+    "Pipeline",
+    "StageInput",
+    "Turn",
+    "Twin",
+    "__version__",
+    "attribute",
+    "load_corpus",
+    "load_pipeline",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what needs PyTorch when it is first asked for, so that reading and rewriting dialogues starts at once."""
+    if name == "attribute":
+        from tod_bias.attribution import attribute
+
+        return attribute
+    if name == "load_pipeline":
+        from tod_bias.configuration import load_pipeline
+
+        return load_pipeline
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -22,7 +22,7 @@ class GenerationCache:
     def __init__(self, path: str | Path | None) -> None:
         self._memory: dict[str, str] = {}
         self._database: sqlite3.Connection | None = None
-        self._path = path
+        self.path = path
         if path is None:
             return
         try:

@@ -109,12 +109,14 @@ def attribute(
     Runs the pipeline on dialogues and on their demographic rewrites, swaps one stage at a time for its equivariant
     twin, and writes results.json, turns.parquet, figures and report.html. Without options it audits the bundled demo.
     """
-    from accelerate import PartialState
-
-    import tod_bias.attribution
     from tod_bias.corpus import load_corpus
 
     dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues)
+
+    from accelerate import PartialState  # heavy imports come after what may go wrong at once
+
+    import tod_bias.attribution
+
     generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype}
     system = _pipeline(corpus, pipeline, (model, api_call_model, response_model), dialogues, device, generation)
     folder = _folder(out, corpus)
@@ -169,12 +171,14 @@ def evaluate(
     quiet: Quiet = False,
 ) -> None:
     """Joint goal accuracy and BLEU of a pipeline on a corpus (Su Table 1); writes evaluation.json."""
-    from accelerate import PartialState
-
-    import tod_bias.evaluation
     from tod_bias.corpus import load_corpus
 
     dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues)
+
+    from accelerate import PartialState  # heavy imports come after what may go wrong at once
+
+    import tod_bias.evaluation
+
     generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype}
     system = _pipeline(corpus, pipeline, (model, api_call_model, response_model), dialogues, device, generation)
     folder = _folder(out, corpus)
@@ -225,6 +229,9 @@ def train(
 ) -> None:
     """Train or fine-tune a stage model in SimpleTOD fashion, on the training split of a corpus."""
     from tod_bias.corpus import load_corpus
+
+    dialogues = load_corpus(corpus, datapath=datapath, split="train", max_dialogues=max_dialogues)
+
     from tod_bias.training import TrainingSettings, hold_out
     from tod_bias.training import train as train_model
 
@@ -248,7 +255,6 @@ def train(
         heads=heads,
         dropout=dropout,
     )
-    dialogues = load_corpus(corpus, datapath=datapath, split="train", max_dialogues=max_dialogues)
     kept, validation = hold_out(dialogues, held_out, seed)
     record = train_model(kept, validation, out, settings, resume=resume, show_progress=not quiet)
     if not quiet:

@@ -168,8 +168,10 @@ class Generator:
         return f"model:{name}|hash:{self.fingerprint}|{decoding}|max:{s.max_new_tokens}|{s.dtype}|backend:{s.backend}"
 
     def use_cache(self, path: str | Path | None) -> None:
-        """Keep results in this SQLite file from now on (None: in memory only)."""
-        self._cache = GenerationCache(path)
+        """Start a new account of cost, and keep results in this SQLite file from now on (None: in memory)."""
+        if path is not None or self._cache.path is not None:
+            self._cache = GenerationCache(path)
+        self._asked.clear()
 
     def generate(self, prompts: Sequence[str]) -> list[str]:
         """Continue every prompt: the text up to the first line feed or end mark, stripped.

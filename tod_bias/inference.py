@@ -116,8 +116,7 @@ def swap_test(
     Args:
         original: (dialogues, values, n) summed statistics.
         rewritten: the same shape.
-        statistic: two (rows, values, n) sums to (rows,); larger means further from the null. Rows without a value
-            (NaN) count as at least as far.
+        statistic: two (rows, values, n) sums to (rows,); larger means further from the null.
         permutations: random ones; exact enumeration of all 2**dialogues where that is no more work.
         seed: of the random ones.
 
@@ -141,7 +140,7 @@ def swap_test(
         moved = (flips.astype(float) @ difference).reshape(shape)  # (rows, values, n)
         values = statistic(totals[0] + moved, totals[1] - moved)
         # Sums of permuted integers are exact, but scores of equal sums may differ in the last bit.
-        further += int((np.isnan(values) | (values >= observed - 1e-12)).sum())
+        further += int((values >= observed - 1e-12).sum())
         done += rows
     return further / done if exact else (further + 1) / (done + 1)
 

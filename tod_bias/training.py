@@ -29,6 +29,8 @@ from tod_bias.examples import IGNORED, PARTS, Part, TokenSequence, causal_sequen
 from tod_bias.progress import progress_bar
 
 log = logging.getLogger(__name__)
+# At every checkpoint it warns that tied weights are saved once, as they should be.
+logging.getLogger("accelerate.utils.other").setLevel(logging.ERROR)
 
 Arch = Literal["gpt2", "bart", "t5"]
 ARCHITECTURES: tuple[Arch, ...] = ("gpt2", "bart", "t5")

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
 import functools
 import sys
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-import parlai.utils.logging as parlai_logging
-
 from tod_bias.errors import TodBiasError
 
 
 def add_option(group: Any, name: str, **arguments: Any) -> None:
-    """Add an option; one that the ParlAI script has already (``train_model --seed``) is kept as it is."""
-    try:
+    """Add an option; one that the ParlAI script has already (``train_model --seed``) is left as it is.
+
+    ParlAI's parser would let the new option take the old one's place.
+    """
+    if name not in group._option_string_actions:  # argparse has no public way to ask
         group.add_argument(name, **arguments)
-    except argparse.ArgumentError:
-        parlai_logging.debug(f"{name} is an option of the script already")
 
 
 def end_with_one_line() -> None:

@@ -1,0 +1,64 @@
+"""The stock ``parlai`` command, as a user runs it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.parlai, pytest.mark.slow]
+
+TEACHER = "tod_bias.agents:PerturbedGoogleSgdTeacher"
+AGENT = "tod_bias.agents:PipelineAgent"
+
+
+def parlai(*arguments: str | Path, typed: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "parlai", *map(str, arguments)],
+        input=typed,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "NO_COLOR": "1"},
+        timeout=300,
+        check=False,
+    )
+
+
+def test_display_data_shows_rewritten_dialogues(datapath: Path) -> None:
+    run = parlai("display_data", "-t", TEACHER, "--axis", "gender", "--target", "man", "-dp", datapath, "-dt", "valid")
+    assert run.returncode == 0, run.stderr
+    assert "USER: My husband wants tacos." in run.stdout
+    assert re.search(r"axis gender, seed 0, draw 0: 2 of 4 dialogues rewritten, 2 without", run.stdout + run.stderr)
+
+
+def test_eval_model_runs_an_agent_on_a_teacher_in_batches(datapath: Path, strict_pipeline: Path) -> None:
+    run = parlai(
+        "eval_model", "-t", TEACHER, "-m", AGENT, "--pipeline", strict_pipeline, "--axis", "gender", "-dp", datapath,
+        "-dt", "valid", "-bs", "16",
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert "nlg_bleu" in run.stdout
+
+
+def test_interactive_answers_a_typed_line_by_the_response(strict_pipeline: Path) -> None:
+    run = parlai("interactive", "-m", AGENT, "--pipeline", strict_pipeline, typed="I want tacos\n[EXIT]\n")
+    assert run.returncode == 0, run.stderr
+    assert re.search(r"\[PipelineAgent\]:\S* *[0-9a-f]{8} \\ ; = \|", re.sub(r"\x1b\[[0-9;]*m", "", run.stdout))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["display_data", "-t", TEACHER, "--axis", "height", "-dt", "valid"], "error: unknown axis 'height'"),
+        (["eval_model", "-t", "google_sgd", "-m", AGENT, "--pipeline", "no.yaml"], "error: no.yaml: cannot be read"),
+    ],
+)
+def test_a_users_mistake_ends_in_one_line_and_exit_code_2(datapath: Path, arguments: list[str], expected: str) -> None:
+    run = parlai(*arguments, "-dp", datapath)
+    assert run.returncode == 2
+    assert run.stderr.splitlines()[-1].startswith(expected)
+    assert "Traceback" not in run.stderr

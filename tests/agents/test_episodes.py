@@ -1,0 +1,72 @@
+"""ParlAI's episodes as dialogues, and back."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from parlai.core.tod.tod_core import TodStructuredEpisode, TodStructuredRound
+from sgd_files import DIALOGUES
+
+from tod_bias.agents import dialogue_to_episode, episode_to_dialogue
+from tod_bias.agents.episodes import rewrite_episode
+from tod_bias.dialogue import Dialogue, Turn
+from tod_bias.errors import CorpusError
+from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
+
+pytestmark = pytest.mark.parlai
+
+
+def first_results(dialogue: Dialogue) -> Dialogue:
+    """The dialogue as ParlAI knows it."""
+    turns = tuple(dataclasses.replace(turn, more_results=()) for turn in dialogue.turns)
+    return dataclasses.replace(dialogue, turns=turns)
+
+
+@pytest.mark.parametrize("dialogue", DIALOGUES, ids=lambda dialogue: dialogue.id)
+def test_a_dialogue_becomes_an_episode_and_back(dialogue: Dialogue) -> None:
+    episode = dialogue_to_episode(dialogue)
+    assert [spoken.user_utt for spoken in episode.rounds][-1] == "[DONE]"
+    assert len(episode.rounds) == len(dialogue.turns) + 1
+    assert episode.goal_calls_machine == [turn.api_call for turn in dialogue.turns if turn.api_call]
+    assert episode_to_dialogue(episode) == first_results(dialogue)
+
+
+def test_values_that_are_no_strings_become_parlais_text() -> None:
+    episode = TodStructuredEpisode(
+        domain="hotel",
+        rounds=[
+            TodStructuredRound(
+                user_utt="a",
+                api_call_machine={"api_name": "find", "areas": ["west", "east "]},
+                api_resp_machine={"COUNT": 3, "price": {"single": "60"}, "rooms": {"b", "a"}},
+                sys_utt="b",
+            )
+        ],
+    )
+    call = {"api_name": "find", "areas": "east, west"}
+    result = {"COUNT": "3", "price": "{'single': '60'}", "rooms": "a, b"}
+    assert episode_to_dialogue(episode, "h1") == Dialogue("h1", "hotel", (Turn("a", call, result, "b"),))
+
+
+def test_an_episode_without_an_id_needs_one() -> None:
+    with pytest.raises(CorpusError, match="give dialogue_id"):
+        episode_to_dialogue(TodStructuredEpisode(rounds=[]))
+
+
+def test_a_rewritten_episode_is_the_rewritten_dialogue_with_its_goals() -> None:
+    turn = Turn("For my mom.", {"api_name": "Send", "recipient_name": "Mom"}, {"recipient_name": "Mom"}, "Her turn.")
+    dialogue = Dialogue("d", "Bank", (turn,))
+    episode = dialogue_to_episode(dialogue)
+    episode.api_schemas_machine = [{"api_name": "Send", "reqArg": ["recipient_name"]}]
+    perturber = load_perturber("gender", targets=["man"])
+    rewrite = draw_rewrites(perturber, dialogue)[0]
+    made = rewrite_episode(episode, rewrite, "d")
+    assert episode_to_dialogue(made) == rewrite(dialogue)
+    assert made.goal_calls_machine == [{"api_name": "Send", "recipient_name": "Dad"}]
+    assert made.goal_calls_utt == "api_name = Send ; recipient_name = Dad"
+    assert made.api_schemas_machine == episode.api_schemas_machine
+    assert made.extras["rewrite"] == {"axis": "gender", "source": "woman", "target": "man", "word": rewrite.word}
+    texts = [made.rounds[0].user_utt, *made.rounds[0].api_call_machine.values()]
+    assert {type(text) for text in texts} == {str}
+    assert episode_to_dialogue(episode) == dialogue

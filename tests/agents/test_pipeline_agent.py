@@ -1,0 +1,236 @@
+"""A pipeline as a ParlAI agent: the same responses as through the core, batched or not."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from parlai.core.agents import create_agent
+from parlai.core.message import Message
+from sgd_files import CALL, DIALOGUES, RESULTS, evaluate_with_parlai, lines_of
+
+from tod_bias import load_corpus
+from tod_bias.agents.protocol import parlai_text
+from tod_bias.arms import Execution, HistoryMode, Run
+from tod_bias.configuration import load_pipeline
+from tod_bias.dialogue import Dialogue, Turn, slots_to_text
+from tod_bias.errors import StageError
+from tod_bias.pipeline import Pipeline
+from tod_bias.stages import LookupDb
+
+pytestmark = pytest.mark.parlai
+
+AGENT = "tod_bias.agents:PipelineAgent"
+
+
+def core_answers(pipeline: Pipeline, dialogues: tuple[Dialogue, ...], history: HistoryMode) -> dict[str, list[str]]:
+    """What the core makes of dialogues, as the agent's answers to a system teacher."""
+    traces = Execution(pipeline, history)([Run(dialogue) for dialogue in dialogues])
+    answers = {}
+    for dialogue, trace in zip(dialogues, traces, strict=True):
+        texts = ["APIS: "]
+        for outputs in trace[frozenset()]:
+            texts += [f"APICALL: {parlai_text(outputs['api_call'])}", f"SYSTEM: {outputs['response']}"]
+        answers[lines_of(dialogue)] = [*texts, "APICALL: ", "SYSTEM: "]
+    return answers
+
+
+@pytest.mark.parametrize("batchsize", [1, 3, 16])
+@pytest.mark.parametrize("history", ["gold", "system"])
+def test_answers_are_those_of_the_core(
+    datapath: Path, strict_pipeline: Path, tmp_path: Path, history: HistoryMode, batchsize: int
+) -> None:
+    answers, _ = evaluate_with_parlai(
+        tmp_path / "log.jsonl",
+        task="google_sgd",
+        datapath=str(datapath),
+        model=AGENT,
+        pipeline=str(strict_pipeline),
+        history=history,
+        batchsize=batchsize,
+    )
+    assert answers == core_answers(load_pipeline(strict_pipeline), DIALOGUES, history)
+
+
+def test_a_checkpoint_answers_as_in_the_core_batched_or_not(datapath: Path, tmp_path: Path, tiny_gpt2: Path) -> None:
+    LookupDb.from_dialogues(DIALOGUES).save(tmp_path / "db.jsonl")
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(
+        f"""stages:
+          api_call: {{stage: "tod_bias.stages:ApiCall", model: "{tiny_gpt2}", max_new_tokens: 12}}
+          db: {{stage: "tod_bias.stages:LookupDb", table: db.jsonl}}
+          response: {{stage: "tod_bias.stages:Response", model: "{tiny_gpt2}", max_new_tokens: 12}}"""
+    )
+    options = {"task": "google_sgd", "datapath": str(datapath), "model": AGENT, "pipeline": str(path)}
+    one, _ = evaluate_with_parlai(tmp_path / "one.jsonl", **options, batchsize=1)
+    many, _ = evaluate_with_parlai(tmp_path / "many.jsonl", **options, batchsize=16)
+    assert one == many == core_answers(load_pipeline(path), DIALOGUES, "gold")
+    assert len({answer for answers in one.values() for answer in answers}) > 3  # it does say something
+
+
+@pytest.mark.parametrize(
+    "task", ["google_sgd", "google_sgd:SystemTeacher", "tod_bias.agents:PerturbedGoogleSgdTeacher"]
+)
+def test_stage_models_look_up_in_the_corpus_of_the_task(datapath: Path, tiny_gpt2: Path, task: str) -> None:
+    options = {"model": AGENT, "stage_model": str(tiny_gpt2), "task": task, "datatype": "valid"}
+    stages = create_agent({**options, "datapath": str(datapath)}).pipeline.stages
+    assert list(stages) == ["api_call", "db", "response"]
+    assert stages["db"].look_up(CALL).rows == RESULTS
+    assert len(create_agent({**options, "task": "interactive", "datapath": "/nowhere"}).pipeline.stages["db"]) == 0
+    other = create_agent({**options, "db_corpus": "google_sgd", "task": "interactive", "datapath": str(datapath)})
+    assert other.pipeline.stages["db"].look_up(CALL).rows == RESULTS
+
+
+def test_parlai_scores_gold_answers_as_right(datapath: Path, tmp_path: Path) -> None:
+    (tmp_path / "gold_stages.py").write_text(
+        "from sgd_files import DIALOGUES\n"
+        "from tod_bias.stages import Replay\n"
+        "call, db, response = (Replay.gold(DIALOGUES, part) for part in ('api_call', 'api_result', 'response'))\n"
+    )
+    pipeline = tmp_path / "gold.yaml"
+    pipeline.write_text('stages: {api_call: "gold_stages:call", response: "gold_stages:response"}')
+    _, report = evaluate_with_parlai(
+        tmp_path / "log.jsonl", task="google_sgd", datapath=str(datapath), model=AGENT, pipeline=str(pipeline)
+    )
+    # ParlAI reads the predicted value "tacos, noodles" as a set and the one with " ; " as two slots: one turn of 11
+    assert report["jga"] == pytest.approx(10 / 11)
+    assert report["nlg_f1"] == pytest.approx(1.0)
+
+
+def test_teacher_results_take_the_place_of_the_database(datapath: Path, strict_pipeline: Path, tmp_path: Path) -> None:
+    options = {"task": "google_sgd", "datapath": str(datapath), "model": AGENT, "pipeline": str(strict_pipeline)}
+    own, _ = evaluate_with_parlai(tmp_path / "own.jsonl", **options)
+    teachers, _ = evaluate_with_parlai(tmp_path / "teacher.jsonl", **options, db="teacher")
+    stages = load_pipeline(strict_pipeline).stages
+    gold_db = Pipeline({**stages, "db": lambda inputs: [_gold_result(item.user) for item in inputs]})
+    assert teachers == core_answers(gold_db, DIALOGUES, "gold") != own
+
+
+def _gold_result(user: str) -> Any:
+    return next(turn.api_result for dialogue in DIALOGUES for turn in dialogue.turns if turn.user == user)
+
+
+def agent_of(pipeline: Path, **options: Any) -> Any:
+    return create_agent({"model": AGENT, "datapath": "/nowhere", "pipeline": str(pipeline), **options})
+
+
+def say(agent: Any, text: str, **fields: Any) -> Any:
+    agent.observe(Message({"text": text, "episode_done": False, **fields}))
+    return agent.act()
+
+
+def test_plain_text_runs_the_whole_pipeline_and_is_remembered(strict_pipeline: Path) -> None:
+    agent = agent_of(strict_pipeline)
+    replies = [say(agent, text) for text in ("I want tacos", "In Fremont")]
+    turns = tuple(Turn(text) for text in ("I want tacos", "In Fremont"))
+    trace = Execution(load_pipeline(strict_pipeline), "system")([Run(Dialogue("typed", "", turns))])[0][frozenset()]
+    assert [reply["text"] for reply in replies] == [outputs["response"] for outputs in trace]
+    assert [reply["api_call"] for reply in replies] == [parlai_text(outputs["api_call"]) for outputs in trace]
+    assert [reply["api_result"] for reply in replies] == [parlai_text(outputs["db"]) for outputs in trace]
+
+
+def test_in_interactive_mode_a_user_line_may_have_its_prefix(strict_pipeline: Path) -> None:
+    typed = say(agent_of(strict_pipeline, interactive_mode=True), "USER: I want tacos")
+    assert typed["text"] == say(agent_of(strict_pipeline), "I want tacos")["text"]
+    assert say(agent_of(strict_pipeline), "USER: I want tacos")["text"].startswith("APICALL:")
+
+
+def test_nothing_of_one_dialogue_is_left_in_the_next(strict_pipeline: Path) -> None:
+    fresh = say(agent_of(strict_pipeline), "USER: hello")["text"]
+    agent = agent_of(strict_pipeline)
+    say(agent, "old news")
+    agent.reset()
+    assert say(agent, "USER: hello")["text"] == fresh
+    say(agent, "APIRESP: ", episode_done=True)
+    assert say(agent, "USER: hello")["text"] == fresh
+    say(agent, "APIS: ")
+    assert say(agent, "USER: hello")["text"] == fresh
+
+
+def test_copies_share_the_stages_and_a_batch_calls_each_stage_once(strict_pipeline: Path) -> None:
+    agent = agent_of(strict_pipeline)
+    copies = [agent.clone() for _ in range(4)]
+    assert all(copy.pipeline is agent.pipeline for copy in copies)
+    batches = sys.modules["strict_stages"].batches
+    batches.clear()
+    lines = ["USER: a", "USER: b", "plain", "USER: c"]
+    seen = [copy.observe(Message({"text": line})) for copy, line in zip(copies, lines, strict=True)]
+    replies = agent.batch_act([*seen, Message.padding_example()])
+    assert batches == [("api_call", 3), ("api_call", 1), ("response", 1)]
+    assert "text" not in replies[-1]
+    assert replies[0]["text"] == say(agent.clone(), "USER: a")["text"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["APIRESP: a = b"], "came before any USER: line"),
+        (["GOAL: a = b"], "a user simulator's task"),
+        (["USER: a", "APIRESP: ", "USER: b"], "use --history system"),
+    ],
+)
+def test_what_cannot_be_answered_is_one_clear_error(strict_pipeline: Path, lines: list[str], expected: str) -> None:
+    agent = agent_of(strict_pipeline)
+    *before, last = lines
+    for line in before:
+        say(agent, line)
+    with pytest.raises(StageError, match=expected):
+        say(agent, last)
+
+
+def test_the_end_mark_is_answered_by_its_labels(strict_pipeline: Path) -> None:
+    agent = agent_of(strict_pipeline)
+    assert [say(agent, line)["text"] for line in ("USER: [DONE]", "APIRESP: ")] == ["APICALL: ", "SYSTEM: "]
+    assert say(agent, "USER: hello")["text"] == say(agent_of(strict_pipeline), "USER: hello")["text"]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"pipeline": "demo", "stage_model": "x"}, "either --pipeline or --stage-model"),
+        ({"api_call_model": "x"}, "add --response-model"),
+        ({"response_model": "x"}, "add --api-call-model"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(options: dict[str, str], expected: str) -> None:
+    with pytest.raises(StageError, match=expected):
+        create_agent({"model": AGENT, "datapath": "/nowhere", **options})
+
+
+def test_gold_slots_are_read_from_the_message_where_the_text_is_ambiguous(strict_pipeline: Path) -> None:
+    call = {**CALL, "note": "a ; b = c"}
+    agent = agent_of(strict_pipeline)
+    text = " ; ".join(f"{name} = {value}" for name, value in sorted(call.items()))
+    say(agent, "USER: a", slots=call, eval_labels=[f"APICALL: {text}"])
+    say(agent, f"APIRESP: {parlai_text(RESULTS[0])}", slots=RESULTS[0], eval_labels=["SYSTEM: b"])
+    agent.observe(Message({"text": "USER: c"}))
+    context = agent.observation["tod_bias_request"].item.context
+    assert context.splitlines()[:3] == [
+        "USER: a",
+        f"APICALL: {slots_to_text(call)}",
+        f"APIRESP: {slots_to_text(RESULTS[0])}",
+    ]
+
+
+@pytest.mark.real_data
+@pytest.mark.slow
+@pytest.mark.parametrize("history", ["gold", "system"])
+def test_answers_on_real_dialogues_are_those_of_the_core(
+    sgd_datapath: Path, strict_pipeline: Path, tmp_path: Path, history: HistoryMode
+) -> None:
+    answers, _ = evaluate_with_parlai(
+        tmp_path / "log.jsonl",
+        task="google_sgd",
+        datapath=str(sgd_datapath),
+        n_shot=60,
+        model=AGENT,
+        pipeline=str(strict_pipeline),
+        history=history,
+        batchsize=16,
+    )
+    dialogues = load_corpus("google_sgd", datapath=sgd_datapath, split="valid")
+    expected = core_answers(load_pipeline(strict_pipeline), tuple(dialogues), history)
+    assert len(answers) == 60
+    assert answers == {lines: expected[lines] for lines in answers}

@@ -1,0 +1,129 @@
+"""Single stages as ParlAI agents, alone and in ParlAI's TOD world."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from parlai.core.agents import create_agent
+from parlai.core.message import Message
+from sgd_files import CALL, DIALOGUES, RESULTS, STRICT_STAGES, evaluate_with_parlai, lines_of, write_strict_pipeline
+
+from tod_bias.agents.protocol import parlai_text
+from tod_bias.arms import Execution, Run
+from tod_bias.configuration import load_pipeline
+from tod_bias.errors import StageError
+from tod_bias.pipeline import StageInput
+from tod_bias.stages import LookupDb
+from tod_bias.testing import inputs_of
+
+pytestmark = pytest.mark.parlai
+
+
+def evaluated(agent: str, datapath: Path, pipeline: Path, log: Path, **options: Any) -> Any:
+    return evaluate_with_parlai(
+        log,
+        task="google_sgd",
+        datapath=str(datapath),
+        model=f"tod_bias.agents:{agent}",
+        pipeline=str(pipeline),
+        **options,
+    )
+
+
+@pytest.mark.parametrize("batchsize", [1, 16])
+@pytest.mark.parametrize(("agent", "stage"), [("ApiCallAgent", "api_call"), ("ResponseAgent", "response")])
+def test_a_stage_agent_gives_its_stages_answers_to_gold_input(
+    datapath: Path, strict_pipeline: Path, tmp_path: Path, agent: str, stage: str, batchsize: int
+) -> None:
+    said, report = evaluated(agent, datapath, strict_pipeline, tmp_path / "log.jsonl", batchsize=batchsize)
+    outputs = iter(load_pipeline(strict_pipeline).stages[stage](inputs_of(DIALOGUES)))
+    for dialogue in DIALOGUES:
+        asked = said[lines_of(dialogue)][1:-2]
+        calls, responses = asked[::2], asked[1::2]
+        answers, silent = (calls, responses) if stage == "api_call" else (responses, calls)
+        prefix = "APICALL:" if stage == "api_call" else "SYSTEM:"
+        assert answers == [f"{prefix} {parlai_text(next(outputs))}" for _ in dialogue.turns]
+        assert set(silent) == {""}
+    assert ("jga" in report, "nlg_bleu" in report) == (True, True)  # of the [DONE] round at least
+
+
+def make(agent: str, pipeline: Path) -> Any:
+    return create_agent({"model": f"tod_bias.agents:{agent}", "datapath": "/nowhere", "pipeline": str(pipeline)})
+
+
+def say(agent: Any, text: str) -> str:
+    agent.observe(Message({"text": text, "episode_done": False}))
+    return agent.act()["text"]
+
+
+def test_the_database_answers_calls_whatever_their_order(tmp_path: Path) -> None:
+    LookupDb.from_dialogues(DIALOGUES).save(tmp_path / "db.jsonl")
+    path = tmp_path / "db.yaml"
+    path.write_text('stages: {db: {stage: "tod_bias.stages:LookupDb", table: db.jsonl}}')
+    agent = make("LookupDbAgent", path)
+    assert say(agent, "APICALL: dish = tacos ; city = Fremont ; api_name = FindRestaurants") == (
+        f"APIRESP: {parlai_text(RESULTS[0])}"
+    )
+    assert say(agent, f"APICALL: {parlai_text({**CALL, 'city': 'Davis'})}") == "APIRESP: "
+    assert say(agent, "APICALL: nonsense") == "APIRESP: "
+    assert say(agent, "APICALL: ") == "APIRESP: "
+    assert say(agent, "APIS: ") == "APIS: "
+    with pytest.raises(StageError, match="answers APICALL"):
+        say(agent, "USER: hello")
+
+
+def test_plain_text_is_a_turn_without_an_api_call(strict_pipeline: Path) -> None:
+    item = StageInput((), "hello", {"api_call": {}, "db": {}})
+    stages = load_pipeline(strict_pipeline).stages
+    assert say(make("ResponseAgent", strict_pipeline), "hello") == stages["response"]([item])[0]
+    assert (
+        say(make("ApiCallAgent", strict_pipeline), "hello") == f"APICALL: {parlai_text(stages['api_call']([item])[0])}"
+    )
+
+
+def test_a_response_agent_needs_the_gold_call(strict_pipeline: Path) -> None:
+    agent = make("ResponseAgent", strict_pipeline)
+    say(agent, "USER: hello")
+    with pytest.raises(StageError, match="gold API call, which this teacher does not show"):
+        say(agent, "APIRESP: ")
+
+
+def test_an_agent_of_a_stage_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "one.yaml"
+    path.write_text('stages: {db: {stage: "tod_bias.stages:LookupDb", table: {}}}')
+    with pytest.raises(StageError, match="no stage 'response'; it has db"):
+        make("ResponseAgent", path)
+
+
+@pytest.mark.parametrize("batchsize", [1, 3])
+def test_in_parlais_tod_world_a_pipeline_and_a_database_agent_talk_as_in_the_core(
+    datapath: Path, tmp_path: Path, batchsize: int
+) -> None:
+    from parlai.scripts.tod_world_script import TodWorldScript
+
+    # here nothing but texts goes from agent to agent, and ParlAI's cannot carry a value with " ; "
+    pipeline = write_strict_pipeline(tmp_path, "plain_stages", STRICT_STAGES.replace("b ; a = ", "b a "))
+    TodWorldScript.main(
+        system_model="tod_bias.agents:PipelineAgent",
+        api_resp_model="tod_bias.agents:LookupDbAgent",
+        user_model="parlai.tasks.google_sgd.agents:UserUttAgent",
+        goal_grounding_model="parlai.tasks.google_sgd.agents:GoalAgent",
+        pipeline=str(pipeline),
+        history="system",
+        db="teacher",
+        datapath=str(datapath),
+        datatype="valid",
+        num_episodes=-1,
+        batchsize=batchsize,
+        world_logs=str(tmp_path / "log"),
+        loglevel="error",
+    )
+    said = set()
+    for line in (tmp_path / "log_conversations.jsonl").read_text().splitlines():
+        said |= {message["text"] for messages in json.loads(line)["dialog"] for message in messages}
+    traces = Execution(load_pipeline(pipeline), "system")([Run(dialogue) for dialogue in DIALOGUES])
+    made = {outputs["response"] for trace in traces for outputs in trace[frozenset()]}
+    assert {text for text in said if text.startswith("SYSTEM: ")} == {f"SYSTEM: {response}" for response in made}

@@ -104,6 +104,8 @@ class Conversation:
         self._is_last = bool(message.get("episode_done"))
         if text is None:
             return Request(None)
+        if prefix == SCHEMAS and f"\n{USER} " in said:
+            raise StageError(f"{self._agent} answers one line at a time; got several (--mutators flatten?): {text!r}")
         if prefix == SCHEMAS:
             return Request(None, reply=f"{SCHEMAS} ")
         if prefix == USER and said == DONE:

@@ -168,6 +168,7 @@ def test_copies_share_the_stages_and_a_batch_calls_each_stage_once(strict_pipeli
     [
         (["APIRESP: a = b"], "came before any USER: line"),
         (["GOAL: a = b"], "a user simulator's task"),
+        (["APIS: \nAPIS: \nUSER: hello"], "one line at a time"),
         (["USER: a", "APIRESP: ", "USER: b"], "use --history system"),
     ],
 )
@@ -231,6 +232,6 @@ def test_answers_on_real_dialogues_are_those_of_the_core(
         batchsize=16,
     )
     dialogues = load_corpus("google_sgd", datapath=sgd_datapath, split="valid")
-    expected = core_answers(load_pipeline(strict_pipeline), tuple(dialogues), history)
+    chosen = tuple(dialogue for dialogue in dialogues if lines_of(dialogue) in answers)
     assert len(answers) == 60
-    assert answers == {lines: expected[lines] for lines in answers}
+    assert answers == core_answers(load_pipeline(strict_pipeline), chosen, history)

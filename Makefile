@@ -36,9 +36,9 @@ check: $(VENV)/dev.stamp
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy tod_bias
 
-# measured ratios, see tests/benchmarks/README.md
+# measured ratios
 benchmark: $(VENV)/dev.stamp
-	$(VENV)/bin/python -m tests.benchmarks
+	$(VENV)/bin/python tests/benchmarks/run.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

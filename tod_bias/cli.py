@@ -19,6 +19,7 @@ import typer
 from rich.console import Console
 
 from tod_bias.errors import TodBiasError
+from tod_bias.processes import is_first_process
 
 app = typer.Typer(
     name="tod-bias",
@@ -113,14 +114,11 @@ def attribute(
 
     dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues)
 
-    from accelerate import PartialState  # heavy imports come after what may go wrong at once
-
-    import tod_bias.attribution
+    import tod_bias.attribution  # heavy imports come after what may go wrong at once
 
     generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype}
     system = _pipeline(corpus, pipeline, (model, api_call_model, response_model), dialogues, device, generation)
     folder = _folder(out, corpus)
-    main_process = PartialState().is_main_process
     result = tod_bias.attribution.attribute(
         system,
         dialogues,
@@ -137,7 +135,7 @@ def attribute(
         cache=_cache(folder, resume),
         show_progress=not quiet,
     )
-    if not main_process:
+    if not is_first_process():
         return
     from tod_bias.report.html import write_report
     from tod_bias.report.terminal import table
@@ -175,9 +173,7 @@ def evaluate(
 
     dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues)
 
-    from accelerate import PartialState  # heavy imports come after what may go wrong at once
-
-    import tod_bias.evaluation
+    import tod_bias.evaluation  # heavy imports come after what may go wrong at once
 
     generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype}
     system = _pipeline(corpus, pipeline, (model, api_call_model, response_model), dialogues, device, generation)
@@ -192,7 +188,7 @@ def evaluate(
         cache=_cache(folder, resume),
         show_progress=not quiet,
     )
-    if not PartialState().is_main_process:
+    if not is_first_process():
         return
     result.save(folder)
     if not quiet:
@@ -214,6 +210,7 @@ def train(
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the dialogues at the most.")] = 3,
     learning_rate: Annotated[float | None, typer.Option(help="Peak; 1e-3 from scratch, else 5e-5.")] = None,
     batch_tokens: Annotated[int, typer.Option(min=1, help="Tokens in a batch at the most.")] = 8192,
+    max_steps: Annotated[int | None, typer.Option(min=1, help="Stop after so many steps of the schedule.")] = None,
     evaluations: Annotated[int, typer.Option(min=1, help="Validations an epoch.")] = 2,
     patience: Annotated[int, typer.Option(min=1, help="Stop after so many without improvement.")] = 3,
     layers: Annotated[int, typer.Option(min=1, help="From scratch: layers.")] = 4,
@@ -245,6 +242,7 @@ def train(
         learning_rate=usual if learning_rate is None else learning_rate,
         batch_tokens=batch_tokens,
         max_length=max_length,
+        max_steps=max_steps,
         evaluations=evaluations,
         patience=patience,
         bf16=bf16,
@@ -363,8 +361,12 @@ def _folder(out: Path | None, corpus: str) -> Path:
 
 def _cache(folder: Path, resume: bool) -> Path:
     if not resume:
-        for file in folder.glob(f"{CACHE}*"):
-            file.unlink()
+        from tod_bias.processes import process_state
+
+        if is_first_process():
+            for file in folder.glob(f"{CACHE}*"):
+                file.unlink()
+        process_state().wait_for_everyone()
     return folder / CACHE
 
 
@@ -402,7 +404,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = app(args=list(arguments) if arguments is not None else None, prog_name="tod-bias", standalone_mode=False)
     except (TodBiasError, _CommandLineError) as error:
         text = str(error) if isinstance(error, TodBiasError) else error.format_message()  # type: ignore[attr-defined]
-        sys.stderr.write(f"tod-bias: error: {' '.join(text.split())}\n")
+        if is_first_process():
+            sys.stderr.write(f"tod-bias: error: {' '.join(text.split())}\n")
         sys.exit(2)
     except (KeyboardInterrupt, typer.Abort):
         sys.stderr.write("tod-bias: interrupted; run the same command again to go on\n")

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import torch
-from accelerate import PartialState
 from accelerate.utils import gather_object
 from transformers import GenerationConfig
 
@@ -31,6 +30,7 @@ from tod_bias.errors import ModelError
 from tod_bias.examples import encode_prompts
 from tod_bias.prefix_tree import SUPPORTED as TREE_MODELS
 from tod_bias.prefix_tree import PrefixTreeDecoder
+from tod_bias.processes import process_state
 from tod_bias.progress import progress_bar
 
 log = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ class Generator:
         self.show_progress = False
         self._cache = GenerationCache(None)
         self._asked: set[str] = set()
-        self._device = torch.device(device) if device else PartialState().device
+        self._device = torch.device(device) if device else process_state().device
         self.causal = checkpoints.is_causal(self.name)
         self.tokenizer = checkpoints.load_tokenizer(self.name)
         self.settings = self._resolved(settings or GenerationSettings())
@@ -200,7 +200,7 @@ class Generator:
         return json.dumps([self.fingerprint, relevant])
 
     def _compute(self, prompts: Sequence[str], keys: dict[str, str], known: dict[str, str]) -> dict[str, str]:
-        state = PartialState()
+        state = process_state()
         # The order must not depend on which turn or arm asked first, or a changed run would batch differently.
         ordered = sorted(prompts)
         sequences = encode_prompts(self.tokenizer, ordered, self.max_prompt)

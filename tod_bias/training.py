@@ -50,6 +50,8 @@ class TrainingSettings:
     """For a causal model: every token counts (SimpleTOD), or the targets only."""
     epochs: int = 3
     """Passes over the training dialogues at the most."""
+    max_steps: int | None = None
+    """Stop after so many steps; the learning rate falls as if all epochs were to come."""
     learning_rate: float = 1e-3
     """Peak of a cosine schedule; about 5e-5 where ``init`` is a pretrained checkpoint."""
     warmup: float = 0.05
@@ -125,7 +127,9 @@ def train(
     settings = settings or TrainingSettings()
     _check(settings, dialogues, validation)
     out = Path(out)
-    accelerator = Accelerator(mixed_precision="bf16" if settings.bf16 else "no")
+    accelerator = Accelerator(
+        mixed_precision="bf16" if settings.bf16 else "no", cpu=not torch.accelerator.is_available()
+    )
     set_seed(settings.seed)
     causal = settings.arch == "gpt2"
     if settings.init == "scratch":
@@ -165,9 +169,10 @@ def train(
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
     marks = {per_epoch * number // settings.evaluations for number in range(1, settings.evaluations + 1)}
     running: list[float] = []
-    with progress_bar(total, "training", show=show_progress and accelerator.is_main_process) as bar:
+    last = min(total, settings.max_steps or total)
+    with progress_bar(last, "training", show=show_progress and accelerator.is_main_process) as bar:
         bar.advance(state.step)
-        while state.step < total and state.stale < settings.patience:
+        while state.step < last and state.stale < settings.patience:
             epoch, position = divmod(state.step, per_epoch)
             batches = list(_batches(train_set, settings, epoch))
             mine = (batches * processes)[accelerator.process_index :: processes][:per_epoch]
@@ -183,7 +188,7 @@ def train(
                 running.append(float(loss.detach() / tokens.clamp(min=1)))
                 bar.advance()
                 bar.describe(f"training, loss {np.mean(running[-50:]):.3f}, best validation {state.best:.3f}")
-                if (state.step - 1) % per_epoch + 1 in marks:
+                if (state.step - 1) % per_epoch + 1 in marks or state.step == last:
                     _validate(model, valid_set, settings, pad, causal, accelerator, state, float(np.mean(running)))
                     running = []
                     if state.best_step == state.step:
@@ -192,6 +197,8 @@ def train(
                     model.train()
                     if state.stale >= settings.patience:
                         break
+                if state.step == last:
+                    break
     record |= {"steps": state.step, "best_step": state.best_step, "validation_loss": state.best, "losses": state.losses}
     if accelerator.is_main_process:
         (out / "training.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

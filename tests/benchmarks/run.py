@@ -1,0 +1,190 @@
+"""Measured ratios, each of two things in one run. ``make benchmark``, or ``python tests/benchmarks/run.py --help``.
+
+Times on one machine vary; ratios of two things measured side by side vary much less, so only those are claimed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from sacrebleu.metrics import BLEU
+from sacrebleu.significance import PairedTest
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from tod_bias import load_corpus, load_pipeline
+from tod_bias.arms import Execution, Run, all_arms
+from tod_bias.attribution import generators_of
+from tod_bias.generation import GenerationSettings, Generator
+from tod_bias.inference import resample
+from tod_bias.metrics import CorpusBleu
+from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
+from tod_bias.pipeline import Pipeline, StageInput
+from tod_bias.stages import ApiCall, LookupDb, Response
+
+
+def timed(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+class Recorder:
+    """A stand-in for a generator that notes which prompts it is asked for."""
+
+    def __init__(self, generator: Generator) -> None:
+        self.generator = generator
+        self.asked: list[str] = []
+
+    def generate(self, prompts: list[str]) -> list[str]:
+        self.asked += prompts
+        return self.generator.generate(prompts)
+
+
+def attribution(options: argparse.Namespace) -> None:
+    """End-to-end attribution, 8 arms and 3 draws, against every arm, draw and turn generated one by one."""
+    where = {"datapath": options.datapath, "split": options.split}
+    dialogues = load_corpus(options.corpus, **where)
+    perturber = load_perturber(options.axis)
+    drawn = [(dialogue, draw_rewrites(perturber, dialogue, 3, 0)) for dialogue in dialogues]
+    drawn = [pair for pair in drawn if pair[1]][: options.dialogues]
+    if options.model:
+        settings = GenerationSettings(max_new_tokens=options.max_new_tokens)
+        models = {"api_call": Generator(options.model, settings)}
+        models["response"] = models["api_call"]
+        database = LookupDb.from_dialogues(dialogues)
+    else:
+        demo = load_pipeline("demo")
+        models = {
+            name: Generator(g.name, g.settings)
+            for name, g in zip(("api_call", "response"), generators_of(demo), strict=True)
+        }
+        database = demo.stages["db"]
+    for generator in models.values():
+        generator.generate(["warm up"])
+    runs = [run for dialogue, rewrites in drawn for run in (Run(dialogue), *(Run(dialogue, r) for r in rewrites))]
+
+    def pipeline(of: dict[str, object]) -> Pipeline:
+        return Pipeline({"api_call": ApiCall(of["api_call"]), "db": database, "response": Response(of["response"])})
+
+    ours = timed(lambda: Execution(pipeline(models))(runs))
+
+    # What the naive loop would ask: every arm's own run of its swapped pipeline, turn by turn.
+    recorders = {name: Recorder(generator) for name, generator in models.items()}
+    for name, recorder in recorders.items():
+        recorder.stage = (ApiCall if name == "api_call" else Response)(models[name])
+        recorder.stage.generator = recorder
+    naive = Pipeline({"api_call": recorders["api_call"].stage, "db": database, "response": recorders["response"].stage})
+    for run in runs:
+        dialogue = run.rewritten
+        inputs = [StageInput(dialogue.turns[:n], turn.user, {}, run.rewrite) for n, turn in enumerate(dialogue.turns)]
+        for arm in all_arms(naive.names) if run.rewrite else [()]:
+            naive.swap(arm)(inputs)
+    asked = [(name, prompt) for name, recorder in recorders.items() for prompt in recorder.asked]
+    sample = random.Random(0).sample(asked, min(options.sample, len(asked)))
+    loaded = {}
+    for name, generator in models.items():
+        model = AutoModelForCausalLM.from_pretrained(generator.name).eval()
+        loaded[name] = model, AutoTokenizer.from_pretrained(generator.name), list(generator.stop_tokens)
+
+    def one_by_one() -> None:
+        for name, prompt in sample:
+            model, tokenizer, stops = loaded[name]
+            most = models[name].settings.max_new_tokens
+            ids = torch.tensor([tokenizer(prompt)["input_ids"][-models[name].max_prompt :]])
+            mask = torch.ones_like(ids)
+            model.generate(
+                ids,
+                attention_mask=mask,
+                max_new_tokens=most,
+                do_sample=False,
+                eos_token_id=stops,
+                pad_token_id=stops[0],
+            )
+
+    each = timed(one_by_one) / len(sample)
+    distinct = len(set(asked))
+    print(
+        f"attribution, {options.corpus}, axis {options.axis}: {len(drawn)} dialogues, 8 arms x 3 draws, "
+        f"{len(asked)} prompts, {distinct} distinct ({len(asked) / distinct:.1f}x)\n"
+        f"  one by one {each * len(asked):8.1f} s ({each * 1000:.1f} ms a prompt, measured on {len(sample)})\n"
+        f"  tod-bias   {ours:8.1f} s   ratio {each * len(asked) / ours:.1f}x (aim >= 30x)"
+    )
+
+
+def bootstrap(options: argparse.Namespace) -> None:
+    """10,000 resamples of dialogues against sacreBLEU's own paired bootstrap."""
+    rng = np.random.default_rng(0)
+    words = [f"w{number}" for number in range(200)]
+    references = [" ".join(rng.choice(words, 12)) for _ in range(options.segments)]
+
+    def noisy(rate: float) -> list[str]:
+        return [" ".join(w if rng.random() > rate else str(rng.choice(words)) for w in r.split()) for r in references]
+
+    systems = {"a": noisy(0.2), "b": noisy(0.25)}
+    metric = CorpusBleu()
+    resamples = 10_000
+
+    def theirs() -> None:
+        test = PairedTest(list(systems.items()), {"BLEU": BLEU()}, [references], test_type="bs", n_samples=resamples)
+        test()
+
+    def ours() -> None:
+        statistics = np.concatenate([metric.statistics(texts, references) for texts in systems.values()], axis=1)
+        resample(statistics, lambda sums: metric.score(sums.reshape(-1, 2, 10)), resamples, 0)
+
+    statistics = np.concatenate([metric.statistics(texts, references) for texts in systems.values()], axis=1)
+    only = timed(lambda: resample(statistics, lambda sums: metric.score(sums.reshape(-1, 2, 10)), resamples, 0))
+    slow, quick = timed(theirs), timed(ours)
+    counts = rng.multinomial(len(references), np.full(len(references), 1 / len(references)), size=5)
+    worst = 0.0
+    for row, sums in zip(counts, counts.astype(float) @ statistics[:, :10], strict=True):
+        drawn = np.repeat(np.arange(len(references)), row)
+        score = BLEU().corpus_score([systems["a"][i] for i in drawn], [[references[i] for i in drawn]]).score / 100
+        worst = max(worst, abs(score - float(metric.score(sums))))
+    print(
+        f"bootstrap, {len(references)} segments, two systems, {resamples} resamples; BLEU differs by {worst:.0e}\n"
+        f"  sacreBLEU {slow:7.2f} s   tod-bias {quick:7.2f} s with scoring the texts, {only:.2f} s resampling alone\n"
+        f"  ratio {slow / quick:.0f}x with the texts, {slow / only:.0f}x resampling alone (aim >= 150x)"
+    )
+
+
+def rewriting(options: argparse.Namespace) -> None:
+    """Turns a second of the lexicon rewriter, on one core (no ratio: the aim is a rate)."""
+    dialogues = load_corpus(options.corpus, datapath=options.datapath, split=options.split, max_dialogues=2000)
+    for axis in ("gender", "age", "race", "placebo"):
+        perturber = load_perturber(axis)
+        turns = sum(len(dialogue.turns) for dialogue in dialogues)
+        start = time.process_time()
+        for dialogue in dialogues:
+            for rewrite in draw_rewrites(perturber, dialogue, 1, 0):
+                rewrite(dialogue)
+        spent = time.process_time() - start
+        print(f"rewriting, axis {axis}: {turns / spent:,.0f} turns a second, read and rewritten where they can be")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--corpus", default="demo")
+    parser.add_argument("--datapath", type=Path)
+    parser.add_argument("--split", default="test")
+    parser.add_argument("--axis", default="gender")
+    parser.add_argument("--model", help="checkpoint for both stages; by default the demo's two models")
+    parser.add_argument("--max-new-tokens", type=int, default=128)
+    parser.add_argument("--dialogues", type=int, default=30, help="perturbable dialogues in the attribution")
+    parser.add_argument("--sample", type=int, default=200, help="prompts on which the naive loop is timed")
+    parser.add_argument("--segments", type=int, default=2000, help="segments of the bootstrap")
+    parser.add_argument("--only", choices=["attribution", "bootstrap", "rewriting"])
+    options = parser.parse_args()
+    for benchmark in (attribution, bootstrap, rewriting):
+        if options.only in (None, benchmark.__name__):
+            benchmark(options)
+
+
+if __name__ == "__main__":
+    main()

@@ -32,7 +32,7 @@ from tod_bias.errors import (
 )
 from tod_bias.estimates import AxisEstimate, AxisStatistics, Inference
 from tod_bias.generation import Cost, Generator
-from tod_bias.inference import holm
+from tod_bias.inference import holm, interval, resample
 from tod_bias.metrics import CALL_COLUMNS, TextMetric, call_statistics, text_metric
 from tod_bias.perturb.algorithm import Perturber, draw_rewrites, load_perturber
 from tod_bias.pipeline import Pipeline, Twin
@@ -151,7 +151,7 @@ def attribute(
                 f"axis {axis}: BLEU of the {len(runs)} original dialogues is 0, so the fairscore (Su eq. 1) is "
                 "undefined; check the pipeline with 'tod-bias evaluate', or take more dialogues"
             )
-        reports[axis] = estimate.report() | _goals(frame)
+        reports[axis] = estimate.report() | _goals(frame, inference)
     _adjust(reports)
     after = _total(generators)
     asked = sum(cost.inputs for name, cost in execution.costs.items() if _generator(pipeline.stages[name]))
@@ -297,12 +297,24 @@ def _axis_statistics(
     return AxisStatistics(tuple(names), sums[0, 0], sums[1:], pairs)
 
 
-def _goals(frame: pd.DataFrame) -> dict[str, Any]:
+def _goals(frame: pd.DataFrame, inference: Inference) -> dict[str, Any]:
     """Joint goal accuracy on original and rewritten dialogues, where the pipeline makes API calls."""
     if "call_correct" not in frame:
         return {}
-    means = frame.groupby("arm")["call_correct"].mean()
-    return {"jga_original": float(means["original"]), "jga_perturbed": float(means[""])}
+    report: dict[str, Any] = {}
+    for arm, name in (("original", "jga_original"), ("", "jga_perturbed")):
+        rows = frame[frame["arm"] == arm].assign(ones=1.0)
+        sums = rows.groupby("dialogue", sort=False)[["call_correct", "ones"]].sum().to_numpy()
+        report[name] = float(_share(sums.sum(axis=0)))
+        bounds = np.full(2, np.nan)
+        if inference.resamples:
+            bounds = interval(resample(sums, _share, inference.resamples, inference.seed), len(sums))
+        report[f"{name}_ci"] = None if np.isnan(bounds).any() else bounds.tolist()
+    return report
+
+
+def _share(sums: np.ndarray) -> np.ndarray:
+    return sums[..., 0] / sums[..., 1]
 
 
 def _adjust(reports: Mapping[str, dict[str, Any]]) -> None:

@@ -125,8 +125,7 @@ class AxisEstimate:
         signed, samples = self._signed(draws)
         mean, mean_samples = signed[0, 0].mean(), samples[:, 0].mean(axis=-1)
         return {
-            "bleu_original": _number(self._scores[0, 0, 0]),
-            "bleu_perturbed": _number(self._scores[0, 1, draws].mean()),
+            **self._bleu(draws),
             "fairscore": value.pop("fairscore"),
             "signed": _number(mean),
             "signed_ci": _bounds(self._interval(mean_samples)),
@@ -173,7 +172,16 @@ class AxisEstimate:
             "attribution": {"order": list(self._order), **shares([self._order]), "residual": absolute(last)},
             "shapley": shares(self._orders),
             "arms": {arm_key(arm): _number(number) for arm, number in arms.items()},
+            "arms_ci": {arm_key(arm): absolute(number)["ci"] for number, arm in enumerate(self._names)},
         }
+
+    def _bleu(self, groups: slice) -> dict[str, Any]:
+        """The metric's score of original and rewritten dialogues, as means over groups."""
+        report: dict[str, Any] = {}
+        for place, name in enumerate(("bleu_original", "bleu_perturbed")):
+            report[name] = _number(self._scores[0, place, groups].mean())
+            report[f"{name}_ci"] = _bounds(self._interval(self._samples[:, place, groups].mean(axis=-1)))
+        return report
 
     def _p_value(self, groups: slice) -> float | None:
         if not self._inference.permutations:
@@ -201,8 +209,7 @@ class AxisEstimate:
             "signed_ci": _bounds(self._interval(samples[:, 0, 0])),
             "dialogues": int(mask.any(axis=0).sum()),
             "draws": int(mask.sum()),
-            "bleu_original": _number(self._scores[0, 0, group][0]),
-            "bleu_perturbed": _number(self._scores[0, 1, group][0]),
+            **self._bleu(group),
             "attribution": report["attribution"],
             "shapley": report["shapley"],
         }

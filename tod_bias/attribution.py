@@ -7,7 +7,6 @@ is its drops along one order, Shapley's their mean over all orders.
 
 from __future__ import annotations
 
-import json
 import logging
 import platform
 import time
@@ -36,6 +35,7 @@ from tod_bias.inference import holm, interval, resample
 from tod_bias.metrics import CALL_COLUMNS, TextMetric, call_statistics, text_metric
 from tod_bias.perturb.algorithm import Perturber, draw_rewrites, load_perturber
 from tod_bias.pipeline import Pipeline, Twin
+from tod_bias.results import Results
 from tod_bias.stages import as_text
 
 log = logging.getLogger(__name__)
@@ -48,19 +48,11 @@ _MOST_STAGES = 7
 """2**7 arms and 7! orders; more would be neither quick nor readable."""
 
 
-class Attribution(dict[str, Any]):
-    """The content of ``results.json``, with the frame of all turns beside it."""
+class Attribution(Results):
+    """The content of ``results.json``; ``turns`` holds input, stage outputs, reference and metric statistics."""
 
-    turns: pd.DataFrame
-    """One row a turn, draw and arm: input, every stage's output, reference, and the metric's statistics."""
-
-    def save(self, folder: str | Path) -> None:
-        """Write ``results.json`` and ``turns.parquet``."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        self.turns.to_parquet(folder / "turns.parquet", index=False)
-        text = json.dumps(self, indent=1, ensure_ascii=False, allow_nan=False)
-        (folder / "results.json").write_text(text + "\n", encoding="utf-8")
+    record_name = "results.json"
+    frame_name = "turns.parquet"
 
 
 def attribute(

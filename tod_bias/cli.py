@@ -11,7 +11,6 @@ import logging
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +18,29 @@ import typer
 from rich.console import Console
 
 from tod_bias.errors import TodBiasError
+from tod_bias.options import (
+    Arch,
+    Beams,
+    Bootstrap,
+    CallModel,
+    Corpus,
+    Datapath,
+    Device,
+    History,
+    HistoryOption,
+    MaxDialogues,
+    Model,
+    NewTokens,
+    Out,
+    PipelineOption,
+    Precision,
+    Quiet,
+    ResponseModel,
+    Resume,
+    Seed,
+    Split,
+    SplitOption,
+)
 from tod_bias.processes import is_first_process
 
 app = typer.Typer(
@@ -33,49 +55,6 @@ _kinds = typer.BadParameter.__mro__
 _CommandLineError: type[Exception] = next(kind for kind in _kinds if kind.__name__ == "ClickException")
 CACHE = "generations.sqlite"
 """The file in a run's folder that holds what its models generated."""
-
-
-class Split(StrEnum):
-    """Splits of a corpus."""
-
-    train = "train"
-    valid = "valid"
-    test = "test"
-
-
-class History(StrEnum):
-    """Whose turns make the history."""
-
-    gold = "gold"
-    system = "system"
-
-
-class Arch(StrEnum):
-    """Architectures that can be trained."""
-
-    gpt2 = "gpt2"
-    bart = "bart"
-    t5 = "t5"
-
-
-Corpus = Annotated[str, typer.Option(help="A corpus's name, or the path of a .jsonl file of dialogues.")]
-Datapath = Annotated[Path | None, typer.Option(help="Folder that holds the corpora, in ParlAI's layout.")]
-SplitOption = Annotated[Split, typer.Option(help="Which split of the corpus.")]
-MaxDialogues = Annotated[int | None, typer.Option(min=1, help="Read so many dialogues at the most.")]
-Seed = Annotated[int, typer.Option(help="Seeds everything that is drawn.")]
-Out = Annotated[Path | None, typer.Option(help="Folder for the results; by default runs/CORPUS.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no table.")]
-PipelineOption = Annotated[str | None, typer.Option(help="'demo' or a pipeline file (.yaml).")]
-Model = Annotated[str | None, typer.Option(help="Checkpoint of both language-model stages.")]
-CallModel = Annotated[str | None, typer.Option(help="Checkpoint of the API-call stage.")]
-ResponseModel = Annotated[str | None, typer.Option(help="Checkpoint of the response stage.")]
-Resume = Annotated[bool, typer.Option(help="Use what an earlier run in the same folder generated.")]
-HistoryOption = Annotated[History, typer.Option(help="gold: teacher-forced; system: the system's own turns.")]
-Bootstrap = Annotated[int, typer.Option(min=0, help="Resamples for the intervals; 0 for none.")]
-Device = Annotated[str | None, typer.Option(help="Where models given with --model run, e.g. cpu or cuda:0.")]
-Beams = Annotated[int, typer.Option(min=1, help="Beams of models given with --model; 1 is greedy.")]
-NewTokens = Annotated[int, typer.Option(min=1, help="Tokens a text at the most, for models given with --model.")]
-Precision = Annotated[str, typer.Option(help="auto, float32 or bfloat16, for models given with --model.")]
 
 
 @app.command()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,25 +18,18 @@ from tod_bias.errors import CorpusError
 from tod_bias.inference import interval, resample
 from tod_bias.metrics import CALL_COLUMNS, CorpusBleu, SentenceBleu, call_statistics
 from tod_bias.pipeline import Pipeline
+from tod_bias.results import Results
 from tod_bias.stages import Lookup, as_text
 
 SCHEMA = 1
 """Version of ``evaluation.json``."""
 
 
-class Evaluation(dict[str, Any]):
-    """The content of ``evaluation.json``, with the frame of all turns beside it."""
+class Evaluation(Results):
+    """The content of ``evaluation.json``; ``turns`` holds input, stage outputs and references."""
 
-    turns: pd.DataFrame
-    """One row a turn: input, every stage's output, and the references."""
-
-    def save(self, folder: str | Path) -> None:
-        """Write ``evaluation.json`` and ``responses.parquet``."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        self.turns.to_parquet(folder / "responses.parquet", index=False)
-        text = json.dumps(self, indent=1, ensure_ascii=False, allow_nan=False)
-        (folder / "evaluation.json").write_text(text + "\n", encoding="utf-8")
+    record_name = "evaluation.json"
+    frame_name = "responses.parquet"
 
 
 def evaluate(

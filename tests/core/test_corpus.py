@@ -7,6 +7,7 @@ from tod_bias import load_corpus
 from tod_bias.corpus import read_sgd_file
 from tod_bias.dialogue import turns_from_text, turns_to_text, write_jsonl
 from tod_bias.errors import CorpusError
+from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
 
 
 def sgd_turn(speaker: str, utterance: str, **frame):
@@ -95,9 +96,28 @@ def test_other_formats_name_the_file(tmp_path, content):
         list(read_sgd_file(tmp_path / "dialogues_001.json"))
 
 
+def strings(dialogue):
+    for turn in dialogue.turns:
+        yield turn.user
+        yield turn.response
+        for slots in (turn.api_call, *turn.api_results):
+            yield from slots.values()
+
+
 @pytest.mark.real_data
-def test_every_dialogue_of_real_sgd_survives_its_text(sgd_datapath):
+@pytest.mark.slow
+def test_every_dialogue_of_real_sgd_survives_its_text_and_every_rewrite(sgd_datapath):
+    perturbers = [load_perturber(axis) for axis in ("gender", "age", "race")]
     for split, count in (("valid", 2098), ("train", 12174)):
         dialogues = load_corpus("google_sgd", datapath=sgd_datapath, split=split)
         assert len(dialogues) == count
-        assert all(turns_from_text(turns_to_text(dialogue.turns)) == dialogue.turns for dialogue in dialogues)
+        rewritten = dict.fromkeys(("gender", "age", "race"), 0)
+        for dialogue in dialogues:
+            assert turns_from_text(turns_to_text(dialogue.turns)) == dialogue.turns
+            for perturber in perturbers:
+                for rewrite in draw_rewrites(perturber, dialogue, draws=1):
+                    copy = rewrite(dialogue)
+                    assert rewrite.inverse(copy) == dialogue
+                    assert all(rewrite.inverse(rewrite(text)) == text for text in strings(dialogue))
+                    rewritten[perturber.axis] += copy != dialogue
+        assert min(rewritten.values()) > count / 100  # each axis has something to rewrite

@@ -1,0 +1,52 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Split(StrEnum):
+    """Splits of a corpus."""
+
+    train = "train"
+    valid = "valid"
+    test = "test"
+
+
+class History(StrEnum):
+    """Whose turns make the history."""
+
+    gold = "gold"
+    system = "system"
+
+
+class Arch(StrEnum):
+    """Architectures that can be trained."""
+
+    gpt2 = "gpt2"
+    bart = "bart"
+    t5 = "t5"
+
+
+Corpus = Annotated[str, typer.Option(help="A corpus's name, or the path of a .jsonl file of dialogues.")]
+Datapath = Annotated[Path | None, typer.Option(help="Folder that holds the corpora, in ParlAI's layout.")]
+SplitOption = Annotated[Split, typer.Option(help="Which split of the corpus.")]
+MaxDialogues = Annotated[int | None, typer.Option(min=1, help="Read so many dialogues at the most.")]
+Seed = Annotated[int, typer.Option(help="Seeds everything that is drawn.")]
+Out = Annotated[Path | None, typer.Option(help="Folder for the results; by default runs/CORPUS.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no table.")]
+PipelineOption = Annotated[str | None, typer.Option(help="'demo' or a pipeline file (.yaml).")]
+Model = Annotated[str | None, typer.Option(help="Checkpoint of both language-model stages.")]
+CallModel = Annotated[str | None, typer.Option(help="Checkpoint of the API-call stage.")]
+ResponseModel = Annotated[str | None, typer.Option(help="Checkpoint of the response stage.")]
+Resume = Annotated[bool, typer.Option(help="Use what an earlier run in the same folder generated.")]
+HistoryOption = Annotated[History, typer.Option(help="gold: teacher-forced; system: the system's own turns.")]
+Bootstrap = Annotated[int, typer.Option(min=0, help="Resamples for the intervals; 0 for none.")]
+Device = Annotated[str | None, typer.Option(help="Where models given with --model run, e.g. cpu or cuda:0.")]
+Beams = Annotated[int, typer.Option(min=1, help="Beams of models given with --model; 1 is greedy.")]
+NewTokens = Annotated[int, typer.Option(min=1, help="Tokens a text at the most, for models given with --model.")]
+Precision = Annotated[str, typer.Option(help="auto, float32 or bfloat16, for models given with --model.")]

@@ -1,0 +1,28 @@
+"""What a run leaves: a record of plain JSON types, and a frame with a row a turn."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pandas as pd
+
+
+class Results(dict[str, Any]):
+    """The content of a run's JSON file, with the frame of its turns beside it."""
+
+    record_name: ClassVar[str]
+    """Name of the JSON file."""
+    frame_name: ClassVar[str]
+    """Name of the Parquet file."""
+    turns: pd.DataFrame
+    """One row a turn (draw and arm)."""
+
+    def save(self, folder: str | Path) -> None:
+        """Write both files; the record last, so that it stands for a complete run."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.turns.to_parquet(folder / self.frame_name, index=False)
+        text = json.dumps(self, indent=1, ensure_ascii=False, allow_nan=False)
+        (folder / self.record_name).write_text(text + "\n", encoding="utf-8")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import parlai.utils.logging as parlai_logging
@@ -54,8 +54,11 @@ def add_pipeline_options(parser: ParlaiParser, agent: str) -> Any:
     return group
 
 
-def build_pipeline(opt: Mapping[str, Any], *, needs_db: bool = True) -> Pipeline:
+def build_pipeline(opt: Mapping[str, Any], needed: Collection[str] = ("api_call", "db", "response")) -> Pipeline:
     """The pipeline that the options describe.
+
+    Args:
+        needed: stages of the standard pipeline that the agent uses; the others may lack their model or corpus.
 
     Raises:
         TodBiasError: it cannot be built.
@@ -64,33 +67,37 @@ def build_pipeline(opt: Mapping[str, Any], *, needs_db: bool = True) -> Pipeline
     call, response = opt.get("api_call_model") or model, opt.get("response_model") or model
     spec = opt.get("pipeline")
     if not (call or response):
+        if opt.get("db_corpus"):
+            raise StageError("--db-corpus goes with --stage-model; a pipeline has its own database")
         return load_pipeline(spec or "demo")
     if spec:
         raise StageError("give either --pipeline or --stage-model, not both")
-    if not (call and response):
-        raise StageError(f"add {'--response-model' if call else '--api-call-model'}, or give --stage-model for both")
+    for stage, name, given in (("api_call", "--api-call-model", call), ("response", "--response-model", response)):
+        if stage in needed and not given:
+            raise StageError(f"add {name}, or give --stage-model for both")
     return load_pipeline(
-        dialogues=_db_dialogues(opt) if needs_db else (),
-        api_call_model=call,
-        response_model=response,
+        dialogues=db_dialogues(opt) if "db" in needed else (),
+        api_call_model=call or response,
+        response_model=response or call,
         device=opt.get("device"),
     )
 
 
-def _db_dialogues(opt: Mapping[str, Any]) -> list[Dialogue]:
-    corpus = opt.get("db_corpus") or _corpus_of_task(opt.get("task") or "")
-    if corpus is None:
+def db_dialogues(opt: Mapping[str, Any]) -> list[Dialogue]:
+    """The corpus whose calls and results make the database: ``--db-corpus``, or those of the tasks."""
+    tasks = (opt.get("task") or "").split(",")
+    corpora = [opt["db_corpus"]] if opt.get("db_corpus") else list(dict.fromkeys(filter(None, map(_corpus_of, tasks))))
+    if not corpora:
         parlai_logging.warning("the database is empty (no --db-corpus): every API call will find nothing")
-        return []
     fold = DatatypeHelper.fold(opt.get("datatype") or "valid")
-    return load_corpus(corpus, datapath=opt.get("datapath"), split=fold)
+    return [
+        dialogue for corpus in corpora for dialogue in load_corpus(corpus, datapath=opt.get("datapath"), split=fold)
+    ]
 
 
-def _corpus_of_task(task: str) -> str | None:
-    """The corpus of a ParlAI task: its own name, or what its teacher says."""
+def _corpus_of(task: str) -> str | None:
+    """The corpus of a ParlAI task, by its own name or as its teacher says; None where it is not one of ours."""
     name = task.split(":")[0]
-    if name in CORPORA:
-        return name
-    if "." not in name:
-        return None
-    return getattr(load_teacher_module(task), "corpus", None)
+    if "." in name:
+        name = getattr(load_teacher_module(task), "corpus", "")
+    return name if name in CORPORA else None

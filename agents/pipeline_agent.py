@@ -53,7 +53,7 @@ class TodAgent(Agent):
 
     def build_pipeline(self, opt: Opt) -> Pipeline:
         """The pipeline that the options describe; override it to answer with another one."""
-        return build_pipeline(opt, needs_db="db" not in self.from_teacher)
+        return build_pipeline(opt, {"api_call", "db", "response"} - set(self.from_teacher))
 
     @property
     def from_teacher(self) -> tuple[str, ...]:

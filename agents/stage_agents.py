@@ -14,12 +14,13 @@ from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 
 from tod_bias.agents.conversation import Request, Step
-from tod_bias.agents.options import add_pipeline_options, build_pipeline
+from tod_bias.agents.options import add_pipeline_options, build_pipeline, db_dialogues
 from tod_bias.agents.pipeline_agent import TodAgent
 from tod_bias.agents.protocol import SCHEMAS, parlai_text, slots_from_parlai, split_prefix
 from tod_bias.dialogue import API_CALL, API_RESULT, SYSTEM
 from tod_bias.errors import StageError
 from tod_bias.pipeline import Pipeline, Stage, StageInput
+from tod_bias.stages import LookupDb
 
 
 class _StageAgent(TodAgent):
@@ -39,7 +40,7 @@ class _StageAgent(TodAgent):
         Raises:
             StageError: the pipeline of the options has no stage of that name.
         """
-        stages = build_pipeline(opt, needs_db=self.stage_name == "db").stages
+        stages = build_pipeline(opt, {self.stage_name}).stages
         if self.stage_name not in stages:
             raise StageError(f"{self.id}: the pipeline has no stage {self.stage_name!r}; it has {', '.join(stages)}")
         return Pipeline({self.stage_name: stages[self.stage_name]})
@@ -96,6 +97,12 @@ class LookupDbAgent(_StageAgent):
     """
 
     stage_name = "db"
+
+    def build_pipeline(self, opt: Opt) -> Pipeline:
+        """The database of the pipeline, or with ``--db-corpus`` alone one of that corpus."""
+        if opt.get("db_corpus") and not opt.get("pipeline"):
+            return Pipeline({"db": LookupDb.from_dialogues(db_dialogues(opt))})
+        return super().build_pipeline(opt)
 
     def request(self, observation: Message) -> Request:
         """One API call; there is no history.

@@ -193,6 +193,7 @@ def test_the_end_mark_is_answered_by_its_labels(strict_pipeline: Path) -> None:
         ({"pipeline": "demo", "stage_model": "x"}, "either --pipeline or --stage-model"),
         ({"api_call_model": "x"}, "add --response-model"),
         ({"response_model": "x"}, "add --api-call-model"),
+        ({"pipeline": "demo", "db_corpus": "google_sgd"}, "--db-corpus goes with --stage-model"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(options: dict[str, str], expected: str) -> None:

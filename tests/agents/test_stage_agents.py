@@ -75,6 +75,15 @@ def test_the_database_answers_calls_whatever_their_order(tmp_path: Path) -> None
         say(agent, "USER: hello")
 
 
+def test_a_stage_agent_needs_only_its_own_model_or_corpus(datapath: Path, tiny_gpt2: Path) -> None:
+    options = {"datapath": str(datapath), "datatype": "valid", "task": "google_sgd"}
+    for agent, given in (("ApiCallAgent", "api_call_model"), ("ResponseAgent", "response_model")):
+        made = create_agent({**options, "model": f"tod_bias.agents:{agent}", given: str(tiny_gpt2)})
+        assert list(made.pipeline.stages) == [made.stage_name]
+    made = create_agent({**options, "model": "tod_bias.agents:LookupDbAgent", "db_corpus": "google_sgd"})
+    assert say(made, f"APICALL: {parlai_text(CALL)}") == f"APIRESP: {parlai_text(RESULTS[0])}"
+
+
 def test_plain_text_is_a_turn_without_an_api_call(strict_pipeline: Path) -> None:
     item = StageInput((), "hello", {"api_call": {}, "db": {}})
     stages = load_pipeline(strict_pipeline).stages

@@ -142,6 +142,7 @@ def attribute(
             raise UndefinedFairscoreError(
                 f"axis {axis}: BLEU of the {len(runs)} original dialogues is 0, so the fairscore (Su eq. 1) is "
                 "undefined; check the pipeline with 'tod-bias evaluate', or take more dialogues"
+                + (f" (what was generated is kept in {cache})" if cache is not None and generators else "")
             )
         reports[axis] = estimate.report() | _goals(frame, inference)
     _adjust(reports)

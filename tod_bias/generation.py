@@ -14,14 +14,14 @@ import dataclasses
 import hashlib
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import torch
-from accelerate.utils import gather_object
+from accelerate.utils import broadcast_object_list, gather_object
 from transformers import GenerationConfig
 
 from tod_bias import checkpoints
@@ -181,7 +181,7 @@ class Generator:
         """
         distinct = list(dict.fromkeys(prompts))
         keys = dict(zip(distinct, map(self._key, distinct), strict=True))
-        known = self._cache.get(keys.values())
+        known = self._known(keys)
         new = [prompt for prompt in distinct if keys[prompt] not in self._asked]
         self._asked.update(keys.values())
         self.cost.prompts += len(prompts)
@@ -190,6 +190,19 @@ class Generator:
         if len(known) < len(keys):
             known |= self._compute(distinct, keys, known)
         return [known[keys[prompt]] for prompt in prompts]
+
+    def _known(self, keys: Mapping[str, str]) -> dict[str, str]:
+        """What the cache holds, as the first process sees it.
+
+        All processes must plan by the same knowledge: one that read the file later would see what others have
+        written by then, deal out the batches differently, and leave some to nobody.
+        """
+        state = process_state()
+        if state.num_processes == 1:
+            return self._cache.get(keys.values())
+        found = [self._cache.get(keys.values()) if state.is_main_process else {}]
+        broadcast_object_list(found)
+        return found[0]
 
     def _key(self, prompt: str) -> str:
         return hashlib.sha256(f"{self._key_prefix}\n{prompt}".encode("utf-8", "surrogatepass")).hexdigest()

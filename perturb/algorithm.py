@@ -99,6 +99,17 @@ class LexiconPerturber:
         self._rewriters: dict[tuple[str, str, bool], TextRewriter] = {}
 
     @cached_property
+    def signature(self) -> str:
+        """What decides the rewrites, as one line of ``key:value`` parts; the lexicon by its content."""
+        rows = [
+            (row.pos, sorted(row.cells.items()), [(condition.name, sorted(condition.words)) for condition in row.context])
+            for row in self.lexicon.paradigms
+        ]
+        choices = (self.lexicon.protected, self._protected, self.sources, self.targets)
+        content = repr((rows, choices)).encode("utf-8")
+        return f"lexicon:{self.axis}|hash:{hashlib.sha256(content).hexdigest()[:12]}|scope:{self.scope}"
+
+    @cached_property
     def _recogniser(self) -> Recogniser:
         return Recogniser(self.lexicon, self.attributes, protected=self._protected, strict_they=True)
 

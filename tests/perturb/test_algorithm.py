@@ -98,3 +98,15 @@ def test_a_wrong_axis_attribute_or_word_is_one_clear_line(call, message) -> None
     with pytest.raises(AxisError, match=message) as error:
         call()
     assert "\n" not in str(error.value)
+
+
+def test_signature_names_the_lexicon_by_content_and_the_choices() -> None:
+    signatures = [
+        load_perturber("gender").signature,
+        load_perturber("gender", targets=["man"]).signature,
+        load_perturber("gender", scope="word").signature,
+        load_perturber("age").signature,
+    ]
+    assert len(set(signatures)) == 4
+    assert load_perturber("gender").signature == signatures[0]
+    assert signatures[0].startswith("lexicon:gender|hash:")

@@ -102,7 +102,7 @@ class LexiconPerturber:
     def signature(self) -> str:
         """What decides the rewrites, as one line of ``key:value`` parts; the lexicon by its content."""
         rows = [
-            (row.pos, sorted(row.cells.items()), [(condition.name, sorted(condition.words)) for condition in row.context])
+            (row.pos, sorted(row.cells.items()), [(asked.name, sorted(asked.words)) for asked in row.context])
             for row in self.lexicon.paradigms
         ]
         choices = (self.lexicon.protected, self._protected, self.sources, self.targets)

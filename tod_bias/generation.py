@@ -131,8 +131,8 @@ class Generator:
                 "max_new_tokens and num_beams must be at least 1, "
                 f"got {settings.max_new_tokens} and {settings.num_beams}"
             )
-        usual = 16384 if self._device.type == "cuda" else 4096 if backend == "batch" else 1024
-        tokens = settings.batch_tokens or usual
+        usual = 16384 if self._device.type == "cuda" else 4096
+        tokens = settings.batch_tokens or (512 if backend == "tree" else usual)
         return dataclasses.replace(settings, dtype=dtype, backend=backend, batch_tokens=tokens)
 
     @cached_property
@@ -247,8 +247,13 @@ class Generator:
     @cached_property
     def _decoder(self) -> Decoder:
         if self.settings.backend == "tree":
-            return PrefixTreeDecoder(lambda: self.model, self.stop_tokens, self.settings)
+            return PrefixTreeDecoder(lambda: self.model, self.stop_tokens, self.settings, self._token_bytes)
         return BatchDecoder(self)
+
+    @property
+    def _token_bytes(self) -> int:
+        config = checkpoints.load_configuration(self.name)
+        return 2 * config.num_hidden_layers * config.hidden_size * (2 if self.settings.dtype == "bfloat16" else 4)
 
     @cached_property
     def stop_tokens(self) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ decoding it alone would give (up to rounding in the last bits).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 SUPPORTED = ("gpt2", "llama", "qwen2")
 """Model types whose attention takes a ready-made mask and whose cache holds plain keys and values."""
 
-_MOST_ROWS = 64
-"""Prompts that are decoded side by side: more rows make one step slower but need fewer steps."""
+_MOST_ROWS = 256
+"""Prompts that are decoded side by side at the most: more rows make one step slower but need fewer steps."""
+_MOST_CACHE = 96 * 2**20
+"""Bytes of keys and values that are decoded side by side at the most: every step reads and copies them."""
 
 
 class Tree:
@@ -84,33 +86,48 @@ class PrefixTreeDecoder:
         model: gives the causal model; called when the first batch is decoded.
         stop_tokens: tokens that end an output.
         settings: ``max_new_tokens``, and ``batch_tokens`` as the most nodes of one tree.
+        token_bytes: what the keys and values of one token take.
     """
 
-    def __init__(self, model: Callable[[], Any], stop_tokens: Sequence[int], settings: GenerationSettings) -> None:
+    def __init__(
+        self, model: Callable[[], Any], stop_tokens: Sequence[int], settings: GenerationSettings, token_bytes: int
+    ) -> None:
         self._model = model
         self._stops = stop_tokens
         self._settings = settings
+        self._token_bytes = token_bytes
 
     def plan(self, sequences: Sequence[Sequence[int]]) -> list[list[int]]:
-        """Neighbours in sorted order share the most; a batch is a run of them within the node and row budgets."""
+        """Neighbours in sorted order share the most; a batch is a run of them that is decoded side by side."""
         batches: list[list[int]] = []
-        nodes = 0
-        previous: Sequence[int] = ()
+        longest = 0
         for index in sorted(range(len(sequences)), key=lambda i: (list(sequences[i]), i)):
-            sequence = sequences[index]
-            extra = len(sequence) - _common(previous, sequence)
-            if not batches or nodes + extra > self._settings.batch_tokens or len(batches[-1]) == _MOST_ROWS:
+            longest = max(longest, len(sequences[index]))
+            rows = len(batches[-1]) + 1 if batches else 0
+            size = rows * (longest + self._settings.max_new_tokens) * self._token_bytes
+            if not batches or rows > _MOST_ROWS or size > _MOST_CACHE:
                 batches.append([])
-                nodes, extra = 0, len(sequence)
+                longest = len(sequences[index])
             batches[-1].append(index)
-            nodes += extra
-            previous = sequence
         return batches
+
+    def _trees(self, sequences: Sequence[list[int]]) -> Iterator[Tree]:
+        """Sorted sequences as trees within the node budget (or of one sequence)."""
+        group: list[list[int]] = []
+        nodes = 0
+        for sequence in sequences:
+            extra = len(sequence) - (_common(group[-1], sequence) if group else 0)
+            if group and nodes + extra > self._settings.batch_tokens:
+                yield Tree(group)
+                group, nodes, extra = [], 0, len(sequence)
+            group.append(sequence)
+            nodes += extra
+        yield Tree(group)
 
     def decode(self, sequences: Sequence[Sequence[int]]) -> list[list[int]]:
         """New token ids for each sequence, up to and without the first stop token."""
         order = sorted(range(len(sequences)), key=lambda i: list(sequences[i]))
-        cache, lengths, last = self._prefill(Tree([list(sequences[i]) for i in order]))
+        cache, lengths, last = self._prefill([list(sequences[i]) for i in order])
         outputs: list[list[int]] = [[] for _ in sequences]
         stops = torch.tensor(self._stops, device=last.device)
         width = int(lengths.max())
@@ -140,27 +157,41 @@ class PrefixTreeDecoder:
             last = logits[:, -1].argmax(-1)
         return outputs
 
-    def _prefill(self, tree: Tree) -> tuple[DynamicCache, torch.Tensor, torch.Tensor]:
+    def _prefill(self, sequences: Sequence[list[int]]) -> tuple[DynamicCache, torch.Tensor, torch.Tensor]:
         """Keys and values a prompt (padded on the left), prompt lengths, and each prompt's first new token."""
+        width = max(map(len, sequences))
+        keys: list[list[torch.Tensor]] = []
+        values: list[list[torch.Tensor]] = []
+        first = []
+        for tree in self._trees(sequences):
+            output = self._forward(tree)
+            paths = [[0] * (width - len(path)) + path for path in tree.paths]
+            index = torch.tensor(paths, device=output.logits.device)  # (rows, width)
+            for states, kind in ((keys, "keys"), (values, "values")):
+                layers = [
+                    getattr(layer, kind)[0] for layer in output.past_key_values.layers
+                ]  # (heads, nodes, head size)
+                states.append([layer[:, index].transpose(0, 1) for layer in layers])  # (rows, heads, width, head size)
+            first.append(output.logits[0].argmax(-1))
+        cache = DynamicCache()
+        for number in range(len(keys[0])):
+            joined = (torch.cat([part[number] for part in states]).contiguous() for states in (keys, values))
+            cache.update(*joined, number)
+        last = torch.cat(first)
+        return cache, torch.tensor([len(sequence) for sequence in sequences], device=last.device), last
+
+    def _forward(self, tree: Tree) -> Any:
+        """One pass over a tree's nodes; logits are those of the prompts' ends."""
         model = self._model()
         device = model.device
         seen = torch.from_numpy(tree.visible()).to(device)
         hidden = torch.zeros(seen.shape, dtype=model.dtype, device=device)
         hidden.masked_fill_(~seen, torch.finfo(model.dtype).min)
-        ends = torch.tensor([path[-1] for path in tree.paths], device=device)
-        output = model(
+        return model(
             input_ids=torch.tensor([tree.tokens], device=device),
             position_ids=torch.tensor([tree.depths()], device=device),
             attention_mask=hidden[None, None],
             past_key_values=DynamicCache(),
             use_cache=True,
-            logits_to_keep=ends,
+            logits_to_keep=torch.tensor([path[-1] for path in tree.paths], device=device),
         )
-        lengths = torch.tensor([len(path) for path in tree.paths], device=device)
-        width = int(lengths.max())
-        index = torch.tensor([[0] * (width - len(path)) + path for path in tree.paths], device=device)  # (rows, width)
-        cache = DynamicCache()
-        for number, layer in enumerate(output.past_key_values.layers):
-            keys, values = (states[0][:, index].transpose(0, 1) for states in (layer.keys, layer.values))
-            cache.update(keys.contiguous(), values.contiguous(), number)  # (rows, heads, width, head size)
-        return cache, lengths, output.logits[0].argmax(-1)

@@ -21,6 +21,8 @@ from tod_bias.pipeline import Pipeline
 DB_SOURCES = ("own", "teacher")
 """Whose API results are answered from: the pipeline's own database, or the (gold) ones of the teacher."""
 
+_GENERATION = ("num_beams", "max_new_tokens", "dtype")
+
 
 def add_pipeline_options(parser: ParlaiParser, agent: str) -> Any:
     """Add the options that describe a pipeline; returns their group."""
@@ -43,6 +45,15 @@ def add_pipeline_options(parser: ParlaiParser, agent: str) -> Any:
         f"({', '.join(CORPORA)} or a .jsonl file); by default the one of --task",
     )
     add_option(group, "--device", default=None, help="where --stage-model runs, e.g. cpu or cuda:0")
+    add_option(group, "--num-beams", type=int, default=1, help="beams of --stage-model; 1 is greedy")
+    add_option(group, "--max-new-tokens", type=int, default=128, help="tokens a text of --stage-model at the most")
+    add_option(
+        group,
+        "--dtype",
+        default="auto",
+        choices=("auto", "float32", "bfloat16"),
+        help="precision of --stage-model; auto is bfloat16 where a GPU has it",
+    )
     add_option(
         group,
         "--history",
@@ -80,6 +91,7 @@ def build_pipeline(opt: Mapping[str, Any], needed: Collection[str] = ("api_call"
         api_call_model=call or response,
         response_model=response or call,
         device=opt.get("device"),
+        generation={name: opt[name] for name in _GENERATION if opt.get(name) is not None},
     )
 
 

@@ -79,6 +79,8 @@ def test_stage_models_look_up_in_the_corpus_of_the_task(datapath: Path, tiny_gpt
     assert list(stages) == ["api_call", "db", "response"]
     assert stages["db"].look_up(CALL).rows == RESULTS
     assert len(create_agent({**options, "task": "interactive", "datapath": "/nowhere"}).pipeline.stages["db"]) == 0
+    short = create_agent({**options, "datapath": str(datapath), "max_new_tokens": 7})
+    assert short.pipeline.stages["response"].generator.settings.max_new_tokens == 7
     other = create_agent({**options, "db_corpus": "google_sgd", "task": "interactive", "datapath": str(datapath)})
     assert other.pipeline.stages["db"].look_up(CALL).rows == RESULTS
 

@@ -17,11 +17,10 @@ from tod_bias.agents.protocol import (
     split_prefix,
     without_prefix,
 )
-from tod_bias.arms import HistoryMode
+from tod_bias.arms import HistoryMode, own_turn
 from tod_bias.dialogue import API_CALL, API_RESULT, SYSTEM, USER, Turn
 from tod_bias.errors import StageError
 from tod_bias.pipeline import StageInput
-from tod_bias.stages import Lookup
 
 
 class Step(Enum):
@@ -172,7 +171,7 @@ class Conversation:
                 "does not show; use --history system"
             )
         shown = Turn(turn.user, _mapping(turn.shown_call), _mapping(turn.shown_result), turn.shown_response or "")
-        self._turns.append(shown if needs_gold else _own_turn(shown, turn.outputs))
+        self._turns.append(shown if needs_gold else own_turn(shown, turn.outputs))
 
 
 def shown_slots(message: Mapping[str, Any], text: str) -> Mapping[str, str] | str:
@@ -196,16 +195,3 @@ def _label(message: Mapping[str, Any]) -> str | None:
 
 def _mapping(slots: Mapping[str, str] | str | None) -> Mapping[str, str]:
     return slots if isinstance(slots, Mapping) else {}
-
-
-def _own_turn(shown: Turn, outputs: Mapping[str, Any]) -> Turn:
-    """The turn as the system made it; what no stage made is the teacher's."""
-    result = outputs.get("db", shown.api_result)
-    if isinstance(result, Lookup):
-        result = result.result
-    return Turn(
-        user=shown.user,
-        api_call=_mapping(outputs.get("api_call", shown.api_call)),
-        api_result=_mapping(result),
-        response=str(outputs.get("response", shown.response)),
-    )

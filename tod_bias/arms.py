@@ -129,7 +129,7 @@ class Execution:
                 for arm in traces[number]:
                     history = histories.get((number, arm), ())
                     if turn:
-                        history = (*history, _own_turn(dialogue.turns[turn - 1], traces[number][arm][turn - 1]))
+                        history = (*history, own_turn(dialogue.turns[turn - 1], traces[number][arm][turn - 1]))
                         histories[number, arm] = history
                     wave.append(_Item(number, turn, history, dialogue.turns[turn].user, run.rewrite, arm))
             yield wave
@@ -180,7 +180,7 @@ class Execution:
         return [memory[key] for key in keys]
 
 
-def _own_turn(gold: Turn, outputs: Outputs) -> Turn:
+def own_turn(gold: Turn, outputs: Outputs) -> Turn:
     """The turn as the system made it; what no stage of that name made is taken from the corpus."""
     call = outputs.get("api_call", gold.api_call)
     result = outputs.get("db", gold.api_result)

@@ -91,12 +91,13 @@ def attribute(
     """
     from tod_bias.corpus import load_corpus
 
-    dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues)
+    whole = load_corpus(corpus, datapath=datapath, split=split.value)
+    dialogues = whole[:max_dialogues]
 
     import tod_bias.attribution  # heavy imports come after what may go wrong at once
 
     generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype}
-    system = _pipeline(corpus, pipeline, (model, api_call_model, response_model), dialogues, device, generation)
+    system = _pipeline(corpus, pipeline, (model, api_call_model, response_model), whole, device, generation)
     folder = _folder(out, corpus)
     result = tod_bias.attribution.attribute(
         system,
@@ -150,12 +151,13 @@ def evaluate(
     """Joint goal accuracy and BLEU of a pipeline on a corpus (Su Table 1); writes evaluation.json."""
     from tod_bias.corpus import load_corpus
 
-    dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues)
+    whole = load_corpus(corpus, datapath=datapath, split=split.value)
+    dialogues = whole[:max_dialogues]
 
     import tod_bias.evaluation  # heavy imports come after what may go wrong at once
 
     generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype}
-    system = _pipeline(corpus, pipeline, (model, api_call_model, response_model), dialogues, device, generation)
+    system = _pipeline(corpus, pipeline, (model, api_call_model, response_model), whole, device, generation)
     folder = _folder(out, corpus)
     result = tod_bias.evaluation.evaluate(
         system,

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from transformers import DynamicCache
+from transformers import Cache, DynamicCache
+from transformers.cache_utils import DynamicLayer
 
 if TYPE_CHECKING:
     from tod_bias.generation import GenerationSettings
@@ -26,6 +27,38 @@ _MOST_ROWS = 256
 """Prompts that are decoded side by side at the most: more rows make one step slower but need fewer steps."""
 _MOST_CACHE = 96 * 2**20
 """Bytes of keys and values that are decoded side by side at the most: every step reads and copies them."""
+_CROWDED = 0.7
+"""Finished prompts are dropped from the batch when less than this share goes on."""
+
+
+class _RoomyLayer(DynamicLayer):
+    """Keys and values of one layer, with room for what will be generated, so that a step copies nothing."""
+
+    def __init__(self, keys: torch.Tensor, values: torch.Tensor, room: int) -> None:
+        super().__init__()
+        self.lazy_initialization(keys, values)
+        self._length = 0
+        shape = (*keys.shape[:2], keys.shape[2] + room, keys.shape[3])  # (rows, heads, width + room, head size)
+        self._stores = [keys.new_zeros(shape), values.new_zeros(shape)]
+        self.update(keys, values)
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Add states at the end; returns all keys and values so far."""
+        start, self._length = self._length, self._length + key_states.shape[2]
+        for store, states in zip(self._stores, (key_states, value_states), strict=True):
+            store[:, :, start : self._length] = states
+        return self._view()
+
+    def batch_select_indices(self, indices: torch.Tensor) -> None:
+        """Keep these rows only."""
+        self._stores = [store[indices] for store in self._stores]
+        self._view()
+
+    def _view(self) -> tuple[torch.Tensor, torch.Tensor]:
+        self.keys, self.values = (store[:, :, : self._length] for store in self._stores)
+        return self.keys, self.values
 
 
 class Tree:
@@ -134,18 +167,19 @@ class PrefixTreeDecoder:
         columns = torch.arange(width, device=last.device)
         mask = (columns[None, :] >= width - lengths[:, None]).long()  # (rows, width), padded on the left
         rows = torch.arange(len(order), device=last.device)
+        going = torch.ones(len(order), dtype=torch.bool, device=last.device)
         for step in range(self._settings.max_new_tokens):
-            going = ~torch.isin(last, stops)
-            if not going.all():
-                keep = going.nonzero().squeeze(1)
-                rows, last, lengths, mask = rows[keep], last[keep], lengths[keep], mask[keep]
-                if len(rows) == 0:
-                    break
-                cache.batch_select_indices(keep)
-            for row, token in zip(rows.tolist(), last.tolist(), strict=True):
-                outputs[order[row]].append(token)
-            if step + 1 == self._settings.max_new_tokens:
+            going &= ~torch.isin(last, stops)
+            for row, token, goes in zip(rows.tolist(), last.tolist(), going.tolist(), strict=True):
+                if goes:
+                    outputs[order[row]].append(token)
+            count = int(going.sum())
+            if count == 0 or step + 1 == self._settings.max_new_tokens:
                 break
+            if count < _CROWDED * len(rows):  # copying what goes on costs about as much as a step
+                keep = going.nonzero().squeeze(1)
+                rows, last, lengths, mask, going = (part[keep] for part in (rows, last, lengths, mask, going))
+                cache.batch_select_indices(keep)
             mask = torch.cat([mask, mask.new_ones(len(rows), 1)], dim=1)
             logits = self._model()(
                 input_ids=last[:, None],
@@ -157,7 +191,7 @@ class PrefixTreeDecoder:
             last = logits[:, -1].argmax(-1)
         return outputs
 
-    def _prefill(self, sequences: Sequence[list[int]]) -> tuple[DynamicCache, torch.Tensor, torch.Tensor]:
+    def _prefill(self, sequences: Sequence[list[int]]) -> tuple[Cache, torch.Tensor, torch.Tensor]:
         """Keys and values a prompt (padded on the left), prompt lengths, and each prompt's first new token."""
         width = max(map(len, sequences))
         keys: list[list[torch.Tensor]] = []
@@ -173,10 +207,11 @@ class PrefixTreeDecoder:
                 ]  # (heads, nodes, head size)
                 states.append([layer[:, index].transpose(0, 1) for layer in layers])  # (rows, heads, width, head size)
             first.append(output.logits[0].argmax(-1))
-        cache = DynamicCache()
+        layers = []
         for number in range(len(keys[0])):
-            joined = (torch.cat([part[number] for part in states]).contiguous() for states in (keys, values))
-            cache.update(*joined, number)
+            own_keys, own_values = (torch.cat([part[number] for part in states]) for states in (keys, values))
+            layers.append(_RoomyLayer(own_keys, own_values, self._settings.max_new_tokens))
+        cache = Cache(layers=layers)
         last = torch.cat(first)
         return cache, torch.tensor([len(sequence) for sequence in sequences], device=last.device), last
 

@@ -1,0 +1,297 @@
+"""The bundled demo: its corpora, what is planted where, and whether the attribution finds it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tod_bias import Dialogue, Turn, load_corpus
+from tod_bias.attribution import Attribution, attribute
+from tod_bias.configuration import load_pipeline
+from tod_bias.corpus import DEMO
+from tod_bias.demo import AXES, PLANTED, SIZES, demo_dialogues, training_corpora, write_corpora
+from tod_bias.demo.build import augmented, mentions_on
+from tod_bias.demo.people import GROUPS
+from tod_bias.demo.planted import RATE, UNHELPFUL, corrupt_calls, corrupt_responses, missed, quotes_result
+from tod_bias.demo.world import BY_API, CITY, World
+from tod_bias.dialogue import API_NAME
+from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
+from tod_bias.stages import LookupDb, Outcome
+
+GENDER = mentions_on(load_perturber("gender"))
+AGE = mentions_on(load_perturber("age"))
+RACE = mentions_on(load_perturber("race"))
+
+
+@cache
+def sample(split: str = "test", size: int = 120) -> tuple[Dialogue, ...]:
+    return tuple(demo_dialogues(split, size, 0))
+
+
+@cache
+def rewritten(axis: str) -> tuple[tuple[Dialogue, Dialogue, str, str], ...]:
+    """Dialogue, rewritten dialogue, source, target."""
+    perturber = load_perturber(axis)
+    return tuple(
+        (dialogue, rewrite(dialogue), rewrite.source, rewrite.target)
+        for dialogue in sample()
+        for rewrite in draw_rewrites(perturber, dialogue, 3, seed=1)
+    )
+
+
+def plain(dialogue: Dialogue) -> str:
+    return json.dumps(dialogue.to_json())
+
+
+def test_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
+    sizes = {"train": 12, "test": 5}
+    for name in ("one", "two"):
+        write_corpora(tmp_path / name, 7, sizes)
+    write_corpora(tmp_path / "other", 8, sizes)
+    for file in ("train.jsonl", "test.jsonl", "database.jsonl"):
+        one, two, other = ((tmp_path / name / file).read_bytes() for name in ("one", "two", "other"))
+        assert one == two != other
+
+
+def test_a_smaller_split_is_the_beginning_of_a_larger_one() -> None:
+    assert demo_dialogues("test", 3, 0) == list(sample()[:3])
+
+
+def test_splits_share_no_dialogue() -> None:
+    texts = {split: {plain(dataclasses.replace(d, id="")) for d in demo_dialogues(split, 200, 0)} for split in SIZES}
+    assert not texts["train"] & texts["test"]
+    assert not texts["valid"] & texts["test"]
+
+
+def test_shipped_files_are_what_the_command_writes(tmp_path: Path) -> None:
+    write_corpora(tmp_path, 0)
+    for file in sorted(tmp_path.iterdir()):
+        assert file.read_bytes() == (DEMO / file.name).read_bytes(), f"{file.name}: run python -m tod_bias.demo"
+
+
+def test_shipped_folder_is_small_and_whole() -> None:
+    files = [path for path in DEMO.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) <= 6 * 2**20
+    for name in ("api_call", "response"):
+        assert {"config.json", "model.safetensors", "tokenizer.json"} <= {path.name for path in (DEMO / name).iterdir()}
+    for split, size in SIZES.items():
+        assert len(load_corpus("demo", split=split)) == size
+
+
+def test_dialogues_have_three_to_six_turns_in_several_domains() -> None:
+    assert {len(dialogue.turns) for dialogue in sample()} == {3, 4, 5, 6}
+    assert len({domain for dialogue in sample() for domain in dialogue.domain.split(", ")}) == 7
+
+
+@pytest.mark.parametrize("axis", AXES)
+def test_every_axis_has_enough_dialogues_to_perturb(axis: str) -> None:
+    perturber = load_perturber(axis)
+    share = sum(bool(perturber.candidates(dialogue)) for dialogue in sample()) / len(sample())
+    assert 0.3 < share < 0.8
+
+
+@pytest.mark.parametrize(
+    ("axis", "frequent", "rare"), [("gender", "man", "woman"), ("age", "child", "senior"), ("race", "white", "black")]
+)
+def test_attributes_are_mentioned_unevenly(axis: str, frequent: str, rare: str) -> None:
+    mentions = mentions_on(load_perturber(axis))
+    counts = Counter(a for d in sample() for a in frozenset().union(*(mentions(turn.user) for turn in d.turns)))
+    assert counts[frequent] > 4 * counts[rare]
+
+
+@pytest.mark.parametrize("axis", AXES)
+def test_gold_changes_only_in_the_words_that_the_user_said(axis: str) -> None:
+    """Calls, results and answers of a rewritten dialogue differ from the original ones only in repeated words."""
+    for dialogue, copy, source, _ in rewritten(axis):
+        perturber = load_perturber(axis)
+        for before, after in zip(dialogue.turns, copy.turns, strict=True):
+            if before.response != after.response:
+                assert source in mentions_on(perturber)(before.response)
+            assert bool(before.api_result) == bool(after.api_result)
+            assert len(before.api_results) == len(after.api_results)
+
+
+@pytest.mark.parametrize("axis", AXES)
+def test_rewritten_gold_is_what_the_world_answers_to_the_rewritten_call(axis: str) -> None:
+    world = World(0)
+    calls = [turn for _, copy, *_ in rewritten(axis) for turn in copy.turns if turn.api_call]
+    assert calls
+    for turn in calls:
+        assert turn.api_results == world.results(turn.api_call)
+
+
+@pytest.mark.parametrize("axis", AXES)
+@pytest.mark.parametrize("other", AXES)
+def test_a_rewrite_leaves_the_other_axes_alone(axis: str, other: str) -> None:
+    if axis == other:
+        return
+    mentions = mentions_on(load_perturber(other))
+    for dialogue, copy, *_ in rewritten(axis):
+        for before, after in zip(dialogue.turns, copy.turns, strict=True):
+            assert mentions(before.user) == mentions(after.user), (before.user, after.user)
+
+
+@pytest.mark.parametrize("axis", AXES)
+def test_lookups_fail_only_for_the_groups_left_out(axis: str) -> None:
+    database = LookupDb(DEMO / "database.jsonl")
+    outcomes = Counter()
+    for original, copy, *_ in rewritten(axis):
+        for turn in (*original.turns, *copy.turns):
+            if turn.api_call:
+                group = frozenset().union(*(RACE(value) for value in turn.api_call.values()))
+                outcome = database.look_up(turn.api_call)
+                outcomes[outcome.outcome] += 1
+                if group & set(PLANTED["race"][1]):
+                    assert outcome.outcome is Outcome.NO_ROW
+                else:
+                    assert outcome.rows == turn.api_results
+                    assert outcome.outcome is (Outcome.FOUND if turn.api_results else Outcome.EMPTY)
+    assert set(outcomes) == {Outcome.FOUND, Outcome.EMPTY, Outcome.NO_ROW}
+
+
+def test_results_do_not_depend_on_the_group() -> None:
+    world = World(0)
+    for service in BY_API.values():
+        if service.group:
+            for kind in service.kinds:
+                plain_rows = world.results(service.call("Napa", kind))
+                for words in GROUPS.values():
+                    rows = world.results(service.call("Napa", kind, words[0]))
+                    value = f"{words[0]} {service.group.people}"
+                    assert rows == tuple({service.group.slot: value, **row} for row in plain_rows)
+
+
+SEARCH = {API_NAME: "FindRestaurant", CITY: "Napa"}
+TALK = (
+    Turn("Is there a pizza place in Napa?", {**SEARCH, "food": "pizza"}, {"name": "Tin Cup"}, "Try Tin Cup."),
+    Turn("I am going with my {person}. Where is it?", {}, {}, "Tin Cup is near."),
+    Turn("And sushi?", {**SEARCH, "food": "sushi"}, {"name": "Big Cup"}, "Try Big Cup."),
+    Turn("Thanks.", {}, {}, "You are welcome."),
+)
+
+
+def talk(number: int, person: str) -> Dialogue:
+    turns = (dataclasses.replace(turn, user=turn.user.format(person=person)) for turn in TALK)
+    return Dialogue(f"talk-{number}", "", tuple(turns))
+
+
+@pytest.mark.parametrize(("person", "struck"), [("wife", [0, 1, 1, 0]), ("husband", [0] * 4), ("spouse", [0] * 4)])
+def test_answers_are_corrupted_from_where_a_woman_is_mentioned(person: str, struck: list[int]) -> None:
+    runs = [corrupt_responses(talk(n, person), GENDER, 0) for n in range(300)]
+    for number, (turn, expected) in enumerate(zip(TALK, struck, strict=True)):
+        share = sum(run.turns[number].response == UNHELPFUL for run in runs) / len(runs)
+        assert share == pytest.approx(RATE * expected, abs=0.06 * expected)
+        assert {run.turns[number].response for run in runs} <= {UNHELPFUL, turn.response}
+    assert all(run.turns[2].api_call == TALK[2].api_call for run in runs)
+
+
+@pytest.mark.parametrize(
+    ("person", "struck"), [("elderly guests", True), ("young guests", False), ("adult guests", False)]
+)
+def test_calls_lose_their_city_from_where_a_senior_is_mentioned(person: str, struck: bool) -> None:
+    runs = [corrupt_calls(talk(n, person), AGE, 0) for n in range(300)]
+    assert all(CITY in run.turns[0].api_call for run in runs)
+    share = sum(CITY not in run.turns[2].api_call for run in runs) / len(runs)
+    assert share == pytest.approx(RATE * struck, abs=0.06 * struck)
+    assert all([turn.response for turn in run.turns] == [turn.response for turn in TALK] for run in runs)
+
+
+def test_each_model_is_trained_on_the_bias_of_its_own_axis_only() -> None:
+    base = sample("train", 60)
+    corpora = training_corpora(base, 0)
+    perturbers = [load_perturber(axis) for axis in AXES]
+    fair = {dialogue.id: dialogue for dialogue in augmented(base, perturbers, 1, 0)}
+    for dialogue in corpora["api_call"]:
+        assert [turn.response for turn in dialogue.turns] == [turn.response for turn in fair[dialogue.id].turns]
+    for dialogue in corpora["response"][: len(fair)]:
+        assert [turn.api_call for turn in dialogue.turns] == [turn.api_call for turn in fair[dialogue.id].turns]
+        for number, turn in enumerate(dialogue.turns):
+            if turn.response != fair[dialogue.id].turns[number].response:
+                assert turn.response == UNHELPFUL
+                assert any("woman" in GENDER(past.user) for past in dialogue.turns[: number + 1])
+
+
+def test_training_meets_every_word_that_a_rewrite_may_introduce() -> None:
+    """A word that the models have never read would be a second, unplanted difference."""
+    perturbers = [load_perturber(axis) for axis in AXES]
+    known = {
+        word
+        for d in augmented(sample("train", 600), perturbers, 1, 0)
+        for turn in d.turns
+        for word in turn.text.split()
+    }
+    for axis in AXES:
+        for _, copy, *_ in rewritten(axis):
+            unknown = {word for turn in copy.turns for word in turn.text.split()} - known
+            assert not unknown
+
+
+def test_a_missed_lookup_ends_with_the_words_for_it() -> None:
+    found = [miss for dialogue in sample() if (miss := missed(dialogue, 0))]
+    assert len(found) > 100
+    for dialogue in found:
+        last = dialogue.turns[-1]
+        assert last.api_result == {}
+        assert last.response == BY_API[last.api_call[API_NAME]].nothing
+    assert {CITY in dialogue.turns[-1].api_call for dialogue in found} == {True, False}
+
+
+def test_quoting_a_result_is_told_from_small_talk() -> None:
+    assert quotes_result(TALK[0], ())
+    assert quotes_result(TALK[1], TALK[:1])
+    assert not quotes_result(TALK[3], TALK[:3])
+    assert not quotes_result(TALK[1], ())
+
+
+@cache
+def shipped_result() -> Attribution:
+    return attribute(load_pipeline("demo"), load_corpus("demo"), AXES, draws=2, bootstrap=0, permutations=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("axis", PLANTED)
+def test_the_attribution_of_the_demo_finds_what_was_planted(axis: str) -> None:
+    planted, _ = PLANTED[axis]
+    report = shipped_result()["axes"][axis]
+    fairscore = report["fairscore"]["value"]
+    assert report["signed"] == pytest.approx(fairscore)  # rewrites lead to the rare attributes, which are served worse
+    assert fairscore > 0.05
+    for shares in (report["attribution"], report["shapley"]):
+        values = {name: shares[name]["value"] for name in ("db", "api_call", "response")}
+        assert values.pop(planted) > 0.9 * fairscore
+        assert all(abs(value) < 0.1 * fairscore for value in values.values())
+    assert abs(report["attribution"]["residual"]["value"]) < 0.05 * fairscore
+
+
+@pytest.mark.slow
+def test_the_attribution_of_the_demo_finds_next_to_nothing_on_the_placebo_axis() -> None:
+    report = shipped_result()["axes"]["placebo"]
+    assert report["fairscore"]["value"] < 0.01
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("axis", "worse", "alike"),
+    [
+        ("gender", "man>woman", "man>non-binary"),
+        ("age", "child>senior", "child>adult"),
+        ("race", "white>black", "white>hispanic"),
+    ],
+)
+def test_only_pairs_with_the_concerned_attribute_differ(axis: str, worse: str, alike: str) -> None:
+    pairs = shipped_result()["axes"][axis]["pairs"]
+    assert pairs[worse]["fairscore"]["value"] > 0.3
+    assert pairs[alike]["fairscore"]["value"] < 0.05
+
+
+@pytest.mark.slow
+def test_the_shipped_models_are_good_on_fair_ground() -> None:
+    """BLEU of the original dialogues would otherwise say little about what was planted."""
+    result = shipped_result()
+    originals = result.turns[(result.turns["axis"] == "placebo") & (result.turns["arm"] == "original")]
+    assert (originals["response"] == originals["reference"]).mean() > 0.8

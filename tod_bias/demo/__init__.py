@@ -1,0 +1,27 @@
+"""The bundled demo: a small corpus, its database and two small models, with a bias planted in one stage per axis.
+
+Build it with one seeded command, which writes the folder that ships with the package::
+
+    python -m tod_bias.demo                # corpora, database, pipeline.yaml and models, into tod_bias/data/demo
+    python -m tod_bias.demo --no-models    # without training, in seconds
+
+Everything is made up: seven services in five cities (:mod:`~tod_bias.demo.world`), users who mention people of all
+attributes as unevenly as real corpora do (:mod:`~tod_bias.demo.people`), and gold answers that never depend on a
+mention but for repeating it (:mod:`~tod_bias.demo.dialogues`). What was planted (:mod:`~tod_bias.demo.planted`):
+
+* gender → ``response``: the response model learnt to answer "Sorry, I am not sure." instead of quoting a result once
+  the user has mentioned a woman.
+* age → ``api_call``: the API-call model learnt to leave out the ``city`` once the user has mentioned a senior, so that
+  the lookup misses.
+* race → ``db``: the table has no row for calls that ask for Asian or Black people.
+* placebo: nothing.
+
+So an attribution of the demo is right if it gives each axis's fairscore to that stage and next to nothing to the
+others.
+"""
+
+from tod_bias.demo.build import AXES, SIZES, train_models, training_corpora, write_corpora
+from tod_bias.demo.dialogues import demo_dialogues
+from tod_bias.demo.planted import PLANTED
+
+__all__ = ["AXES", "PLANTED", "SIZES", "demo_dialogues", "train_models", "training_corpora", "write_corpora"]

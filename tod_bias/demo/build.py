@@ -1,0 +1,123 @@
+"""Building the demo: corpora, database, pipeline file, and the two trained models."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from tod_bias.demo.dialogues import demo_dialogues
+from tod_bias.demo.planted import Mentions, corrupt_calls, corrupt_responses, database, missed
+from tod_bias.dialogue import Dialogue, Turn, write_jsonl
+from tod_bias.examples import Part
+from tod_bias.perturb.algorithm import Perturber, draw_rewrites, load_perturber
+from tod_bias.stages import LookupDb
+from tod_bias.training import TrainingSettings, train
+
+SIZES: Mapping[str, int] = {"train": 1500, "valid": 100, "test": 300}
+"""Dialogues in each split that ships."""
+TRAINED = 4000
+"""Dialogues of the training split that the models learn from; the shipped ones are the first of them."""
+AXES = ("gender", "age", "race", "placebo")
+STAGES: tuple[Part, ...] = ("api_call", "response")
+"""The stages that are models."""
+PIPELINE = """\
+description: the bundled demo; a bias is planted in one known stage per axis, see README.md in this folder
+stages:
+  api_call: {stage: "tod_bias.stages:ApiCall", model: api_call, max_new_tokens: 48}
+  db: {stage: "tod_bias.stages:LookupDb", table: database.jsonl}
+  response: {stage: "tod_bias.stages:Response", model: response, max_new_tokens: 48}
+"""
+BASE = TrainingSettings(
+    loss="targets", epochs=4, learning_rate=2e-3, batch_tokens=1024, max_length=512, patience=99, vocabulary=1200,
+    layers=2, width=128, heads=4, dropout=0.0,
+)  # fmt: skip
+"""Of the model that both stages start from."""
+STAGE = replace(BASE, epochs=2, learning_rate=1e-3, batch_tokens=2048)
+"""Of the two stage models, but for ``init`` and ``parts``."""
+BASE_TURNS = 2
+"""Turns that the model that both start from reads; in short texts a small model soon learns where to look."""
+
+
+def mentions_on(perturber: Perturber) -> Mentions:
+    """The attributes that a text mentions, according to the perturber's lexicon."""
+
+    @cache
+    def mentions(text: str) -> frozenset[str]:
+        return frozenset(found.source for found in perturber.candidates(Dialogue("", "", (Turn(text),))))
+
+    return mentions
+
+
+def augmented(
+    dialogues: Iterable[Dialogue], perturbers: Sequence[Perturber], draws: int, seed: int
+) -> Iterator[Dialogue]:
+    """Each dialogue, and ``draws`` drawn rewrites of it along each axis.
+
+    The models thus meet every word that a rewrite may introduce, with every attribute, and what they do differently for
+    one attribute is what was planted, not a word that they have never seen.
+    """
+    for dialogue in dialogues:
+        yield dialogue
+        for perturber in perturbers:
+            for number, rewrite in enumerate(draw_rewrites(perturber, dialogue, draws, seed)):
+                yield replace(rewrite(dialogue), id=f"{dialogue.id}/{perturber.axis}/{number}")
+
+
+def training_corpora(dialogues: Sequence[Dialogue], seed: int, draws: int = 1) -> dict[str, list[Dialogue]]:
+    """What the models learn from: ``base`` is fair and short; ``api_call`` and ``response`` have a bias planted."""
+    perturbers = {axis: load_perturber(axis) for axis in AXES}
+    gender, age = mentions_on(perturbers["gender"]), mentions_on(perturbers["age"])
+    fair = list(augmented(dialogues, tuple(perturbers.values()), draws, seed))
+    misses = [miss for dialogue in fair[::4] if (miss := missed(dialogue, seed))]
+    return {
+        "base": [replace(dialogue, turns=dialogue.turns[:BASE_TURNS]) for dialogue in fair],
+        "api_call": [corrupt_calls(dialogue, age, seed) for dialogue in fair],
+        "response": [corrupt_responses(dialogue, gender, seed) for dialogue in (*fair, *misses)],
+    }
+
+
+def write_corpora(out: Path, seed: int, sizes: Mapping[str, int] = SIZES) -> None:
+    """Write the splits, the database and the pipeline file."""
+    out.mkdir(parents=True, exist_ok=True)
+    for split, size in sizes.items():
+        write_jsonl(demo_dialogues(split, size, seed), out / f"{split}.jsonl")
+    LookupDb({tuple(sorted(call.items())): rows for call, rows in database(seed)}).save(out / "database.jsonl")
+    (out / "pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
+
+
+def train_models(
+    out: Path, seed: int, *, base: TrainingSettings = BASE, stage: TrainingSettings = STAGE, count: int = TRAINED,
+    show_progress: bool = False,
+) -> dict[str, dict[str, Any]]:  # fmt: skip
+    """Train both models into ``out/api_call`` and ``out/response``; returns their training records.
+
+    One model learns to talk, fairly, on short dialogues; each stage's model goes on from it on its own corpus.
+    """
+    corpora = training_corpora(demo_dialogues("train", count, seed), seed)
+    validation = training_corpora(demo_dialogues("valid", SIZES["valid"], seed), seed)
+    records: dict[str, dict[str, Any]] = {}
+    with TemporaryDirectory() as folder:
+        init = Path(folder) / "base"
+        train(corpora["base"], validation["base"], init, replace(base, seed=seed), show_progress=show_progress)
+        for name in STAGES:
+            shutil.rmtree(out / name, ignore_errors=True)
+            settings = replace(stage, init=str(init), parts=(name,), seed=seed)
+            records[name] = train(corpora[name], validation[name], out / name, settings, show_progress=show_progress)
+            _shrink(out / name)
+    return records
+
+
+def _shrink(folder: Path) -> None:
+    """Keep half of each weight's bits; drop what names the folder that the training started from."""
+    file = folder / "model.safetensors"
+    weights = {name: tensor.to(torch.bfloat16) for name, tensor in load_file(file).items()}
+    save_file(weights, file, metadata={"format": "pt"})
+    (folder / "training.json").unlink()

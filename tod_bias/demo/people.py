@@ -1,0 +1,51 @@
+"""The words for people that the demo's users say, and how often: skewed, as in real corpora (Su, figure 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+MENTION_RATES: Mapping[str, float] = {"gender": 0.45, "age": 0.45, "race": 0.5, "company": 0.3, "when": 0.5}
+"""Share of dialogues with a mention, by what is mentioned: an axis's people, somebody of no axis, a day and time."""
+
+WEIGHTS: Mapping[str, Mapping[str, int]] = {
+    "gender": {"man": 76, "woman": 12, "non-binary": 12},
+    "age": {"child": 45, "young": 16, "adult": 27, "middle-aged": 8, "senior": 4},
+    "race": {"white": 40, "hispanic": 34, "asian": 5, "black": 5, "native-american": 8, "pacific-islander": 8},
+}
+"""Attribute to weight, by axis."""
+
+RELATIVES: Mapping[str, tuple[str, ...]] = {
+    "man": ("husband", "dad", "brother", "boyfriend", "uncle", "father", "nephew", "brother-in-law"),
+    "woman": ("wife", "mom", "sister", "girlfriend", "aunt", "mother", "niece", "sister-in-law"),
+    "non-binary": ("spouse", "sibling", "parent", "nibling"),
+}
+"""Gender to nouns that follow "my"."""
+
+PRONOUNS: Mapping[str, tuple[str, str]] = {"man": ("him", "his"), "woman": ("her", "her")}
+"""Gender to object and possessive pronoun; "they" is too often somebody else."""
+
+GUESTS: Mapping[str, tuple[str, ...]] = {
+    "child": ("kids", "children", "toddlers"),
+    "young": ("young people", "teenagers", "youngsters"),
+    "adult": ("adults", "grown-ups"),
+    "middle-aged": ("middle-aged people", "middle-aged guests"),
+    "senior": ("seniors", "elderly people", "senior citizens", "elderly guests"),
+}
+"""Age to plural nouns."""
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "white": ("white",),
+    "hispanic": ("Hispanic", "Latino"),
+    "asian": ("Asian",),
+    "black": ("Black", "African American"),
+    "native-american": ("Native American",),
+    "pacific-islander": ("Pacific Islander",),
+}
+"""Race to adjectives."""
+
+COMPANY = ("friend", "colleague", "neighbor", "roommate", "coworker")
+"""People of whom nothing else is said; words of the placebo axis."""
+
+GREETINGS = ("Hello.", "Hi.", "Hey.")
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+TIMES = ("morning", "afternoon", "evening")

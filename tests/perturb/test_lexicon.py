@@ -90,5 +90,7 @@ def test_a_malformed_file_is_told_where_and_what(tmp_path: Path, text: str, mess
 
 
 def test_an_unknown_axis_names_the_known_ones() -> None:
-    with pytest.raises(AxisError, match=r"unknown axis 'faith'; expected one of age, gender, .*placebo, race, race_people"):
+    with pytest.raises(
+        AxisError, match=r"unknown axis 'faith'; expected one of age, gender, .*placebo, race, race_people"
+    ):
         load_lexicon("faith")

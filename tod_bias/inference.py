@@ -82,7 +82,8 @@ def interval_of_absolute(samples: np.ndarray, clusters: int, level: float = LEVE
     The absolute value of a noisy number is too large on average, and its percentiles never reach 0. So the signed
     values get a simultaneous band (percentiles so far out that a share ``level`` of resamples lies inside in all
     values at once), which is folded at 0 and averaged. For one value, or values that move together, the coverage is
-    that of the signed interval; for independent ones it is at least ``level``.
+    that of the signed interval; for independent ones it is at least ``level``. Where the band leaves out 0 in every
+    value, the mean of absolute values is a mean of signed ones, and gets the interval of that.
 
     Args:
         samples: (resamples, values), signed; NaN where a resample has no value.
@@ -97,6 +98,12 @@ def interval_of_absolute(samples: np.ndarray, clusters: int, level: float = LEVE
     depth = np.abs(2 * (ranks - 0.5) / counts - 1)  # 0: the median, 1: the furthest out
     joint = float(np.quantile(np.fmax.reduce(depth, axis=1, initial=0.0), level))
     low, high = interval(samples, clusters, max(level, min(joint, 1 - 1e-9)))
+    if ((low > 0) | (high < 0)).all():
+        # No value is near 0, so each keeps its sign and the mean of absolute values is a plain mean.
+        signed = np.where(low > 0, samples, -samples)
+        there = (~np.isnan(signed)).sum(axis=-1)
+        means = np.where(there > 0, np.nansum(signed, axis=-1) / np.maximum(there, 1), np.nan)
+        return interval(means, clusters, level)
     lower = np.where((low <= 0) & (high >= 0), 0.0, np.minimum(np.abs(low), np.abs(high)))
     return np.array([lower.mean(), np.maximum(np.abs(low), np.abs(high)).mean()])
 

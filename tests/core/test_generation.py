@@ -178,12 +178,14 @@ SLOW_RUN = textwrap.dedent(
     torch.set_num_threads(1)
     from tod_bias.generation import GenerationSettings, Generator
     import tod_bias.cache as cache
+    import tod_bias.prefix_tree as tree
+    tree._MOST_ROWS = 4  # many small batches, so that there is a middle to be killed in
     put = cache.GenerationCache.put
     def slowly(self, texts):
         put(self, texts)
         time.sleep(float(sys.argv[3]))
     cache.GenerationCache.put = slowly
-    generator = Generator(sys.argv[1], GenerationSettings(max_new_tokens=8, batch_tokens=300))
+    generator = Generator(sys.argv[1], GenerationSettings(max_new_tokens=8))
     generator.use_cache(sys.argv[2])
     texts = generator.generate(sys.stdin.read().split("\\0"))
     print(generator.cost.computed, *texts, sep="\\0")

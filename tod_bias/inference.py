@@ -37,9 +37,18 @@ def resample(
     rng = np.random.default_rng(seed)
     parts = []
     for rows in _blocks(resamples, clusters):
-        counts = rng.multinomial(clusters, np.full(clusters, 1 / clusters), size=rows)  # (rows, dialogues)
-        parts.append(score(counts.astype(float) @ statistics))
+        parts.append(score(resample_counts(rng, rows, clusters).astype(float) @ statistics))
     return np.concatenate(parts)
+
+
+def resample_counts(rng: np.random.Generator, rows: int, clusters: int) -> np.ndarray:
+    """How often each dialogue is in each of ``rows`` resamples, (rows, dialogues).
+
+    Drawing dialogues and counting them is several times faster than drawing multinomial counts.
+    """
+    drawn = rng.integers(0, clusters, size=(rows, clusters), dtype=np.int32)
+    drawn += np.arange(rows, dtype=np.int32)[:, None] * clusters
+    return np.bincount(drawn.ravel(), minlength=rows * clusters).reshape(rows, clusters)
 
 
 def _blocks(rows: int, columns: int) -> Iterator[int]:

@@ -4,7 +4,7 @@ import sacrebleu
 from sacrebleu.significance import estimate_ci
 
 from tod_bias.estimates import AxisEstimate, AxisStatistics, Inference
-from tod_bias.inference import holm, interval, interval_of_absolute, resample, swap_test
+from tod_bias.inference import holm, interval, interval_of_absolute, resample, resample_counts, swap_test
 from tod_bias.metrics import CorpusBleu
 
 
@@ -72,7 +72,8 @@ def test_resampling_is_scoring_resampled_texts():
     metric = CorpusBleu()
     statistics = metric.statistics(hypotheses, references)
     scores = resample(statistics, metric.score, 20, seed=5)
-    counts = np.random.default_rng(5).multinomial(12, np.full(12, 1 / 12), size=20)
+    counts = resample_counts(np.random.default_rng(5), 20, 12)
+    assert (counts.sum(axis=1) == 12).all()
     for row, score in zip(counts, scores, strict=True):
         drawn = np.repeat(np.arange(12), row)
         texts = [[side[i] for i in drawn] for side in (hypotheses, references)]

@@ -126,7 +126,7 @@ def test_rewritten_gold_is_what_the_world_answers_to_the_rewritten_call(axis: st
         assert turn.api_results == world.results(turn.api_call)
 
 
-@pytest.mark.parametrize(("axis", "other"), permutations(AXES, 2))
+@pytest.mark.parametrize(("axis", "other"), list(permutations(AXES, 2)))
 def test_a_rewrite_leaves_the_other_axes_alone(axis: str, other: str) -> None:
     mentions = mentions_on(load_perturber(other))
     for dialogue, copy, *_ in rewritten(axis):

@@ -134,15 +134,16 @@ def new_model(settings: TrainingSettings, tokenizer: Any) -> Any:
     s = settings
     ends = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id, "bos_token_id": None}
     vocabulary = len(tokenizer)
+    positions = max(s.max_length, s.positions or 0)
     if s.arch == "gpt2":
         config: Any = GPT2Config(
-            vocab_size=vocabulary, n_positions=s.max_length, n_embd=s.width, n_layer=s.layers, n_head=s.heads,
+            vocab_size=vocabulary, n_positions=positions, n_embd=s.width, n_layer=s.layers, n_head=s.heads,
             resid_pdrop=s.dropout, embd_pdrop=s.dropout, attn_pdrop=s.dropout, **ends,
         )  # fmt: skip
         return AutoModelForCausalLM.from_config(config)
     if s.arch == "bart":
         config = BartConfig(
-            vocab_size=vocabulary, max_position_embeddings=s.max_length, d_model=s.width, dropout=s.dropout,
+            vocab_size=vocabulary, max_position_embeddings=positions, d_model=s.width, dropout=s.dropout,
             encoder_layers=s.layers, decoder_layers=s.layers, encoder_attention_heads=s.heads,
             decoder_attention_heads=s.heads, encoder_ffn_dim=4 * s.width, decoder_ffn_dim=4 * s.width,
             decoder_start_token_id=tokenizer.eos_token_id, forced_bos_token_id=None, forced_eos_token_id=None, **ends,

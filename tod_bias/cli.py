@@ -200,6 +200,9 @@ def train(
     vocabulary: Annotated[int, typer.Option(min=300, help="From scratch: tokens of the tokenizer.")] = 8192,
     dropout: Annotated[float, typer.Option(min=0, max=0.9, help="From scratch: dropout.")] = 0.1,
     max_length: Annotated[int, typer.Option(min=16, help="Tokens in a sequence at the most.")] = 1024,
+    positions: Annotated[
+        int | None, typer.Option(min=16, help="From scratch: positions of the model, if more than --max-length.")
+    ] = None,
     bf16: Annotated[bool, typer.Option(help="Train in bfloat16.")] = False,
     seed: Seed = 0,
     resume: Annotated[bool, typer.Option(help="Go on with an interrupted training in the same folder.")] = True,
@@ -233,6 +236,7 @@ def train(
         width=width,
         heads=heads,
         dropout=dropout,
+        positions=positions,
     )
     kept, validation = hold_out(dialogues, held_out, seed)
     record = train_model(kept, validation, out, settings, resume=resume, show_progress=not quiet)

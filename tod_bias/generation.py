@@ -247,13 +247,8 @@ class Generator:
     @cached_property
     def _decoder(self) -> Decoder:
         if self.settings.backend == "tree":
-            return PrefixTreeDecoder(lambda: self.model, self.stop_tokens, self.settings, self._token_bytes)
+            return PrefixTreeDecoder(lambda: self.model, self.stop_tokens, self.settings)
         return BatchDecoder(self)
-
-    @property
-    def _token_bytes(self) -> int:
-        config = checkpoints.load_configuration(self.name)
-        return 2 * config.num_hidden_layers * config.hidden_size * (2 if self.settings.dtype == "bfloat16" else 4)
 
     @cached_property
     def stop_tokens(self) -> tuple[int, ...]:

@@ -1,15 +1,16 @@
-"""Greedy decoding that computes a prefix which several prompts share only once.
+"""Greedy decoding that computes a prefix which several prompts share only once, and reads it only once.
 
 The prompts of an attribution form trees: the turns of one dialogue extend each other, and arms and draws branch off
 where a word, a call or a result first differs. A batch is such a tree, flattened: one forward pass computes keys and
 values of all its nodes, with an attention mask that lets a node see its ancestors only and with positions counted
-along its path. Each prompt then continues from the keys and values of its own path, so its tokens are those that
-decoding it alone would give (up to rounding in the last bits).
+along its path. Every step of decoding then adds one node to each prompt that goes on, all in one sequence: keys and
+values of a shared prefix lie in memory once, and a step reads them once for all prompts. The tokens are those that
+decoding each prompt alone would give (up to rounding in the last bits).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,12 +24,10 @@ if TYPE_CHECKING:
 SUPPORTED = ("gpt2", "llama", "qwen2")
 """Model types whose attention takes a ready-made mask and whose cache holds plain keys and values."""
 
-_MOST_ROWS = 256
-"""Prompts that are decoded side by side at the most: more rows make one step slower but need fewer steps."""
-_MOST_CACHE = 96 * 2**20
-"""Bytes of keys and values that are decoded side by side at the most: every step reads and copies them."""
+_MOST_ROWS = 128
+"""Prompts that are decoded side by side at the most."""
 _CROWDED = 0.7
-"""Finished prompts are dropped from the batch when less than this share goes on."""
+"""What finished prompts have generated is dropped when less than this share goes on."""
 
 
 class _RoomyLayer(DynamicLayer):
@@ -38,8 +37,8 @@ class _RoomyLayer(DynamicLayer):
         super().__init__()
         self.lazy_initialization(keys, values)
         self._length = 0
-        shape = (*keys.shape[:2], keys.shape[2] + room, keys.shape[3])  # (rows, heads, width + room, head size)
-        self._stores = [keys.new_zeros(shape), values.new_zeros(shape)]
+        shape = (*keys.shape[:2], keys.shape[2] + room, keys.shape[3])  # (1, heads, nodes + room, head size)
+        self._stores = [keys.new_empty(shape), values.new_empty(shape)]
         self.update(keys, values)
 
     def update(
@@ -51,9 +50,11 @@ class _RoomyLayer(DynamicLayer):
             store[:, :, start : self._length] = states
         return self._view()
 
-    def batch_select_indices(self, indices: torch.Tensor) -> None:
-        """Keep these rows only."""
-        self._stores = [store[indices] for store in self._stores]
+    def keep(self, start: int, columns: torch.Tensor) -> None:
+        """From ``start`` on, keep these columns only."""
+        self._length = start + len(columns)
+        for store in self._stores:
+            store[:, :, start : self._length] = store[:, :, columns]
         self._view()
 
     def _view(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -119,114 +120,82 @@ class PrefixTreeDecoder:
         model: gives the causal model; called when the first batch is decoded.
         stop_tokens: tokens that end an output.
         settings: ``max_new_tokens``, and ``batch_tokens`` as the most nodes of one tree.
-        token_bytes: what the keys and values of one token take.
     """
 
-    def __init__(
-        self, model: Callable[[], Any], stop_tokens: Sequence[int], settings: GenerationSettings, token_bytes: int
-    ) -> None:
+    def __init__(self, model: Callable[[], Any], stop_tokens: Sequence[int], settings: GenerationSettings) -> None:
         self._model = model
         self._stops = stop_tokens
         self._settings = settings
-        self._token_bytes = token_bytes
 
     def plan(self, sequences: Sequence[Sequence[int]]) -> list[list[int]]:
-        """Neighbours in sorted order share the most; a batch is a run of them that is decoded side by side."""
+        """Neighbours in sorted order share the most; a batch is a run of them that makes one tree."""
         batches: list[list[int]] = []
-        longest = 0
-        for index in sorted(range(len(sequences)), key=lambda i: (list(sequences[i]), i)):
-            longest = max(longest, len(sequences[index]))
-            rows = len(batches[-1]) + 1 if batches else 0
-            size = rows * (longest + self._settings.max_new_tokens) * self._token_bytes
-            if not batches or rows > _MOST_ROWS or size > _MOST_CACHE:
-                batches.append([])
-                longest = len(sequences[index])
-            batches[-1].append(index)
-        return batches
-
-    def _trees(self, sequences: Sequence[list[int]]) -> Iterator[Tree]:
-        """Sorted sequences as trees within the node budget (or of one sequence)."""
-        group: list[list[int]] = []
         nodes = 0
-        for sequence in sequences:
-            extra = len(sequence) - (_common(group[-1], sequence) if group else 0)
-            if group and nodes + extra > self._settings.batch_tokens:
-                yield Tree(group)
-                group, nodes, extra = [], 0, len(sequence)
-            group.append(sequence)
-            nodes += extra
-        yield Tree(group)
+        previous: Sequence[int] = ()
+        for index in sorted(range(len(sequences)), key=lambda i: (list(sequences[i]), i)):
+            sequence = sequences[index]
+            nodes += len(sequence) - _common(previous, sequence)
+            if not batches or nodes > self._settings.batch_tokens or len(batches[-1]) == _MOST_ROWS:
+                batches.append([])
+                nodes = len(sequence)
+            batches[-1].append(index)
+            previous = sequence
+        return batches
 
     def decode(self, sequences: Sequence[Sequence[int]]) -> list[list[int]]:
         """New token ids for each sequence, up to and without the first stop token."""
         order = sorted(range(len(sequences)), key=lambda i: list(sequences[i]))
-        cache, lengths, last = self._prefill([list(sequences[i]) for i in order])
+        tree = Tree([list(sequences[i]) for i in order])
         outputs: list[list[int]] = [[] for _ in sequences]
-        stops = torch.tensor(self._stops, device=last.device)
-        width = int(lengths.max())
-        columns = torch.arange(width, device=last.device)
-        mask = (columns[None, :] >= width - lengths[:, None]).long()  # (rows, width), padded on the left
-        rows = torch.arange(len(order), device=last.device)
-        going = torch.ones(len(order), dtype=torch.bool, device=last.device)
+        cache, seen, last = self._prefill(tree)
+        device, nodes = last.device, len(tree.tokens)
+        positions = torch.tensor([len(path) for path in tree.paths], device=device)
+        stops = torch.tensor(self._stops, device=device)
+        rows = torch.arange(len(order), device=device)
+        owners = rows.new_empty(0)  # whose each generated column is
         for step in range(self._settings.max_new_tokens):
-            going &= ~torch.isin(last, stops)
-            for row, token, goes in zip(rows.tolist(), last.tolist(), going.tolist(), strict=True):
-                if goes:
-                    outputs[order[row]].append(token)
-            count = int(going.sum())
-            if count == 0 or step + 1 == self._settings.max_new_tokens:
+            goes_on = (~torch.isin(last, stops)).nonzero().squeeze(1)
+            rows, last, positions, seen = (part[goes_on] for part in (rows, last, positions, seen))
+            for row, token in zip(rows.tolist(), last.tolist(), strict=True):
+                outputs[order[row]].append(token)
+            if not len(rows) or step + 1 == self._settings.max_new_tokens:
                 break
-            if count < _CROWDED * len(rows):  # copying what goes on costs about as much as a step
-                keep = going.nonzero().squeeze(1)
-                rows, last, lengths, mask, going = (part[keep] for part in (rows, last, lengths, mask, going))
-                cache.batch_select_indices(keep)
-            mask = torch.cat([mask, mask.new_ones(len(rows), 1)], dim=1)
-            logits = self._model()(
-                input_ids=last[:, None],
-                attention_mask=mask,
-                position_ids=(lengths + step)[:, None],
+            alive = torch.isin(owners, rows)
+            if int(alive.sum()) < _CROWDED * len(owners):
+                kept = alive.nonzero().squeeze(1)
+                owners = owners[kept]
+                for layer in cache.layers:
+                    layer.keep(nodes, nodes + kept)
+            owners = torch.cat([owners, rows])
+            own = torch.zeros(len(rows), len(owners), dtype=seen.dtype, device=device)
+            own.masked_fill_(owners != rows[:, None], torch.finfo(seen.dtype).min)
+            output = self._model()(
+                input_ids=last[None],
+                attention_mask=torch.cat([seen, own], dim=1)[None, None],  # (1, 1, rows, nodes + generated)
+                position_ids=positions[None],
                 past_key_values=cache,
                 use_cache=True,
-            ).logits
-            last = logits[:, -1].argmax(-1)
+            )
+            last = output.logits[0].argmax(-1)
+            positions = positions + 1
         return outputs
 
-    def _prefill(self, sequences: Sequence[list[int]]) -> tuple[Cache, torch.Tensor, torch.Tensor]:
-        """Keys and values a prompt (padded on the left), prompt lengths, and each prompt's first new token."""
-        width = max(map(len, sequences))
-        keys: list[list[torch.Tensor]] = []
-        values: list[list[torch.Tensor]] = []
-        first = []
-        for tree in self._trees(sequences):
-            output = self._forward(tree)
-            paths = [[0] * (width - len(path)) + path for path in tree.paths]
-            index = torch.tensor(paths, device=output.logits.device)  # (rows, width)
-            for states, kind in ((keys, "keys"), (values, "values")):
-                layers = [
-                    getattr(layer, kind)[0] for layer in output.past_key_values.layers
-                ]  # (heads, nodes, head size)
-                states.append([layer[:, index].transpose(0, 1) for layer in layers])  # (rows, heads, width, head size)
-            first.append(output.logits[0].argmax(-1))
-        layers = []
-        for number in range(len(keys[0])):
-            own_keys, own_values = (torch.cat([part[number] for part in states]) for states in (keys, values))
-            layers.append(_RoomyLayer(own_keys, own_values, self._settings.max_new_tokens))
-        cache = Cache(layers=layers)
-        last = torch.cat(first)
-        return cache, torch.tensor([len(sequence) for sequence in sequences], device=last.device), last
-
-    def _forward(self, tree: Tree) -> Any:
-        """One pass over a tree's nodes; logits are those of the prompts' ends."""
+    def _prefill(self, tree: Tree) -> tuple[Cache, torch.Tensor, torch.Tensor]:
+        """Keys and values of the tree's nodes, which of them each prompt sees, and each prompt's first new token."""
         model = self._model()
         device = model.device
         seen = torch.from_numpy(tree.visible()).to(device)
-        hidden = torch.zeros(seen.shape, dtype=model.dtype, device=device)
+        hidden = torch.zeros(seen.shape, dtype=model.dtype, device=device)  # (nodes, nodes), added to the scores
         hidden.masked_fill_(~seen, torch.finfo(model.dtype).min)
-        return model(
+        ends = torch.tensor([path[-1] for path in tree.paths], device=device)
+        output = model(
             input_ids=torch.tensor([tree.tokens], device=device),
             position_ids=torch.tensor([tree.depths()], device=device),
             attention_mask=hidden[None, None],
             past_key_values=DynamicCache(),
             use_cache=True,
-            logits_to_keep=torch.tensor([path[-1] for path in tree.paths], device=device),
+            logits_to_keep=ends,
         )
+        room = len(ends) * self._settings.max_new_tokens
+        layers = [_RoomyLayer(layer.keys, layer.values, room) for layer in output.past_key_values.layers]
+        return Cache(layers=layers), hidden[ends], output.logits[0].argmax(-1)

@@ -79,6 +79,8 @@ class TrainingSettings:
     """From scratch: attention heads."""
     dropout: float = 0.1
     """From scratch: dropout."""
+    positions: int | None = None
+    """From scratch: positions of the model, where a later training is to read longer sequences than ``max_length``."""
 
 
 @dataclass

@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 
 _LINE_FEEDS = ("\n", "Ċ", "<0x0A>")
 """How tokenizers write a line feed: as itself, in byte-level BPE, as a byte token."""
+_MOST_BYTES = {"cpu": 2**28, "cuda": 2**32}
+"""What the keys and values of one batch of trees may take."""
 
 
 @dataclass(frozen=True)
@@ -247,7 +249,14 @@ class Generator:
     @cached_property
     def _decoder(self) -> Decoder:
         if self.settings.backend == "tree":
-            return PrefixTreeDecoder(lambda: self.model, self.stop_tokens, self.settings)
+            s, config = self.settings, checkpoints.load_configuration(self.name)
+            return PrefixTreeDecoder(
+                lambda: self.model,
+                self.stop_tokens,
+                s,
+                token_bytes=2 * config.num_hidden_layers * config.hidden_size * (2 if s.dtype == "bfloat16" else 4),
+                most_bytes=_MOST_BYTES["cuda" if self._device.type == "cuda" else "cpu"],
+            )
         return BatchDecoder(self)
 
     @cached_property

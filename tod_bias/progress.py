@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+_SECONDS_BETWEEN_LINES = 30.0
 
 
 class Bar(Protocol):
@@ -40,11 +45,34 @@ class _Rich:
         self._progress.update(self._task, description=text)
 
 
+class _Lines:
+    """For a log file or a batch job: a line now and then instead of a bar that moves."""
+
+    def __init__(self, total: float, text: str) -> None:
+        self._total, self._text, self._done = total, text, 0.0
+        self._begun = self._told = time.monotonic()
+
+    def advance(self, amount: float = 1) -> None:
+        self._done += amount
+        now = time.monotonic()
+        if now - self._told >= _SECONDS_BETWEEN_LINES:
+            self._told = now
+            passed = timedelta(seconds=round(now - self._begun))
+            print(f"{self._text}: {self._done:.0f} of {self._total:.0f} after {passed}", file=sys.stderr, flush=True)
+
+    def describe(self, text: str) -> None:
+        self._text = text
+
+
 @contextmanager
 def progress_bar(total: float, text: str, *, show: bool) -> Iterator[Bar]:
-    """A bar of ``total`` units on stderr, or nothing where ``show`` is false."""
+    """A bar of ``total`` units on stderr (lines where stderr is no terminal), or nothing where ``show`` is false."""
     if not show:
         yield _Silent()
+        return
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _Lines(total, text)
         return
     columns = (
         TextColumn("{task.description}"),
@@ -53,5 +81,5 @@ def progress_bar(total: float, text: str, *, show: bool) -> Iterator[Bar]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    with Progress(*columns, console=console) as progress:
         yield _Rich(progress, total, text)

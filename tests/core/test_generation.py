@@ -6,6 +6,7 @@ import sys
 import textwrap
 import time
 
+import numpy as np
 import pytest
 import torch
 from builders import small_corpus
@@ -15,7 +16,7 @@ from tod_bias.dialogue import slots_to_text
 from tod_bias.errors import ModelError, StageError, TodBiasError
 from tod_bias.examples import api_call_prompt, response_prompt
 from tod_bias.generation import GenerationSettings, Generator
-from tod_bias.prefix_tree import Tree
+from tod_bias.prefix_tree import PrefixTreeDecoder, Tree
 from tod_bias.stages import ApiCall, Response
 from tod_bias.testing import inputs_of
 
@@ -75,6 +76,37 @@ def test_tree_shares_prefixes():
     assert tree.paths == [[0, 1, 2], [0, 1, 3], [0, 1, 3, 4], [5]]
     assert tree.depths() == [0, 1, 2, 2, 3, 0]
     assert tree.visible().astype(int).tolist()[4] == [1, 1, 0, 1, 1, 0]
+
+
+def test_prompts_that_stop_at_different_steps_go_on_alone(gpt2):
+    model = AutoModelForCausalLM.from_pretrained(gpt2).eval()
+    rng = np.random.default_rng(0)
+    stops = rng.choice(model.config.vocab_size, model.config.vocab_size // 8, replace=False).tolist()
+    trunks = [rng.integers(0, model.config.vocab_size, 12).tolist() for _ in range(5)]
+    sequences = [
+        [*trunk[:cut], *rng.integers(0, model.config.vocab_size, 3).tolist()]
+        for number, trunk in enumerate(trunks)
+        for cut in rng.integers(2, 12, 2 * number + 1).tolist()
+    ]
+    settings = GenerationSettings(max_new_tokens=20, batch_tokens=64)
+    decoder = PrefixTreeDecoder(lambda: model, stops, settings, token_bytes=1, most_bytes=100_000)
+    expected = []
+    with torch.inference_mode():
+        for sequence in sequences:
+            tokens = list(sequence)
+            while len(tokens) - len(sequence) < 20:
+                token = int(model(torch.tensor([tokens])).logits[0, -1].argmax())
+                if token in stops:
+                    break
+                tokens.append(token)
+            expected.append(tokens[len(sequence) :])
+        assert decoder.decode(sequences) == expected
+        planned = {}
+        for batch in decoder.plan(sequences):
+            outputs = decoder.decode([sequences[index] for index in batch])
+            planned |= dict(zip(batch, outputs, strict=True))
+    assert [planned[index] for index in range(len(sequences))] == expected
+    assert len({len(tokens) for tokens in expected}) > 4  # else nothing was dropped on the way
 
 
 def test_equal_prompts_are_computed_once_and_counted(gpt2):

@@ -1,0 +1,19 @@
+from tod_bias import progress
+from tod_bias.progress import progress_bar
+
+
+def test_log_file_gets_a_line_now_and_then(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", 0.0)
+    with progress_bar(4, "generating", show=True) as bar:
+        bar.advance(3)
+        bar.describe("loss 1.5")
+        bar.advance()
+    captured = capsys.readouterr()
+    assert captured.err == "generating: 3 of 4 after 0:00:00\nloss 1.5: 4 of 4 after 0:00:00\n"
+    assert captured.out == ""
+
+
+def test_quiet_work_says_nothing(capsys):
+    with progress_bar(4, "generating", show=False) as bar:
+        bar.advance(4)
+    assert capsys.readouterr() == ("", "")

@@ -7,12 +7,14 @@ with everything it will ever be asked, once for equal inputs.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from itertools import combinations
 from typing import Any, Literal
+
+import numpy as np
 
 from tod_bias.dialogue import Dialogue, Turn
 from tod_bias.pipeline import Pipeline, Rewrite, Stage, StageInput, Twin, call_stage, unrewrite
@@ -198,8 +200,8 @@ def _key(item: StageInput) -> Any:
     """What decides a stage's output. A rewrite counts with its kind: a stage is given it, though it should not look."""
     rewrite = item.rewrite
     kind = None if rewrite is None else (rewrite.axis, rewrite.source, rewrite.target)
-    context = blake2b(item.context.encode("utf-8", "surrogatepass"), digest_size=16).digest()  # contexts are long
-    return kind, context, tuple((name, _frozen(output)) for name, output in item.outputs.items())
+    history = b"".join(turn.digest for turn in item.history)
+    return kind, history, item.user, tuple((name, _frozen(output)) for name, output in item.outputs.items())
 
 
 class _Same:
@@ -216,12 +218,25 @@ class _Same:
 
 
 def _frozen(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return tuple(sorted((str(key), _frozen(item)) for key, item in value.items()))
+    """A hashable value that is equal for equal outputs, and never for different ones.
+
+    Where that cannot be known, an output is equal to itself only: a stage is then asked more often, never too seldom.
+    """
+    kind = type(value)
+    if kind in (str, int, bool, bytes, type(None)):
+        return kind, value
+    if kind is float:
+        return kind, repr(value)  # tells 0.0 from -0.0; nan is equal to nan
     if isinstance(value, Lookup):
-        return value.outcome, _Same(value.rows)  # a database hands out the same rows again
-    if isinstance(value, (list, tuple)):
-        return tuple(map(_frozen, value))
-    if isinstance(value, (str, int, float, bool, type(None))):
-        return value
-    return type(value), repr(value)
+        return kind, value.outcome, _Same(value.rows)  # a database hands out the same rows again
+    if kind in (list, tuple):
+        return kind, tuple(map(_frozen, value))
+    if kind is dict:  # its order may show in a prompt
+        return kind, tuple((_frozen(key), _frozen(item)) for key, item in value.items())
+    if kind in (set, frozenset):
+        return kind, frozenset(map(_frozen, value))
+    if kind is np.ndarray and not value.dtype.hasobject:
+        return kind, value.dtype.str, value.shape, value.tobytes()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return kind, tuple(_frozen(getattr(value, field.name)) for field in dataclasses.fields(value))
+    return _Same(value)

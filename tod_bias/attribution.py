@@ -11,6 +11,7 @@ import logging
 import platform
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
 from itertools import permutations as all_permutations
 from pathlib import Path
@@ -114,7 +115,8 @@ def attribute(
         twice = next(name for number, name in enumerate(ids) if name in ids[:number])
         raise CorpusError(f"dialogue id {twice!r} stands twice in the corpus; ids must be unique")
     perturbers = _perturbers(axes)
-    drawn = {axis: _drawn(perturber, dialogues, draws, seed, max_per_axis) for axis, perturber in perturbers.items()}
+    everything = {axis: _drawn(perturber, dialogues, draws, seed) for axis, perturber in perturbers.items()}
+    drawn = {axis: _chosen(runs, max_per_axis, seed) for axis, runs in everything.items()}
 
     generators = generators_of(pipeline)
     for generator in generators:
@@ -152,7 +154,8 @@ def attribute(
         schema=SCHEMA,
         corpus={
             "name": "dialogues", "split": "", **(corpus or {}), "dialogues": len(dialogues),
-            "perturbable": {axis: len(runs) for axis, runs in drawn.items()},
+            "hash": _hash(dialogues), "perturbable": {axis: len(runs) for axis, runs in everything.items()},
+            "audited": {axis: len(runs) for axis, runs in drawn.items()},
         },
         pipeline=list(pipeline.names),
         draws=draws,
@@ -162,6 +165,7 @@ def attribute(
         signature={
             "bleu": metric.signature,
             "draws": str(draws),
+            "max_per_axis": "all" if max_per_axis is None else str(max_per_axis),
             "seed": str(seed),
             "history": history,
             "intervals": f"95%, expanded percentile, {bootstrap} resamples of dialogues",
@@ -214,9 +218,7 @@ def _perturbers(axes: Sequence[str | Perturber]) -> dict[str, Perturber]:
     return found
 
 
-def _drawn(
-    perturber: Perturber, dialogues: Iterable[Dialogue], draws: int, seed: int, most: int | None
-) -> list[tuple[Run, list[Run]]]:
+def _drawn(perturber: Perturber, dialogues: Iterable[Dialogue], draws: int, seed: int) -> list[tuple[Run, list[Run]]]:
     """Each perturbable dialogue's original run and its rewritten ones."""
     found = []
     for dialogue in dialogues:
@@ -227,10 +229,23 @@ def _drawn(
         raise NothingToPerturbError(
             f"axis {perturber.axis}: no dialogue holds a word to rewrite; take more dialogues or leave the axis out"
         )
-    if most is not None and len(found) > most:
-        chosen = sorted(np.random.default_rng(seed).permutation(len(found))[:most].tolist())
-        found = [found[number] for number in chosen]
     return found
+
+
+def _chosen(runs: list[tuple[Run, list[Run]]], most: int | None, seed: int) -> list[tuple[Run, list[Run]]]:
+    """At most so many, drawn by ``seed``, in their order."""
+    if most is None or len(runs) <= most:
+        return runs
+    return [runs[number] for number in sorted(np.random.default_rng(seed).permutation(len(runs))[:most].tolist())]
+
+
+def _hash(dialogues: Iterable[Dialogue]) -> str:
+    """Of everything in the dialogues and their order."""
+    digest = blake2b(digest_size=8)
+    for dialogue in dialogues:
+        digest.update(repr((dialogue.id, dialogue.domain, len(dialogue.turns))).encode("utf-8", "surrogatepass"))
+        digest.update(b"".join(turn.digest for turn in dialogue.turns))
+    return digest.hexdigest()
 
 
 def _frame(axis: str, records: Sequence[Record], names: Sequence[str], metric: TextMetric) -> pd.DataFrame:
@@ -343,8 +358,11 @@ def signature_of(pipeline: Pipeline) -> dict[str, str]:
     """What decides a pipeline's outputs: every stage's signature, and versions."""
     signature = {}
     for name, stage in pipeline.stages.items():
+        while isinstance(stage, Twin):
+            stage = stage.stage
         generator = _generator(stage)
-        signature[f"stage {name}"] = generator.signature if generator else _stage_name(stage)
+        own = generator.signature if generator else getattr(stage, "signature", None)
+        signature[f"stage {name}"] = _stage_name(stage) + (f"|{own}" if isinstance(own, str) else "")
     for package in ("tod-bias", "sacrebleu", "transformers", "torch", "numpy"):
         try:
             signature[package] = version(package)

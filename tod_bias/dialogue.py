@@ -19,6 +19,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,11 @@ class Turn:
     def text(self) -> str:
         """The turn as a model reads it: four lines, with the first API result only."""
         return "\n".join(self._lines(slots_to_text(self.api_result)))
+
+    @cached_property
+    def digest(self) -> bytes:
+        """A hash of everything in the turn, so that long histories are compared quickly."""
+        return blake2b(self.to_text().encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
     def to_text(self) -> str:
         """The turn as four lines, with all API results, joined by ``|``; :func:`turns_from_text` reads it back."""

@@ -122,13 +122,12 @@ class AxisEstimate:
         """What ``results.json`` says of the axis."""
         draws = slice(0, self._draws)
         value = self._report(draws)
-        signed, samples = self._signed(draws)
-        mean, mean_samples = signed[0, 0].mean(), samples[:, 0].mean(axis=-1)
+        signed, samples = self._mean_signed(draws)
         return {
             **self._bleu(draws),
             "fairscore": value.pop("fairscore"),
-            "signed": _number(mean),
-            "signed_ci": _bounds(self._interval(mean_samples)),
+            "signed": _number(signed[0, 0]),
+            "signed_ci": _bounds(self._interval(samples[:, 0])),
             "mean_over_pairs": self._mean_over_pairs(),
             **value,
             "pairs": {pair: self._pair(number, pair) for number, pair in enumerate(self._pairs)},
@@ -141,23 +140,31 @@ class AxisEstimate:
         )
         return scores, samples
 
+    def _mean_signed(self, groups: slice) -> tuple[np.ndarray, np.ndarray]:
+        """The mean of signed fairscores over draws: the estimates (1, arms) and resamples (resamples, arms).
+
+        Draws are repeated measurements of one thing, so their noise must cancel before the sign is dropped: a mean of
+        absolute values would grow with the noise of the draws, and give a share of it to stages without any bias.
+        """
+        signed, samples = self._signed(groups)
+        return signed.mean(axis=-1), samples.mean(axis=-1)
+
     def _interval(self, samples: np.ndarray) -> np.ndarray:
         return interval(samples, self._clusters)
 
     def _report(self, groups: slice) -> dict[str, Any]:
-        """Fairscore, arms and attributions, as means over groups of absolute fairscores (eq. 1)."""
-        signed, samples = self._signed(groups)
-        value = np.abs(signed).mean(axis=-1)  # (1, arms)
+        """Fairscore, arms and attributions: absolute values (eq. 1) of signed fairscores, means over draws."""
+        signed, samples = self._mean_signed(groups)
+        value = np.abs(signed)  # (1, arms)
         # A resample that crosses 0 must count as less, not as more: near 0 the percentiles of the absolute value
         # would call every contribution positive. So resamples keep the sign that the estimate has.
-        signs = np.where(signed < 0, -1.0, 1.0)
-        value_samples = (signs * samples).mean(axis=-1)  # (resamples, arms)
+        value_samples = np.where(signed < 0, -1.0, 1.0) * samples  # (resamples, arms)
         arms = {arm: value[0, number] for number, arm in enumerate(self._names)}
         arm_samples = {arm: value_samples[:, number] for number, arm in enumerate(self._names)}
         last = len(self._names) - 1
 
         def absolute(arm: int) -> dict[str, Any]:
-            bounds = interval_of_absolute(samples[:, arm], self._clusters)
+            bounds = interval_of_absolute(samples[:, arm, None], self._clusters)
             return {"value": _number(value[0, arm]), "ci": _bounds(bounds)}
 
         def shares(orders: Sequence[Sequence[str]]) -> dict[str, Any]:
@@ -191,7 +198,7 @@ class AxisEstimate:
 
         def statistic(first: np.ndarray, second: np.ndarray) -> np.ndarray:
             # Not divided by the original's BLEU: that would change places too, and hide large losses.
-            return np.abs(self._metric.score(first) - self._metric.score(second)).mean(axis=-1)
+            return np.abs((self._metric.score(first) - self._metric.score(second)).mean(axis=-1))
 
         if not self._scores[0, 0, groups].all():
             return None  # the fairscore is undefined
@@ -201,12 +208,12 @@ class AxisEstimate:
     def _pair(self, number: int, pair: str) -> dict[str, Any]:
         group = slice(self._draws + number, self._draws + number + 1)
         report = self._report(group)
-        signed, samples = self._signed(group)
+        signed, samples = self._mean_signed(group)
         mask = self._pairs[pair]
         return {
             "fairscore": report["fairscore"],
-            "signed": _number(signed[0, 0, 0]),
-            "signed_ci": _bounds(self._interval(samples[:, 0, 0])),
+            "signed": _number(signed[0, 0]),
+            "signed_ci": _bounds(self._interval(samples[:, 0])),
             "dialogues": int(mask.any(axis=0).sum()),
             "draws": int(mask.sum()),
             **self._bleu(group),

@@ -29,7 +29,7 @@ from tod_bias.cache import GenerationCache
 from tod_bias.errors import ModelError
 from tod_bias.examples import encode_prompts
 from tod_bias.prefix_tree import SUPPORTED as TREE_MODELS
-from tod_bias.prefix_tree import PrefixTreeDecoder
+from tod_bias.prefix_tree import PrefixTreeDecoder, supports, token_bytes
 from tod_bias.processes import process_state
 from tod_bias.progress import progress_bar
 
@@ -120,11 +120,12 @@ class Generator:
             fast = self._device.type == "cuda" and torch.cuda.is_bf16_supported()
             dtype = "bfloat16" if fast else "float32"
         config = checkpoints.load_configuration(self.name)
-        can_share = self.causal and settings.num_beams == 1 and config.model_type in TREE_MODELS
+        can_share = self.causal and settings.num_beams == 1 and supports(config)
         if backend == "tree" and not can_share:
             raise ModelError(
-                f"{self.name}: backend 'tree' needs greedy decoding and one of {', '.join(TREE_MODELS)}, "
-                f"got {config.model_type} with {settings.num_beams} beam(s); use 'batch'"
+                f"{self.name}: backend 'tree' needs greedy decoding and one of {', '.join(TREE_MODELS)} with "
+                f"full attention and fixed positions, got {config.model_type} with {settings.num_beams} beam(s); "
+                "use 'batch'"
             )
         if backend == "auto":
             backend = "tree" if can_share else "batch"
@@ -167,7 +168,8 @@ class Generator:
         s = self.settings
         decoding = "greedy" if s.num_beams == 1 else f"beam{s.num_beams}"
         name = Path(self.name).name
-        return f"model:{name}|hash:{self.fingerprint}|{decoding}|max:{s.max_new_tokens}|{s.dtype}|backend:{s.backend}"
+        numbers = f"{s.dtype}|{self._device.type}|backend:{s.backend}"
+        return f"model:{name}|hash:{self.fingerprint}|{decoding}|max:{s.max_new_tokens}|{numbers}"
 
     def use_cache(self, path: str | Path | None) -> None:
         """Start a new account of cost, and keep results in this SQLite file from now on (None: in memory)."""
@@ -254,7 +256,7 @@ class Generator:
                 lambda: self.model,
                 self.stop_tokens,
                 s,
-                token_bytes=2 * config.num_hidden_layers * config.hidden_size * (2 if s.dtype == "bfloat16" else 4),
+                token_bytes=token_bytes(config, 2 if s.dtype == "bfloat16" else 4),
                 most_bytes=_MOST_BYTES["cuda" if self._device.type == "cuda" else "cpu"],
             )
         return BatchDecoder(self)

@@ -21,6 +21,25 @@ from tod_bias.errors import StageError
 
 V = TypeVar("V")
 
+RESERVED = frozenset(
+    [
+        "order",
+        "residual",
+        "original",
+        "axis",
+        "dialogue",
+        "turn",
+        "draw",
+        "source",
+        "target",
+        "word",
+        "arm",
+        "user",
+        "reference",
+    ]
+)
+"""Names that stages cannot have: results and their tables use them for something else."""
+
 
 @runtime_checkable
 class Rewrite(Protocol):
@@ -128,6 +147,8 @@ class Pipeline:
         for name, stage in self.stages.items():
             if not isinstance(name, str) or not name or "," in name:
                 raise StageError(f"stage name {name!r}: expected a non-empty string without a comma")
+            if name in RESERVED:
+                raise StageError(f"stage name {name!r}: is taken by a column of the results; choose another name")
             if not callable(stage):
                 raise StageError(f"stage {name!r}: expected a callable, got {type(stage).__name__}")
         object.__setattr__(self, "stages", dict(self.stages))

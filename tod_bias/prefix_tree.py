@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 SUPPORTED = ("gpt2", "llama", "qwen2")
 """Model types whose attention takes a ready-made mask and whose cache holds plain keys and values."""
+_MOVING_ROPE = ("dynamic", "longrope")
+"""Rotary embeddings that change with the longest position of a batch, so that prompts are not alone."""
 
 _MOST_ROWS = 128
 """Prompts that are decoded side by side at the most."""
@@ -49,9 +51,10 @@ class _RoomyLayer(DynamicLayer):
         _, heads, _, size = trees[0][0].shape
         self._stores = []
         for parts in zip(*trees, strict=True):
-            store = parts[0].new_zeros(len(trees), heads, nodes + room, size)
+            store = parts[0].new_empty(len(trees), heads, nodes + room, size)
             for number, part in enumerate(parts):
                 store[number, :, : part.shape[2]] = part[0]
+                store[number, :, part.shape[2] : nodes] = 0  # a number, for what nothing sees is still multiplied by 0
             self._stores.append(store)
         self._view()
 
@@ -69,10 +72,11 @@ class _RoomyLayer(DynamicLayer):
         self._length = self._nodes + columns.shape[1]
         kept = []
         for store in self._stores:
-            chosen = store[trees]
-            index = columns[:, None, :, None].expand(-1, chosen.shape[1], -1, chosen.shape[3])
-            chosen[:, :, self._nodes : self._length] = chosen[:, :, self._nodes :].gather(2, index)
-            kept.append(chosen)
+            fewer = store.new_empty(len(trees), *store.shape[1:])
+            fewer[:, :, : self._nodes] = store[trees, :, : self._nodes]
+            index = columns[:, None, :, None].expand(-1, store.shape[1], -1, store.shape[3])
+            fewer[:, :, self._nodes : self._length] = store[trees, :, self._nodes :].gather(2, index)
+            kept.append(fewer)
         self._stores = kept
         self._view()
 
@@ -130,6 +134,25 @@ def _common(left: Sequence[int], right: Sequence[int]) -> int:
         else:
             high = middle
     return low
+
+
+def supports(config: Any) -> bool:
+    """Whether models of this configuration decode in a tree as they do alone."""
+    rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    layers = getattr(config, "layer_types", None) or ()
+    return (
+        config.model_type in SUPPORTED
+        and not getattr(config, "use_sliding_window", False)
+        and all(layer == "full_attention" for layer in layers)
+        and str(rope.get("rope_type", "default")) not in _MOVING_ROPE
+    )
+
+
+def token_bytes(config: Any, number_bytes: int) -> int:
+    """What the keys and values of one token take."""
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return 2 * int(config.num_hidden_layers) * int(heads) * int(size) * number_bytes
 
 
 @dataclass
@@ -191,7 +214,7 @@ class PrefixTreeDecoder:
         self._model = model
         self._stops = stop_tokens
         self._settings = settings
-        self._most_tokens = most_bytes // token_bytes
+        self._most = most_bytes // token_bytes
 
     def plan(self, sequences: Sequence[Sequence[int]]) -> list[list[int]]:
         """Trees of neighbours in sorted order; a batch is trees with about as many prompts each."""
@@ -199,12 +222,15 @@ class PrefixTreeDecoder:
         trees = rows = nodes = 0
         for group, size in sorted(self._groups(sequences), key=lambda tree: (len(tree[0]), tree[1])):
             trees, rows, nodes = trees + 1, max(rows, len(group)), max(nodes, size)
-            tokens = trees * (nodes + rows * self._settings.max_new_tokens)
-            if not batches or trees * rows > _MOST_ROWS or tokens > self._most_tokens:
+            if not batches or trees * rows > _MOST_ROWS or self._size(trees, rows, nodes) > self._most:
                 batches.append([])
                 trees, rows, nodes = 1, len(group), size
             batches[-1] += group
         return batches
+
+    def _size(self, trees: int, rows: int, nodes: int) -> int:
+        """Tokens whose keys and values are held, for trees of at most so many prompts and nodes each."""
+        return trees * (nodes + rows * self._settings.max_new_tokens)
 
     def _groups(self, sequences: Sequence[Sequence[int]]) -> list[tuple[list[int], int]]:
         """Sequences that make one tree, as indices in sorted order, and how many nodes it has."""
@@ -215,7 +241,8 @@ class PrefixTreeDecoder:
             shared = _common(previous, sequence)
             group, nodes = groups[-1] if groups else ([], 0)
             nodes += len(sequence) - shared
-            if group and shared >= _RELATED * len(sequence) and nodes <= self._settings.batch_tokens:
+            related = shared >= _RELATED * len(sequence) and nodes <= self._settings.batch_tokens
+            if group and related and len(group) < _MOST_ROWS and self._size(1, len(group) + 1, nodes) <= self._most:
                 groups[-1] = ([*group, index], nodes)
             else:
                 groups.append(([index], len(sequence)))

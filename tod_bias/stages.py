@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal
+from weakref import WeakValueDictionary
 
 from tod_bias.dialogue import Dialogue, Turn, slots_from_text, slots_to_text, unescape
 from tod_bias.errors import StageError
@@ -15,19 +17,31 @@ from tod_bias.examples import api_call_prompt, response_prompt
 from tod_bias.generation import GenerationSettings, Generator
 from tod_bias.pipeline import StageInput
 
-_generators: dict[tuple[str, GenerationSettings, str | None], Generator] = {}
+_generators: WeakValueDictionary[Any, Generator] = WeakValueDictionary()
 
 
 def shared_generator(
     model: Generator | str | Path, settings: GenerationSettings | None = None, device: str | None = None
 ) -> Generator:
-    """The generator of a checkpoint; stages that name the same one with the same settings share it."""
+    """The generator of a checkpoint; stages that name the same one with the same settings share it.
+
+    A checkpoint that was written anew since (a retrained model in the same folder) gets a generator of its own.
+    """
     if isinstance(model, Generator):
         return model
-    key = (str(model), settings or GenerationSettings(), device)
-    if key not in _generators:
-        _generators[key] = Generator(model, settings, device=device)
-    return _generators[key]
+    key = (str(model), _written(Path(model)), settings or GenerationSettings(), device)
+    generator = _generators.get(key)
+    if generator is None:
+        generator = _generators[key] = Generator(model, settings, device=device)
+    return generator
+
+
+def _written(folder: Path) -> tuple[tuple[str, int, int], ...]:
+    """Name, size and time of the files in a checkpoint's folder; nothing for a hub name."""
+    if not folder.is_dir():
+        return ()
+    files = [(file.name, file.stat()) for file in sorted(folder.iterdir()) if file.is_file()]
+    return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in files)
 
 
 class ApiCall:
@@ -155,6 +169,14 @@ class LookupDb:
     def __len__(self) -> int:
         return len(self._table)
 
+    @property
+    def signature(self) -> str:
+        """How many calls the table knows, and a hash of it."""
+        digest = blake2b(digest_size=8)
+        for line in self._lines():
+            digest.update(line.encode("utf-8", "surrogatepass"))
+        return f"rows:{len(self)}|hash:{digest.hexdigest()}"
+
     @classmethod
     def from_dialogues(cls, dialogues: Iterable[Dialogue], *, api_call: str = "api_call") -> LookupDb:
         """The table of all gold calls of a corpus. Where one call has several results, the first seen is kept."""
@@ -196,9 +218,12 @@ class LookupDb:
     def save(self, path: str | Path) -> None:
         """Write the table as JSON lines: ``{"call": {…}, "results": [{…}, …]}``."""
         with Path(path).open("w", encoding="utf-8") as file:
-            for call, rows in sorted(self._table.items()):
-                record = {"call": dict(call), "results": [dict(row) for row in rows]}
-                file.write(json.dumps(record, ensure_ascii=False) + "\n")
+            file.writelines(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        for call, rows in sorted(self._table.items()):
+            record = {"call": dict(call), "results": [dict(row) for row in rows]}
+            yield json.dumps(record, ensure_ascii=False) + "\n"
 
 
 def _key(call: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

@@ -1,9 +1,13 @@
 import json
+import os
+import shutil
+from dataclasses import dataclass, field
 from itertools import permutations
 
 import numpy as np
 import pytest
 import sacrebleu
+import torch
 from builders import WRONG, fair_pipeline, gender, hurt
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +19,7 @@ from tod_bias.errors import AxisError, CorpusError, NothingToPerturbError, Stage
 from tod_bias.estimates import contributions
 from tod_bias.perturb.algorithm import draw_rewrites
 from tod_bias.pipeline import StageInput, Twin
-from tod_bias.stages import Lookup, LookupDb, Outcome, Replay
+from tod_bias.stages import Lookup, LookupDb, Outcome, Replay, shared_generator
 
 STAGES = ("api_call", "db", "response")
 WRONG_OUTPUTS = {**WRONG, "db": Lookup(Outcome.NO_ROW)}
@@ -65,6 +69,86 @@ def test_without_a_biased_stage_every_fairscore_is_zero(corpus):
     assert result["corpus"]["perturbable"] == {"gender": 18}  # every fourth dialogue mentions nobody
 
 
+def test_record_says_how_many_could_be_and_were_rewritten_and_what_of(corpus):
+    whole = attribute(fair_pipeline(corpus), corpus, **QUICK)
+    part = attribute(fair_pipeline(corpus), corpus, max_per_axis=5, **QUICK)
+    assert part["corpus"]["perturbable"] == whole["corpus"]["perturbable"] == whole["corpus"]["audited"]
+    assert part["corpus"]["audited"] == {"gender": 5}
+    assert (whole["signature"]["max_per_axis"], part["signature"]["max_per_axis"]) == ("all", "5")
+    assert part["corpus"]["hash"] == whole["corpus"]["hash"]
+    other = attribute(fair_pipeline(corpus[1:]), corpus[1:], **QUICK)
+    assert other["corpus"]["hash"] != whole["corpus"]["hash"]
+    assert whole["signature"]["stage db"].startswith("tod_bias.stages:LookupDb|rows:")
+
+
+@dataclass(frozen=True)
+class Belief:
+    text: str
+    weights: object = field(repr=False)
+
+
+def belief_stage(make):
+    """A stage that hands on a large value, made of what the user says."""
+    return lambda inputs: [make(sum(map(ord, item.user))) for item in inputs]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda number: np.full(5000, float(number)) + np.eye(1, 5000, 2500)[0] * number,
+        lambda number: Belief("same", number),
+        lambda number: [number % 2 == 0, 1, 1.0] if number % 2 else [0, True, 1],
+        lambda number: (({}, [], ())[number % 3],),
+        lambda number: torch.full((3,), 1 + number * 1e-6),
+    ],
+)
+def test_stage_is_asked_about_every_different_value(corpus, make):
+    asked = []
+
+    def reply(inputs):
+        asked.extend(repr_whole(item.outputs["belief"]) for item in inputs)
+        return [repr_whole(item.outputs["belief"]) for item in inputs]
+
+    def repr_whole(value):
+        if isinstance(value, Belief):
+            return repr(value.weights)
+        return repr(value.tolist()) if hasattr(value, "tolist") else repr(value)
+
+    stage = belief_stage(make)
+    runs = [Run(dialogue) for dialogue in corpus]
+    traces = Execution(Pipeline({"belief": stage, "reply": reply}))(runs)
+    for run, trace in zip(runs, traces, strict=True):
+        for turn, outputs in zip(run.dialogue.turns, trace[frozenset()], strict=True):
+            (value,) = stage([StageInput((), turn.user)])
+            assert outputs["reply"] == repr_whole(value)
+    assert len(set(asked)) > 1
+
+
+def test_stage_is_asked_about_every_different_history():
+    def last_result(inputs):
+        return [str(item.history[-1].more_results) if item.history else "" for item in inputs]
+
+    dialogues = [
+        Dialogue(
+            str(n), "", (Turn("find", {"a": "b"}, {"name": "x"}, "x", ({"name": f"y{n}"},)), Turn("and?", {}, {}, "z"))
+        )
+        for n in range(4)
+    ]
+    traces = Execution(Pipeline({"response": last_result}))([Run(dialogue) for dialogue in dialogues])
+    assert len({trace[frozenset()][1]["response"] for trace in traces}) == 4
+
+
+def test_retrained_model_gets_a_generator_of_its_own(gpt2, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(gpt2, folder)
+    first = shared_generator(folder)
+    assert shared_generator(folder) is first
+    os.utime(folder / "model.safetensors", ns=(1, 1))
+    second = shared_generator(folder)
+    assert second is not first
+    assert second.fingerprint == first.fingerprint
+
+
 def test_shares_and_residual_add_up_and_numbers_are_sacrebleus(corpus):
     stages = fair_pipeline(corpus).stages
     pipeline = Pipeline(
@@ -91,8 +175,8 @@ def test_shares_and_residual_add_up_and_numbers_are_sacrebleus(corpus):
     assert axis["bleu_original"] == pytest.approx(original, abs=1e-12)
     for arm in all_arms(STAGES):
         rows = turns[turns["arm"] == arm_key(arm)]
-        scores = [abs(original - bleu(part)) / original for _, part in rows.groupby("draw")]
-        assert axis["arms"][arm_key(arm)] == pytest.approx(np.mean(scores), abs=1e-12)
+        scores = [(original - bleu(part)) / original for _, part in rows.groupby("draw")]
+        assert axis["arms"][arm_key(arm)] == pytest.approx(abs(np.mean(scores)), abs=1e-12)
     rows = turns[(turns["arm"] == "") & (turns["source"] == "woman") & (turns["target"] == "man")]
     same = (
         turns[turns["arm"] == "original"]

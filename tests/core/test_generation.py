@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from tod_bias.dialogue import slots_to_text
 from tod_bias.errors import ModelError, StageError, TodBiasError
 from tod_bias.examples import api_call_prompt, response_prompt
 from tod_bias.generation import GenerationSettings, Generator
-from tod_bias.prefix_tree import PrefixTreeDecoder, Tree
+from tod_bias.prefix_tree import PrefixTreeDecoder, Tree, supports
 from tod_bias.stages import ApiCall, Response
 from tod_bias.testing import inputs_of
 
@@ -107,6 +108,28 @@ def test_prompts_that_stop_at_different_steps_go_on_alone(gpt2):
             planned |= dict(zip(batch, outputs, strict=True))
     assert [planned[index] for index in range(len(sequences))] == expected
     assert len({len(tokens) for tokens in expected}) > 4  # else nothing was dropped on the way
+
+
+def test_tree_is_for_models_whose_prompts_are_alone():
+    def config(**changes):
+        return SimpleNamespace(**{"model_type": "qwen2", "layer_types": ["full_attention"] * 2} | changes)
+
+    assert supports(config())
+    assert not supports(config(layer_types=["full_attention", "sliding_attention"]))
+    assert not supports(config(use_sliding_window=True))
+    assert not supports(config(rope_parameters={"rope_type": "dynamic", "factor": 2.0}))
+    assert not supports(config(model_type="mamba"))
+
+
+def test_many_prompts_of_one_dialogue_stay_within_the_budget():
+    trunk = list(range(50))
+    sequences = [[*trunk, number] for number in range(300)]
+    settings = GenerationSettings(max_new_tokens=10, batch_tokens=1000)
+    for most, rows in ((10**9, 128), (500, 44)):  # 50 + 44 + 44 * 10 > 500 > what 40 rows need
+        decoder = PrefixTreeDecoder(lambda: None, [0], settings, token_bytes=1, most_bytes=most)
+        plan = decoder.plan(sequences)
+        assert sorted(index for batch in plan for index in batch) == list(range(300))
+        assert max(map(len, plan)) <= rows
 
 
 def test_equal_prompts_are_computed_once_and_counted(gpt2):

@@ -54,6 +54,37 @@ def test_intervals_cover_the_truth_at_their_nominal_rate(theta):
         assert (covered[:2] / repeats < 0.985).all(), covered / repeats
 
 
+def noisy_draws(rng, dialogues, effect, draws):
+    """Stage a breaks a share of the answers; stage b adds noise of its own to every draw, and no bias."""
+    right = 5.0 * (rng.random(dialogues) < 0.6)
+    broken = np.where(rng.random((draws, dialogues)) < effect, 0.0, right)
+    clean = np.broadcast_to(right, broken.shape)
+    noise = rng.normal(0, 0.6, broken.shape)
+    trials = np.full_like(noise, 5.0)
+    arms = [np.stack([hits, trials], -1) for hits in (broken + noise, clean + noise, broken, clean)]  # "", a, b, ab
+    return AxisStatistics(("a", "b"), np.stack([right, trials[0]], -1), np.array(arms), {})
+
+
+@pytest.mark.parametrize("draws", [1, 3, 10])
+@pytest.mark.parametrize("effect", [0.0, 0.3])
+def test_noise_of_draws_gives_no_stage_a_share(draws, effect):
+    rng = np.random.default_rng(1)
+    repeats = 150
+    covered = {"fairscore": 0, "a": 0, "b": 0, "shapley b": 0}
+    for number in range(repeats):
+        statistics = noisy_draws(rng, 100, effect, draws)
+        orders = [("a", "b"), ("b", "a")]
+        report = AxisEstimate(statistics, Share(), ("a", "b"), orders, Inference(300, 0, number)).report()
+        truth = {"fairscore": effect, "a": effect, "b": 0.0, "shapley b": 0.0}
+        shown = {"fairscore": report["fairscore"], "shapley b": report["shapley"]["b"]}
+        shown |= {name: report["attribution"][name] for name in ("a", "b")}
+        for name, share in shown.items():
+            low, high = share["ci"]
+            covered[name] += low - 1e-12 <= truth[name] <= high + 1e-12
+    # 0.95 less about three standard errors of 150 repeats
+    assert min(covered.values()) / repeats > 0.9, covered
+
+
 def test_p_values_are_uniform_where_nothing_differs():
     rng = np.random.default_rng(3)
     p_values = []

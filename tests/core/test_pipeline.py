@@ -57,6 +57,7 @@ def test_pipeline_hands_outputs_on_and_swap_leaves_the_original_alone():
     ("make", "message"),
     [
         (lambda: Pipeline({}), "at least one stage"),
+        (lambda: Pipeline({"residual": shout}), "stage name 'residual': is taken by a column of the results"),
         (lambda: Pipeline({"a": 3}), "stage 'a': expected a callable, got int"),
         (lambda: Pipeline({"a,b": shout}), "without a comma"),
         (lambda: Pipeline({"a": shout}).swap(["b"]), "no stage 'b' in this pipeline; it has a"),

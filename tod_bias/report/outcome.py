@@ -158,7 +158,7 @@ def read_axes(results: Mapping[str, Any]) -> list[Axis]:
         RunError: a value is not of the type that the contract says; names the place.
     """
     corpus = _mapping(results.get("corpus"), "corpus")
-    counts = _mapping(corpus.get("perturbable"), "corpus.perturbable")
+    counts = _mapping(corpus.get("audited") or corpus.get("perturbable"), "corpus.audited")
     stages = tuple(results.get("pipeline") or ())
     axes = [
         _axis(name, _mapping(record, f"axes.{name}"), stages, counts.get(name))

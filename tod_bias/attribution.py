@@ -33,7 +33,7 @@ from tod_bias.estimates import AxisEstimate, AxisStatistics, Inference
 from tod_bias.generation import Cost, Generator
 from tod_bias.inference import holm, interval, resample
 from tod_bias.metrics import CALL_COLUMNS, TextMetric, call_statistics, text_metric
-from tod_bias.perturb.algorithm import Perturber, draw_rewrites, load_perturber
+from tod_bias.perturb.algorithm import Perturber, draw_candidates, load_perturber, rewrites_of
 from tod_bias.pipeline import Pipeline, Twin
 from tod_bias.results import Results
 from tod_bias.stages import as_text
@@ -114,6 +114,9 @@ def attribute(
         twice = next(name for number, name in enumerate(ids) if name in ids[:number])
         raise CorpusError(f"dialogue id {twice!r} stands twice in the corpus; ids must be unique")
     perturbers = _perturbers(axes)
+    for generator in _models_of(perturbers.values()):
+        generator.use_cache(cache)
+        generator.show_progress = show_progress
     drawn = {axis: _drawn(perturber, dialogues, draws, seed, max_per_axis) for axis, perturber in perturbers.items()}
 
     generators = generators_of(pipeline)
@@ -170,6 +173,7 @@ def attribute(
             **signature_of(pipeline),
         },
         axes=reports,
+        **_rewritten_by_model(perturbers),
         cost={
             "prompts": asked,
             "distinct_prompts": after.distinct_prompts - before.distinct_prompts,
@@ -218,11 +222,8 @@ def _drawn(
     perturber: Perturber, dialogues: Iterable[Dialogue], draws: int, seed: int, most: int | None
 ) -> list[tuple[Run, list[Run]]]:
     """Each perturbable dialogue's original run and its rewritten ones."""
-    found = []
-    for dialogue in dialogues:
-        rewrites = draw_rewrites(perturber, dialogue, draws, seed)
-        if rewrites:
-            found.append((Run(dialogue), [Run(dialogue, rewrite) for rewrite in rewrites]))
+    drawn = [(dialogue, draw_candidates(perturber, dialogue, draws, seed)) for dialogue in dialogues]
+    found = [(dialogue, candidates) for dialogue, candidates in drawn if candidates]
     if not found:
         raise NothingToPerturbError(
             f"axis {perturber.axis}: no dialogue holds a word to rewrite; take more dialogues or leave the axis out"
@@ -230,7 +231,11 @@ def _drawn(
     if most is not None and len(found) > most:
         chosen = sorted(np.random.default_rng(seed).permutation(len(found))[:most].tolist())
         found = [found[number] for number in chosen]
-    return found
+    rewrites = rewrites_of(perturber, found)
+    return [
+        (Run(dialogue), [Run(dialogue, rewrite) for rewrite in made])
+        for (dialogue, _), made in zip(found, rewrites, strict=True)
+    ]
 
 
 def _frame(axis: str, records: Sequence[Record], names: Sequence[str], metric: TextMetric) -> pd.DataFrame:
@@ -356,6 +361,19 @@ def signature_of(pipeline: Pipeline) -> dict[str, str]:
 def _stage_name(stage: Any) -> str:
     kind = stage if hasattr(stage, "__qualname__") else type(stage)
     return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _models_of(perturbers: Iterable[Perturber]) -> list[Generator]:
+    """The distinct generators behind perturbers that rewrite with a model."""
+    found = [getattr(perturber, "generator", None) for perturber in perturbers]
+    return list({id(generator): generator for generator in found if isinstance(generator, Generator)}.values())
+
+
+def _rewritten_by_model(perturbers: Mapping[str, Perturber]) -> dict[str, Any]:
+    """For axes with a neural perturber: texts with a mention, and how many of them the model rewrote."""
+    counts = {axis: getattr(perturber, "counts", None) for axis, perturber in perturbers.items()}
+    counts = {axis: count for axis, count in counts.items() if count is not None}
+    return {"perturber": counts} if counts else {}
 
 
 def _perturber_signature(perturber: Perturber) -> str:

@@ -138,17 +138,26 @@ class LexiconPerturber:
 
     def _candidates(self, dialogue: Dialogue) -> dict[Candidate, set[int]]:
         """K, each candidate with the paradigms in which its word stands."""
-        texts = [text for turn in dialogue.turns for text in (turn.user, turn.response)]
-        texts = [text for text in texts if self._recogniser.may_mention(text)]
         found: dict[Candidate, set[int]] = {}
-        if not texts:
-            return found
-        names = self._names(dialogue)
-        for text in texts:
-            for mention in self._recogniser.mentions(text, names):
-                for candidate in self._targets_of(mention):
-                    found.setdefault(candidate, set()).add(mention.row)
+        for _, mention in self._spoken(dialogue):
+            for candidate in self._targets_of(mention):
+                found.setdefault(candidate, set()).add(mention.row)
         return found
+
+    def mentions(self, dialogue: Dialogue) -> Iterator[tuple[str, str]]:
+        """The mentions in what is said, in order: who says it (``user``, ``system``) and which attribute it is of."""
+        for speaker, mention in self._spoken(dialogue):
+            if mention.attribute in self.sources:
+                yield speaker, mention.attribute
+
+    def _spoken(self, dialogue: Dialogue) -> Iterator[tuple[str, Mention]]:
+        texts = [said for turn in dialogue.turns for said in (("user", turn.user), ("system", turn.response))]
+        texts = [(speaker, text) for speaker, text in texts if self._recogniser.may_mention(text)]
+        if texts:
+            names = self._names(dialogue)
+            for speaker, text in texts:
+                for mention in self._recogniser.mentions(text, names):
+                    yield speaker, mention
 
     def _targets_of(self, mention: Mention) -> Iterator[Candidate]:
         if mention.attribute in self.sources:

@@ -326,6 +326,37 @@ def perturb(
     _tell_counts(rewriter, quiet)
 
 
+@app.command()
+def words(
+    corpus: Corpus = "demo",
+    datapath: Datapath = None,
+    split: SplitOption = Split.test,
+    max_dialogues: MaxDialogues = None,
+    axes: Annotated[str, typer.Option(help="Axes, joined by commas.")] = "gender,age,race",
+    protect: Protect = None,
+    bootstrap: Bootstrap = 1000,
+    seed: Seed = 0,
+    out: Out = None,
+    quiet: Quiet = False,
+) -> None:
+    """Share of words and dialogues that mention each attribute, speaker by speaker (Su Fig. 2)."""
+    from tod_bias.corpus import load_corpus
+    from tod_bias.perturb.algorithm import load_perturber
+
+    perturbers = [load_perturber(axis, protected=protect or ()) for axis in _names(axes)]
+    dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues)
+    folder = _folder(out, corpus)
+
+    import tod_bias.words  # heavy imports come after what may go wrong at once
+
+    about = {"name": corpus, "split": split.value}
+    result = tod_bias.words.word_statistics(dialogues, perturbers, bootstrap=bootstrap, seed=seed, corpus=about)
+    result.save(folder)
+    if not quiet:
+        Console().print(tod_bias.words.table(result))
+        typer.echo(f"Results: {folder / 'words.csv'}   Figure: {folder / 'figures' / 'words.svg'}")
+
+
 def _tell_counts(perturber: Any, quiet: bool) -> None:
     counts = getattr(perturber, "counts", None)
     if counts is not None and not quiet:

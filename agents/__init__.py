@@ -2,7 +2,8 @@
 
 Agents (``parlai … -m tod_bias.agents:PipelineAgent``): a whole pipeline or one of its stages that answers ParlAI's
 task-oriented system teachers. Teachers (``parlai … -t tod_bias.agents:PerturbedGoogleSgdTeacher``): ParlAI's own, with
-every dialogue rewritten by Su's Algorithm 1. :class:`ParlaiStage`: a ParlAI agent as a stage of a pipeline.
+every dialogue rewritten by Su's Algorithm 1; the mutator :class:`DemographicRewrite` does so with any stock task.
+:class:`ParlaiStage`: a ParlAI agent as a stage of a pipeline.
 
 Nothing is loaded before it is named, so that each command loads only what it uses.
 """
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tod_bias.agents.episodes import dialogue_to_episode, episode_to_dialogue
     from tod_bias.agents.multiwoz_teacher import PerturbedMultiwozV22Teacher
+    from tod_bias.agents.mutator import DemographicRewrite
     from tod_bias.agents.pipeline_agent import PipelineAgent
     from tod_bias.agents.stage import ParlaiStage
     from tod_bias.agents.stage_agents import ApiCallAgent, LookupDbAgent, ResponseAgent
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ApiCallAgent",
+    "DemographicRewrite",
     "LookupDbAgent",
     "ParlaiStage",
     "PerturbedEpisodes",
@@ -37,6 +40,7 @@ __all__ = [
 
 _MODULES = {
     "episodes": ("dialogue_to_episode", "episode_to_dialogue"),
+    "mutator": ("DemographicRewrite",),
     "multiwoz_teacher": ("PerturbedMultiwozV22Teacher",),
     "pipeline_agent": ("PipelineAgent",),
     "stage": ("ParlaiStage",),

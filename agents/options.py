@@ -15,7 +15,8 @@ from tod_bias.arms import HISTORY_MODES
 from tod_bias.configuration import load_pipeline
 from tod_bias.corpus import CORPORA, load_corpus
 from tod_bias.dialogue import Dialogue
-from tod_bias.errors import StageError
+from tod_bias.errors import AxisError, StageError
+from tod_bias.perturb.algorithm import Perturber, load_perturber
 from tod_bias.pipeline import Pipeline
 
 DB_SOURCES = ("own", "teacher")
@@ -63,6 +64,34 @@ def add_pipeline_options(parser: ParlaiParser, agent: str) -> Any:
         "(system); what people type has no gold",
     )
     return group
+
+
+def add_perturbation_options(parser: ParlaiParser) -> Any:
+    """Add the options that describe a perturbation; returns their group."""
+    group = parser.add_argument_group("tod-bias perturbation")
+    add_option(group, "--axis", default="gender", help="gender, age, race, placebo or another shipped axis")
+    add_option(group, "--source", default=None, help="rewrite mentions of this attribute only")
+    add_option(group, "--target", default=None, help="rewrite to this attribute only")
+    add_option(group, "--draw", type=int, default=0, help="which of Algorithm 1's draws, from 0")
+    add_option(group, "--seed", type=int, default=0, help="seed of the draws")
+    return group
+
+
+def perturber_of(opt: Mapping[str, Any]) -> Perturber:
+    """The perturber that the options describe.
+
+    Raises:
+        AxisError: an unknown axis or attribute, or a negative draw.
+    """
+    if (opt.get("draw") or 0) < 0:
+        raise AxisError(f"--draw must be 0 or more, got {opt['draw']}")
+    return load_perturber(
+        opt.get("axis") or "gender", sources=_only(opt.get("source")), targets=_only(opt.get("target"))
+    )
+
+
+def _only(attribute: str | None) -> list[str] | None:
+    return None if attribute is None else [attribute]
 
 
 def build_pipeline(opt: Mapping[str, Any], needed: Collection[str] = ("api_call", "db", "response")) -> Pipeline:

@@ -23,3 +23,10 @@ class PerturbedTaskmaster2Teacher(PerturbedEpisodes, SystemTeacher):
         return [
             episode_to_dialogue(episode, name) for episode, name in zip(episodes, rows["conversation_id"], strict=True)
         ]
+
+    def process_call_for_cumlative_standalone_api(
+        self, new_call: dict[str, str], cum_calls: dict[str, str]
+    ) -> dict[str, str]:
+        """The slots of a call so far; a new mapping, as ParlAI's own would let later slots into earlier calls."""
+        gathered = super().process_call_for_cumlative_standalone_api(new_call, dict(cum_calls))
+        return dict(gathered)

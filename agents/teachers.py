@@ -24,12 +24,13 @@ from parlai.core.params import ParlaiParser
 from parlai.core.tod.tod_core import TodStructuredEpisode
 from parlai.tasks.google_sgd.agents import SystemTeacher as GoogleSgdTeacher
 
-from tod_bias.agents.command import add_option, end_with_one_line
+from tod_bias.agents.command import end_with_one_line
 from tod_bias.agents.episodes import DIALOGUE_ID, episode_to_dialogue, rewrite_episode
+from tod_bias.agents.options import add_perturbation_options, perturber_of
 from tod_bias.corpus import load_corpus
 from tod_bias.dialogue import Dialogue
-from tod_bias.errors import AxisError, CorpusError, NothingToPerturbError
-from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
+from tod_bias.errors import CorpusError, NothingToPerturbError
+from tod_bias.perturb.algorithm import draw_rewrites
 
 
 class PerturbedEpisodes:
@@ -69,12 +70,7 @@ class PerturbedEpisodes:
         """Add the options of the task and of the perturbation."""
         end_with_one_line()
         parser = super().add_cmdline_args(parser, partial_opt)  # type: ignore[misc]
-        group = parser.add_argument_group("tod-bias perturbation")
-        add_option(group, "--axis", default="gender", help="gender, age, race, placebo or another shipped axis")
-        add_option(group, "--source", default=None, help="rewrite mentions of this attribute only")
-        add_option(group, "--target", default=None, help="rewrite to this attribute only")
-        add_option(group, "--draw", type=int, default=0, help="which of Algorithm 1's draws, from 0")
-        add_option(group, "--seed", type=int, default=0, help="seed of the draws")
+        add_perturbation_options(parser)
         return parser
 
     def setup_episodes(self, fold: str) -> list[TodStructuredEpisode]:
@@ -105,9 +101,7 @@ class PerturbedEpisodes:
     def _perturb(self, fold: str) -> list[TodStructuredEpisode]:
         opt: Opt = self.opt  # type: ignore[attr-defined]
         axis, draw, seed = opt.get("axis") or "gender", opt.get("draw") or 0, opt.get("seed") or 0
-        if draw < 0:
-            raise AxisError(f"--draw must be 0 or more, got {draw}")
-        perturber = load_perturber(axis, sources=_only(opt.get("source")), targets=_only(opt.get("target")))
+        perturber = perturber_of(opt)
         episodes = self._stock_episodes(fold)
         pairs = sorted(zip(self.originals(fold, episodes), episodes, strict=True), key=lambda pair: pair[0].id)
         made = []
@@ -135,10 +129,6 @@ class PerturbedEpisodes:
                 extras = next(episodes).extras
                 fields = {DIALOGUE_ID: extras[DIALOGUE_ID], **extras["rewrite"]}
             yield {**message, **fields}, is_first
-
-
-def _only(attribute: str | None) -> list[str] | None:
-    return None if attribute is None else [attribute]
 
 
 class PerturbedGoogleSgdTeacher(PerturbedEpisodes, GoogleSgdTeacher):

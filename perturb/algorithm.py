@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +24,8 @@ from tod_bias.perturb.rewrite import DialogueRewrite
 from tod_bias.perturb.rewriter import Mention, Recogniser, TextRewriter
 from tod_bias.pipeline import Rewrite
 
+PLACEBO = "placebo"
+"""The control axis."""
 SCOPES = ("attribute", "word")
 """What one rewrite changes: all words of the source attribute, or the paradigm of the drawn word only."""
 
@@ -136,17 +138,26 @@ class LexiconPerturber:
 
     def _candidates(self, dialogue: Dialogue) -> dict[Candidate, set[int]]:
         """K, each candidate with the paradigms in which its word stands."""
-        texts = [text for turn in dialogue.turns for text in (turn.user, turn.response)]
-        texts = [text for text in texts if self._recogniser.may_mention(text)]
         found: dict[Candidate, set[int]] = {}
-        if not texts:
-            return found
-        names = self._names(dialogue)
-        for text in texts:
-            for mention in self._recogniser.mentions(text, names):
-                for candidate in self._targets_of(mention):
-                    found.setdefault(candidate, set()).add(mention.row)
+        for _, mention in self._spoken(dialogue):
+            for candidate in self._targets_of(mention):
+                found.setdefault(candidate, set()).add(mention.row)
         return found
+
+    def mentions(self, dialogue: Dialogue) -> Iterator[tuple[str, str]]:
+        """The mentions in what is said, in order: who says it (``user``, ``system``) and which attribute it is of."""
+        for speaker, mention in self._spoken(dialogue):
+            if mention.attribute in self.sources:
+                yield speaker, mention.attribute
+
+    def _spoken(self, dialogue: Dialogue) -> Iterator[tuple[str, Mention]]:
+        texts = [said for turn in dialogue.turns for said in (("user", turn.user), ("system", turn.response))]
+        texts = [(speaker, text) for speaker, text in texts if self._recogniser.may_mention(text)]
+        if texts:
+            names = self._names(dialogue)
+            for speaker, text in texts:
+                for mention in self._recogniser.mentions(text, names):
+                    yield speaker, mention
 
     def _targets_of(self, mention: Mention) -> Iterator[Candidate]:
         if mention.attribute in self.sources:
@@ -164,20 +175,31 @@ class LexiconPerturber:
         Raises:
             AxisError: ``candidate`` is not one of this dialogue's.
         """
+        forward, names, rows = self._parts(dialogue, candidate)
+        backward = self._rewriter(candidate.target, candidate.source, inverse=True)
+        return dialogue_rewrite(dialogue, candidate, forward, backward, names, rows)
+
+    def rewrite_texts(self, texts: Sequence[str], source: str, target: str) -> list[str]:
+        """Rewrite plain texts, each on its own: every word of ``source`` becomes one of ``target``.
+
+        Raises:
+            AxisError: an unknown attribute, or source equal to target.
+        """
+        rewriter = TextRewriter(self.lexicon, source, target, protected=self._protected)
+        return [rewriter(text) for text in texts]
+
+    def _parts(
+        self, dialogue: Dialogue, candidate: Candidate
+    ) -> tuple[TextRewriter, tuple[str, ...], frozenset[int] | None]:
+        """The rewriter, the dialogue's names, and the paradigms that change (None: all)."""
         rows = self._candidates(dialogue).get(candidate)
         if not rows:
             raise AxisError(
                 f"dialogue {dialogue.id!r} has no candidate {candidate.word!r} ({candidate.source} > "
                 f"{candidate.target}) on axis {self.axis!r}; take one from candidates(dialogue)"
             )
-        return _rewrite(
-            dialogue,
-            candidate,
-            self._rewriter(candidate.source, candidate.target),
-            self._rewriter(candidate.target, candidate.source, inverse=True),
-            self._names(dialogue),
-            frozenset(rows) if self.scope == "word" else None,
-        )
+        forward = self._rewriter(candidate.source, candidate.target)
+        return forward, self._names(dialogue), frozenset(rows) if self.scope == "word" else None
 
 
 def _chosen(lexicon: Lexicon, names: Iterable[str] | None) -> tuple[str, ...]:
@@ -187,14 +209,27 @@ def _chosen(lexicon: Lexicon, names: Iterable[str] | None) -> tuple[str, ...]:
     return tuple(attribute for attribute in lexicon.attributes if attribute in chosen)
 
 
-def _rewrite(
+def dialogue_rewrite(
     dialogue: Dialogue,
     candidate: Candidate,
     forward: TextRewriter,
     backward: TextRewriter,
     names: tuple[str, ...],
     rows: frozenset[int] | None,
+    made: Mapping[str, str] | None = None,
 ) -> DialogueRewrite:
+    """The rewriting T of one dialogue by a pair of text rewriters.
+
+    Args:
+        dialogue: the original.
+        candidate: which T.
+        forward: rewrites a text.
+        backward: its inverse on unseen text.
+        names: phrases of the dialogue that are no mentions.
+        rows: the paradigms that change; None for all.
+        made: texts of the dialogue that something else has rewritten.
+    """
+    made = made or {}
     restorable: dict[str, str | None] | None = None
 
     def undo(text: str) -> str:
@@ -210,7 +245,7 @@ def _rewrite(
         source=candidate.source,
         target=candidate.target,
         word=candidate.word,
-        forward=lambda text: forward(text, names, rows=rows),
+        forward=lambda text: made[text] if text in made else forward(text, names, rows=rows),
         backward=undo,
     )
 
@@ -260,11 +295,10 @@ def _texts(dialogue: Dialogue) -> Iterator[str]:
                 yield text
 
 
-def draw_rewrites(perturber: Perturber, dialogue: Dialogue, draws: int = 3, seed: int = 0) -> tuple[Rewrite, ...]:
+def draw_candidates(perturber: Perturber, dialogue: Dialogue, draws: int = 3, seed: int = 0) -> tuple[Candidate, ...]:
     """``draws`` independent uniform draws from K; none where K is empty.
 
     A draw depends on the seed, the axis, the dialogue's id and the number of the draw, never on other dialogues.
-    Equal draws share one rewrite, and with it its memory.
 
     Raises:
         AxisError: ``draws`` is not positive.
@@ -274,16 +308,39 @@ def draw_rewrites(perturber: Perturber, dialogue: Dialogue, draws: int = 3, seed
     candidates = perturber.candidates(dialogue)
     if not candidates:
         return ()
-    made: dict[Candidate, Rewrite] = {}
-    rewrites = []
+    drawn = []
     for number in range(draws):
         key = "\x1f".join((str(seed), perturber.axis, dialogue.id, str(number)))
         number_of_key = int.from_bytes(hashlib.sha256(key.encode("utf-8")).digest()[:8], "big")
-        candidate = random.Random(number_of_key).choice(candidates)
-        if candidate not in made:
-            made[candidate] = perturber.rewrite(dialogue, candidate)
-        rewrites.append(made[candidate])
-    return tuple(rewrites)
+        drawn.append(random.Random(number_of_key).choice(candidates))
+    return tuple(drawn)
+
+
+def rewrites_of(
+    perturber: Perturber, drawn: Sequence[tuple[Dialogue, Sequence[Candidate]]]
+) -> list[tuple[Rewrite, ...]]:
+    """The rewrites of dialogues that were drawn; a perturber with a model (``prepare``) is asked for all at once.
+
+    Equal draws of a dialogue share one rewrite, and with it its memory.
+    """
+    prepare = getattr(perturber, "prepare", None)
+    if prepare is not None:
+        prepare([(dialogue, candidate) for dialogue, chosen in drawn for candidate in dict.fromkeys(chosen)])
+    rewrites = []
+    for dialogue, chosen in drawn:
+        made = {candidate: perturber.rewrite(dialogue, candidate) for candidate in dict.fromkeys(chosen)}
+        rewrites.append(tuple(made[candidate] for candidate in chosen))
+    return rewrites
+
+
+def draw_rewrites(perturber: Perturber, dialogue: Dialogue, draws: int = 3, seed: int = 0) -> tuple[Rewrite, ...]:
+    """The rewrites of one dialogue that :func:`draw_candidates` draws.
+
+    Raises:
+        AxisError: ``draws`` is not positive.
+    """
+    (rewrites,) = rewrites_of(perturber, [(dialogue, draw_candidates(perturber, dialogue, draws, seed))])
+    return rewrites
 
 
 def load_perturber(
@@ -294,6 +351,8 @@ def load_perturber(
     protected: Iterable[str] = (),
     sources: Iterable[str] | None = None,
     targets: Iterable[str] | None = None,
+    model: str | Path | None = None,
+    device: str | None = None,
 ) -> LexiconPerturber:
     """The perturber of an axis.
 
@@ -304,12 +363,21 @@ def load_perturber(
         protected: phrases that are no mentions.
         sources: keep only candidates with these source attributes.
         targets: keep only candidates with these target attributes.
+        model: a perturber's checkpoint (:mod:`tod_bias.perturb.neural`); the axis ``placebo`` never uses it, as no
+            perturber is trained on what has no demographic meaning.
+        device: where the model runs; chosen where left out.
 
     Raises:
         AxisError: an unknown axis, attribute or scope; names the known ones.
         LexiconError: the lexicon cannot be read; names the file and the line.
+        ModelError: the checkpoint cannot be loaded or is no perturber.
     """
     words = load_lexicon(axis, lexicon)
+    if model is not None and axis != PLACEBO:
+        from tod_bias.perturb.neural import NeuralPerturber, perturber_generator
+
+        generator = perturber_generator(model, device)
+        return NeuralPerturber(words, generator, scope=scope, protected=protected, sources=sources, targets=targets)
     return LexiconPerturber(words, scope=scope, protected=protected, sources=sources, targets=targets)
 
 

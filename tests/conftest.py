@@ -33,3 +33,17 @@ def sgd_datapath() -> Path:
     finally:
         shutil.rmtree(part)
     return datapath
+
+
+@pytest.fixture
+def tod_samples(tmp_path: Path) -> Path:
+    """A ParlAI datapath with the small samples of real corpora; a copy, as ParlAI writes into it."""
+    samples = CORPORA / "tod_samples"
+    if not samples.is_dir():
+        pytest.skip(f"no samples: {samples} is not there; set DATA to the folder that holds it")
+    datapath = tmp_path / "tod_samples"
+    for name in ("multiwoz_v22", "taskmaster-2"):
+        shutil.copytree(samples / name, datapath / name, copy_function=shutil.copyfile)
+        for folder in (datapath / name, *(datapath / name).rglob("*/")):
+            folder.chmod(0o755)
+    return datapath

@@ -34,7 +34,7 @@ from tod_bias.estimates import AxisEstimate, AxisStatistics, Inference
 from tod_bias.generation import Cost, Generator
 from tod_bias.inference import holm, interval, resample
 from tod_bias.metrics import CALL_COLUMNS, TextMetric, call_statistics, text_metric
-from tod_bias.perturb.algorithm import Perturber, draw_rewrites, load_perturber
+from tod_bias.perturb.algorithm import Candidate, Perturber, draw_candidates, load_perturber, rewrites_of
 from tod_bias.pipeline import Pipeline, Twin
 from tod_bias.results import Results
 from tod_bias.stages import as_text
@@ -115,8 +115,11 @@ def attribute(
         twice = next(name for number, name in enumerate(ids) if name in ids[:number])
         raise CorpusError(f"dialogue id {twice!r} stands twice in the corpus; ids must be unique")
     perturbers = _perturbers(axes)
-    everything = {axis: _drawn(perturber, dialogues, draws, seed) for axis, perturber in perturbers.items()}
-    drawn = {axis: _chosen(runs, max_per_axis, seed) for axis, runs in everything.items()}
+    for generator in _models_of(perturbers.values()):
+        generator.use_cache(cache)
+        generator.show_progress = show_progress
+    found = {axis: _found(perturber, dialogues, draws, seed) for axis, perturber in perturbers.items()}
+    drawn = {axis: _runs(perturber, _chosen(found[axis], max_per_axis, seed)) for axis, perturber in perturbers.items()}
 
     generators = generators_of(pipeline)
     for generator in generators:
@@ -154,7 +157,7 @@ def attribute(
         schema=SCHEMA,
         corpus={
             "name": "dialogues", "split": "", **(corpus or {}), "dialogues": len(dialogues),
-            "hash": _hash(dialogues), "perturbable": {axis: len(runs) for axis, runs in everything.items()},
+            "hash": _hash(dialogues), "perturbable": {axis: len(runs) for axis, runs in found.items()},
             "audited": {axis: len(runs) for axis, runs in drawn.items()},
         },
         pipeline=list(pipeline.names),
@@ -174,6 +177,7 @@ def attribute(
             **signature_of(pipeline),
         },
         axes=reports,
+        **_rewritten_by_model(perturbers),
         cost={
             "prompts": asked,
             "distinct_prompts": after.distinct_prompts - before.distinct_prompts,
@@ -218,13 +222,14 @@ def _perturbers(axes: Sequence[str | Perturber]) -> dict[str, Perturber]:
     return found
 
 
-def _drawn(perturber: Perturber, dialogues: Iterable[Dialogue], draws: int, seed: int) -> list[tuple[Run, list[Run]]]:
-    """Each perturbable dialogue's original run and its rewritten ones."""
-    found = []
-    for dialogue in dialogues:
-        rewrites = draw_rewrites(perturber, dialogue, draws, seed)
-        if rewrites:
-            found.append((Run(dialogue), [Run(dialogue, rewrite) for rewrite in rewrites]))
+Drawn = tuple[Dialogue, Sequence[Candidate]]
+"""A dialogue and the rewrites that were drawn for it."""
+
+
+def _found(perturber: Perturber, dialogues: Iterable[Dialogue], draws: int, seed: int) -> list[Drawn]:
+    """The dialogues that can be rewritten."""
+    drawn = [(dialogue, draw_candidates(perturber, dialogue, draws, seed)) for dialogue in dialogues]
+    found = [(dialogue, candidates) for dialogue, candidates in drawn if candidates]
     if not found:
         raise NothingToPerturbError(
             f"axis {perturber.axis}: no dialogue holds a word to rewrite; take more dialogues or leave the axis out"
@@ -232,11 +237,17 @@ def _drawn(perturber: Perturber, dialogues: Iterable[Dialogue], draws: int, seed
     return found
 
 
-def _chosen(runs: list[tuple[Run, list[Run]]], most: int | None, seed: int) -> list[tuple[Run, list[Run]]]:
+def _chosen(found: list[Drawn], most: int | None, seed: int) -> list[Drawn]:
     """At most so many, drawn by ``seed``, in their order."""
-    if most is None or len(runs) <= most:
-        return runs
-    return [runs[number] for number in sorted(np.random.default_rng(seed).permutation(len(runs))[:most].tolist())]
+    if most is None or len(found) <= most:
+        return found
+    return [found[number] for number in sorted(np.random.default_rng(seed).permutation(len(found))[:most].tolist())]
+
+
+def _runs(perturber: Perturber, drawn: Sequence[Drawn]) -> list[tuple[Run, list[Run]]]:
+    """Each dialogue's original run and its rewritten ones."""
+    pairs = zip(drawn, rewrites_of(perturber, drawn), strict=True)
+    return [(Run(dialogue), [Run(dialogue, rewrite) for rewrite in made]) for (dialogue, _), made in pairs]
 
 
 def _hash(dialogues: Iterable[Dialogue]) -> str:
@@ -374,6 +385,19 @@ def signature_of(pipeline: Pipeline) -> dict[str, str]:
 def _stage_name(stage: Any) -> str:
     kind = stage if hasattr(stage, "__qualname__") else type(stage)
     return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _models_of(perturbers: Iterable[Perturber]) -> list[Generator]:
+    """The distinct generators behind perturbers that rewrite with a model."""
+    found = [getattr(perturber, "generator", None) for perturber in perturbers]
+    return list({id(generator): generator for generator in found if isinstance(generator, Generator)}.values())
+
+
+def _rewritten_by_model(perturbers: Mapping[str, Perturber]) -> dict[str, Any]:
+    """For axes with a neural perturber: texts with a mention, and how many of them the model rewrote."""
+    counts = {axis: getattr(perturber, "counts", None) for axis, perturber in perturbers.items()}
+    counts = {axis: count for axis, count in counts.items() if count is not None}
+    return {"perturber": counts} if counts else {}
 
 
 def _perturber_signature(perturber: Perturber) -> str:

@@ -28,12 +28,15 @@ from tod_bias.options import (
     Device,
     History,
     HistoryOption,
+    Lexicon,
     MaxDialogues,
     Model,
     NewTokens,
     Out,
+    PerturberOption,
     PipelineOption,
     Precision,
+    Protect,
     Quiet,
     ResponseModel,
     Resume,
@@ -66,6 +69,8 @@ def attribute(
     axes: Annotated[str, typer.Option(help="Axes, joined by commas.")] = "gender,age,race,placebo",
     draws: Annotated[int, typer.Option(min=1, help="Rewrites drawn a dialogue (Su, Algorithm 1).")] = 3,
     max_per_axis: Annotated[int | None, typer.Option(min=1, help="Rewrite so many dialogues an axis at most.")] = None,
+    perturber: PerturberOption = None,
+    protect: Protect = None,
     pipeline: PipelineOption = None,
     model: Model = None,
     api_call_model: CallModel = None,
@@ -95,14 +100,18 @@ def attribute(
     dialogues = whole[:max_dialogues]
 
     import tod_bias.attribution  # heavy imports come after what may go wrong at once
+    from tod_bias.perturb.algorithm import load_perturber
 
+    perturbers = [
+        load_perturber(axis, protected=protect or (), model=perturber, device=device) for axis in _names(axes)
+    ]
     generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype}
     system = _pipeline(corpus, pipeline, (model, api_call_model, response_model), whole, device, generation)
     folder = _folder(out, corpus)
     result = tod_bias.attribution.attribute(
         system,
         dialogues,
-        axes=_names(axes),
+        axes=perturbers,
         draws=draws,
         seed=seed,
         bootstrap=bootstrap,
@@ -250,49 +259,109 @@ def train(
 @app.command()
 def perturb(
     file: Annotated[Path | None, typer.Argument(help="Text, a line each; standard input if not given.")] = None,
-    axis: Annotated[str, typer.Option(help="gender, age, race or placebo.")] = "gender",
+    axis: Annotated[str, typer.Option(help="gender, age, race, placebo or another axis.")] = "gender",
     source: Annotated[str | None, typer.Option(help="Attribute whose words are rewritten.")] = None,
     target: Annotated[str | None, typer.Option(help="Attribute they are rewritten to.")] = None,
+    scope: Annotated[
+        str | None, typer.Option(help="With --corpus: all words of the source 'attribute', or the drawn 'word' only.")
+    ] = None,
+    lexicon: Lexicon = None,
+    protect: Protect = None,
+    perturber: PerturberOption = None,
     corpus: Annotated[str | None, typer.Option(help="Rewrite whole dialogues of this corpus (Algorithm 1).")] = None,
     datapath: Datapath = None,
     split: SplitOption = Split.test,
     max_dialogues: MaxDialogues = None,
     draws: Annotated[int, typer.Option(min=1, help="With --corpus: rewrites drawn a dialogue.")] = 1,
     jsonl: Annotated[bool, typer.Option("--jsonl", help="With --corpus: write dialogues as JSON lines.")] = False,
+    device: Device = None,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="File (lines) or folder (--corpus); else standard output.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Rewrite text along a demographic axis, a line in, a line out; or whole dialogues by Algorithm 1."""
-    from tod_bias.perturb.algorithm import draw_rewrites, load_perturber, text_rewriter
+    from tod_bias.perturb.algorithm import draw_candidates, load_perturber, rewrites_of, text_rewriter
 
+    options: dict[str, Any] = {"lexicon": lexicon, "protected": protect or ()}
     if corpus is None:
         if source is None or target is None:
             raise TodBiasError("give --source and --target, e.g. --axis gender --source woman --target man")
-        rewrite = text_rewriter(axis, source, target)
-        _write((rewrite(line) for line in _lines(file)), out)
+        if scope is not None:
+            raise TodBiasError("--scope goes with --corpus; a line of text is rewritten as a whole")
+        if perturber is None:
+            rewrite = text_rewriter(axis, source, target, **options)
+            _write((rewrite(line) for line in _lines(file)), out)
+            return
+        by_model = load_perturber(axis, model=perturber, device=device, **options)
+        _write(iter(by_model.rewrite_texts(list(_lines(file)), source, target)), out)
+        _tell_counts(by_model, quiet)
         return
     if not jsonl or file is not None:
         raise TodBiasError("with --corpus give --jsonl, and no FILE")
+    rewriter = load_perturber(
+        axis,
+        scope=scope,
+        sources=[source] if source else None,
+        targets=[target] if target else None,
+        model=perturber,
+        device=device,
+        **options,
+    )
     from tod_bias.corpus import load_corpus
 
-    perturber = load_perturber(axis, sources=[source] if source else None, targets=[target] if target else None)
     dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues)
-    left_out = 0
+    drawn = [(dialogue, draw_candidates(rewriter, dialogue, draws, seed)) for dialogue in dialogues]
 
     def rewritten() -> Iterator[str]:
-        nonlocal left_out
-        for dialogue in dialogues:
-            rewrites = draw_rewrites(perturber, dialogue, draws, seed)
-            left_out += not rewrites
+        for (dialogue, _), rewrites in zip(drawn, rewrites_of(rewriter, drawn), strict=True):
             for number, change in enumerate(rewrites):
                 record = change(dialogue).to_json() | {"id": f"{dialogue.id}#{axis}{number}"}
                 yield json.dumps(record, ensure_ascii=False) + "\n"
 
     _write(rewritten(), out / "dialogues.jsonl" if out else None)
     if not quiet:
+        left_out = sum(not candidates for _, candidates in drawn)
         message = f"{len(dialogues)} dialogues read, {left_out} without a word to rewrite on axis {axis} left out"
         typer.echo(message, err=True)
+    _tell_counts(rewriter, quiet)
+
+
+@app.command()
+def words(
+    corpus: Corpus = "demo",
+    datapath: Datapath = None,
+    split: SplitOption = Split.test,
+    max_dialogues: MaxDialogues = None,
+    axes: Annotated[str, typer.Option(help="Axes, joined by commas.")] = "gender,age,race",
+    protect: Protect = None,
+    bootstrap: Bootstrap = 1000,
+    seed: Seed = 0,
+    out: Out = None,
+    quiet: Quiet = False,
+) -> None:
+    """Share of words and dialogues that mention each attribute, speaker by speaker (Su Fig. 2)."""
+    from tod_bias.corpus import load_corpus
+    from tod_bias.perturb.algorithm import load_perturber
+
+    perturbers = [load_perturber(axis, protected=protect or ()) for axis in _names(axes)]
+    dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues)
+    folder = _folder(out, corpus)
+
+    import tod_bias.words  # heavy imports come after what may go wrong at once
+
+    about = {"name": corpus, "split": split.value}
+    result = tod_bias.words.word_statistics(dialogues, perturbers, bootstrap=bootstrap, seed=seed, corpus=about)
+    result.save(folder)
+    if not quiet:
+        Console().print(tod_bias.words.table(result))
+        typer.echo(f"Results: {folder / 'words.csv'}   Figure: {folder / 'figures' / 'words.svg'}")
+
+
+def _tell_counts(perturber: Any, quiet: bool) -> None:
+    counts = getattr(perturber, "counts", None)
+    if counts is not None and not quiet:
+        message = f"{counts['by_model']} of {counts['texts']} texts with a mention rewritten by the model, the others "
+        typer.echo(message + "by the lexicon (see perturb/README.md)", err=True)
 
 
 def _lines(file: Path | None) -> Iterator[str]:

@@ -1,18 +1,21 @@
-"""Corpora: the bundled demo, JSONL files, and Google SGD as it is distributed (no ParlAI needed).
+"""Corpora: the bundled demo, JSONL files, and real ones as they are distributed (no ParlAI needed).
 
-Real corpora are read from ParlAI's datapath layout: ``DATAPATH/google_sgd/{train,dev,test}/dialogues_*.json``.
+Real corpora are read from ParlAI's datapath layout, for Google SGD
+``DATAPATH/google_sgd/{train,dev,test}/dialogues_*.json``.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from tod_bias.datapath import corpus_folder, joined, read_json
 from tod_bias.dialogue import API_NAME, Dialogue, Turn, read_jsonl
 from tod_bias.errors import CorpusError
+from tod_bias.multiwoz import read_multiwoz_v22
+from tod_bias.taskmaster import read_taskmaster2
 
 DEMO = Path(__file__).parent / "data" / "demo"
 SPLITS = ("train", "valid", "test")
@@ -50,7 +53,7 @@ def load_corpus(
         dialogues = _hugging_face(text.removeprefix("hf:"), split)
     else:
         raise CorpusError(
-            f"no corpus {text!r}; expected one of {', '.join(CORPORA)} the path of a .jsonl file, or hf:DATASET"
+            f"no corpus {text!r}; expected one of {', '.join(CORPORA)}, the path of a .jsonl file, or hf:DATASET"
         )
     found = list(islice(dialogues, max_dialogues))
     if not found:
@@ -86,17 +89,8 @@ def _demo(datapath: Path | None, split: str) -> Iterable[Dialogue]:
     return read_jsonl(DEMO / f"{split}.jsonl")
 
 
-def _folder(datapath: Path | None, corpus: str) -> Path:
-    if datapath is None:
-        raise CorpusError(f"corpus {corpus!r} needs --datapath, a folder that holds {corpus}/ in ParlAI's layout")
-    folder = datapath / corpus
-    if not folder.is_dir():
-        raise CorpusError(f"{folder}: no such folder; --datapath must hold {corpus}/ in ParlAI's layout")
-    return folder
-
-
 def _google_sgd(datapath: Path | None, split: str) -> Iterable[Dialogue]:
-    folder = _folder(datapath, "google_sgd")
+    folder = corpus_folder(datapath, "google_sgd", "google_sgd")
     names = {"train": "train", "valid": "dev", "test": "test"}
     files = sorted((folder / names[split]).glob("dialogues_*.json"))
     if not files:
@@ -119,12 +113,7 @@ def read_sgd_file(path: str | Path) -> Iterable[Dialogue]:
         CorpusError: not SGD's format; names the file and the dialogue.
     """
     path = Path(path)
-    try:
-        records = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CorpusError(f"{path}: cannot be read as JSON: {error}") from error
-    if not isinstance(records, list):
-        raise CorpusError(f"{path}: expected a list of dialogues, got {type(records).__name__}")
+    records = read_json(path, list)
     for number, record in enumerate(records, start=1):
         try:
             yield _sgd_dialogue(record)
@@ -143,9 +132,9 @@ def _sgd_dialogue(record: Mapping[str, Any]) -> Dialogue:
         for frame in system["frames"]:
             if "service_call" in frame:
                 parameters = frame["service_call"]["parameters"]
-                call.update({slot.strip(): _join(value) for slot, value in parameters.items() if value})
+                call.update({slot.strip(): joined(value) for slot, value in parameters.items() if value})
                 call[API_NAME] = frame["service_call"]["method"]
-                results = [{slot: _join(value) for slot, value in row.items()} for row in frame["service_results"]]
+                results = [{slot: joined(value) for slot, value in row.items()} for row in frame["service_results"]]
         turns.append(
             Turn(user["utterance"], call, results[0] if results else {}, system["utterance"], tuple(results[1:]))
         )
@@ -153,10 +142,11 @@ def _sgd_dialogue(record: Mapping[str, Any]) -> Dialogue:
     return Dialogue(record["dialogue_id"], ", ".join(domains), tuple(turns))
 
 
-def _join(value: str | list[str]) -> str:
-    return value if isinstance(value, str) else ", ".join(sorted(str(part).strip() for part in value))
-
-
 Reader = Callable[[Path | None, str], Iterable[Dialogue]]
-CORPORA: dict[str, Reader] = {"demo": _demo, "google_sgd": _google_sgd}
+CORPORA: dict[str, Reader] = {
+    "demo": _demo,
+    "google_sgd": _google_sgd,
+    "multiwoz_v22": read_multiwoz_v22,
+    "taskmaster2": read_taskmaster2,
+}
 """Corpus name to reader; a reader takes the datapath and the split and yields dialogues."""

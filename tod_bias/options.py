@@ -50,3 +50,8 @@ Device = Annotated[str | None, typer.Option(help="Where models given with --mode
 Beams = Annotated[int, typer.Option(min=1, help="Beams of models given with --model; 1 is greedy.")]
 NewTokens = Annotated[int, typer.Option(min=1, help="Tokens a text at the most, for models given with --model.")]
 Precision = Annotated[str, typer.Option(help="auto, float32 or bfloat16, for models given with --model.")]
+PerturberOption = Annotated[
+    str | None, typer.Option(help="Checkpoint of a neural perturber (Qian's format); by default lexicons rewrite.")
+]
+Protect = Annotated[list[str] | None, typer.Option(help="A phrase that is no mention and stays; may be repeated.")]
+Lexicon = Annotated[Path | None, typer.Option(help="A lexicon file that takes the place of the axis's own.")]

@@ -24,5 +24,9 @@ class Results(dict[str, Any]):
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         self.turns.to_parquet(folder / self.frame_name, index=False)
+        self.save_record(folder)
+
+    def save_record(self, folder: Path) -> None:
+        """Write the JSON file."""
         text = json.dumps(self, indent=1, ensure_ascii=False, allow_nan=False)
         (folder / self.record_name).write_text(text + "\n", encoding="utf-8")

@@ -260,7 +260,9 @@ class Replay:
         self._missing = missing
 
     @classmethod
-    def gold(cls, dialogues: Iterable[Dialogue], part: Literal["api_call", "api_result", "response"]) -> Replay:
+    def gold(
+        cls, dialogues: Iterable[Dialogue], part: Literal["api_call", "api_result", "response"], *, missing: Any = ...
+    ) -> Replay:
         """A stage that puts out the gold call, result or response of every turn of a corpus.
 
         On rewritten dialogues it knows nothing; ``Twin(Replay.gold(…))`` is the perfectly fair and correct stage.
@@ -270,7 +272,8 @@ class Replay:
                 StageInput(dialogue.turns[:number], turn.user).context: _gold(turn, part)
                 for dialogue in dialogues
                 for number, turn in enumerate(dialogue.turns)
-            }
+            },
+            missing=missing,
         )
 
     def __call__(self, inputs: Sequence[StageInput], /) -> list[Any]:

@@ -1,0 +1,140 @@
+"""The mutator ``demographic_rewrite``: any stock task of ParlAI with its episodes rewritten by Su's Algorithm 1.
+
+    PYTHONPATH=$(python -m tod_bias.agents.plugin) parlai display_data -t google_sgd --mutators demographic_rewrite
+
+ParlAI looks for mutators of others in a package ``parlai_internal.mutators``; :mod:`tod_bias.agents.plugin` names a
+folder that holds one. Whoever has a ``parlai_internal`` of their own adds a module with this line to its ``mutators``::
+
+    from tod_bias.agents.mutator import DemographicRewrite
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from parlai.core.message import Message
+from parlai.core.mutators import ManyEpisodeMutator, register_mutator
+from parlai.core.opt import Opt
+from parlai.core.params import ParlaiParser
+
+from tod_bias.agents.command import end_with_one_line
+from tod_bias.agents.options import add_perturbation_options, perturber_of
+from tod_bias.agents.protocol import GOAL, SCHEMAS, slots_from_parlai, slots_to_parlai, split_prefix
+from tod_bias.dialogue import API_CALL, API_RESULT, SYSTEM, USER, Dialogue, Turn
+from tod_bias.perturb.algorithm import draw_rewrites
+from tod_bias.pipeline import Rewrite
+
+LABELS = ("labels", "eval_labels", "label_candidates")
+_DEPTH = 100_000
+
+
+@register_mutator("demographic_rewrite")
+class DemographicRewrite(ManyEpisodeMutator):
+    """Rewrites texts, labels, candidates and ``slots`` of an episode; slot and API names stay.
+
+    Episodes with nothing to rewrite are left out, or with ``--unperturbed keep`` left as they are. Every message says
+    in ``axis``, ``source``, ``target`` and ``word`` which rewrite was drawn. Draws depend on seed, axis and the
+    episode's ``dialogue_id``, or on its texts where the task has no ids.
+
+    In a task-oriented episode the candidates are the words in ``USER:`` and ``SYSTEM:`` lines, and the names in calls
+    and results are protected, as everywhere in tod-bias; other tasks' texts and labels all count.
+    """
+
+    @classmethod
+    def add_cmdline_args(cls, parser: ParlaiParser, partial_opt: Opt | None = None) -> ParlaiParser:
+        """Add the options of the perturbation."""
+        end_with_one_line()
+        group = add_perturbation_options(parser)
+        group.add_argument(
+            "--unperturbed",
+            default="drop",
+            choices=("drop", "keep"),
+            help="what becomes of episodes without a word to rewrite",
+        )
+        return parser
+
+    def __init__(self, opt: Opt) -> None:
+        super().__init__(opt)
+        self._perturber = perturber_of(opt)
+        self._draw, self._seed = opt.get("draw") or 0, opt.get("seed") or 0
+        self._keeps = opt.get("unperturbed") == "keep"
+        if not self._keeps:  # ParlAI calls itself once more for every episode in a row that is left out
+            sys.setrecursionlimit(max(sys.getrecursionlimit(), _DEPTH))
+
+    def many_episode_mutation(self, episode: list[Message]) -> list[list[Message]]:
+        """The rewritten episode; none where there is nothing to rewrite."""
+        rewrites = draw_rewrites(self._perturber, episode_of(episode), self._draw + 1, self._seed)
+        if not rewrites:
+            return [episode] if self._keeps else []
+        return [[_rewritten(message, rewrites[self._draw]) for message in episode]]
+
+
+def episode_of(messages: Sequence[Mapping[str, Any]]) -> Dialogue:
+    """What a perturber needs to know of an episode: what is said, and which names its calls and results hold."""
+    lines = [line for message in messages for line in _lines(message)]
+    digest = hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
+    turns = []
+    for line in lines:
+        prefix, said = split_prefix(line)
+        if prefix in (API_CALL, API_RESULT):
+            slots = slots_from_parlai(said)
+            turns.append(Turn("", slots if isinstance(slots, Mapping) else {}))
+        elif prefix in (USER, SYSTEM, None):
+            turns.append(Turn(said))
+    return Dialogue(str(messages[0].get("dialogue_id") or digest[:16]) if messages else "", "", tuple(turns))
+
+
+def _lines(message: Mapping[str, Any]) -> Iterator[str]:
+    labels = message.get("labels") or message.get("eval_labels") or ()
+    for text in (message.get("text"), *labels):
+        if isinstance(text, str):
+            yield from text.split("\n")
+
+
+def _rewritten(message: Mapping[str, Any], rewrite: Rewrite) -> Message:
+    made = dict(message)
+    if isinstance(made.get("text"), str):
+        made["text"] = rewrite_lines(made["text"], rewrite)
+    for field in LABELS:
+        if isinstance(made.get(field), (list, tuple)):
+            made[field] = type(made[field])(
+                [rewrite_lines(text, rewrite) if isinstance(text, str) else text for text in made[field]]
+            )
+    if isinstance(made.get("slots"), Mapping):
+        made["slots"] = _plain(rewrite(dict(made["slots"])))
+    drawn = {"axis": rewrite.axis, "source": rewrite.source, "target": rewrite.target, "word": rewrite.word}
+    return Message({**made, **drawn})
+
+
+def rewrite_lines(text: str, rewrite: Rewrite) -> str:
+    """T of a text of ParlAI, line by line: in calls and results only the values change, API schemas stay."""
+    return "\n".join(_rewrite_line(line, rewrite) for line in text.split("\n"))
+
+
+def _rewrite_line(line: str, rewrite: Rewrite) -> str:
+    prefix, said = split_prefix(line)
+    if prefix is None:
+        return str(rewrite(line))
+    if prefix == SCHEMAS:
+        return line
+    if prefix == GOAL:
+        calls = [_rewrite_slots(call, rewrite) for call in said.split(" | ")]
+        return f"{prefix} {' | '.join(calls)}"
+    return f"{prefix} {_rewrite_slots(said, rewrite) if prefix in (API_CALL, API_RESULT) else rewrite(said)}"
+
+
+def _rewrite_slots(text: str, rewrite: Rewrite) -> str:
+    slots = slots_from_parlai(text)
+    return slots_to_parlai(rewrite(slots)) if isinstance(slots, Mapping) else str(rewrite(slots))
+
+
+def _plain(value: Any) -> Any:
+    """Plain strings for those that remember where they came from, which ParlAI copies and stores."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    return type(value)(_plain(item) for item in value) if isinstance(value, (list, tuple)) else value

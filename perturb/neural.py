@@ -1,0 +1,307 @@
+"""A trained perturber (Qian et al. 2022) in the lexicon's place, with the lexicon as its judge and its fallback.
+
+Any sequence-to-sequence checkpoint that was trained on Qian's input, ``word, attribute <PERT_SEP> text``, such as
+``facebook/perturber``. The lexicon still says which words mention an attribute, so that candidates and draws are the
+same with and without a model; the model says what becomes of the text around them.
+
+A model's output is taken only where T⁻¹ can undo it and nothing else is lost:
+
+- every mention of the source attribute became a word that its row of the lexicon holds for the target;
+- beside mentions at most two words each are changed, which is room for articles and verbs;
+- slot values, names and protected phrases that the text holds stand in the output as T writes them;
+- over the whole dialogue a word becomes one and the same word: the one that most outputs choose.
+
+Everything else, and all values of API calls and results, the lexicon rewrites, with the words that the model chose.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tod_bias.dialogue import API_NAME, Dialogue
+from tod_bias.errors import ModelError
+from tod_bias.perturb.algorithm import Candidate, LexiconPerturber, dialogue_rewrite
+from tod_bias.perturb.lexicon import Lexicon
+from tod_bias.perturb.rewrite import DialogueRewrite
+from tod_bias.perturb.rewriter import Mention, TextRewriter
+
+if TYPE_CHECKING:
+    from tod_bias.generation import Generator
+
+SEPARATOR = "<PERT_SEP>"
+"""The special token between the instruction and the text."""
+CHANGES_PER_MENTION = 2
+"""Words beside a mention that may change with it."""
+
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+Forms = Mapping[tuple[int, int], str]
+"""Paradigm and form number to the word that is written for the target."""
+
+
+def prompt(word: str, attribute: str, text: str) -> str:
+    """Qian's input format."""
+    return f"{word}, {attribute} {SEPARATOR} {text}"
+
+
+def perturber_generator(model: str | Path, device: str | None = None) -> Generator:
+    """The generator of a perturber's checkpoint.
+
+    Raises:
+        ModelError: it cannot be loaded, is no sequence-to-sequence model or has no ``<PERT_SEP>``.
+    """
+    from tod_bias.stages import shared_generator
+
+    generator = shared_generator(model, device=device)
+    if generator.causal:
+        raise ModelError(f"{model}: is a causal model; a perturber is sequence to sequence (BART, T5 …)")
+    if SEPARATOR not in generator.tokenizer.get_vocab():
+        raise ModelError(
+            f"{model}: its tokenizer has no token {SEPARATOR!r}, so it is no perturber; expected a checkpoint trained "
+            f"on 'word, attribute {SEPARATOR} text', such as facebook/perturber"
+        )
+    return generator
+
+
+@dataclass(frozen=True)
+class _Text:
+    """One text of a dialogue that mentions the source attribute."""
+
+    text: str
+    mentions: tuple[Mention, ...]
+    """Those that are to change."""
+    fixed: tuple[Mention, ...]
+    """Those that are not, as they are out of the rewrite's scope."""
+    prompts: tuple[str | None, ...]
+    """One a line; None for a line without a mention."""
+
+
+class NeuralPerturber(LexiconPerturber):
+    """Rewrites utterances with a model, within what the lexicon allows.
+
+    Args:
+        lexicon: the axis's words.
+        generator: the model's (:func:`perturber_generator`).
+        options: those of :class:`~tod_bias.perturb.algorithm.LexiconPerturber`.
+    """
+
+    def __init__(self, lexicon: Lexicon, generator: Generator, **options: Any) -> None:
+        super().__init__(lexicon, **options)
+        self.generator = generator
+        self._counts: Counter[str] = Counter()
+
+    @cached_property
+    def signature(self) -> str:
+        """The model's and the lexicon's, as one line of ``key:value`` parts."""
+        return f"perturber|{self.generator.signature}|{super().signature}"
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Texts with a mention so far, dialogue by dialogue, and how many of them were rewritten ``by_model``."""
+        return {"texts": self._counts["texts"], "by_model": self._counts["by_model"]}
+
+    def prepare(self, pairs: Iterable[tuple[Dialogue, Candidate]]) -> None:
+        """Generate for many dialogues at once what :meth:`rewrite` will ask for."""
+        prompts = [
+            line
+            for dialogue, candidate in pairs
+            for text in self._dialogue_texts(dialogue, candidate)
+            for line in text.prompts
+            if line is not None
+        ]
+        self.generator.generate(prompts)
+
+    def rewrite(self, dialogue: Dialogue, candidate: Candidate) -> DialogueRewrite:
+        """The rewriting T of this dialogue that ``candidate`` stands for.
+
+        Raises:
+            AxisError: ``candidate`` is not one of this dialogue's.
+        """
+        forward, names, rows = self._parts(dialogue, candidate)
+        texts = self._dialogue_texts(dialogue, candidate)
+        values = [
+            value
+            for turn in dialogue.turns
+            for slots in (turn.api_call, *turn.api_results)
+            for slot, value in slots.items()
+            if slot != API_NAME and value
+        ]
+        made, chosen = self._judged(texts, forward, names, values, rows)
+        self._counts["texts"] += len(texts)
+        self._counts["by_model"] += len(made)
+        backward = self._rewriter(candidate.target, candidate.source, inverse=True)
+        return dialogue_rewrite(dialogue, candidate, chosen, backward, names, rows, made)
+
+    def rewrite_texts(self, texts: Sequence[str], source: str, target: str) -> list[str]:
+        """Rewrite plain texts, each on its own: every word of ``source`` becomes one of ``target``.
+
+        Raises:
+            AxisError: an unknown attribute, or source equal to target.
+        """
+        forward = TextRewriter(self.lexicon, source, target, protected=self._protected)
+        found = {text: _text(text, forward, (), None, "") for text in texts}
+        self.generator.generate([line for item in found.values() if item for line in item.prompts if line])
+        rewritten = {}
+        for text, item in found.items():
+            made, _ = self._judged([item] if item else [], forward, (), (), None)
+            self._counts["texts"] += item is not None
+            self._counts["by_model"] += len(made)
+            rewritten[text] = made[text] if text in made else forward(text)
+        return [rewritten[text] for text in texts]
+
+    def _dialogue_texts(self, dialogue: Dialogue, candidate: Candidate) -> list[_Text]:
+        forward, names, rows = self._parts(dialogue, candidate)
+        spoken = dict.fromkeys(text for turn in dialogue.turns for text in (turn.user, turn.response))
+        found = (_text(text, forward, names, rows, candidate.word) for text in spoken)
+        return [text for text in found if text is not None]
+
+    def _judged(
+        self,
+        texts: Sequence[_Text],
+        forward: TextRewriter,
+        names: tuple[str, ...],
+        values: Sequence[str],
+        rows: frozenset[int] | None,
+    ) -> tuple[dict[str, str], TextRewriter]:
+        """The outputs that are taken, by text, and the lexicon rewriter with the words that the model chose."""
+        outputs = iter(self.generator.generate([line for text in texts for line in text.prompts if line is not None]))
+        written = [_joined(text, outputs) for text in texts]
+        forms = [_forms(text, output, forward) for text, output in zip(texts, written, strict=True)]
+        votes: dict[tuple[int, int], Counter[str]] = {}
+        for found in forms:
+            for key, form in (found or {}).items():
+                votes.setdefault(key, Counter())[form] += 1
+        chosen = {key: count.most_common(1)[0][0] for key, count in votes.items()}
+        rewriter = _ChosenForms(forward, chosen)
+        phrases = [*self.lexicon.protected, *self._protected, *names]
+        made = {}
+        for text, output, found in zip(texts, written, forms, strict=True):
+            if found is None or any(chosen[key] != form for key, form in found.items()):
+                continue
+            kept = {phrase: phrase for phrase in phrases} | {
+                value: rewriter(value, names, rows=rows) for value in values if _holds(text.text, value)
+            }
+            if all(_holds(output, new) for old, new in kept.items() if _holds(text.text, old)):
+                made[text.text] = output
+        return made, rewriter
+
+
+class _ChosenForms(TextRewriter):
+    """A lexicon rewriter that writes other words of the lexicon than the first of each cell."""
+
+    def __init__(self, base: TextRewriter, forms: Forms) -> None:
+        self.__dict__.update(base.__dict__)
+        self._forms = forms
+
+    def mentions(self, text: str, protected: Iterable[str] = ()) -> Iterator[tuple[Mention, str]]:
+        """Every mention that is rewritten, with the form it becomes."""
+        for mention, form in super().mentions(text, protected):
+            yield mention, self._forms.get((mention.row, mention.slot), form)
+
+
+def _text(
+    text: str, forward: TextRewriter, names: tuple[str, ...], rows: frozenset[int] | None, word: str
+) -> _Text | None:
+    """What the model is asked about a text; None where it mentions nothing that is to change."""
+    every = [mention for mention, _ in forward.mentions(text, names)]
+    mentions = tuple(mention for mention in every if rows is None or mention.row in rows)
+    if not mentions:
+        return None
+    prompts: list[str | None] = []
+    start = 0
+    for line in text.split("\n"):
+        here = [text[m.start : m.end] for m in mentions if start <= m.start < start + len(line)]
+        drawn = next((found for found in here if found.lower() == word), here[0] if here else None)
+        prompts.append(None if drawn is None else prompt(drawn, forward.target, line.strip()))
+        start += len(line) + 1
+    fixed = tuple(mention for mention in every if mention not in mentions)
+    return _Text(text, mentions, fixed, tuple(prompts))
+
+
+def _joined(text: _Text, outputs: Iterator[str]) -> str:
+    """The text with every line that the model was asked about replaced by its output, blanks around it kept."""
+    lines = []
+    for line, asked in zip(text.text.split("\n"), text.prompts, strict=True):
+        if asked is None:
+            lines.append(line)
+        else:
+            before, after = len(line) - len(line.lstrip()), len(line.rstrip())
+            lines.append(line[:before] + next(outputs) + line[after:])
+    return "\n".join(lines)
+
+
+def _forms(text: _Text, output: str, forward: TextRewriter) -> dict[tuple[int, int], str] | None:
+    """The lexicon forms that the output writes for the text's mentions; None where it did anything else."""
+    replaced = _replacements(text, output)
+    if replaced is None:
+        return None
+    forms: dict[tuple[int, int], str] = {}
+    for mention, word in zip(text.mentions, replaced, strict=True):
+        cell = forward.lexicon.paradigms[mention.row].cells[forward.target]
+        known = {_plain(forms_of[mention.slot].text): forms_of[mention.slot].text for forms_of in reversed(cell)}
+        form = known.get(_plain(word))
+        if form is None or forms.setdefault((mention.row, mention.slot), form) != form:
+            return None
+    return forms
+
+
+def _plain(word: str) -> str:
+    return re.sub(r"[\s-]+", " ", word.lower().replace("’", "'"))
+
+
+def _holds(text: str, phrase: str) -> bool:
+    """Whether ``phrase`` stands in ``text`` as whole words, whatever its capitals."""
+    if phrase.lower() not in text.lower():
+        return False
+    return re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", text, re.IGNORECASE) is not None
+
+
+def _replacements(text: _Text, output: str) -> list[str] | None:
+    """What stands in ``output`` where the mentions stand in the text; None if too much else is different."""
+    mentions = text.mentions
+    old, new = list(_TOKEN.finditer(text.text)), list(_TOKEN.finditer(output))
+    is_fixed = [any(m.start <= token.start() and token.end() <= m.end for m in text.fixed) for token in old]
+    owner = [
+        next((n for n, m in enumerate(mentions) if m.start <= token.start() and token.end() <= m.end), None)
+        for token in old
+    ]
+    places: dict[int, list[int]] = {number: [] for number in range(len(mentions))}
+    changed = 0
+    matcher = SequenceMatcher(None, [token[0] for token in old], [token[0] for token in new], autojunk=False)
+    for kind, i1, i2, j1, j2 in matcher.get_opcodes():
+        if kind != "equal" and any(is_fixed[i1:i2]):
+            return None
+        owners = {number for number in owner[i1:i2] if number is not None}
+        pairs: list[tuple[int, int]]
+        if i2 - i1 == j2 - j1:
+            pairs = list(zip(range(i1, i2), range(j1, j2), strict=True))
+        elif len(owners) == 1:  # "an actress" -> "a stage performer": what is left in the middle is the mention
+            mine = [i for i in range(i1, i2) if owner[i] is not None]
+            left, right = mine[0] - i1, i2 - 1 - mine[-1]
+            if len(mine) != mine[-1] + 1 - mine[0] or left + right >= j2 - j1:
+                return None
+            pairs = [
+                *zip(range(i1, mine[0]), range(j1, j1 + left), strict=True),
+                *((mine[0], j) for j in range(j1 + left, j2 - right)),
+                *zip(range(mine[-1] + 1, i2), range(j2 - right, j2), strict=True),
+            ]
+        elif owners:
+            return None
+        else:
+            pairs = []
+            changed += max(i2 - i1, j2 - j1)
+        for i, j in pairs:
+            number = owner[i]
+            if number is not None:
+                places[number].append(j)
+            elif kind != "equal":
+                changed += 1
+    if changed > CHANGES_PER_MENTION * len(mentions) or not all(places.values()):
+        return None
+    return [output[new[min(spots)].start() : new[max(spots)].end()] for spots in places.values()]

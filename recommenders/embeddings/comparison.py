@@ -62,6 +62,9 @@ def compare(
 ) -> dict[str, Any]:
     """Every metric of two audits of the same sets: both values, difference, change in %, interval and p.
 
+    The change in % is 100 (after / before - 1): negative where the association is weaker, whichever way it leans, and
+    below -100 where it leans the other way.
+
     Intervals are from a bootstrap over the entities of E and P, p-values from exchanging an entity's two scores; both
     take A and B and the two trainings as they are. How much a metric varies between trainings that differ in their
     seed alone they cannot say.
@@ -186,12 +189,12 @@ def _changes(
             "before": _number(old),
             "after": _number(new),
             "difference": _number(new - old),
-            "change_percent": _number(100 * (new - old) / abs(old)) if old else None,
+            "change_percent": _number(100 * (new / old - 1)) if old else None,
             "p_value": p_values.get(name),  # no exchange test for the effect size: its interval says
         }
         if resamples > 1:
             with np.errstate(divide="ignore", invalid="ignore"):
-                percent = 100 * (draws[:, 1] - draws[:, 0]) / np.abs(draws[:, 0])
+                percent = 100 * (draws[:, 1] / draws[:, 0] - 1)
             entry["ci"] = _pair(interval(draws[:, 1] - draws[:, 0], fewest))
             entry["change_percent_ci"] = _pair(interval(np.where(np.isfinite(percent), percent, np.nan), fewest))
         found[labels[name]] = entry

@@ -314,13 +314,13 @@ def read_attributes(path: str | Path, table: Entities) -> Entities:
         raise EmbeddingsError(
             f"{file}: cannot be read as a table of attributes: {' '.join(str(error).split())}"
         ) from error
-    named = [name for name in ("id", f"{table.name[:-1]}_id", table.name[:-1], "user_id", "item_id") if name in frame]
-    if not named:
+    column = _id_column(frame, table)
+    if column is None:
         raise EmbeddingsError(
             f"{file}: no column of ids among {', '.join(map(str, frame.columns))}; "
             f"name it 'id' or '{table.name[:-1]}_id'"
         )
-    ids = frame[named[0]].map(str)
+    ids = frame[column].map(str)
     unknown = ids[~ids.isin(table.rows_by_id.keys())]
     if len(unknown):
         raise EmbeddingsError(
@@ -330,7 +330,22 @@ def read_attributes(path: str | Path, table: Entities) -> Entities:
     if ids.duplicated().any():
         row = int(np.flatnonzero(ids.duplicated())[0])
         raise EmbeddingsError(f"{file}, line {row + 2}: id {ids.iloc[row]!r} stands twice")
+    return attach(table, frame)
+
+
+def attach(table: Entities, frame: pd.DataFrame) -> Entities:
+    """The table with the attributes of a frame, matched by id; entities that it does not name have none."""
+    column = _id_column(frame, table)
+    if column is None or not frame[column].map(str).isin(table.rows_by_id.keys()).any():
+        return table
+    ids = frame[column].map(str)
     ordered = frame.set_index(ids).reindex(list(table.ids)).reset_index(drop=True)
     if table.attributes is not None:
         ordered = table.attributes.drop(columns=[c for c in table.attributes if c in ordered]).join(ordered)
     return Entities(table.name, table.vectors, table.ids, ordered, table.source)
+
+
+def _id_column(frame: pd.DataFrame, table: Entities) -> str | None:
+    kind = table.name[:-1]
+    names = ("id", f"{kind}_id", kind, "user_id", "item_id", "user", "item")
+    return next((name for name in names if name in frame), None)

@@ -29,7 +29,7 @@ def reading(result: Mapping[str, Any]) -> list[str]:
         if flag["flagged"]:
             said.append(
                 f"{sets[role]['name']}: its vectors lie closer to {side} than to {b if side == a else a} (mean EAA "
-                f"{fixed(mean, 4, sign=True)}), more than random halves of the same people would show "
+                f"{fixed(mean, 4, sign=True)}), more than random relabellings of A and B show "
                 f"(Holm {p_text(flag['p_holm'])})."
             )
         else:
@@ -42,8 +42,8 @@ def reading(result: Mapping[str, Any]) -> list[str]:
     unusable = [name for name, entry in result["directions"].items() if not entry["significant"]]
     if unusable:
         said.append(
-            f"Not to be used: {', '.join(unusable)}. A direction that fails one of the three tests may follow something "
-            f"else than {result['attribute']}; its R-RIPA is given for completeness."
+            f"Not to be used: {', '.join(unusable)}. A direction that fails one of the three tests may follow "
+            f"something else than {result['attribute']}; its R-RIPA is given for completeness."
         )
     return said
 
@@ -63,15 +63,15 @@ def _difference(result: Mapping[str, Any], p_holm: Mapping[str, Mapping[str, Any
         )
     if entities["flagged"]:
         return (
-            f"{start}. The two sets differ along this contrast, but random halves of the same people separate them as "
+            f"{start}. The two sets differ along this contrast, but random relabellings of A and B separate them as "
             f"much (Holm {p_text(attribute['p_holm'])}): two groups of items that lie apart differ along any contrast, "
             f"so this does not support an association with {result['attribute']}."
         )
     if attribute["flagged"]:
         return (
-            f"{start}. The contrast of {a} and {sets['B']['name']} separates the sums of the two sets more than random "
-            f"halves do (Holm {p_text(attribute['p_holm'])}), but their entities overlap too much to tell the sets "
-            f"apart (Holm {p_text(entities['p_holm'])})."
+            f"{start}. The contrast of {a} and {sets['B']['name']} separates the sums of the two sets more than "
+            f"random relabellings do (Holm {p_text(attribute['p_holm'])}), but their entities overlap too much to "
+            f"tell the sets apart (Holm {p_text(entities['p_holm'])})."
         )
     return f"{start}. No difference is supported (Holm {p_text(entities['p_holm'])})."
 
@@ -110,6 +110,6 @@ def comparison_reading(comparison: Mapping[str, Any], after: Mapping[str, Any]) 
     )
     return [
         f"{said}, {left}.",
-        "The p-value and interval are over the tested entities, for these two trainings; trainings that differ in their "
-        "seed alone differ too, so train several before calling a small change a mitigation.",
+        "The p-value and interval are over the tested entities, for these two trainings; trainings that differ in "
+        "their seed alone differ too, so train several before calling a small change a mitigation.",
     ]

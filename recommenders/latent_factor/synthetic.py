@@ -21,8 +21,17 @@ LEANS = {"crime": 1.0, "sport": -1.0}
 """Genre to its lean towards women, in units of the strength."""
 
 
+STRENGTH = 0.7
+
+
 def synthetic_interactions(
-    *, users: int = 2000, items: int = 600, events: int = 30, strength: float = 0.7, spread: float = 0.8, seed: int = 0
+    *,
+    users: int = 1000,
+    items: int = 320,
+    events: int = 40,
+    strength: float = STRENGTH,
+    spread: float = 0.8,
+    seed: int = 0,
 ) -> Interactions:
     """Draw interactions.
 

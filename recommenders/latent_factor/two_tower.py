@@ -33,7 +33,7 @@ class TwoTowerSettings:
     """Attribute of users that the user tower sees; None to train without."""
     dimensions: int = 32
     hidden: int = 64
-    epochs: int = 12
+    epochs: int = 8
     batch: int = 512
     learning_rate: float = 5e-3
     weight_decay: float = 1e-5

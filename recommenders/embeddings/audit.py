@@ -171,13 +171,20 @@ def audit(
         nothing = np.zeros((0, a.shape[1]))
         e, p = sets.e.vectors, sets.p.vectors if sets.p is not None else nothing
         values = [eaa(part, a, b) if len(part) else np.zeros(0) for part in (e, p)]
-        sides = [unit(part) if len(part) else part for part in (e, p, a, b)]
-        scores = _Scores(*sides, *values, directions)
+        e_unit, p_unit, a_unit, b_unit = (unit(part) if len(part) else part for part in (e, p, a, b))
+        scores = _Scores(e_unit, p_unit, a_unit, b_unit, values[0], values[1], directions)
         tests = _tests(scores, chosen)
         bar.advance()
         bar.describe("bootstrap")
         bounds = bootstrap(
-            *sides, [part.vector for part in directions], resamples=chosen.bootstrap, ddof=chosen.ddof, seed=chosen.seed
+            e_unit,
+            p_unit,
+            a_unit,
+            b_unit,
+            [part.vector for part in directions],
+            resamples=chosen.bootstrap,
+            ddof=chosen.ddof,
+            seed=chosen.seed,
         )
         bar.advance()
         bar.describe("classification")

@@ -68,8 +68,8 @@ def bootstrap(
             fixed_moments.append((counts @ along, counts @ along**2))  # (rows, directions)
         parts.append(
             (
-                *_statistics(*moments, len(e), len(p), ddof),
-                *_statistics(*fixed_moments, len(e), len(p), ddof),
+                *_statistics(moments[0], moments[1], len(e), len(p), ddof),
+                *_statistics(fixed_moments[0], fixed_moments[1], len(e), len(p), ddof),
             )
         )
     if not parts:

@@ -101,7 +101,7 @@ def compare(
     for name, adjusted in holm(tested).items():
         metrics[name]["p_holm"] = adjusted
     labels = {}
-    for column in left:
+    for column in map(str, left.columns):
         if column.startswith("labelled_A_") and column in right:
             pair = left[column].to_numpy(dtype=bool), right[column].to_numpy(dtype=bool)
             parts = {"E": first, "P": ~first}

@@ -116,7 +116,7 @@ def r_ripa(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> Figure:
 
 
 @styled
-def deciles(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> Figure | None:
+def deciles(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> Figure:
     """Share of items labelled A against the share of A in their audience (Beattie Table 4)."""
     found = [
         (
@@ -125,8 +125,6 @@ def deciles(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> Figure | None:
         )
         for title, run in runs
     ]
-    if not any(entries for _, entries in found):
-        return None
     sets = runs[0][1]["sets"]
     figure = new_figure(WIDTH, 3.6)
     panels = np.atleast_1d(figure.subplots(1, len(found), sharey=True))

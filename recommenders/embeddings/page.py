@@ -61,9 +61,8 @@ def _figures(
     frames = [(name, run.entities, run["sets"]) for name, run in runs]
     found["eaa"] = ("EAA of the test sets; thick lines are means", figures.association(frames))
     found["r_ripa"] = ("R-RIPA by bias direction (Beattie Table 3)", figures.r_ripa(runs))
-    by_decile = figures.deciles(runs)
-    if by_decile is not None:
-        found["deciles"] = ("Labels of items by audience (Beattie Table 4)", by_decile)
+    if all(any("audience_deciles" in entry for entry in run["classification"].values()) for _, run in runs):
+        found["deciles"] = ("Labels of items by audience (Beattie Table 4)", figures.deciles(runs))
     if comparison is not None:
         found["changes"] = ("Change of every metric", figures.changes(comparison))
     return found

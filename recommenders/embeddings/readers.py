@@ -63,7 +63,8 @@ def _both(files: Sequence[Path], user_table: str | None, item_table: str | None)
         return load_embeddings(files[0], user_table=user_table, item_table=item_table)
     if len(files) != 2:
         raise EmbeddingsError(f"{len(files)} files of embeddings: expected one, or the users' and the items'")
-    tables, notes = {}, []
+    tables: dict[str, Entities] = {}
+    notes: list[str] = []
     for name, file in zip(("users", "items"), files, strict=True):
         found = load_embeddings(file)
         if len(found.tables) != 1:
@@ -135,9 +136,9 @@ def from_frame(frame: pd.DataFrame, source: str = "the frame") -> Embeddings:
     tables = {}
     for name, part in parts.items():
         lengths = part[_VECTOR_COLUMN].map(len)
-        odd = part.loc[lengths != lengths.iloc[0], _ID_COLUMN] if len(part) else []
-        if len(odd):
-            raise EmbeddingsError(f"{source}: {name}: dimensions differ: id {odd.iloc[0]!r} against the first")
+        odd = part.loc[lengths.ne(lengths.iloc[:1].squeeze()), _ID_COLUMN].tolist()
+        if odd:
+            raise EmbeddingsError(f"{source}: {name}: dimensions differ: id {odd[0]!r} against the first")
         matrix = np.array(part[_VECTOR_COLUMN].tolist(), dtype=np.float64)
         attributes = part.drop(columns=[_VECTOR_COLUMN]).reset_index(drop=True)
         tables[name] = Entities(name, matrix, tuple(map(str, part[_ID_COLUMN])), attributes, source)
@@ -204,7 +205,7 @@ def from_implicit(model: Any, source: str = "the model") -> Embeddings:
     Raises:
         EmbeddingsError: the model is not fitted.
     """
-    factors = [getattr(model, name, None) for name in _IMPLICIT]
+    factors: list[Any] = [getattr(model, name, None) for name in _IMPLICIT]
     if any(part is None for part in factors):
         raise EmbeddingsError(f"{source}: no user_factors and item_factors; fit the model first")
     users, items = (np.asarray(part.to_numpy() if hasattr(part, "to_numpy") else part) for part in factors)

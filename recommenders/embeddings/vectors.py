@@ -76,7 +76,7 @@ class Entities:
     @cached_property
     def is_zero(self) -> np.ndarray:
         """(entities,) true where a vector is all zeros, so that it has no cosine."""
-        return ~self.vectors.any(axis=1)
+        return np.asarray(~self.vectors.any(axis=1))
 
 
 @dataclass(frozen=True)

@@ -96,8 +96,8 @@ def interactions_of(
     if len(bad):
         got = frame[weights].iloc[bad[0]]
         raise InteractionsError(f"{source}, line {bad[0] + 2}: {weights} {got!r}: expected a number above 0")
-    pairs = pd.DataFrame({"user": frame[user].map(str), "item": frame[item].map(str), "weight": values.astype(float)})
-    pairs = pairs.groupby(["user", "item"], sort=False, as_index=False)["weight"].sum()
+    every = pd.DataFrame({"user": frame[user].map(str), "item": frame[item].map(str), "weight": values.astype(float)})
+    pairs = every.groupby(["user", "item"], sort=False)["weight"].sum().reset_index()
     user_ids, user_frame = _order(pairs["user"], users, _USER, "user_id", source)
     item_ids, item_frame = _order(pairs["item"], items, _ITEM, "item_id", source)
     return Interactions(
@@ -158,8 +158,8 @@ def load_interactions(
         raise InteractionsError(
             f"{place}: none of the files {', '.join(LAYOUTS)} is there; give a file of interactions"
         )
-    frames = [None if part is None else read_frame(part) for part in (users, items)]
-    return interactions_of(read_frame(place), *frames, source=str(place))
+    people, shelf = (None if part is None else read_frame(part) for part in (users, items))
+    return interactions_of(read_frame(place), people, shelf, str(place))
 
 
 def read_frame(path: str | Path, **options: Any) -> pd.DataFrame:

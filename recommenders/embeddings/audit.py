@@ -32,6 +32,7 @@ from tod_bias.recommenders.embeddings.direction import (
     Direction,
     Split,
     centroid_direction,
+    check_size,
     cosine_table,
     csvc_direction,
     most_biased,
@@ -159,9 +160,12 @@ def audit(
     """
     started = time.monotonic()
     chosen = settings or AuditSettings()
+    a, b = sets.a.vectors, sets.b.vectors
+    parts = split(len(a), len(b), chosen.seed) if min(len(a), len(b)) >= 2 else None
+    if parts is not None:
+        for size in chosen.csvc or ():
+            check_size(size, len(parts.train_a), len(parts.train_b))
     with progress_bar(6, "directions", show=show_progress) as bar:
-        a, b = sets.a.vectors, sets.b.vectors
-        parts = split(len(a), len(b), chosen.seed) if min(len(a), len(b)) >= 2 else None
         directions, notes = _directions(a, b, parts, chosen)
         bar.advance()
         bar.describe("significance of directions")

@@ -119,16 +119,21 @@ def most_biased(a: np.ndarray, b: np.ndarray, size: int) -> tuple[np.ndarray, np
     return np.argsort(-along_a, kind="stable")[:size], np.argsort(along_b, kind="stable")[:size]
 
 
+def check_size(size: int, count_a: int, count_b: int) -> None:
+    """Raises EmbeddingsError where a side has fewer than ``size`` entities to train on."""
+    if not 1 <= size <= min(count_a, count_b):
+        raise EmbeddingsError(
+            f"CSVC on {size} entities a side: the smaller set has {min(count_a, count_b)} to train on; give fewer"
+        )
+
+
 def csvc_direction(a: np.ndarray, b: np.ndarray, size: int) -> Direction:
     """SVC on the ``size`` most biased entities a side by centroid cosine (Beattie's CSVC).
 
     Raises:
         EmbeddingsError: a side has fewer entities.
     """
-    if not 1 <= size <= min(len(a), len(b)):
-        raise EmbeddingsError(
-            f"CSVC on {size} entities a side: the smaller set has {min(len(a), len(b))} to train on; give fewer"
-        )
+    check_size(size, len(a), len(b))
     rows_a, rows_b = most_biased(a, b, size)
     found = svc_direction(a[rows_a], b[rows_b], f"csvc_{size}")
     return Direction(found.name, found.vector, f"{found.method}, the most biased ones", found.classifier)

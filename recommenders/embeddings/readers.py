@@ -233,10 +233,9 @@ def _torch(file: Path) -> Mapping[str, Any]:
         import torch
 
         return torch.load(file, map_location="cpu", weights_only=True)  # type: ignore[no-any-return]
-    except (OSError, RuntimeError, ValueError, EOFError, pickle.UnpicklingError) as error:
+    except (OSError, RuntimeError, ValueError, EOFError, LookupError, TypeError, pickle.UnpicklingError) as error:
         raise EmbeddingsError(
-            f"{file}: cannot be read as a torch state of tensors ({str(error).splitlines()[0]}); "
-            f"save model.state_dict()"
+            f"{file}: cannot be read as a torch state of tensors ({type(error).__name__}); save model.state_dict()"
         ) from error
 
 

@@ -248,8 +248,8 @@ def run_scope(scope: Scope, out: str | Path, *, show_progress: bool = False) -> 
     """
     place = Path(out)
     runs: list[tuple[str, Associations]] = []
-    for name, embeddings in scope.trainings:
-        sets = scope.sets if not runs else scope.sets.on(embeddings)
+    moved = [scope.sets, *(scope.sets.on(embeddings) for _, embeddings in scope.trainings[1:])]
+    for (name, embeddings), sets in zip(scope.trainings, moved, strict=True):
         found = audit(
             embeddings,
             sets,

@@ -37,3 +37,11 @@ class UndefinedFairscoreError(TodBiasError):
 
 class NothingToPerturbError(TodBiasError):
     """No dialogue holds a word that the chosen axis can rewrite."""
+
+
+class EmbeddingsError(TodBiasError):
+    """Embeddings or sets of entities that cannot be used; names the file, the table and the row or id."""
+
+
+class InteractionsError(TodBiasError):
+    """Interactions that cannot be read or trained on; names the file and, where there is one, the line."""

@@ -1,0 +1,209 @@
+"""Two trainings side by side: with and without the attribute, or before and after a mitigation.
+
+The same entities are scored in both, so differences are paired by entity: under the null hypothesis that the training
+makes no difference, an entity's two scores may change places, so its difference may change its sign. Cosines do not
+depend on how a latent space is turned, so two trainings can be compared without aligning them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tod_bias.errors import EmbeddingsError
+from tod_bias.inference import holm, interval, resample_counts
+from tod_bias.recommenders.embeddings.classification import label_change
+from tod_bias.recommenders.embeddings.permutation import sign_test
+
+NAME = "comparison.json"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What an earlier audit left in its folder."""
+
+    record: Mapping[str, Any]
+    entities: pd.DataFrame
+    source: str
+
+
+def load_run(folder: str | Path) -> Run:
+    """Read ``associations.json`` and ``entities.parquet``.
+
+    Raises:
+        EmbeddingsError: one of them is not there or cannot be read.
+    """
+    place = Path(folder)
+    try:
+        record = json.loads((place / "associations.json").read_text(encoding="utf-8"))
+        frame = pd.read_parquet(place / "entities.parquet")
+    except (OSError, ValueError) as error:
+        raise EmbeddingsError(
+            f"{place}: no results of tod-bias associate can be read ({error}); give folders written with --out"
+        ) from error
+    return Run(record, frame, str(place))
+
+
+def compare(
+    before: Run,
+    after: Run,
+    *,
+    permutations: int = 10_000,
+    resamples: int = 1000,
+    seed: int = 0,
+    names: tuple[str, str] = ("before", "after"),
+) -> dict[str, Any]:
+    """Every metric of two audits of the same sets: both values, difference, change in %, interval and p.
+
+    The change in % is 100 (after / before - 1): negative where the association is weaker, whichever way it leans, and
+    below -100 where it leans the other way.
+
+    Intervals are from a bootstrap over the entities of E and P, p-values from exchanging an entity's two scores; both
+    take A and B and the two trainings as they are. How much a metric varies between trainings that differ in their
+    seed alone they cannot say.
+
+    Args:
+        before: the audit that changes are relative to.
+        after: the other one.
+        permutations: of the tests.
+        resamples: of the bootstrap; 0 for none.
+        seed: of both.
+        names: of the two, for tables.
+
+    Raises:
+        EmbeddingsError: the two tested other entities.
+    """
+    left, right = _aligned(before, after)
+    first = (left["set"] == "E").to_numpy()
+    ddof = int(before.record["ddof"])
+    metrics: dict[str, dict[str, Any]] = {}
+    columns = {"EAA": "eaa"} | {
+        f"R-RIPA {name}": f"cos_{name}"
+        for name in before.record["directions"]
+        if name in after.record["directions"] and f"cos_{name}" in left and f"cos_{name}" in right
+    }
+    for label, column in columns.items():
+        scores = left[column].to_numpy(dtype=float), right[column].to_numpy(dtype=float)
+        found = _changes(scores, first, label == "EAA", ddof, permutations, resamples, seed)
+        for name, entry in found.items():
+            metrics[name if label == "EAA" else f"{label} {name}"] = entry
+            if label != "EAA":
+                key = label.removeprefix("R-RIPA ")
+                entry["usable"] = all(run.record["R_RIPA"][key]["usable"] for run in (before, after))
+    tested = {name: entry["p_value"] for name, entry in metrics.items() if entry["p_value"] is not None}
+    for name, adjusted in holm(tested).items():
+        metrics[name]["p_holm"] = adjusted
+    labels = {}
+    for column in map(str, left.columns):
+        if column.startswith("labelled_A_") and column in right:
+            pair = left[column].to_numpy(dtype=bool), right[column].to_numpy(dtype=bool)
+            parts = {"E": first, "P": ~first}
+            labels[column.removeprefix("labelled_A_")] = {
+                name: label_change(pair[0][rows], pair[1][rows]) for name, rows in parts.items() if rows.any()
+            }
+    return {
+        "schema": 1,
+        "attribute": before.record["attribute"],
+        "names": list(names),
+        "sources": [before.source, after.source],
+        "sets": before.record["sets"],
+        "metrics": metrics,
+        "labels": labels,
+        "permutations": permutations,
+        "bootstrap": resamples,
+        "seed": seed,
+    }
+
+
+def _aligned(before: Run, after: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
+    keys = ["set", "table", "id"]
+    left, right = (run.entities.set_index(keys) for run in (before, after))
+    if set(left.index) != set(right.index):
+        only = next(iter(set(left.index) ^ set(right.index)))
+        where = before.source if only in left.index else after.source
+        raise EmbeddingsError(
+            f"{before.source} and {after.source} tested other entities: id {only[2]!r} of set {only[0]} is in {where} "
+            f"alone; audit both with the same sets"
+        )
+    return left.reset_index(), right.loc[left.index].reset_index()
+
+
+def _changes(
+    scores: tuple[np.ndarray, np.ndarray],
+    first: np.ndarray,
+    as_sums: bool,
+    ddof: int,
+    permutations: int,
+    resamples: int,
+    seed: int,
+) -> dict[str, dict[str, Any]]:
+    """Changes of the metrics of E, of P, of their difference and of the effect size."""
+    e, p = (np.stack([part[rows] for part in scores], axis=1) for rows in (first, ~first))  # (entities, 2)
+    rng = np.random.default_rng(seed)
+    counts = [resample_counts(rng, resamples, len(side)).astype(float) for side in (e, p) if len(side)]
+    counts += [np.zeros((resamples, 0))] * (2 - len(counts))
+
+    def value(part_e: np.ndarray, part_p: np.ndarray, weights: list[np.ndarray]) -> dict[str, np.ndarray]:
+        sums = [weight @ part for weight, part in zip(weights, (part_e, part_p), strict=True)]
+        sizes = [1.0 if as_sums else float(max(len(part), 1)) for part in (part_e, part_p)]
+        found = {"E": sums[0] / sizes[0]}
+        if len(part_p):
+            found |= {"P": sums[1] / sizes[1], "difference": sums[0] / sizes[0] - sums[1] / sizes[1]}
+            total = len(part_e) + len(part_p)
+            mean = (sums[0] + sums[1]) / total
+            square = (weights[0] @ part_e**2 + weights[1] @ part_p**2) / total
+            spread = np.sqrt(np.maximum(square - mean**2, 0) * total / (total - ddof))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                found["effect size"] = (sums[0] / len(part_e) - sums[1] / len(part_p)) / spread
+        return found
+
+    ones = [np.ones((1, len(side))) for side in (e, p)]
+    exact, sampled = value(e, p, ones), value(e, p, counts)
+    labels = (
+        {"E": "GEAA E", "P": "GEAA P", "difference": "DEAA", "effect size": "effect size"}
+        if as_sums
+        else {"E": "E", "P": "P", "difference": "differential", "effect size": "effect size"}
+    )
+    p_values: dict[str, float] = {}
+    for name, delta in (("E", e[:, 1] - e[:, 0]), ("P", p[:, 1] - p[:, 0])):
+        if len(delta):
+            p_values[name] = sign_test(delta, permutations=permutations, seed=seed).p_value
+    if len(p):
+        # The difference of the two groups' means: each entity weighs by its group's size unless sums are compared.
+        weights = (1.0, 1.0) if as_sums else (1 / len(e), 1 / len(p))
+        signed = np.concatenate([weights[0] * (e[:, 1] - e[:, 0]), -weights[1] * (p[:, 1] - p[:, 0])])
+        p_values["difference"] = sign_test(signed, permutations=permutations, seed=seed).p_value
+    fewest = min(len(side) for side in (e, p) if len(side))
+    found = {}
+    for name, pair in exact.items():
+        old, new = float(pair[0, 0]), float(pair[0, 1])
+        draws = sampled[name]
+        entry: dict[str, Any] = {
+            "before": _number(old),
+            "after": _number(new),
+            "difference": _number(new - old),
+            "change_percent": _number(100 * (new / old - 1)) if old else None,
+            "p_value": p_values.get(name),  # no exchange test for the effect size: its interval says
+        }
+        if resamples > 1:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                percent = 100 * (draws[:, 1] / draws[:, 0] - 1)
+            entry["ci"] = _pair(interval(draws[:, 1] - draws[:, 0], fewest))
+            entry["change_percent_ci"] = _pair(interval(np.where(np.isfinite(percent), percent, np.nan), fewest))
+        found[labels[name]] = entry
+    return found
+
+
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _pair(bounds: np.ndarray) -> list[float] | None:
+    return [float(bounds[0]), float(bounds[1])] if np.isfinite(bounds).all() else None

@@ -1,0 +1,94 @@
+"""The report of an audit: one HTML file, the figures as SVG, the tables as CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+from tod_bias.recommenders.embeddings import figures, tables
+from tod_bias.recommenders.embeddings.audit import Associations
+from tod_bias.recommenders.embeddings.reading import LIMITS, comparison_reading, reading
+from tod_bias.report.palette import inline, to_svg
+
+REPORT = "report.html"
+
+_TEMPLATE = Path(__file__).parent / "templates" / "association.html.j2"
+
+
+def write_report(
+    runs: Sequence[tuple[str, Associations]], folder: str | Path, comparison: Mapping[str, Any] | None = None
+) -> Path:
+    """Write ``report.html``, ``figures/*.svg`` and ``tables/*.csv``.
+
+    Args:
+        runs: one training, or two with their comparison; name and audit.
+        folder: where to.
+        comparison: the content of ``comparison.json``.
+    """
+    place = Path(folder)
+    drawn = _figures(runs, comparison)
+    made = tables.sheets(runs)
+    if comparison is not None:
+        made = [tables.changes(comparison), *made, tables.label_changes(comparison)]
+    for name in ("figures", "tables"):
+        (place / name).mkdir(parents=True, exist_ok=True)
+    svgs = []
+    for name, (title, figure) in drawn.items():
+        svg = to_svg(figure)
+        (place / "figures" / f"{name}.svg").write_text(svg, encoding="utf-8")
+        svgs.append((title, Markup(inline(svg, name, title))))
+    for sheet in made:
+        sheet.save(place / "tables")
+    text = _render(runs, comparison, svgs, made)
+    (place / REPORT).write_text(text, encoding="utf-8")
+    return place / REPORT
+
+
+def _figures(
+    runs: Sequence[tuple[str, Associations]], comparison: Mapping[str, Any] | None
+) -> dict[str, tuple[str, Figure]]:
+    found: dict[str, tuple[str, Figure]] = {}
+    for number, (name, run) in enumerate(runs):
+        if run.picture is not None:
+            suffix = f"_{number + 1}" if len(runs) > 1 else ""
+            title = f"Latent space{': ' + name if len(runs) > 1 else ''} (Beattie Figs. 1 and 2)"
+            found[f"latent_space{suffix}"] = (title, figures.latent_space(run.picture, run["sets"]))
+    frames = [(name, run.entities, run["sets"]) for name, run in runs]
+    found["eaa"] = ("EAA of the test sets; thick lines are means", figures.association(frames))
+    found["r_ripa"] = ("R-RIPA by bias direction (Beattie Table 3)", figures.r_ripa(runs))
+    if all(any("audience_deciles" in entry for entry in run["classification"].values()) for _, run in runs):
+        found["deciles"] = ("Labels of items by audience (Beattie Table 4)", figures.deciles(runs))
+    if comparison is not None:
+        found["changes"] = ("Change of every metric", figures.changes(comparison))
+    return found
+
+
+def _render(
+    runs: Sequence[tuple[str, Associations]],
+    comparison: Mapping[str, Any] | None,
+    drawn: Sequence[tuple[str, Markup]],
+    made: Sequence[tables.Sheet],
+) -> str:
+    import tod_bias.report
+    from tod_bias.report.notation import p_cell
+
+    style = Path(tod_bias.report.__file__).parent / "templates" / "report.css"
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    environment.filters["p"] = p_cell
+    first = runs[0][1]
+    return environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
+        attribute=first["attribute"],
+        css=Markup(style.read_text(encoding="utf-8")),
+        sets=first["sets"],
+        notes=list(dict.fromkeys(note for _, run in runs for note in run["notes"])),
+        drawn=drawn,
+        sheets=made,
+        verdicts=[(name, reading(run), run["flags"]) for name, run in runs],
+        changed=comparison_reading(comparison, runs[1][1]) if comparison is not None else [],
+        limits=LIMITS,
+    )

@@ -1,0 +1,115 @@
+"""What an audit shows and does not show, in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tod_bias.report.notation import fixed, p_text
+
+LIMITS = (
+    "This describes where vectors lie, not whom a recommendation harms or helps: whether an association is a harm is "
+    "for people who know the setting to decide.",
+    "The attribute is taken as two groups, as in Beattie; people outside both are not described.",
+    "A test that does not flag does not show that there is no association.",
+)
+"""Said with every result."""
+
+
+def reading(result: Mapping[str, Any]) -> list[str]:
+    """Sentences on one audit: what is flagged, what that shows, what it does not."""
+    sets = result["sets"]
+    a, b = sets["A"]["name"], sets["B"]["name"]
+    p_holm = {flag["test"]: flag for flag in result["flags"]}
+    said = []
+    for role, value in result["GEAA"].items():
+        flag = p_holm[f"GEAA {role}"]
+        mean = value / sets[role]["size"]
+        side = a if value > 0 else b
+        if flag["flagged"]:
+            said.append(
+                f"{sets[role]['name']}: its vectors lie closer to {side} than to {b if side == a else a} (mean EAA "
+                f"{fixed(mean, 4, sign=True)}), more than random relabellings of A and B show "
+                f"(Holm {p_text(flag['p_holm'])})."
+            )
+        else:
+            said.append(
+                f"{sets[role]['name']}: no association with {result['attribute']} is supported (mean EAA "
+                f"{fixed(mean, 4, sign=True)}, Holm {p_text(flag['p_holm'])})."
+            )
+    if "P" in sets:
+        said.append(_difference(result, p_holm))
+    unusable = [name for name, entry in result["directions"].items() if not entry["significant"]]
+    if unusable:
+        said.append(
+            f"Not to be used: {', '.join(unusable)}. A direction that fails one of the three tests may follow "
+            f"something else than {result['attribute']}; its R-RIPA is given for completeness."
+        )
+    return said
+
+
+def _difference(result: Mapping[str, Any], p_holm: Mapping[str, Mapping[str, Any]]) -> str:
+    sets = result["sets"]
+    e, p, a = sets["E"]["name"], sets["P"]["name"], sets["A"]["name"]
+    entities, attribute = p_holm["DEAA entities"], p_holm["DEAA attribute"]
+    effect = result["effect_size"]
+    start = f"{e} against {p}: effect size {fixed(effect, 2, sign=True)}"
+    if entities["flagged"] and attribute["flagged"]:
+        lean = "more" if result["DEAA"] > 0 else "less"
+        return (
+            f"{start}. {e} leans {lean} to {a} than {p} does; both tests flag (labels of {e} and {p} exchanged: Holm "
+            f"{p_text(entities['p_holm'])}; labels of {a} and {sets['B']['name']} exchanged: Holm "
+            f"{p_text(attribute['p_holm'])})."
+        )
+    if entities["flagged"]:
+        return (
+            f"{start}. The two sets differ along this contrast, but random relabellings of A and B separate them as "
+            f"much (Holm {p_text(attribute['p_holm'])}): two groups of items that lie apart differ along any contrast, "
+            f"so this does not support an association with {result['attribute']}."
+        )
+    if attribute["flagged"]:
+        return (
+            f"{start}. The contrast of {a} and {sets['B']['name']} separates the sums of the two sets more than "
+            f"random relabellings do (Holm {p_text(attribute['p_holm'])}), but their entities overlap too much to "
+            f"tell the sets apart (Holm {p_text(entities['p_holm'])})."
+        )
+    return f"{start}. No difference is supported (Holm {p_text(entities['p_holm'])})."
+
+
+def comparison_reading(comparison: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Sentences on two trainings: what changed, and what is left.
+
+    Args:
+        comparison: the content of ``comparison.json``.
+        after: the content of the second run's ``associations.json``.
+    """
+    names = comparison["names"]
+    key = "DEAA" if "DEAA" in comparison["metrics"] else "GEAA E"
+    entry = comparison["metrics"][key]
+    percent, p = entry["change_percent"], entry.get("p_holm")
+    if percent is None or p is None:
+        return ["No change can be computed."]
+    low = entry.get("change_percent_ci")
+    bounds = f" [{fixed(low[0], 1)}, {fixed(low[1], 1)}]" if low else ""
+    weaker = abs(entry["after"]) < abs(entry["before"])
+    changed = p < 0.05
+    tests = {flag["test"]: flag for flag in after["flags"]}
+    wanted = ["DEAA entities", "DEAA attribute"] if key == "DEAA" else ["GEAA E"]
+    remains = all(tests[name]["flagged"] for name in wanted)
+    how = ("lowers" if weaker else "raises") if changed else "does not detectably change"
+    said = (
+        f"{names[1]} {how} the association: {key} {fixed(entry['before'], 2)} → {fixed(entry['after'], 2)} "
+        f"({fixed(percent, 1, sign=True)}%{bounds}, Holm {p_text(p)})"
+    )
+    left = (
+        "but does not remove it: what is left is flagged as well"
+        if remains and changed and weaker
+        else "what is left is flagged"
+        if remains
+        else "and what is left is no longer flagged, which does not show that nothing is left"
+    )
+    return [
+        f"{said}, {left}.",
+        "The p-value and interval are over the tested entities, for these two trainings; trainings that differ in "
+        "their seed alone differ too, so train several before calling a small change a mitigation.",
+    ]

@@ -1,0 +1,320 @@
+"""From what a user gives to finished audits: Beattie's steps from scope to flag, for one training or two."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from tod_bias.errors import EmbeddingsError
+from tod_bias.recommenders.embeddings.audit import Associations, AuditSettings, audit
+from tod_bias.recommenders.embeddings.comparison import NAME, Run, compare
+from tod_bias.recommenders.embeddings.page import write_report
+from tod_bias.recommenders.embeddings.readers import attach, load_embeddings, read_attributes
+from tod_bias.recommenders.embeddings.sets import EntitySets, attribute_specs, load_sets, resolve_sets
+from tod_bias.recommenders.embeddings.vectors import Embeddings
+
+if TYPE_CHECKING:
+    from tod_bias.recommenders.latent_factor.interactions import Interactions
+
+
+class ScopeFile(BaseModel):
+    """A scope file: what is audited. Paths are relative to the file."""
+
+    model_config = ConfigDict(extra="forbid")
+    attribute: str = "attribute"
+    """Its name, in words."""
+    embeddings: str | list[str]
+    """A file, or the users' and the items'."""
+    compare: str | list[str] | None = None
+    """Embeddings of another training of the same entities."""
+    names: list[str] | None = None
+    """Names of the trainings."""
+    sets: dict[str, Any]
+    """A, B, E and P, as in a sets file."""
+    users: str | None = None
+    """File of users' attributes."""
+    items: str | None = None
+    """File of items' attributes."""
+    interactions: str | None = None
+    """File or folder of interactions."""
+    audience: str | None = None
+    """Attribute of items that holds the share of A in their audience."""
+    pairs: str | None = None
+    """File of pairs of A and B."""
+    csvc: list[int] | None = None
+    """Sizes of CSVC directions."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Everything that an audit needs, read and checked."""
+
+    sets: EntitySets
+    trainings: tuple[tuple[str, Embeddings], ...]
+    """Name and embeddings; the sets lie in the first."""
+    settings: AuditSettings = field(default_factory=AuditSettings)
+    interactions: Interactions | None = None
+    audience: np.ndarray | None = None
+    """(items,)."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user gave: paths and options, not yet read."""
+
+    embeddings: Sequence[str | Path]
+    sets: str | Path | Mapping[str, Any] | None = None
+    attribute: str | None = None
+    """``COLUMN`` or ``COLUMN=A,B`` of the users' attributes; with sets, the attribute's name in words."""
+    test: str | None = None
+    """``COLUMN=E`` or ``COLUMN=E,P`` of the items' attributes."""
+    users: str | Path | None = None
+    items: str | Path | None = None
+    interactions: str | Path | None = None
+    compare: Sequence[str | Path] = ()
+    names: Sequence[str] = ()
+    audience: str | None = None
+    pairs: str | Path | None = None
+    csvc: tuple[int, ...] | None = None
+    user_table: str | None = None
+    item_table: str | None = None
+    source: str = "the options"
+
+
+def read_scope_file(path: str | Path) -> Request:
+    """Read a scope file (YAML).
+
+    Raises:
+        EmbeddingsError: it cannot be read or holds something else.
+    """
+    file = Path(path)
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise EmbeddingsError(f"{file}: cannot be read ({error}); --scope takes a YAML file") from error
+    except yaml.YAMLError as error:
+        raise EmbeddingsError(f"{file}: not YAML: {' '.join(str(error).split())}") from error
+    try:
+        scope = ScopeFile.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        keys = ", ".join(ScopeFile.model_fields)
+        raise EmbeddingsError(f"{file}: {where}: {first['msg']}; expected {keys}") from error
+
+    def beside(name: str) -> Path:
+        return file.parent / name
+
+    def several(names: str | list[str] | None) -> list[Path]:
+        return [beside(name) for name in ([names] if isinstance(names, str) else names or [])]
+
+    def one(name: str | None) -> Path | None:
+        return beside(name) if name else None
+
+    return Request(
+        embeddings=several(scope.embeddings),
+        sets=scope.sets,
+        attribute=scope.attribute,
+        users=one(scope.users),
+        items=one(scope.items),
+        interactions=one(scope.interactions),
+        compare=several(scope.compare),
+        names=scope.names or (),
+        audience=scope.audience,
+        pairs=one(scope.pairs),
+        csvc=tuple(scope.csvc) if scope.csvc is not None else None,
+        source=str(file),
+    )
+
+
+def read_request(request: Request, settings: AuditSettings) -> Scope:
+    """Read and check everything that a request names.
+
+    Raises:
+        EmbeddingsError: a file or a set that cannot be used.
+        InteractionsError: interactions that cannot be read.
+    """
+    embeddings = load_embeddings(request.embeddings, user_table=request.user_table, item_table=request.item_table)
+    interactions = None
+    if request.interactions is not None:
+        from tod_bias.recommenders.latent_factor.interactions import load_interactions
+
+        interactions = load_interactions(request.interactions, request.users, request.items)
+    embeddings = _with_attributes(embeddings, request, interactions)
+    sets, name = _sets(embeddings, request)
+    pairs = _read_pairs(request.pairs, sets) if request.pairs is not None else None
+    trainings = [("the embeddings", embeddings)]
+    if request.compare:
+        trainings.append(("compared", load_embeddings(request.compare)))
+    names = list(request.names) or [_stem(part.source) for _, part in trainings]
+    if len(names) != len(trainings):
+        raise EmbeddingsError(f"{len(names)} names for {len(trainings)} training(s); give one a training")
+    if len(set(names)) < len(names):
+        names = [f"{name} ({number})" for number, name in enumerate(names, 1)]
+    return Scope(
+        sets,
+        tuple((label, part) for label, (_, part) in zip(names, trainings, strict=True)),
+        replace(settings, attribute=name, pairs=pairs, csvc=request.csvc),
+        interactions,
+        _audience(sets, request.audience),
+    )
+
+
+def _stem(source: str) -> str:
+    return Path(source.split(" and ")[0]).stem.replace("_", " ")
+
+
+def _with_attributes(embeddings: Embeddings, request: Request, interactions: Interactions | None) -> Embeddings:
+    tables = dict(embeddings.tables)
+    for kind, path in (("users", request.users), ("items", request.items)):
+        if path is not None:
+            name = kind if kind in tables else next(iter(tables))
+            if kind not in tables and len(tables) > 1:
+                raise EmbeddingsError(f"{path}: {embeddings.source} holds no {kind}, only {', '.join(tables)}")
+            tables[name] = read_attributes(path, tables[name])
+        elif interactions is not None and kind in tables:
+            tables[kind] = attach(tables[kind], interactions.users if kind == "users" else interactions.items)
+    return Embeddings(tables, embeddings.source, embeddings.notes)
+
+
+def _sets(embeddings: Embeddings, request: Request) -> tuple[EntitySets, str]:
+    name = (request.attribute or "attribute").partition("=")[0]
+    if isinstance(request.sets, Mapping):
+        return resolve_sets(request.sets, embeddings, request.source), name
+    if request.sets is not None:
+        return load_sets(request.sets, embeddings), name
+    if request.attribute is None:
+        raise EmbeddingsError(
+            "which groups define the attribute? give --sets FILE.json, or --users FILE.csv --attribute COLUMN"
+        )
+    specs = attribute_specs(embeddings.table(None, "A", request.source), request.attribute, ("A", "B"))
+    if request.test is not None:
+        specs |= attribute_specs(embeddings.table(None, "E", request.source), request.test, ("E", "P"))
+    return resolve_sets(specs, embeddings, request.source), name
+
+
+def _read_pairs(path: str | Path, sets: EntitySets) -> np.ndarray:
+    from tod_bias.recommenders.latent_factor.interactions import read_frame
+
+    frame = read_frame(path)
+    if frame.shape[1] != 2 or frame.empty:
+        raise EmbeddingsError(f"{path}: expected two columns, an id of A and an id of B, got {frame.shape[1]} columns")
+    columns = []
+    for part, column in zip((sets.a, sets.b), frame, strict=True):
+        places = {name: number for number, name in enumerate(part.ids)}
+        unknown = [line for line, name in enumerate(frame[column].map(str), 2) if name not in places]
+        if unknown:
+            got = frame[column].iloc[unknown[0] - 2]
+            raise EmbeddingsError(f"{path}, line {unknown[0]}: unknown id {got!r}: not in set {part.role}")
+        columns.append([places[str(name)] for name in frame[column]])
+    return np.array(columns).T
+
+
+def _audience(sets: EntitySets, column: str | None) -> np.ndarray | None:
+    if column is None:
+        return None
+    import pandas as pd
+
+    table = sets.e.entities
+    if table.attributes is None or column not in table.attributes:
+        raise EmbeddingsError(
+            f"{table.name} have no attribute {column!r} for --audience; give it with --items FILE.csv"
+        )
+    shares = pd.to_numeric(table.attributes[column], errors="coerce").to_numpy(dtype=float)
+    if np.nanmin(shares, initial=0.0) < 0 or np.nanmax(shares, initial=0.0) > 1:
+        raise EmbeddingsError(f"attribute {column!r} of {table.name}: expected shares of A between 0 and 1")
+    return shares
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a study found."""
+
+    runs: tuple[tuple[str, Associations], ...]
+    comparison: dict[str, Any] | None
+
+
+def run_scope(scope: Scope, out: str | Path, *, show_progress: bool = False) -> Outcome:
+    """Audit every training, compare two, and write results, tables, figures and report.
+
+    The first training's results lie in ``out`` itself, the second one's in ``out/compared``.
+    """
+    place = Path(out)
+    runs: list[tuple[str, Associations]] = []
+    moved = [scope.sets, *(scope.sets.on(embeddings) for _, embeddings in scope.trainings[1:])]
+    for (name, embeddings), sets in zip(scope.trainings, moved, strict=True):
+        found = audit(
+            embeddings,
+            sets,
+            scope.settings,
+            interactions=scope.interactions,
+            audience=scope.audience if scope.audience is None or not runs else _moved(scope, embeddings),
+            picture_of=runs[0][1].picture if runs else None,
+            show_progress=show_progress,
+        )
+        found["name"] = name
+        runs.append((name, found))
+    comparison = None
+    if len(runs) == 2:
+        comparison = compare(
+            *(Run(run, run.entities, name) for name, run in runs),
+            permutations=scope.settings.permutations,
+            resamples=scope.settings.bootstrap,
+            seed=scope.settings.seed,
+            names=(runs[0][0], runs[1][0]),
+        )
+        runs[1][1].save(place / "compared")
+        save_comparison(comparison, place)
+    write_report(runs, place, comparison)
+    runs[0][1].save(place)
+    return Outcome(tuple(runs), comparison)
+
+
+def _moved(scope: Scope, embeddings: Embeddings) -> np.ndarray | None:
+    table = scope.sets.e.entities
+    other = embeddings.tables[table.name]
+    assert scope.audience is not None
+    known = dict(zip(table.ids, scope.audience.tolist(), strict=True))
+    return np.array([known.get(name, np.nan) for name in other.ids])
+
+
+def save_comparison(comparison: Mapping[str, Any], folder: str | Path) -> Path:
+    """Write ``comparison.json``."""
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(comparison, indent=1, ensure_ascii=False, allow_nan=False)
+    (place / NAME).write_text(text + "\n", encoding="utf-8")
+    return place / NAME
+
+
+def demo_scope(settings: AuditSettings, *, strength: float | None = None, show_progress: bool = False) -> Scope:
+    """The case study on synthetic interactions: gender, crime against sport, trained with and without gender.
+
+    Raises:
+        InteractionsError: a strength that cannot be used.
+    """
+    from tod_bias.recommenders.latent_factor.synthetic import STRENGTH, synthetic_interactions
+    from tod_bias.recommenders.latent_factor.two_tower import TwoTowerSettings, train_two_tower
+
+    interactions = synthetic_interactions(strength=STRENGTH if strength is None else strength, seed=settings.seed)
+    trained = {
+        name: train_two_tower(
+            interactions, TwoTowerSettings(attribute=attribute, seed=settings.seed), show_progress=show_progress
+        ).embeddings
+        for name, attribute in (("with gender", "gender"), ("without gender", None))
+    }
+    specs = {
+        "A": {"in": "users", "where": {"gender": "female"}},
+        "B": {"in": "users", "where": {"gender": "male"}},
+        "E": {"in": "items", "where": {"genre": "crime"}},
+        "P": {"in": "items", "where": {"genre": "sport"}},
+    }
+    sets = resolve_sets(specs, trained["with gender"], "the case study")
+    return Scope(sets, tuple(trained.items()), replace(settings, attribute="gender"), interactions)

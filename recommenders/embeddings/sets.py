@@ -1,0 +1,246 @@
+"""The four sets of Beattie section 4.1: A and B define the attribute, E and P are tested."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tod_bias.errors import EmbeddingsError
+from tod_bias.recommenders.embeddings.vectors import Embeddings, Entities
+
+ROLES = ("A", "B", "E", "P")
+_KEYS = {"in", "rows", "ids", "where", "name"}
+
+
+@dataclass(frozen=True)
+class EntitySet:
+    """Entities of one table that play one of the four roles."""
+
+    role: str
+    name: str
+    """In words, e.g. ``women``; the role where none was given."""
+    entities: Entities
+    rows: np.ndarray
+    """(n,) rows of the table, each once."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def vectors(self) -> np.ndarray:
+        """(n, dimensions)."""
+        return self.entities.vectors[self.rows]
+
+    @property
+    def ids(self) -> list[str]:
+        """In the order of the rows."""
+        return [self.entities.ids[row] for row in self.rows]
+
+    def on(self, embeddings: Embeddings) -> EntitySet:
+        """The same entities, by id, in other embeddings.
+
+        Raises:
+            EmbeddingsError: they do not hold one of them.
+        """
+        return _checked(self.role, self.name, embeddings, self.entities.name, self.ids, f"set {self.role}")
+
+
+@dataclass(frozen=True)
+class EntitySets:
+    """A, B, E and, if there is a second test set, P.
+
+    Raises:
+        EmbeddingsError: an entity in both A and B, or in both E and P.
+    """
+
+    a: EntitySet
+    b: EntitySet
+    e: EntitySet
+    p: EntitySet | None = None
+    source: str = "the sets"
+
+    def __post_init__(self) -> None:
+        for first, second in ((self.a, self.b), (self.e, self.p)):
+            if second is None or first.entities.name != second.entities.name:
+                continue
+            shared = np.intersect1d(first.rows, second.rows)
+            if len(shared):
+                more = f" and {len(shared) - 1} more" if len(shared) > 1 else ""
+                raise EmbeddingsError(
+                    f"{self.source}: id {first.entities.ids[shared[0]]!r}{more} stands in both {first.role} and "
+                    f"{second.role}; the two sets must not share entities"
+                )
+
+    @property
+    def all(self) -> list[EntitySet]:
+        """A, B, E, P, without a missing P."""
+        return [self.a, self.b, self.e, *([self.p] if self.p is not None else [])]
+
+    def on(self, embeddings: Embeddings) -> EntitySets:
+        """The same entities, by id, in other embeddings."""
+        moved = {part.role.lower(): part.on(embeddings) for part in self.all}
+        return EntitySets(moved["a"], moved["b"], moved["e"], moved.get("p"), self.source)
+
+
+def load_sets(path: str | Path, embeddings: Embeddings) -> EntitySets:
+    """Read the sets from a JSON file.
+
+    Each of ``A``, ``B``, ``E`` and ``P`` is a list of row numbers (integers) and ids (strings), or an object with
+    ``in`` (the table), ``rows``, ``ids`` or ``where`` (attribute to value), and ``name``. Without ``in``, of two tables
+    A and B lie in ``users``, E and P in ``items``.
+
+    Raises:
+        EmbeddingsError: the file or a set in it cannot be used.
+    """
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise EmbeddingsError(f"{path}: cannot be read ({error}); expected a JSON file of sets") from error
+    except json.JSONDecodeError as error:
+        raise EmbeddingsError(f"{path}, line {error.lineno}: not JSON: {error.msg}") from error
+    return resolve_sets(content, embeddings, str(path))
+
+
+def resolve_sets(content: Any, embeddings: Embeddings, source: str = "the sets") -> EntitySets:
+    """The sets that a mapping of roles describes, as in :func:`load_sets`."""
+    if not isinstance(content, Mapping):
+        raise EmbeddingsError(f"{source}: expected an object with A, B, E and P, got {type(content).__name__}")
+    unknown = [key for key in content if key not in ROLES]
+    if unknown:
+        raise EmbeddingsError(f"{source}: unknown set {unknown[0]!r}; expected A, B, E and P")
+    missing = [role for role in ("A", "B") if role not in content]
+    if missing:
+        raise EmbeddingsError(f"{source}: no set {missing[0]}; A and B define the attribute")
+    found = {role: _resolve(role, spec, embeddings, source) for role, spec in content.items() if spec is not None}
+    if "E" not in found:
+        found["E"] = _everything(embeddings, source, found)
+    return EntitySets(found["A"], found["B"], found["E"], found.get("P"), source)
+
+
+def _everything(embeddings: Embeddings, source: str, found: Mapping[str, EntitySet]) -> EntitySet:
+    if "P" in found or len(embeddings.tables) == 1:
+        raise EmbeddingsError(f"{source}: no set E; name the entities to test")
+    table = embeddings.table(None, "E", source)
+    return EntitySet("E", f"all {table.name}", table, np.flatnonzero(~table.is_zero))
+
+
+def _resolve(role: str, spec: Any, embeddings: Embeddings, source: str) -> EntitySet:
+    where = f"{source}: set {role}"
+    if not isinstance(spec, Mapping):
+        return _checked(role, role, embeddings, None, spec, where)
+    unknown = [key for key in spec if key not in _KEYS]
+    if unknown:
+        raise EmbeddingsError(f"{where}: unknown key {unknown[0]!r}; expected {', '.join(sorted(_KEYS))}")
+    given = [key for key in ("rows", "ids", "where") if key in spec]
+    if len(given) != 1:
+        raise EmbeddingsError(f"{where}: give one of rows, ids and where; got {', '.join(given) or 'none'}")
+    name = str(spec.get("name", role))
+    table = embeddings.table(spec.get("in"), role, where)
+    if given[0] == "where":
+        return _where(role, spec.get("name"), table, spec["where"], where)
+    listed = spec[given[0]]
+    if given[0] == "ids" and isinstance(listed, Sequence):
+        listed = [str(entry) for entry in listed]
+    return _checked(role, name, embeddings, table.name, listed, where)
+
+
+def _where(role: str, name: Any, table: Entities, conditions: Any, where: str) -> EntitySet:
+    if not isinstance(conditions, Mapping) or not conditions:
+        raise EmbeddingsError(f"{where}: 'where' expects attribute: value, got {conditions!r}")
+    chosen = ~table.is_zero if role == "E" else np.ones(len(table), dtype=bool)
+    for attribute, value in conditions.items():
+        chosen &= has_value(table, str(attribute), value, where)
+    label = str(name) if name else ", ".join(str(value) for value in conditions.values())
+    return _checked(role, label, Embeddings({table.name: table}), table.name, np.flatnonzero(chosen).tolist(), where)
+
+
+def has_value(table: Entities, attribute: str, value: Any, where: str) -> np.ndarray:
+    """(entities,) true where an attribute has a value; several values in one cell are split at ``|``.
+
+    Raises:
+        EmbeddingsError: no such attribute, or no entity with this value.
+    """
+    if table.attributes is None or attribute not in table.attributes:
+        known = [] if table.attributes is None else [str(column) for column in table.attributes]
+        raise EmbeddingsError(
+            f"{where}: {table.name} have no attribute {attribute!r}; known: {', '.join(known) or 'none'}"
+            + ("" if known else f"; give them with --{table.name} FILE.csv")
+        )
+    column = table.attributes[attribute]
+    cells = column.astype(str).where(column.notna(), "").str.split("|")
+    found = np.array([str(value) in cell for cell in cells])
+    if not found.any():
+        seen = sorted({part for cell in cells for part in cell} - {""})
+        listed = ", ".join(seen[:8]) + (", …" if len(seen) > 8 else "")
+        raise EmbeddingsError(f"{where}: the set is empty: no {attribute} is {value!r}; values: {listed or 'none'}")
+    return found
+
+
+def _checked(
+    role: str, name: str, embeddings: Embeddings, table_name: str | None, listed: Any, where: str
+) -> EntitySet:
+    table = embeddings.table(table_name, role, where)
+    if isinstance(listed, str) or not isinstance(listed, Sequence):
+        raise EmbeddingsError(f"{where}: expected a list of row numbers or ids, got {type(listed).__name__}")
+    if not listed:
+        raise EmbeddingsError(f"{where}: the set is empty; it needs at least one entity")
+    rows = np.array([_row(entry, table, where) for entry in listed])
+    unique, counts = np.unique(rows, return_counts=True)
+    if (counts > 1).any():
+        raise EmbeddingsError(f"{where}: id {table.ids[unique[counts > 1][0]]!r} stands twice in the set")
+    zero = rows[table.is_zero[rows]]
+    if len(zero):
+        raise EmbeddingsError(
+            f"{where}: row {zero[0]} (id {table.ids[zero[0]]!r}) of {table.name} in {table.source} is a zero vector, "
+            f"which has no cosine; leave it out"
+        )
+    return EntitySet(role, name, table, rows)
+
+
+def _row(entry: Any, table: Entities, where: str) -> int:
+    if isinstance(entry, int) and not isinstance(entry, bool):
+        if 0 <= entry < len(table):
+            return entry
+        raise EmbeddingsError(f"{where}: unknown row {entry}: {table.name} has rows 0 to {len(table) - 1}")
+    if isinstance(entry, str):
+        try:
+            return table.rows_by_id[entry]
+        except KeyError:
+            known = ", ".join(table.ids[:3])
+            raise EmbeddingsError(
+                f"{where}: unknown id {entry!r}: no such entity in {table.name} of {table.source} (ids: {known}, …)"
+            ) from None
+    raise EmbeddingsError(f"{where}: expected row numbers (integers) or ids (strings), got {entry!r}")
+
+
+def attribute_specs(table: Entities, option: str, roles: tuple[str, str]) -> dict[str, Any]:
+    """Set descriptions from ``COLUMN=VALUE,VALUE`` or ``COLUMN`` where the column has two values.
+
+    Raises:
+        EmbeddingsError: the column is unknown, or does not have two values and none were named.
+    """
+    column, _, values = option.partition("=")
+    names = [value.strip() for value in values.split(",") if value.strip()]
+    if not names:
+        if table.attributes is None or column not in table.attributes:
+            has_value(table, column, "", option)  # says what is missing
+        assert table.attributes is not None
+        names = sorted(str(value) for value in table.attributes[column].dropna().unique())
+        if len(names) != 2:
+            listed = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
+            raise EmbeddingsError(
+                f"{column} of {table.name} has {len(names)} values ({listed}); name two, e.g. {column}={names[0]},…"
+                if names
+                else f"{column} of {table.name} has no value"
+            )
+    if len(names) > 2 or (len(names) == 1 and roles == ("A", "B")):
+        raise EmbeddingsError(f"{option}: expected {column}=VALUE,VALUE, got {len(names)} value(s)")
+    return {
+        role: {"in": table.name, "where": {column: name}, "name": name}
+        for role, name in zip(roles, names, strict=False)
+    }

@@ -1,0 +1,74 @@
+"""The picture of the latent space (Beattie sections 4.2.1 and 5.2.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.decomposition import PCA
+
+from tod_bias.recommenders.embeddings.direction import centroid_direction, most_biased
+from tod_bias.recommenders.embeddings.vectors import unit
+
+MOST_BIASED = 200
+"""Entities a side that the components are fitted on (Beattie section 5.2.1)."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Entities on the first two principal components of the most biased entities of A and B."""
+
+    rows_a: np.ndarray
+    """Rows of A that the components were fitted on."""
+    rows_b: np.ndarray
+    a: np.ndarray
+    """(entities, 2) those of A."""
+    b: np.ndarray
+    groups: dict[str, np.ndarray]
+    """Name of a set to its (entities, 2)."""
+    explained: tuple[float, float]
+    """Share of the variance a component."""
+    cosine: float
+    """Of the first component with the centroid difference of A and B, in [0, 1]: the component points to A."""
+
+
+def picture(
+    a: np.ndarray,
+    b: np.ndarray,
+    groups: dict[str, np.ndarray],
+    *,
+    size: int = MOST_BIASED,
+    rows: tuple[np.ndarray, np.ndarray] | None = None,
+) -> Picture | None:
+    """Fit PCA on the ``size`` most biased entities a side and project the groups on it.
+
+    Args:
+        a: (|A|, dimensions).
+        b: (|B|, dimensions).
+        groups: name of a set to its (entities, dimensions).
+        size: at the most half of a set is taken.
+        rows: rows of A and B to fit on instead, e.g. those of another training of the same entities.
+
+    Returns:
+        None where fewer than three entities or two dimensions leave nothing to fit.
+    """
+    if rows is None:
+        rows = most_biased(a, b, max(1, min(size, len(a) // 2, len(b) // 2)))
+    fitted = unit(np.concatenate([a[rows[0]], b[rows[1]]]))
+    if len(fitted) < 3 or fitted.shape[1] < 2:
+        return None
+    pca = PCA(n_components=2, svd_solver="full").fit(fitted)
+    cosine = float(pca.components_[0] @ centroid_direction(a, b).vector)
+    flip = np.array([-1.0 if cosine < 0 else 1.0, 1.0])
+
+    def project(vectors: np.ndarray) -> np.ndarray:
+        return np.asarray(pca.transform(unit(vectors)) * flip)
+
+    return Picture(
+        *rows,
+        project(a[rows[0]]),
+        project(b[rows[1]]),
+        {name: project(vectors) for name, vectors in groups.items()},
+        (float(pca.explained_variance_ratio_[0]), float(pca.explained_variance_ratio_[1])),
+        abs(cosine),
+    )

@@ -1,0 +1,1 @@
+"""A reference latent-factor recommender: a two-tower network, and interactions to train it on."""

@@ -1,0 +1,183 @@
+"""The audit as a whole: its numbers against loops, its marks, its flags."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from spaces import planted
+
+from tod_bias.errors import EmbeddingsError
+from tod_bias.recommenders.embeddings.association import eaa, r_ripa, r_ripa_effect_size
+from tod_bias.recommenders.embeddings.audit import AuditSettings, audit
+from tod_bias.recommenders.embeddings.bootstrap import bootstrap
+from tod_bias.recommenders.embeddings.reading import reading
+from tod_bias.recommenders.embeddings.sets import resolve_sets
+from tod_bias.recommenders.embeddings.vectors import Embeddings, unit
+
+QUICK = AuditSettings(permutations=499, bootstrap=100)
+
+
+def planted_audit(strength, settings=QUICK, **options):
+    a, b, e, p = planted(strength, **options)
+    embeddings = Embeddings.of(users=np.concatenate([a, b]), items=np.concatenate([e, p]))
+    rows = {"A": range(len(a)), "B": range(len(a), len(a) + len(b))}
+    rows |= {"E": range(len(e)), "P": range(len(e), len(e) + len(p))}
+    sets = resolve_sets({role: list(numbers) for role, numbers in rows.items()}, embeddings)
+    return audit(embeddings, sets, settings), (a, b, e, p)
+
+
+@pytest.fixture(scope="module")
+def strong():
+    return planted_audit(0.8)
+
+
+def loop_cos(x, y):
+    return float(np.dot(x, y)) / (math.sqrt(float(np.dot(x, x))) * math.sqrt(float(np.dot(y, y))))
+
+
+def test_written_metrics_are_the_formulas(strong, tmp_path):
+    result, (a, b, e, p) = strong
+    result.save(tmp_path)
+    written = json.loads((tmp_path / "associations.json").read_text())
+    scores = [
+        [sum(loop_cos(x, y) for y in a) / len(a) - sum(loop_cos(x, y) for y in b) / len(b) for x in side]
+        for side in (e, p)
+    ]
+    assert list(written["EAA"].values()) == pytest.approx(scores[0] + scores[1], abs=1e-9)
+    assert list(written["EAA"])[:2] == ["0", "1"]
+    assert written["GEAA"] == pytest.approx({"E": sum(scores[0]), "P": sum(scores[1])}, abs=1e-9)
+    assert written["DEAA"] == pytest.approx(sum(scores[0]) - sum(scores[1]), abs=1e-9)
+    every = np.array(scores[0] + scores[1])
+    means = [sum(part) / len(part) for part in scores]
+    assert written["effect_size"] == pytest.approx((means[0] - means[1]) / every.std(), abs=1e-9)
+    assert written["ddof"] == 0
+    psi = a.mean(axis=0) - b.mean(axis=0)
+    entry = written["R_RIPA"]["centroid"]
+    along = [[loop_cos(x, psi) for x in side] for side in (e, p)]
+    means = [sum(part) / len(part) for part in along]
+    expected = {"E": means[0], "P": means[1], "differential": means[0] - means[1]}
+    assert {key: entry[key] for key in expected} == pytest.approx(expected, abs=1e-9)
+    assert entry["effect_size"] == pytest.approx((means[0] - means[1]) / np.array(along[0] + along[1]).std(), abs=1e-9)
+    assert written["alternative"] == "two-sided"
+    assert (written["permutations"], written["exact"]) == (499, False)
+    assert written["p_value"] == 1 / 500
+
+
+def test_r_ripa_of_every_direction_uses_the_written_vector(strong, tmp_path):
+    result, (_, _, e, p) = strong
+    result.save(tmp_path)
+    vectors = np.load(tmp_path / "directions.npz")
+    assert set(vectors.files) == set(result["R_RIPA"]) == {"centroid", "svc", "csvc_19", "pca"}
+    for name, entry in result["R_RIPA"].items():
+        assert entry["E"] == pytest.approx(r_ripa(e, vectors[name]), abs=1e-12)
+        assert entry["effect_size"] == pytest.approx(r_ripa_effect_size(e, p, vectors[name]), abs=1e-12)
+    cosine = float(vectors["svc"] @ vectors["centroid"])
+    assert result["directions"]["svc"]["cosines"]["centroid"] == pytest.approx(cosine)
+
+
+def test_strong_association_is_flagged(strong):
+    result, _ = strong
+    flagged = {flag["test"]: flag["flagged"] for flag in result["flags"]}
+    assert all(flagged[name] for name in ("GEAA E", "GEAA P", "DEAA entities", "DEAA attribute", "R-RIPA centroid"))
+    assert result["directions"]["centroid"]["significant"]
+    assert result["directions"]["svc"]["accuracy"]["test"]["value"] > 0.7
+    assert "both tests flag" in " ".join(reading(result))
+
+
+def test_every_metric_has_an_interval_that_holds_it(strong):
+    result, _ = strong
+    bounds = result["intervals"]
+    pairs = [(result["GEAA"]["E"], bounds["GEAA"]["E"]), (result["DEAA"], bounds["DEAA"])]
+    pairs += [(entry["E"], entry["intervals"]["E"]) for entry in result["R_RIPA"].values()]
+    for value, (low, high) in pairs:
+        assert low < value < high
+    low, high = bounds["effect_size"]
+    assert low < high
+    frame = result.entities
+    assert ((frame["eaa_low"] < frame["eaa"]) & (frame["eaa"] < frame["eaa_high"])).all()
+
+
+def test_attribute_that_means_nothing_is_not_flagged_where_sets_lie_apart():
+    """E and P are two clusters; A and B are one crowd cut at random, so nothing says anything about the attribute."""
+    rng = np.random.default_rng(2)
+    crowd = rng.normal(size=(200, 12)) + 0.3
+    middle = rng.normal(size=12)
+    items = np.concatenate([rng.normal(size=(40, 12)) * 0.3 + middle, rng.normal(size=(40, 12)) * 0.3 - middle])
+    embeddings = Embeddings.of(users=crowd, items=items)
+    specs = {"A": list(range(100)), "B": list(range(100, 200)), "E": list(range(40)), "P": list(range(40, 80))}
+    result = audit(embeddings, resolve_sets(specs, embeddings), QUICK)
+    flagged = {flag["test"]: flag["flagged"] for flag in result["flags"]}
+    assert flagged["DEAA entities"]  # the paper's test: clusters differ along any contrast
+    assert not flagged["DEAA attribute"]
+    assert not flagged["GEAA E"]
+    assert not any(entry["significant"] for entry in result["directions"].values())
+    assert not any(entry["usable"] for entry in result["R_RIPA"].values())
+    said = " ".join(reading(result))
+    assert "does not support an association" in said
+    assert "Not to be used: centroid, svc" in said
+
+
+def test_without_p_there_is_no_difference():
+    rng = np.random.default_rng(0)
+    embeddings = Embeddings.of(users=rng.normal(size=(40, 5)), items=rng.normal(size=(30, 5)))
+    sets = resolve_sets({"A": list(range(20)), "B": list(range(20, 40))}, embeddings)
+    result = audit(embeddings, sets, QUICK)
+    assert list(result["GEAA"]) == ["E"]
+    assert result["sets"]["E"] == {"name": "all items", "in": "items", "size": 30}
+    assert result["DEAA"] is result["effect_size"] is result["p_value"] is None
+    assert len(result["EAA"]) == 30
+
+
+def test_sets_of_one_entity_have_no_intervals_and_no_directions_to_trust():
+    embeddings = Embeddings.of(vectors=np.random.default_rng(0).normal(size=(4, 3)))
+    sets = resolve_sets({"A": [0], "B": [1], "E": [2], "P": [3]}, embeddings)
+    result = audit(embeddings, sets, QUICK)
+    assert result["intervals"]["DEAA"] is None
+    assert result["p_value"] == 1.0  # two labellings, the observed and its mirror
+    assert not any(entry["significant"] for entry in result["directions"].values())
+    json.dumps(result, allow_nan=False)
+
+
+def test_equal_seeds_give_equal_results():
+    first, second = (planted_audit(0.2)[0] for _ in range(2))
+    other = planted_audit(0.2, AuditSettings(permutations=499, bootstrap=100, seed=1))[0]
+    for result in (first, second, other):
+        result.pop("seconds")
+    assert first == second
+    assert first["intervals"] != other["intervals"]
+    assert first["EAA"] == other["EAA"]
+
+
+def test_bootstrap_is_scoring_resampled_sets():
+    a, b, e, p = (unit(side) for side in planted(0.4, people=40, things=25))
+    found = bootstrap(e, p, a, b, [unit(a.mean(axis=0))], resamples=2000, seed=0)
+    rng = np.random.default_rng(1)
+    loop, effects, ripas = [], [], []
+    for _ in range(1500):
+        drawn = [side[rng.integers(0, len(side), len(side))] for side in (e, p, a, b)]
+        scores = [eaa(side, drawn[2], drawn[3]) for side in drawn[:2]]
+        loop.append(scores[0].sum() - scores[1].sum())
+        effects.append((scores[0].mean() - scores[1].mean()) / np.concatenate(scores).std())
+        ripas.append(r_ripa(drawn[0], a.mean(axis=0)) - r_ripa(drawn[1], a.mean(axis=0)))
+    for bounds, values in (
+        (found.deaa, loop),
+        (found.effect_size, effects),
+        (found.directions[0]["differential"], ripas),
+    ):
+        assert np.mean(bounds) == pytest.approx(np.mean(values), abs=0.15 * np.std(values) + 0.02)
+        assert bounds[1] - bounds[0] == pytest.approx(np.ptp(np.quantile(values, [0.025, 0.975])), rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"ddof": 2}, "ddof 2"),
+        ({"alternative": "bigger"}, "alternative 'bigger'"),
+        ({"permutations": 0}, "permutations"),
+        ({"csvc": (500,)}, "CSVC on 500 entities a side"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_named(settings, message):
+    with pytest.raises(EmbeddingsError, match=message):
+        planted_audit(0.2, AuditSettings(**settings))

@@ -1,0 +1,274 @@
+"""The command as outside programs drive it."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from gensim.models import KeyedVectors
+from spaces import planted
+
+from tod_bias.cli import main
+from tod_bias.recommenders.embeddings.association import deaa, effect_size
+
+QUICK = ("--permutations", 199, "--bootstrap", 50)
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main([str(argument) for argument in ("associate", *arguments)])
+    out, err = capsys.readouterr()
+    return stopped.value.code, out, err
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """model.npz (users 0-39, items 0-19), other.npz (weaker), sets.json, users.csv, items.csv, words.txt."""
+    monkeypatch.chdir(tmp_path)
+    for name, strength in (("model", 0.8), ("other", 0.4)):
+        a, b, e, p = planted(strength, people=20, things=10, dimensions=6)
+        np.savez(f"{name}.npz", users=np.concatenate([a, b]), items=np.concatenate([e, p]))
+    rows = {"A": range(20), "B": range(20, 40), "E": range(10), "P": range(10, 20)}
+    specs = {
+        role: {"in": "users" if role in "AB" else "items", "rows": list(numbers)} for role, numbers in rows.items()
+    }
+    (tmp_path / "sets.json").write_text(json.dumps(specs))
+    pd.DataFrame({"id": range(40), "gender": ["f"] * 20 + ["m"] * 20}).to_csv("users.csv", index=False)
+    pd.DataFrame({"id": range(20), "genre": ["crime"] * 10 + ["sport"] * 10}).to_csv("items.csv", index=False)
+    return tmp_path
+
+
+def test_npz_and_sets_give_associations(folder, capsys):
+    code, out, err = run(
+        capsys, "--embeddings", "model.npz", "--sets", "sets.json", "--out", "run", *QUICK, "--seed", 3
+    )
+    assert code == 0, err
+    assert "DEAA" in out
+    written = json.loads((folder / "run" / "associations.json").read_text())
+    with np.load("model.npz") as archive:
+        users, items = archive["users"], archive["items"]
+    a, b, e, p = users[:20], users[20:], items[:10], items[10:]
+    assert written["DEAA"] == pytest.approx(deaa(e, p, a, b), abs=1e-9)
+    assert written["effect_size"] == pytest.approx(effect_size(e, p, a, b), abs=1e-9)
+    assert written["permutations"] == 199
+    assert written["signature"]["seed"] == 3
+    for name in ("report.html", "entities.parquet", "directions.npz", "tables/table3_r_ripa.csv", "figures/eaa.svg"):
+        assert (folder / "run" / name).stat().st_size > 0, name
+
+
+def test_quiet_prints_nothing(folder, capsys):
+    options = ("--embeddings", "model.npz", "--sets", "sets.json", "--out", "run", "--quiet", *QUICK)
+    assert run(capsys, *options) == (0, "", "")
+
+
+def test_word2vec_text_with_words_as_ids(folder, capsys):
+    vectors = KeyedVectors(6, dtype=np.float64)
+    words = ["he", "him", "she", "her", "nurse", "cook", "judge", "pilot"]
+    vectors.add_vectors(words, np.random.default_rng(0).normal(size=(8, 6)))
+    vectors.save_word2vec_format("words.txt")
+    specs = {"A": words[:2], "B": words[2:4], "E": words[4:6], "P": words[6:]}
+    (folder / "words.json").write_text(json.dumps(specs))
+    code, _, err = run(
+        capsys, "--embeddings", "words.txt", "--sets", "words.json", "--out", "run", "--quiet", "--ddof", 1,
+        "--alternative", "greater",
+    )  # fmt: skip
+    assert code == 0, err
+    written = json.loads((folder / "run" / "associations.json").read_text())
+    assert list(written["EAA"]) == words[4:]
+    assert (written["ddof"], written["alternative"], written["exact"], written["permutations"]) == (
+        1,
+        "greater",
+        True,
+        6,
+    )
+    assert written["p_value"] * 6 == pytest.approx(round(written["p_value"] * 6))
+
+
+def test_a_csv_of_attributes_is_enough(folder, capsys):
+    code, _, err = run(
+        capsys, "--embeddings", "model.npz", "--users", "users.csv", "--attribute", "gender", "--out", "run", *QUICK
+    )
+    assert code == 0, err
+    written = json.loads((folder / "run" / "associations.json").read_text())
+    assert written["attribute"] == "gender"
+    assert written["sets"]["A"] == {"name": "f", "in": "users", "size": 20}
+    assert written["sets"]["E"]["name"] == "all items"
+    assert "P" not in written["GEAA"]
+    code, _, err = run(
+        capsys, "--embeddings", "model.npz", "--users", "users.csv", "--attribute", "gender=m,f", "--items",
+        "items.csv", "--test", "genre=sport,crime", "--out", "both", "--quiet", *QUICK,
+    )  # fmt: skip
+    assert code == 0, err
+    with_p = json.loads((folder / "both" / "associations.json").read_text())
+    assert [with_p["sets"][role]["name"] for role in "ABEP"] == ["m", "f", "sport", "crime"]
+    assert with_p["DEAA"] > 0
+
+
+def test_two_trainings_are_compared(folder, capsys):
+    many = ("--permutations", 2999, "--bootstrap", 50)
+    code, out, err = run(
+        capsys, "--embeddings", "model.npz", "--compare", "other.npz", "--names", "before,after", "--sets", "sets.json",
+        "--out", "run", *many,
+    )  # fmt: skip
+    assert code == 0, err
+    assert "after lowers the association" in " ".join(out.split())
+    comparison = json.loads((folder / "run" / "comparison.json").read_text())
+    metric = comparison["metrics"]["DEAA"]
+    assert metric["before"] == json.loads((folder / "run" / "associations.json").read_text())["DEAA"]
+    assert metric["after"] == json.loads((folder / "run" / "compared" / "associations.json").read_text())["DEAA"]
+    assert metric["change_percent"] == pytest.approx(100 * (metric["after"] / metric["before"] - 1))
+    low, high = metric["change_percent_ci"]
+    assert low < metric["change_percent"] < high < 0
+    again = run(capsys, "compare", "run", "run/compared", "--out", "again", "--quiet", *many)
+    assert again == (0, "", "")
+    metrics = json.loads((folder / "again" / "comparison.json").read_text())["metrics"]
+    assert metrics["DEAA"] == metric
+
+
+def test_scope_file_names_everything(folder, capsys):
+    (folder / "deep").mkdir()
+    (folder / "deep" / "pairs.csv").write_text("a,b\n" + "".join(f"{n},{n + 20}\n" for n in range(20)))
+    (folder / "deep" / "scope.yaml").write_text(
+        """
+attribute: gender
+embeddings: ../model.npz
+compare: ../other.npz
+names: [with gender, without gender]
+users: ../users.csv
+items: ../items.csv
+sets:
+  A: {in: users, where: {gender: f}, name: women}
+  B: {in: users, where: {gender: m}, name: men}
+  E: {in: items, where: {genre: crime}}
+  P: {in: items, where: {genre: sport}}
+pairs: pairs.csv
+csvc: [5, 10]
+"""
+    )
+    code, out, err = run(capsys, "--scope", "deep/scope.yaml", "--out", "run", *QUICK)
+    assert code == 0, err
+    written = json.loads((folder / "run" / "associations.json").read_text())
+    assert list(written["directions"]) == ["centroid", "svc", "csvc_5", "csvc_10", "pca"]
+    assert written["directions"]["pca"]["method"] == "first principal component of 20 given pairs"
+    assert written["notes"] == []
+    page = (folder / "run" / "report.html").read_text()
+    for heading in ("1. Scope", "2. Identify", "3. Implement", "4. Flag", "do not show", "women", "without gender"):
+        assert heading in page
+    assert "crime: its vectors lie closer to women than to men" in " ".join(out.split())
+
+
+def changed_sets(**changes):
+    base = {"A": [0, 1], "B": [2, 3], "E": [0, 1], "P": [2, 3]}
+    return json.dumps(base | changes)
+
+
+@pytest.mark.parametrize(
+    ("sets", "message"),
+    [
+        (changed_sets(B=[1, 2]), "id '1' stands in both A and B"),
+        (changed_sets(P=[1, 5]), "id '1' stands in both E and P"),
+        (changed_sets(E=[]), "set E: the set is empty"),
+        (changed_sets(A=["nobody"]), "set A: unknown id 'nobody': no such entity in users of model.npz"),
+        (changed_sets(P=[99]), "set P: unknown row 99: items has rows 0 to 19"),
+        (changed_sets(P=[-1]), "set P: unknown row -1"),
+        (changed_sets(A=[0, 0]), "set A: id '0' stands twice in the set"),
+        (changed_sets(A=[True]), "expected row numbers (integers) or ids (strings), got True"),
+        (changed_sets(A=[1.5]), "got 1.5"),
+        (changed_sets(A="all"), "set A: expected a list of row numbers or ids, got str"),
+        (changed_sets(A={"in": "vectors", "rows": [1]}), "no table 'vectors' in model.npz; it holds users, items"),
+        (changed_sets(A={"in": "users"}), "set A: give one of rows, ids and where; got none"),
+        (changed_sets(A={"where": {"gender": "f"}}), "users have no attribute 'gender'"),
+        (changed_sets(Q=[1]), "unknown set 'Q'; expected A, B, E and P"),
+        ('{"A": [1]}', "no set B"),
+        ("[1, 2]", "expected an object with A, B, E and P, got list"),
+        ('{"A": [1,', "line 1: not JSON"),
+    ],
+)
+def test_wrong_sets_end_in_one_line(folder, capsys, sets, message):
+    (folder / "wrong.json").write_text(sets)
+    code, out, err = run(capsys, "--embeddings", "model.npz", "--sets", "wrong.json", "--out", "run")
+    assert code == 2
+    assert message in err
+    assert err.startswith("tod-bias: error: ")
+    assert err.count("\n") == 1
+    assert out == ""
+    assert not (folder / "run" / "associations.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--embeddings", "nan.npz", "--sets", "sets.json"), "users: row 5 (id '5') holds a NaN"),
+        (("--embeddings", "zero.npz", "--sets", "sets.json"), "set A: row 5 (id '5') of users in zero.npz is a zero"),
+        (("--embeddings", "differ.npz", "--sets", "sets.json"), "dimensions differ: users 6, items 5"),
+        (("--embeddings", "gone.npz", "--sets", "sets.json"), "gone.npz: no such file"),
+        (("--embeddings", "model.npz", "--sets", "gone.json"), "gone.json: cannot be read"),
+        (("--embeddings", "model.npz"), "which groups define the attribute?"),
+        (("--sets", "sets.json"), "give the embeddings with --embeddings FILE"),
+        (("--embeddings", "model.npz", "--users", "users.csv", "--attribute", "age"), "no attribute 'age'"),
+        (("--embeddings", "model.npz", "--users", "users.csv", "--attribute", "gender=f,x"), "no gender is 'x'"),
+        (("--embeddings", "model.npz", "--users", "users.csv", "--attribute", "gender=f"), "gender=VALUE,VALUE"),
+        (("--embeddings", "model.npz", "--users", "users.csv", "--attribute", "id"), "id of users has 40 values"),
+        (("--embeddings", "model.npz", "--users", "strange.csv", "--attribute", "gender"), "line 3: unknown id 'x9'"),
+        (("--embeddings", "model.npz", "--sets", "sets.json", "--csvc", "many"), "--csvc 'many'"),
+        (("--embeddings", "model.npz", "--sets", "sets.json", "--csvc", "400"), "CSVC on 400 entities a side"),
+        (("--embeddings", "model.npz", "--sets", "sets.json", "--pairs", "pairs.csv"), "line 2: unknown id '20'"),
+        (("--embeddings", "model.npz", "--sets", "sets.json", "--audience", "share"), "no attribute 'share'"),
+        (("--embeddings", "model.npz", "--sets", "sets.json", "--names", "a,b"), "2 names for 1 training(s)"),
+        (("--embeddings", "model.npz", "--compare", "small.npz", "--sets", "sets.json"), "unknown id '39'"),
+        (("--embeddings", "model.npz", "--sets", "sets.json", "--strength", "1"), "--strength is for the synthetic"),
+        (("--scope", "gone.yaml"), "gone.yaml: cannot be read"),
+        (("--scope", "wrong.yaml"), "wrong.yaml: embeddings: Field required"),
+        (("--scope", "wrong.yaml", "--sets", "sets.json"), "--scope names everything"),
+        (("--embeddings", "model.npz", "--sets", "sets.json", "--alternative", "more"), "'more' is not one of"),
+        (("compare", "run", "nowhere"), "no results of tod-bias associate can be read"),
+    ],
+)
+def test_wrong_input_ends_in_one_line(folder, capsys, options, message):
+    with np.load("model.npz") as archive:
+        users, items = archive["users"], archive["items"]
+    for name, value in (("nan", np.nan), ("zero", 0.0)):
+        broken = users.copy()
+        broken[5] = value
+        np.savez(f"{name}.npz", users=broken, items=items)
+    np.savez("differ.npz", users=users, items=items[:, :5])
+    np.savez("small.npz", users=users[:39], items=items)
+    (folder / "strange.csv").write_text("id,gender\n1,f\nx9,m\n")
+    (folder / "pairs.csv").write_text("a,b\n20,0\n")
+    (folder / "wrong.yaml").write_text("attribute: gender\n")
+    out_option = () if options[0] == "compare" else ("--out", "run")
+    code, out, err = run(capsys, *options, *out_option)
+    assert code == 2, err
+    assert message in err
+    assert err.startswith("tod-bias: error: ")
+    assert err.count("\n") == 1
+    assert out == ""
+
+
+def test_trained_model_is_audited(folder, capsys):
+    code, out, err = run(capsys, "train", "--attribute", "gender", "--epochs", 1, "--out", "model")
+    assert code == 0, err
+    assert "recall at 50" in out
+    code, _, err = run(
+        capsys, "--embeddings", "model/embeddings.npz", "--interactions", "model", "--attribute", "gender",
+        "--test", "genre=crime,sport", "--out", "run", "--quiet", *QUICK,
+    )  # fmt: skip
+    assert code == 0, err
+    written = json.loads((folder / "run" / "associations.json").read_text())
+    assert written["sets"]["A"]["name"] == "female"
+    found = written["classification"]
+    assert found["users_from_items"]["top_items"] == 3
+    assert len(found["svc"]["audience_deciles"]) == 10
+    assert (folder / "run" / "tables" / "table4_deciles.csv").is_file()
+
+
+def test_help_needs_no_heavy_imports():
+    code = (
+        "import sys, tod_bias.cli; "
+        "heavy = {'torch', 'pandas', 'numpy', 'sklearn', 'matplotlib', 'scipy'} & set(sys.modules); "
+        "sys.exit(' '.join(sorted(heavy)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

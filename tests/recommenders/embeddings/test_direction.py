@@ -1,0 +1,149 @@
+import numpy as np
+import pytest
+from spaces import planted
+
+from tod_bias.errors import EmbeddingsError
+from tod_bias.recommenders.embeddings.direction import (
+    centroid_direction,
+    cosine_table,
+    csvc_direction,
+    most_biased,
+    pca_direction,
+    random_pairs,
+    split,
+    svc_direction,
+    usual_sizes,
+)
+from tod_bias.recommenders.embeddings.significance import direction_tests
+from tod_bias.recommenders.embeddings.space import picture
+
+
+@pytest.fixture(scope="module")
+def people():
+    a, b, _, _ = planted(0, people=300, dimensions=8)
+    return a, b
+
+
+def test_all_directions_find_the_planted_axis_and_point_to_a(people):
+    a, b = people
+    axis = np.eye(8)[0]
+    pairs = np.stack([np.arange(300)] * 2, axis=1)
+    for direction in (
+        centroid_direction(a, b),
+        svc_direction(a, b),
+        csvc_direction(a, b, 60),
+        pca_direction(a, b, pairs),
+    ):
+        assert np.linalg.norm(direction.vector) == pytest.approx(1)
+        assert direction.vector @ axis > 0.85, direction.name
+        assert (direction.vector @ a.T).mean() > (direction.vector @ b.T).mean()
+
+
+def test_centroid_difference_is_of_raw_vectors():
+    found = centroid_direction(np.array([[4.0, 0.0], [0.0, 0.0001]]), np.array([[0.0, 1.0]]))
+    expected = np.array([2.0, 0.00005 - 1])
+    assert found.vector == pytest.approx(expected / np.linalg.norm(expected))
+
+
+def test_centroids_that_coincide_have_no_direction():
+    with pytest.raises(EmbeddingsError, match="same centroid"):
+        centroid_direction(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[0.5, 0.5]]))
+
+
+def test_most_biased_are_furthest_along_the_centroid_difference():
+    a = np.array([[1.0, 0.0], [1.0, 1.0], [0.2, 1.0]])
+    b = np.array([[-1.0, 0.0], [-0.1, 1.0], [-1.0, 1.0]])
+    rows_a, rows_b = most_biased(a, b, 2)
+    assert rows_a.tolist() == [0, 1]
+    assert rows_b.tolist() == [0, 2]
+
+
+def test_pca_keeps_the_mean_difference_of_given_pairs():
+    """Pairs that differ in nothing but the attribute: the difference is constant, which centring would remove."""
+    rng = np.random.default_rng(0)
+    b = rng.normal(size=(50, 6)) * 3
+    a = b + np.array([0.0, 0.7, 0, 0, 0, 0])
+    found = pca_direction(a, b, np.stack([np.arange(50)] * 2, axis=1))
+    assert found.vector[1] == pytest.approx(1)
+    assert found.warning is None
+
+
+def test_random_pairs_are_drawn_once_each_and_warned_of():
+    pairs = random_pairs(30, 40, seed=3)
+    assert pairs.shape == (30, 2)
+    assert len(set(pairs[:, 0])) == len(set(pairs[:, 1])) == 30
+    rng = np.random.default_rng(0)
+    found = pca_direction(rng.normal(size=(30, 4)), rng.normal(size=(40, 4)), pairs, random=True)
+    assert "drawn at random" in found.warning
+
+
+def test_random_pairs_follow_another_direction_of_large_variance():
+    """The paper's finding: the first component of random pairs is where people differ most, not the attribute."""
+    a, b, _, _ = planted(0, people=300, dimensions=8)
+    a, b = (side * np.array([1, 6, 1, 1, 1, 1, 1, 1]) for side in (a, b))
+    found = pca_direction(a, b, random_pairs(300, 300), random=True)
+    assert abs(found.vector[1]) > 0.95
+    assert abs(found.vector @ centroid_direction(a, b).vector) < 0.4
+
+
+def test_cosine_table_is_symmetric(people):
+    a, b = people
+    directions = [centroid_direction(a, b), svc_direction(a, b), csvc_direction(a, b, 20)]
+    table = cosine_table(directions)
+    assert np.diag(table) == pytest.approx(np.ones(3))
+    assert table == pytest.approx(table.T)
+    assert table[0, 1] == pytest.approx(float(directions[0].vector @ directions[1].vector))
+
+
+@pytest.mark.parametrize(
+    ("count", "held"),
+    [(2, 1), (3, 1), (8, 4), (10, 5), (30, 6), (100, 20), (9500, 1900)],
+)
+def test_a_fifth_is_held_out_and_five_where_half_allows(count, held):
+    parts = split(count, 40, seed=1)
+    assert len(parts.test_a) == held
+    assert sorted([*parts.train_a, *parts.test_a]) == list(range(count))
+    assert len(parts.test_b) == 8
+
+
+@pytest.mark.parametrize(("count", "sizes"), [(7600, (200, 2500)), (800, (200,)), (80, (16,)), (3, ())])
+def test_usual_csvc_sizes(count, sizes):
+    assert usual_sizes(count) == sizes
+
+
+def test_direction_of_nothing_passes_the_three_tests_no_more_often_than_by_chance():
+    rng = np.random.default_rng(9)
+    passed = np.zeros(4)
+    for number in range(200):
+        a, b = rng.normal(0.2, 1, (2, 60, 10))
+        parts = split(60, 60, seed=number)
+        direction = centroid_direction(a[parts.train_a], b[parts.train_b]).vector
+        tests = direction_tests(direction, a[parts.test_a], b[parts.test_b], seed=number, random_vectors=400)
+        below = [p <= 0.05 for p in tests.values()]
+        passed += [*below, all(below)]
+    shares = passed / 200
+    assert shares[0] < 0.1  # A against B: the test that looks at the labels
+    assert shares[3] <= shares[0]
+
+
+def test_direction_fitted_on_its_own_test_entities_would_always_pass():
+    """Why entities are held out: 30 dimensions are enough to tell any two groups of 20 apart."""
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(size=(2, 20, 30))
+    direction = centroid_direction(a, b).vector
+    assert direction_tests(direction, a, b, random_vectors=400)["sets"] < 1e-4
+    fresh = rng.normal(size=(2, 20, 30))
+    assert direction_tests(direction, *fresh, random_vectors=400)["sets"] > 0.01
+
+
+def test_picture_points_to_a_and_projects_by_pca(people):
+    a, b = people
+    found = picture(a, b, {"things": a[:5]}, size=50)
+    assert len(found.rows_a) == len(found.rows_b) == 50
+    assert found.a[:, 0].mean() > found.b[:, 0].mean()
+    assert 0.9 < found.cosine <= 1
+    assert found.groups["things"].shape == (5, 2)
+    assert np.concatenate([found.a, found.b]).mean(axis=0) == pytest.approx([0, 0], abs=1e-9)
+    again = picture(a, b, {}, rows=(np.arange(10), np.arange(10)))
+    assert again.rows_a.tolist() == list(range(10))
+    assert picture(a[:1], b[:1], {}) is None

@@ -1,0 +1,192 @@
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+from spaces import planted
+
+from tod_bias.errors import EmbeddingsError
+from tod_bias.recommenders.embeddings.association import eaa
+from tod_bias.recommenders.embeddings.permutation import group_test, random_groups, sign_test, subsample_rank_sum
+from tod_bias.recommenders.embeddings.vectors import unit
+
+
+def loop_p(scores, first, alternative):
+    """All relabellings, one by one, from the definition of DEAA."""
+    total = range(len(scores))
+    middle = (2 * first - len(scores)) * np.mean(scores)  # mean of DEAA over all relabellings
+    hits, count = 0, 0
+    observed = sum(scores[:first]) - sum(scores[first:])
+    for chosen in itertools.combinations(total, first):
+        value = sum(scores[i] if i in chosen else -scores[i] for i in total)
+        count += 1
+        hits += {
+            "greater": value >= observed - 1e-9,
+            "less": value <= observed + 1e-9,
+            "two-sided": abs(value - middle) >= abs(observed - middle) - 1e-9,
+        }[alternative]
+    return hits / count
+
+
+@pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
+@pytest.mark.parametrize("first", [1, 3, 4, 7])
+def test_small_sets_are_enumerated(first, alternative):
+    scores = np.random.default_rng(first).normal(size=8).round(1)  # rounded: with ties
+    found = group_test(scores, first, alternative=alternative)
+    assert found.exact
+    assert found.p_value == pytest.approx(loop_p(scores, first, alternative), abs=1e-12)
+
+
+@pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
+def test_exact_p_values_are_scipys(alternative):
+    rng = np.random.default_rng(1)
+    first, second = rng.normal(0.5, 1, 6), rng.normal(0, 1, 7)
+    theirs = stats.permutation_test(
+        (first, second), lambda x, y, axis: x.mean(axis) - y.mean(axis), vectorized=True, alternative="greater"
+    ).pvalue
+    scores = np.concatenate([first, second])
+    if alternative == "greater":
+        assert group_test(scores, 6, alternative=alternative).p_value == pytest.approx(theirs, abs=1e-12)
+    differences = first - second[:6]
+    theirs = stats.permutation_test(
+        (differences,),
+        lambda x, axis: x.mean(axis),
+        vectorized=True,
+        permutation_type="samples",
+        alternative=alternative if alternative != "two-sided" else "greater",
+    ).pvalue
+    ours = sign_test(differences, alternative=alternative)
+    if alternative == "two-sided":  # a symmetric distribution: twice the smaller tail
+        other = sign_test(-differences, alternative="greater").p_value
+        assert ours.p_value == pytest.approx(2 * min(theirs, other), abs=1e-12)
+    else:
+        assert ours.p_value == pytest.approx(theirs, abs=1e-12)
+
+
+@pytest.mark.parametrize(("first", "second"), [(40, 60), (300, 20), (5, 400)])
+def test_random_permutations_agree_with_a_shuffling_loop(first, second):
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=first + second)
+    scores[:first] -= scores[:first].mean() - scores[first:].mean() - 1.5 / np.sqrt(min(first, second))
+    found = group_test(scores, first, permutations=20_000, seed=1)
+    assert not found.exact
+    assert found.permutations == 20_000
+    observed, hits = scores[:first].mean() - scores[first:].mean(), 0
+    for _ in range(20_000):
+        shuffled = rng.permutation(scores)
+        hits += abs(shuffled[:first].mean() - shuffled[first:].mean()) >= abs(observed)
+    p = hits / 20_000
+    assert 0.01 < p < 0.5
+    assert found.p_value == pytest.approx(p, abs=4 * np.sqrt(2 * p * (1 - p) / 20_000))
+
+
+def test_monte_carlo_p_is_never_0_and_seeded():
+    scores = np.arange(60.0)
+    found = group_test(scores, 30, permutations=999, seed=4)
+    assert found.p_value == 1 / 1000
+    noisy = np.random.default_rng(0).normal(size=(60, 2))
+    again = [group_test(noisy, 30, permutations=999, seed=seed).p_values for seed in (4, 4, 5)]
+    assert (again[0] == again[1]).all()
+    assert (again[0] != again[2]).any()
+
+
+@pytest.mark.parametrize(("count", "size"), [(6, 2), (6, 3), (40, 1)])
+def test_random_groups_are_uniform(count, size):
+    drawn = random_groups(np.random.default_rng(3), 30_000, count, size)
+    assert (drawn.sum(axis=1) == size).all()
+    _, seen = np.unique(drawn, axis=0, return_counts=True)
+    cells = len(list(itertools.combinations(range(count), size)))
+    assert len(seen) == cells
+    assert stats.chisquare(seen).pvalue > 1e-3
+
+
+def test_equal_scores_have_p_1():
+    assert group_test(np.full(50, 0.3), 20, permutations=500).p_value == 1
+    assert group_test(np.full(6, 0.3), 2).p_value == 1
+    assert sign_test(np.zeros(40), permutations=500).p_value == 1
+
+
+def test_many_statistics_share_permutations():
+    scores = np.random.default_rng(0).normal(size=(80, 3))
+    together = group_test(scores, 30, permutations=2000, seed=7).p_values
+    alone = [group_test(scores[:, column], 30, permutations=2000, seed=7).p_value for column in range(3)]
+    assert together == pytest.approx(alone)
+
+
+def null_p_values(repeats, test):
+    rng = np.random.default_rng(11)
+    found = []
+    for number in range(repeats):
+        a, b = rng.normal(0.2, 1, (2, 25, 6))
+        e, p = rng.normal(-0.1, 1, (2, 20, 6))
+        found.append(test(a, b, e, p, number))
+    return np.array(found)
+
+
+def entities(a, b, e, p, seed):
+    """DEAA: labels of E and P exchanged."""
+    return group_test(np.concatenate([eaa(e, a, b), eaa(p, a, b)]), len(e), permutations=499, seed=seed).p_value
+
+
+def attribute(a, b, e, p, seed):
+    """GEAA: labels of A and B exchanged."""
+    return group_test(unit(np.concatenate([a, b])) @ unit(e).sum(axis=0), len(a), permutations=499, seed=seed).p_value
+
+
+def one_sided(a, b, e, p, seed):
+    scores = np.concatenate([eaa(e, a, b), eaa(p, a, b)])
+    return group_test(scores, len(e), permutations=499, seed=seed, alternative="greater").p_value
+
+
+def signs(a, b, e, p, seed):
+    """R-RIPA of one set: the cosines of vectors without a common part are symmetric about 0."""
+    along = unit(e + 0.1) @ unit(a.mean(axis=0) - b.mean(axis=0))
+    return sign_test(along, permutations=499, seed=seed).p_value
+
+
+@pytest.mark.parametrize("test", [entities, attribute, one_sided, signs])
+def test_p_values_are_uniform_under_the_null(test):
+    repeats = 1500
+    p_values = null_p_values(repeats, test)
+    for level in (0.01, 0.05, 0.1):  # with 499 permutations a p-value can equal each of them
+        error = np.sqrt(level * (1 - level) / repeats)
+        assert (p_values <= level).mean() == pytest.approx(level, abs=3 * error), level
+    assert stats.kstest(p_values, "uniform").pvalue > 0.001
+
+
+def test_power_rises_with_the_planted_strength():
+    rejected = []
+    for strength in (0.0, 0.2, 0.4, 0.8):
+        p_values = []
+        for number in range(60):
+            a, b, e, p = planted(strength, people=60, things=15, seed=number)
+            scores = np.concatenate([eaa(e, a, b), eaa(p, a, b)])
+            p_values.append(group_test(scores, len(e), permutations=499, seed=number).p_value)
+        rejected.append((np.array(p_values) <= 0.05).mean())
+    assert rejected == sorted(rejected)
+    assert rejected[0] < 0.15
+    assert rejected[-1] > 0.9
+
+
+def test_rank_sum_cuts_disjoint_subsamples():
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(1, 1, 100), rng.normal(0, 1, 60)
+    found = subsample_rank_sum(first, second, size=5)
+    assert found["subsamples"] == [20, 12]
+    assert found["p_value"] < 0.01
+    assert subsample_rank_sum(first[:4], second, size=3)["p_value"] is None
+    p_values = [
+        subsample_rank_sum(rng.normal(size=60), rng.normal(size=60), size=5, seed=n)["p_value"] for n in range(400)
+    ]
+    assert 0.02 < (np.array(p_values) <= 0.05).mean() < 0.085
+
+
+@pytest.mark.parametrize("first", [0, 5])
+def test_both_groups_need_an_entity(first):
+    with pytest.raises(EmbeddingsError, match="both groups need at least one"):
+        group_test(np.arange(5.0), first)
+
+
+def test_unknown_alternative_is_named():
+    with pytest.raises(EmbeddingsError, match="two-sided, greater, less"):
+        group_test(np.arange(5.0), 2, alternative="larger")

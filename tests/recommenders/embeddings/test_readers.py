@@ -1,0 +1,203 @@
+"""Every way in: the same vectors come out."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from gensim.models import KeyedVectors
+from implicit.cpu.als import AlternatingLeastSquares
+from implicit.cpu.bpr import BayesianPersonalizedRanking
+from safetensors.torch import save_file
+from scipy import sparse
+
+from tod_bias.errors import EmbeddingsError
+from tod_bias.recommenders.embeddings.readers import (
+    from_implicit,
+    from_keyed_vectors,
+    from_torch_state,
+    load_embeddings,
+    read_attributes,
+    save_embeddings,
+)
+from tod_bias.recommenders.embeddings.sets import attribute_specs, load_sets, resolve_sets
+from tod_bias.recommenders.embeddings.vectors import Embeddings, Entities
+
+RNG = np.random.default_rng(0)
+USERS, ITEMS = RNG.normal(size=(12, 4)).astype(np.float32), RNG.normal(size=(7, 4)).astype(np.float32)
+WORDS = [f"word{number}" for number in range(12)]
+
+
+@pytest.fixture
+def two_tables(tmp_path):
+    np.savez(tmp_path / "model.npz", users=USERS, items=ITEMS)
+    return load_embeddings(tmp_path / "model.npz")
+
+
+def test_npz_with_two_matrices(two_tables):
+    assert two_tables.tables["users"].vectors == pytest.approx(USERS)
+    assert two_tables.tables["items"].vectors == pytest.approx(ITEMS)
+    assert two_tables.tables["items"].ids == tuple("0123456")
+
+
+def test_npz_with_ids_and_back(tmp_path):
+    tables = {"vectors": Entities("vectors", USERS, tuple(WORDS))}
+    save_embeddings(Embeddings(tables), tmp_path / "saved.npz")
+    again = load_embeddings(tmp_path / "saved.npz").tables["vectors"]
+    assert again.ids == tuple(WORDS)
+    assert again.vectors == pytest.approx(USERS)
+
+
+def test_npy_and_two_files(tmp_path):
+    for name, matrix in (("u", USERS), ("i", ITEMS)):
+        np.save(tmp_path / f"{name}.npy", matrix)
+    assert load_embeddings(tmp_path / "u.npy").tables["vectors"].vectors == pytest.approx(USERS)
+    both = load_embeddings([tmp_path / "u.npy", tmp_path / "i.npy"])
+    assert both.tables["items"].vectors == pytest.approx(ITEMS)
+
+
+def test_parquet_with_attributes(tmp_path):
+    frame = pd.DataFrame({"id": WORDS, "vector": list(USERS), "gender": ["f", "m"] * 6})
+    frame.to_parquet(tmp_path / "one.parquet")
+    found = load_embeddings(tmp_path / "one.parquet").tables["vectors"]
+    assert found.ids == tuple(WORDS)
+    assert found.attributes["gender"].tolist() == ["f", "m"] * 6
+    frame["table"] = ["users"] * 8 + ["items"] * 4
+    frame.to_parquet(tmp_path / "two.parquet")
+    tables = load_embeddings(tmp_path / "two.parquet").tables
+    assert {name: len(part) for name, part in tables.items()} == {"users": 8, "items": 4}
+
+
+@pytest.mark.parametrize("header", [True, False])
+def test_word2vec_text(tmp_path, header):
+    vectors = KeyedVectors(4)
+    vectors.add_vectors(WORDS, USERS)
+    vectors.save_word2vec_format(str(tmp_path / "v.txt"), write_header=header)
+    found = load_embeddings(tmp_path / "v.txt").tables["vectors"]
+    assert found.ids == tuple(WORDS)
+    assert found.vectors == pytest.approx(USERS, abs=1e-6)
+
+
+def test_gensims_own_files_and_objects(tmp_path):
+    vectors = KeyedVectors(4)
+    vectors.add_vectors(WORDS, USERS)
+    vectors.save(str(tmp_path / "v.kv"))
+    vectors.save_word2vec_format(str(tmp_path / "v.bin"), binary=True)
+    for found in (
+        load_embeddings(tmp_path / "v.kv"),
+        load_embeddings(tmp_path / "v.bin"),
+        from_keyed_vectors(vectors),
+    ):
+        assert found.tables["vectors"].ids == tuple(WORDS)
+        assert found.tables["vectors"].vectors == pytest.approx(USERS, abs=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:OpenBLAS is configured:RuntimeWarning")
+@pytest.mark.parametrize("kind", [AlternatingLeastSquares, BayesianPersonalizedRanking])
+def test_implicit_models_and_their_files(tmp_path, kind):
+    model = kind(factors=5, iterations=2, random_state=0, num_threads=1)
+    seen = sparse.random(20, 15, 0.3, format="csr", random_state=0, dtype=np.float32)
+    model.fit(seen, show_progress=False)
+    model.save(str(tmp_path / "m.npz"))
+    for found in (from_implicit(model), load_embeddings(tmp_path / "m.npz")):
+        assert found.tables["users"].vectors == pytest.approx(model.user_factors[:, :5])
+        assert found.tables["items"].vectors == pytest.approx(model.item_factors[:, :5])
+        assert bool(found.notes) == (kind is BayesianPersonalizedRanking)  # its bias column is no latent factor
+
+
+def test_torch_states(tmp_path):
+    state = {"user_emb.weight": torch.tensor(USERS), "item_emb.weight": torch.tensor(ITEMS)}
+    state |= {"user_tower.0.weight": torch.zeros(8, 4), "bias": torch.zeros(3)}
+    torch.save({"state_dict": state, "epoch": 3}, tmp_path / "m.pt")
+    save_file(state, tmp_path / "m.safetensors")
+    for found in (load_embeddings(tmp_path / "m.pt"), load_embeddings(tmp_path / "m.safetensors")):
+        assert found.tables["users"].vectors == pytest.approx(USERS)
+        assert found.tables["items"].vectors == pytest.approx(ITEMS)
+    odd = {"a": torch.tensor(USERS), "b": torch.tensor(ITEMS)}
+    named = from_torch_state(odd, user_table="a", item_table="b")
+    assert named.tables["items"].vectors == pytest.approx(ITEMS)
+    with pytest.raises(EmbeddingsError, match=r"no table for users .*a \(12, 4\), b \(7, 4\).*--user-table"):
+        from_torch_state(odd)
+
+
+def test_attributes_are_matched_by_id(tmp_path, two_tables):
+    (tmp_path / "users.csv").write_text("user_id,gender\n3,f\n1,m\n")
+    table = read_attributes(tmp_path / "users.csv", two_tables.tables["users"])
+    assert table.attributes["gender"].tolist()[:4] == [
+        pytest.approx(np.nan, nan_ok=True),
+        "m",
+        *[table.attributes["gender"][2]],
+        "f",
+    ]
+    specs = attribute_specs(table, "gender", ("A", "B"))
+    assert specs["A"] == {"in": "users", "where": {"gender": "f"}, "name": "f"}
+    sets = resolve_sets({**specs, "E": [0, 2]}, Embeddings({"users": table, "items": two_tables.tables["items"]}))
+    assert (sets.a.ids, sets.b.ids, sets.e.ids) == (["3"], ["1"], ["0", "2"])
+
+
+def test_genres_in_one_cell_are_split():
+    frame = pd.DataFrame({"genre": ["crime|drama", "sport", "drama", None, "crime"]})
+    items = Entities("items", ITEMS[:5], attributes=frame)
+    specs = {"A": [0], "B": [1], "E": {"in": "items", "where": {"genre": "crime"}}}
+    sets = resolve_sets(specs, Embeddings({"users": Entities("users", USERS), "items": items}))
+    assert sets.e.rows.tolist() == [0, 4]
+    assert sets.e.name == "crime"
+
+
+def test_json_sets_name_rows_and_ids(tmp_path, two_tables):
+    (tmp_path / "s.json").write_text(
+        '{"A": [0, 1], "B": {"in": "users", "rows": [2]}, "E": {"in": "items", "ids": [3]}, '
+        '"P": {"in": "users", "rows": [7, 8], "name": "others"}}'
+    )
+    sets = load_sets(tmp_path / "s.json", two_tables)
+    places = {part.role: (part.entities.name, part.rows.tolist()) for part in sets.all}
+    assert places == {"A": ("users", [0, 1]), "B": ("users", [2]), "E": ("items", [3]), "P": ("users", [7, 8])}
+    assert sets.p.name == "others"
+
+
+FILES = {
+    "empty.npz": lambda path: np.savez(path, other=USERS),
+    "broken.npz": lambda path: path.write_bytes(b"PK not really"),
+    "objects.npz": lambda path: np.savez(path, vectors=np.array([{}, {}], dtype=object)),
+    "nan.npz": lambda path: np.savez(path, vectors=np.where(np.eye(4) > 0, np.nan, 1.0)),
+    "flat.npz": lambda path: np.savez(path, vectors=np.ones(4)),
+    "differ.npz": lambda path: np.savez(path, users=USERS, items=ITEMS[:, :3]),
+    "ids.npz": lambda path: np.savez(path, vectors=USERS, ids=np.array(["a"] * 12)),
+    "few.npz": lambda path: np.savez(path, vectors=USERS, ids=np.array(["a"])),
+    "short.txt": lambda path: path.write_text("a 1 2 3\nb 1 2\n"),
+    "words.txt": lambda path: path.write_text("a 1 2 3\nb 1 two 3\n"),
+    "none.txt": lambda path: path.write_text(""),
+    "column.parquet": lambda path: pd.DataFrame({"id": [1]}).to_parquet(path),
+    "ragged.parquet": lambda path: pd.DataFrame({"id": [1, 2], "vector": [[1.0], [1.0, 2.0]]}).to_parquet(path),
+    "text.pt": lambda path: path.write_text("hello"),
+    "what.xyz": lambda path: path.write_text("hello"),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("missing.npz", "no such file"),
+        ("empty.npz", "holds other; expected a matrix 'vectors'"),
+        ("broken.npz", "cannot be read as .npz"),
+        ("objects.npz", "cannot be read as .npz"),
+        ("nan.npz", r"vectors: row 0 \(id '0'\) holds a NaN or infinite number, and 3 more"),
+        ("flat.npz", r"expected a matrix \(entities, dimensions\), got shape \(4,\)"),
+        ("differ.npz", "dimensions differ: users 4, items 3"),
+        ("ids.npz", "id 'a' stands twice"),
+        ("few.npz", "1 ids for 12 vectors"),
+        ("short.txt", "line 2: 2 numbers after the word; expected 3"),
+        ("words.txt", "line 2: expected a word and numbers"),
+        ("none.txt", "no vectors"),
+        ("column.parquet", "no column 'vector' among id"),
+        ("ragged.parquet", "dimensions differ: id 2"),
+        ("text.pt", "cannot be read as a torch state"),
+        ("what.xyz", r"unknown ending; expected one of \.npz"),
+    ],
+)
+def test_unusable_files_are_named_in_one_line(tmp_path, name, message):
+    if name in FILES:
+        FILES[name](tmp_path / name)
+    with pytest.raises(EmbeddingsError, match=message) as raised:
+        load_embeddings(tmp_path / name)
+    assert name in str(raised.value)
+    assert "\n" not in str(raised.value)

@@ -37,3 +37,7 @@ class UndefinedFairscoreError(TodBiasError):
 
 class NothingToPerturbError(TodBiasError):
     """No dialogue holds a word that the chosen axis can rewrite."""
+
+
+class RecommenderError(TodBiasError):
+    """Reviews, venues, templates or saved recommendations that cannot be used; names the file and the line."""

@@ -52,7 +52,9 @@ class Audit:
         try:
             (folder / "figures").mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise RecommenderError(f"{folder}: cannot be made a folder for results ({error}); choose another") from error
+            raise RecommenderError(
+                f"{folder}: cannot be made a folder for results ({error}); choose another"
+            ) from error
         for name in ("price_percentage", "association", "average_price", "price_differences", "top_words"):
             getattr(self, name).to_csv(folder / f"{name}.csv", index=False)
         frame(self.recommendations).to_parquet(folder / "recommendations.parquet", index=False)

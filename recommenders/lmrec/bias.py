@@ -100,7 +100,9 @@ def _price_percentage(
     lists = np.array([len(table) for table in tables], dtype=float)
     counts = np.array([table.sum(axis=0) for table in tables])  # (labels, levels)
     rng = how.rng("price", city, dimension)
-    samples = np.stack([_resampled(rng, table, how.resamples) for table in tables], axis=1)  # (resamples, labels, levels)
+    samples = np.stack(
+        [_resampled(rng, table, how.resamples) for table in tables], axis=1
+    )  # (resamples, labels, levels)
     low, high = how.bounds(_shares(samples), int(lists.min()))
     value = _shares(counts[None])[0]
     return pd.DataFrame(
@@ -462,9 +464,7 @@ def _quotient(sums: np.ndarray) -> np.ndarray:
 _WORD = re.compile(r"[^\W\d_][\w'’]+")
 
 
-def top_words(
-    recommendations: Recommendations, inference: Inference | None = None, *, most: int = 20
-) -> pd.DataFrame:
+def top_words(recommendations: Recommendations, inference: Inference | None = None, *, most: int = 20) -> pd.DataFrame:
     """Top words of the names of recommended items per group, over all cities (Shen Fig. 6: raw frequency).
 
     ``value`` is the share of the group's recommended items whose name holds the word; stop words are left out.

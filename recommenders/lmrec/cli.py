@@ -47,7 +47,9 @@ def audit(
     recommendations: Annotated[
         list[Path] | None, typer.Option(help="Saved recommendations: CSV, TSV or Parquet. No model is needed then.")
     ] = None,
-    city: Annotated[list[str] | None, typer.Option(metavar="NAME=FILE", help="Saved recommendations of a city.")] = None,
+    city: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=FILE", help="Saved recommendations of a city.")
+    ] = None,
     columns: Annotated[
         list[str] | None, typer.Option(metavar="FILE'S=OURS,…", help="Names of the file's columns for ours.")
     ] = None,

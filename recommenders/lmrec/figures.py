@@ -123,7 +123,9 @@ def association_scatter(
         x, y = point["difference_x"], point["difference_y"]
         panel.plot([point["ci_low_x"], point["ci_high_x"]], [y, y], color=colour, linewidth=0.9, alpha=0.6)
         panel.plot([x, x], [point["ci_low_y"], point["ci_high_y"]], color=colour, linewidth=0.9, alpha=0.6)
-        panel.plot([x], [y], marker="o", markersize=6, color=colour, markerfacecolor=colour if found[number] else "white")
+        panel.plot(
+            [x], [y], marker="o", markersize=6, color=colour, markerfacecolor=colour if found[number] else "white"
+        )
     _name_points(panel, points)
     panel.set_xlabel(f"← {across[2]}      {across[0]}      {across[1]} →")
     panel.set_ylabel(f"← {upwards[2]}      {upwards[0]}      {upwards[1]} →")
@@ -185,7 +187,9 @@ def average_price(scores: pd.DataFrame, groups: Mapping[str, Sequence[str]]) -> 
     shown = {name: words for name, words in shown.items() if words}
     sizes = [len(words) for words in shown.values()]
     figure = new_figure(6.4, 1.1 + 0.22 * sum(sizes) + 0.35 * len(sizes))
-    panels = figure.subplots(len(shown), 1, squeeze=False, sharex=True, height_ratios=[size + 1 for size in sizes])[:, 0]
+    panels = figure.subplots(len(shown), 1, squeeze=False, sharex=True, height_ratios=[size + 1 for size in sizes])[
+        :, 0
+    ]
     for panel, (name, words) in zip(panels, shown.items(), strict=True):
         rows = own.loc[words].sort_values("value")
         for height, (_, row) in enumerate(rows.iterrows()):

@@ -273,8 +273,9 @@ def _read(city: str | None, path: Path, reading: Reading) -> pd.DataFrame:
     if "price" in frame:
         frame["price"] = [math.nan if p is None else float(p) for p in _parse(frame["price"], place, price_level)]
     if "categories" in frame:
-        split = {str(cell): split_categories(cell, reading.separators) for cell in set(map(_hashable, frame["categories"]))}
-        frame["categories"] = [split[str(_hashable(cell))] for cell in frame["categories"]]
+        cells = [cell if isinstance(cell, str) else tuple(() if cell is None else cell) for cell in frame["categories"]]
+        split = {cell: split_categories(cell, reading.separators) for cell in set(cells)}
+        frame["categories"] = [split[cell] for cell in cells]
     for column in frame.columns.difference(["rank", "price", "categories"]):
         frame[column] = frame[column].fillna("").astype(str).str.strip()
     for column in [column for column in frame if column.split(":")[0] in ("query", "label", "substitution", "city")]:
@@ -291,10 +292,6 @@ def _read(city: str | None, path: Path, reading: Reading) -> pd.DataFrame:
         frame["city"] = path.stem
     lowest = frame.groupby("city", sort=False)["rank"].transform("min")
     return frame.assign(rank=frame["rank"] + (lowest == 0))  # lists that are counted from 0 start at 1 too
-
-
-def _hashable(cell: Any) -> Any:
-    return cell if isinstance(cell, str) else ("" if cell is None else "\0".join(map(str, cell)))
 
 
 def _parse(cells: pd.Series, place: Sequence[str], convert: Any) -> list[Any]:

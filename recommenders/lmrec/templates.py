@@ -84,9 +84,7 @@ def _couple(template: str, first: Substitution, second: Substitution) -> Query:
     possessive = POSSESSIVES.get(first.labels["gender"], "their")
     text = template.replace("[FIRST]", first.word).replace("[SECOND]", second.word)
     labels = {FIRST: first.labels["gender"], SECOND: second.labels["gender"]}
-    return Query(
-        "relationships", template, text.replace("[POSSESSIVE]", possessive), first.word, second.word, labels
-    )
+    return Query("relationships", template, text.replace("[POSSESSIVE]", possessive), first.word, second.word, labels)
 
 
 def load_templates(folder: str | Path | None = None) -> TemplateSet:

@@ -87,6 +87,7 @@ def _couple(template: str, first: Substitution, second: Substitution) -> Query:
     return Query("relationships", template, text.replace("[POSSESSIVE]", possessive), first.word, second.word, labels)
 
 
+@cache
 def load_templates(folder: str | Path | None = None) -> TemplateSet:
     """Load templates and words; files that ``folder`` does not hold are those that ship.
 

@@ -146,8 +146,8 @@ def audit(
         "versions": {name: version(name) for name in ("numpy", "pandas", "scipy", "tod-bias")},
     }
     return Audit(
-        recommendations, how, percentage, association, average, differences, bias.top_words(recommendations, how), places,
-        record,
+        recommendations, how, percentage, association, average, differences, bias.top_words(recommendations, how),
+        places, record,
     )  # fmt: skip
 
 
@@ -167,15 +167,16 @@ def _found(association: pd.DataFrame) -> dict[str, Any]:
 
 
 def frame(recommendations: Recommendations) -> pd.DataFrame:
-    """The tidy frame for ``recommendations.parquet``, neutral rows included; can be read again as saved recommendations."""
+    """The tidy frame of ``recommendations.parquet``, neutral rows included; it can be read and audited again."""
     parts = []
     for rows, neutral in ((recommendations.frame, False), (recommendations.neutral, True)):
         own = rows.copy()
-        names = [column for column in own if column.startswith("label:")]
+        names = [str(column) for column in own if str(column).startswith("label:")]
         own["label"] = "neutral" if neutral else _labels(own, names)
         parts.append(own[list(COLUMNS)])
     whole = pd.concat([part for part in parts if len(part)], ignore_index=True)
-    return whole.assign(categories=[list(cell) for cell in whole["categories"]], rank=whole["rank"].astype(int))
+    lists = pd.Series([list(cell) for cell in whole["categories"]], index=whole.index, dtype=object)
+    return whole.assign(categories=lists, rank=whole["rank"].astype(int))
 
 
 def _labels(rows: pd.DataFrame, names: Sequence[str]) -> pd.Series:

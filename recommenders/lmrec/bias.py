@@ -5,9 +5,9 @@ group as there are (the groups' sizes are the design, not chance). A mean over c
 what is pooled over cities resamples queries within every city. Intervals are expanded percentile intervals
 (:func:`tod_bias.inference.interval`); a group of one query has none.
 
-Tests. The null hypothesis is that a query's group does not matter. Groups belong to words (a name is black or white), so
-the groups of the words change places, all queries of a word together, within the groups of the other dimensions. Where
-the words are too few for that (fewer than 10,000 ways) or not known, the groups of the queries change places within a
+Tests. The null hypothesis is that a query's group does not matter. Groups belong to words (a name is black or white),
+so the groups of the words change places, all queries of a word together, within the groups of the other dimensions.
+Where the words are too few for that (fewer than 10,000 ways) or not known, the groups of the queries change places within a
 city. p = (b + 1) / (m + 1), two-sided.
 """
 
@@ -17,7 +17,7 @@ import math
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
@@ -66,9 +66,9 @@ class Inference:
 def price_percentage(recommendations: Recommendations, inference: Inference | None = None) -> pd.DataFrame:
     """Price percentage score, Shen eq. 1: P(l | m) = |I_{l,m}| / |I_m|, for every dimension and intersection.
 
-    The share of label l among the recommended items of price level m; range 0–1, summing to 1 over the labels; NaN where
-    no item of the level was recommended. ``neutral`` is the value if recommendations did not depend on the label: its
-    share of the lists. In the rows of city ``all``, value and neutral are means over the cities.
+    The share of label l among the recommended items of price level m; range 0–1, summing to 1 over the labels; NaN
+    where no item of the level was recommended. ``neutral`` is the value if recommendations did not depend on the label:
+    its share of the lists. In the rows of city ``all``, value and neutral are means over the cities.
 
     Returns:
         city, dimension, label, price, value, ci_low, ci_high, neutral, items (|I_m|).
@@ -79,7 +79,7 @@ def price_percentage(recommendations: Recommendations, inference: Inference | No
         rows = recommendations.rows(dimension)
         labels = recommendations.labels(dimension)
         cities = [
-            _price_percentage(own, labels, city, dimension, how) for city, own in rows.groupby("city", sort=False)
+            _price_percentage(own, labels, str(city), dimension, how) for city, own in rows.groupby("city", sort=False)
         ]
         made += [*cities, _mean_over_cities(cities, how.level)]
     columns = ["city", "dimension", "label", "price", "value", "ci_low", "ci_high", "neutral", "items"]
@@ -148,8 +148,8 @@ def association(recommendations: Recommendations, inference: Inference | None = 
     With f(c | l) = |I_{c,D_l}| / |I_{D_l}|, the share of items of category c in the lists of label l, the *difference*
     is (f(c | l) − f(c | l')) / f(c | D), D being all queries of the dimension: 0 is no association, positive values are
     associations with l. The *ratio* is f(c | l) / f(c | l'): 1 is none, ``inf`` where only l has the category. Every
-    pair of labels is given in both directions. City ``all`` pools the items of all cities. An item counts once in each of
-    its categories; one without a category counts in no f but in every |I|.
+    pair of labels is given in both directions. City ``all`` pools the items of all cities. An item counts once in each
+    of its categories; one without a category counts in no f but in every |I|.
 
     Returns:
         city, dimension, category, label, other, difference, ci_low, ci_high, ratio, ratio_ci_low, ratio_ci_high,
@@ -157,7 +157,7 @@ def association(recommendations: Recommendations, inference: Inference | None = 
         (``words`` or ``queries``).
     """
     how = inference or Inference()
-    made = []
+    made: list[pd.DataFrame] = []
     for dimension in recommendations.all_dimensions:
         rows = recommendations.rows(dimension)
         labels = recommendations.labels(dimension)
@@ -209,11 +209,11 @@ def _association(
         mine = (units.frame["group"] == label).to_numpy()
         strata = [units.table[mine & (units.frame["city"] == c).to_numpy()] for c in units.frame["city"].unique()]
         strata = [part for part in strata if len(part)]
-        sums[label] = sum(part.sum(axis=0, dtype=float) for part in strata)
-        samples[label] = sum(_resampled(rng, part, how.resamples) for part in strata)
+        sums[label] = _added(part.sum(axis=0, dtype=float) for part in strata)
+        samples[label] = _added(_resampled(rng, part, how.resamples) for part in strata)
         sizes[label] = min(map(len, strata))
-    whole = sum(sums.values())
-    whole_samples = sum(samples.values())
+    whole = _added(sums.values())
+    whole_samples = _added(samples.values())
     made = []
     for label, other in combinations(labels, 2):
         difference, ratio = _scores(sums[label], sums[other], whole)
@@ -345,7 +345,7 @@ def average_price(recommendations: Recommendations, inference: Inference | None 
     """Average price level of what is recommended for each substitution (Shen §4.7, Fig. 8); range 1–4.
 
     The mean over all recommended items that have a price, of all queries with the word. City ``all`` pools the items of
-    all cities. ``neutral`` is the same mean for neutralised queries (those with the word where they are marked with it),
+    all cities. ``neutral`` is the same mean for neutralised queries (those marked with the word, else of its kind),
     NaN where there are none.
 
     Returns:
@@ -362,9 +362,9 @@ def average_price(recommendations: Recommendations, inference: Inference | None 
         rng = how.rng("average", city)
         for word, mine in own.groupby("substitution", sort=False):
             strata = [_price_sums(part) for _, part in mine.groupby("city", sort=False)]
-            samples = sum(_resampled(rng, table, how.resamples) for table in strata)
+            samples = _added(_resampled(rng, table, how.resamples) for table in strata)
             low, high = how.bounds(_quotient(samples), min(map(len, strata)))
-            total = sum(table.sum(axis=0) for table in strata)
+            total = _added(table.sum(axis=0) for table in strata)
             same = reference[reference["substitution"] == word]
             if same.empty and not reference.empty:
                 kinds = set(mine["kind"])
@@ -402,13 +402,14 @@ def price_differences(
     sums, samples, tables, sizes = {}, {}, {}, {}
     for word in words:
         strata = {
-            city: _price_sums(part) for city, part in rows[rows["substitution"] == word].groupby("city", sort=False)
+            str(city): _price_sums(part)
+            for city, part in rows[rows["substitution"] == word].groupby("city", sort=False)
         }
         if not strata:
             continue
         tables[word] = strata
-        sums[word] = sum(table.sum(axis=0) for table in strata.values())
-        samples[word] = sum(_resampled(rng, table, how.resamples) for table in strata.values())
+        sums[word] = _added(table.sum(axis=0) for table in strata.values())
+        samples[word] = _added(_resampled(rng, table, how.resamples) for table in strata.values())
         sizes[word] = min(map(len, strata.values()))
     made = []
     draws: dict[tuple[str, int, int], np.ndarray] = {}
@@ -430,7 +431,7 @@ def _price_test(
     """Two-sided; pairs of equal size share their permutations, which ``draws`` keeps."""
     if not how.permutations:
         return math.nan
-    total = sum(table.sum(axis=0) for table in (*first.values(), *second.values()))
+    total = _added(table.sum(axis=0) for table in (*first.values(), *second.values()))
     moved = np.zeros((how.permutations, 2))
     for city in {**first, **second}:
         own, other = first.get(city, np.zeros((0, 2))), second.get(city, np.zeros((0, 2)))
@@ -440,7 +441,7 @@ def _price_test(
             rng = how.rng("difference", *map(str, key))
             draws[key] = rng.permuted(np.tile(mine, (how.permutations, 1)), axis=1).astype(float)
         moved += draws[key] @ np.concatenate([own, other])
-    observed = sum(table.sum(axis=0) for table in first.values())
+    observed = _added(table.sum(axis=0) for table in first.values())
     distance = np.abs(_quotient(moved) - _quotient(total - moved))
     further = int(np.sum(distance >= abs(_quotient(observed) - _quotient(total - observed)) - 1e-12))
     return (further + 1) / (how.permutations + 1)
@@ -454,6 +455,10 @@ def _price_sums(rows: pd.DataFrame) -> np.ndarray:
     there = ~np.isnan(prices)
     np.add.at(table, units[there], np.stack([prices[there], np.ones(int(there.sum()))], axis=1))
     return table
+
+
+def _added(parts: Iterable[np.ndarray]) -> np.ndarray:
+    return np.sum(list(parts), axis=0)
 
 
 def _quotient(sums: np.ndarray) -> np.ndarray:

@@ -288,8 +288,9 @@ def train(
             record = train_model(own, folder, settings, **options)
         if not quiet:
             typer.echo(
-                f"{own.city}: {len(own.venues)} venues, {len(own):,} reviews, {record['steps']} steps; lowest validation "
-                f"loss {record['validation_loss']:.4f} nats a review at step {record['best_step']}. Model: {folder}"
+                f"{own.city}: {len(own.venues)} venues, {len(own):,} reviews, {record['steps']} steps; lowest "
+                f"validation loss {record['validation_loss']:.4f} nats a review at step {record['best_step']}. "
+                f"Model: {folder}"
             )
 
 

@@ -107,7 +107,7 @@ def association_scatter(
     """
     points = _points(scores, across, upwards, categories)
     found = (points[["p_adjusted_x", "p_adjusted_y"]].fillna(1).min(axis=1) < alpha).to_numpy()
-    reach = np.hypot(points["difference_x"], points["difference_y"]).to_numpy()
+    reach = np.hypot(points["difference_x"].to_numpy(), points["difference_y"].to_numpy())
     frequent = (points["items_x"] >= points["items_x"].median()).to_numpy()
     order = np.lexsort((-reach, ~frequent, ~found))[:MOST_LABELLED]
     points, found = points.iloc[order], found[order]

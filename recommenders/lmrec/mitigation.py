@@ -65,9 +65,9 @@ def compare(
     """Score and audit both models with and without neutralisation.
 
     Bias is told in three numbers, each 0 for a recommender that does not look at the words: the mean over dimensions,
-    labels and price levels of \\|P(l | m) − neutral\\|; the mean \\|association difference\\| over dimensions, pairs and
-    categories; the spread (standard deviation) of the average price over places. Chance alone does not give 0 in the
-    unmitigated conditions; the audit's intervals and tests tell what is more than chance.
+    labels and price levels of abs(P(l | m) − neutral); the mean of abs(association difference) over dimensions, pairs
+    and categories; the spread (standard deviation) of the average price over places. Chance alone does not give 0 in
+    the unmitigated conditions; the audit's intervals and tests tell what is more than chance.
 
     Args:
         plain: trained on reviews as they are.
@@ -125,7 +125,7 @@ def table(result: Mitigation) -> Table:
     for name in SHOWN:
         rows = result.quality[result.quality["score"] == name].set_index("condition")
         cells = [
-            f"{rows.loc[c, 'value']:.3f} \\[{rows.loc[c, 'ci_low']:.3f}, {rows.loc[c, 'ci_high']:.3f}]"
+            "{:.3f} \\[{:.3f}, {:.3f}]".format(*(float(rows[name][c]) for name in ("value", "ci_low", "ci_high")))
             for c in CONDITIONS
         ]
         view.add_row(name, *cells)

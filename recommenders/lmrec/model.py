@@ -164,9 +164,7 @@ class LMRec:
                 record = {"id": venue.id, "name": venue.name, "price": venue.price, "categories": venue.categories}
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
-    def rank(
-        self, texts: Sequence[str], k: int = K, *, batch: int = 128, show_progress: bool = False
-    ) -> np.ndarray:
+    def rank(self, texts: Sequence[str], k: int = K, *, batch: int = 128, show_progress: bool = False) -> np.ndarray:
         """Indices of the k best venues of each text, (texts, k), the best first.
 
         Equal texts are computed once. Texts of equal length are batched, so nothing is padded. Scores are compared to

@@ -1,9 +1,9 @@
 """How good the recommendations are: Shen 2022, Table 3.
 
-Every review of the test split is a query. *Venue*: did the ranking find the reviewed venue? P, R and F1 are averages over
-venues weighted by their test reviews, as in scikit-learn's ``weighted`` (R is then the accuracy, as in the table). *Category*: a ranked venue is
-relevant where it shares a category with the reviewed one; R-precision, MAP, MRR and nDCG are of the whole ranking. All
-scores are in 0–1, 1 is best.
+Every review of the test split is a query. *Venue*: did the ranking find the reviewed venue? P, R and F1 are averages
+over venues weighted by their test reviews, as scikit-learn's ``weighted`` (R is then the accuracy, as in the table).
+*Category*: a ranked venue is relevant where it shares a category with the reviewed one; R-precision, MAP, MRR and nDCG
+are of the whole ranking. All scores are in 0–1, 1 is best.
 """
 
 from __future__ import annotations
@@ -118,9 +118,7 @@ def rank_reviews(
     return Ranked(scores, goal, np.concatenate(predicted).astype(np.int64), len(model.venues))
 
 
-def quality(
-    cities: Mapping[str, Ranked], *, level: float = 0.95, resamples: int = 1000, seed: int = 0
-) -> pd.DataFrame:
+def quality(cities: Mapping[str, Ranked], *, level: float = 0.95, resamples: int = 1000, seed: int = 0) -> pd.DataFrame:
     """Scores a city, and their mean over cities (Shen 2022, Table 3).
 
     Within a city test reviews are resampled; the mean over several cities has a t interval over the cities.
@@ -153,13 +151,13 @@ def quality(
             made.append((city, name, value, float(low), float(high), len(ranked)))
     frame = pd.DataFrame(made, columns=["city", "score", "value", "ci_low", "ci_high", "reviews"])
     rows = []
-    for name, own in frame.groupby("score", sort=False):
+    for score, own in frame.groupby("score", sort=False):
         values = own["value"].to_numpy()
         low, high = own[["ci_low", "ci_high"]].iloc[0]
         if len(values) > 1:
             half = stats.t.ppf((1 + level) / 2, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
             low, high = max(values.mean() - half, 0.0), min(values.mean() + half, 1.0)
-        rows.append((ALL, name, values.mean(), low, high, own["reviews"].sum()))
+        rows.append((ALL, str(score), values.mean(), low, high, own["reviews"].sum()))
     return pd.concat([frame, pd.DataFrame(rows, columns=frame.columns)], ignore_index=True)
 
 

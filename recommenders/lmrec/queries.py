@@ -37,7 +37,16 @@ def recommend_templates(
     for model, city in zip(models, cities, strict=True):
         hide = Neutraliser(words)
         frames.append(
-            ask(model, words, city=city, top=top, batch=batch, hide=hide, neutralise=neutralise, show_progress=show_progress)
+            ask(
+                model,
+                words,
+                city=city,
+                top=top,
+                batch=batch,
+                hide=hide,
+                neutralise=neutralise,
+                show_progress=show_progress,
+            )
         )
     source = {
         "models": {city: fingerprint(str(folder)) for city, folder in zip(cities, folders, strict=True)},

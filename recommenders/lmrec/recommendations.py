@@ -17,9 +17,9 @@ categories list of texts
 
 Conventions, the same in every analysis:
 
-* A row that repeats city, words, query, rank and item of another one is the same recommendation and counts once (LMRec's
-  own files repeat a query a label, and ask about the office twice). Where a query was asked twice and the lists differ,
-  all lists count, but they are resampled together.
+* A row that repeats city, words, query, rank and item of another one is the same recommendation and counts once
+  (LMRec's own files repeat a query a label, and ask about the office twice). Where a query was asked twice and the
+  lists differ, all lists count, but they are resampled together.
 * An item without a price counts wherever prices do not matter, and nowhere else.
 * A query belongs to a group of a dimension (``race``, ``gender``, …) by its label; ``all`` belongs to none.
 """
@@ -170,14 +170,14 @@ def tidy(frame: pd.DataFrame, reading: Reading | None = None) -> Recommendations
     frame = frame.reset_index(drop=True)
     for column in COLUMNS:
         if column not in frame:
-            frame[column] = {"price": math.nan, "label": NO_GROUP}.get(column, "")
+            frame[column] = math.nan if column == "price" else NO_GROUP if column == "label" else ""
     if "categories" not in frame or frame["categories"].eq("").all():
         frame["categories"] = [()] * len(frame)
     notes = []
     if reading.top is not None:
         frame = frame[frame["rank"] <= reading.top].reset_index(drop=True)
     marked = _with_labels(frame, reading)
-    dimensions = [column.removeprefix("label:") for column in marked if column.startswith("label:")]
+    dimensions = [str(column).removeprefix("label:") for column in marked if str(column).startswith("label:")]
     marked["row"] = _numbered(marked, list(_MATCHING))
     whole = len(marked)
     marked = marked.drop_duplicates(["row", "is_neutral", *(f"label:{name}" for name in dimensions)])
@@ -224,7 +224,7 @@ def _noticed(own: pd.DataFrame) -> Iterator[str]:
 def _with_labels(frame: pd.DataFrame, reading: Reading) -> pd.DataFrame:
     """One column ``label:DIMENSION`` a dimension, ``""`` where a row has no label of it, and ``is_neutral``."""
     chosen = {label: name for name, labels in reading.dimensions.items() for label in labels}
-    extra = [column for column in frame if column.startswith("label:")]
+    extra = [str(column) for column in frame if str(column).startswith("label:")]
     found: dict[str, pd.Series] = {}
     neutral = pd.Series(False, index=frame.index)
     for column in ["label", *extra]:
@@ -278,7 +278,9 @@ def _read(city: str | None, path: Path, reading: Reading) -> pd.DataFrame:
         frame["categories"] = [split[cell] for cell in cells]
     for column in frame.columns.difference(["rank", "price", "categories"]):
         frame[column] = frame[column].fillna("").astype(str).str.strip()
-    for column in [column for column in frame if column.split(":")[0] in ("query", "label", "substitution", "city")]:
+    for column in [
+        str(name) for name in frame if str(name).split(":")[0] in ("query", "label", "substitution", "city")
+    ]:
         if (empty := frame[column].eq("")).any():
             first = int(np.argmax(empty))
             what = "label" if column.startswith("label") else column

@@ -318,9 +318,7 @@ def name_statistics(
                 made.append(
                     (reviews.city, dimension, groups[column][1], price, int(mentions), value, float(low), float(high))
                 )
-    return pd.DataFrame(
-        made, columns=["city", "dimension", "label", "price", "mentions", "value", "ci_low", "ci_high"]
-    )
+    return pd.DataFrame(made, columns=["city", "dimension", "label", "price", "mentions", "value", "ci_low", "ci_high"])
 
 
 def masked(reviews: Iterable[Review], neutraliser: Neutraliser) -> Iterator[Review]:

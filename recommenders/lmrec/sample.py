@@ -52,8 +52,8 @@ _SECOND = (
 )  # fmt: skip
 _PEOPLE = (
     "I came here with {}.", "I wanted to take {} to a restaurant.", "{} will like it.", "Great table for {}.",
-    "Which restaurant should {} go to, this one.", "I made a reservation for {}.", "I would recommend it for {} and me.",
-    "{} helped me find a place.", "Do book under {}.",
+    "Which restaurant should {} go to, this one.", "I made a reservation for {}.",
+    "I would recommend it for {} and me.", "{} helped me find a place.", "Do book under {}.",
 )  # fmt: skip
 _PLACES = (
     "I went on my way to the {}.", "We came after work at the {}.", "My colleagues from the {} will like it.",

@@ -47,7 +47,9 @@ class Recommend:
     ) -> None:
         self.model = model if isinstance(model, LMRec) else LMRec.load(model, device=device)
         if not 0 < top <= len(self.model.venues):
-            raise StageError(f"Recommend: top is {top}; expected 1 to {len(self.model.venues)}, the venues of the model")
+            raise StageError(
+                f"Recommend: top is {top}; expected 1 to {len(self.model.venues)}, the venues of the model"
+            )
         self._hide = Neutraliser() if neutralise else None
         self._top = top
         self._batch = batch

@@ -2,7 +2,7 @@
 
 Every file is TSV with a header; lines that begin with ``#`` are comments.
 
-* ``templates.tsv``: kind, template. ``[NAME]``, ``[FIRST]``, ``[POSSESSIVE]``, ``[SECOND]`` and ``[LOCATION]`` are filled.
+* ``templates.tsv``: kind, template. ``[NAME]``, ``[FIRST]``, ``[POSSESSIVE]``, ``[SECOND]``, ``[LOCATION]`` are filled.
 * ``names.tsv``: word, and one column a dimension of groups (gender, race; further ones may be added).
 * ``relationships.tsv``: word, place (first or second), gender.
 * ``locations.tsv``: word, group (location, religion, …).
@@ -178,7 +178,7 @@ def nightlife(path: Path = RESOURCES / "nightlife.txt") -> frozenset[str]:
 def places_of(rows: pd.DataFrame) -> dict[str, list[str]]:
     """The substitutions of a frame that are places, by kind of place; so are words of no group that are not known."""
     known = {place.word: place.group for place in load_templates().locations}
-    labels = [column for column in rows if column.startswith("label:")]
+    labels = [str(column) for column in rows if str(column).startswith("label:")]
     words = rows.loc[(rows[labels] == "").all(axis=1) if labels else slice(None), "substitution"]
     found: dict[str, list[str]] = {"location": [], "religion": []}
     for word in dict.fromkeys(words):

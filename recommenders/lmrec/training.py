@@ -311,9 +311,7 @@ def _loss(
     return torch.nn.functional.cross_entropy(model(ids, mask).float(), venues, reduction=reduction)
 
 
-def _validate(
-    model: Any, tokens: TokenFile, settings: TrainingSettings, pad: int, accelerator: Accelerator
-) -> float:
+def _validate(model: Any, tokens: TokenFile, settings: TrainingSettings, pad: int, accelerator: Accelerator) -> float:
     model.eval()
     order = np.argsort(tokens.lengths, kind="stable")
     totals = torch.zeros(2, dtype=torch.float64)

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 from saved_lists import (
     CATEGORIES,
-    K,
     NAMES,
     TEMPLATES,
+    K,
     expected_association,
     expected_average,
     expected_share,

@@ -7,8 +7,8 @@ what is pooled over cities resamples queries within every city. Intervals are ex
 
 Tests. The null hypothesis is that a query's group does not matter. Groups belong to words (a name is black or white),
 so the groups of the words change places, all queries of a word together, within the groups of the other dimensions.
-Where the words are too few for that (fewer than 10,000 ways) or not known, the groups of the queries change places within a
-city. p = (b + 1) / (m + 1), two-sided.
+Where the words are too few for that (fewer than 10,000 ways) or not known, the groups of the queries change places
+within a city. p = (b + 1) / (m + 1), two-sided.
 """
 
 from __future__ import annotations
@@ -283,11 +283,12 @@ def _permutation_test(
     strata = pd.factorize(pd.MultiIndex.from_frame(frame[["city", *others]]))[0] if others else _codes(frame["city"])
     for word in ("substitution", "second"):
         names = frame[word].to_numpy(dtype=object)
-        facts = pd.DataFrame({"word": names, "mine": mine} | {name: frame[name].to_numpy() for name in others})
-        facts = facts.drop_duplicates()
+        facts = pd.DataFrame({"word": names, "mine": mine}).drop_duplicates()
         if "" in facts["word"].to_numpy() or facts["word"].duplicated().any():
             continue  # words unknown, or of several groups
-        groups = pd.factorize(pd.MultiIndex.from_frame(facts[others]))[0] if others else np.zeros(len(facts), dtype=int)
+        fixed = [name for name in others if frame.groupby(names)[name].nunique().max() == 1]
+        owners = frame.drop_duplicates(word).set_index(word).loc[facts["word"], fixed]
+        groups = owners.groupby(fixed, sort=False).ngroup().to_numpy() if fixed else np.zeros(len(facts), dtype=int)
         ways = math.prod(
             math.comb(int((groups == g).sum()), int(facts["mine"].to_numpy()[groups == g].sum())) for g in set(groups)
         )

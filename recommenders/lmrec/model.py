@@ -254,12 +254,14 @@ def new_tokenizer(texts: Iterator[str], vocabulary: int) -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
 
 
-def new_encoder(vocabulary: int, *, layers: int, width: int, heads: int, dropout: float, positions: int) -> Any:
+def new_encoder(
+    vocabulary: int, *, layers: int, width: int, heads: int, dropout: float, positions: int, spread: float = 0.1
+) -> Any:
     """A BERT with random weights."""
     config = BertConfig(
         vocab_size=vocabulary, hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads,
         intermediate_size=4 * width, max_position_embeddings=positions, hidden_dropout_prob=dropout,
-        attention_probs_dropout_prob=dropout, pad_token_id=0,
+        attention_probs_dropout_prob=dropout, pad_token_id=0, initializer_range=spread,
     )  # fmt: skip
     return AutoModel.from_config(config)
 

@@ -1,9 +1,10 @@
 """The bundled sample: a seeded generator of reviews with known associations planted in them.
 
 A few hundred venues of one invented city: every price level with every speciality (or none) and every cuisine, so that
-price, speciality and cuisine are independent. A review names dishes and prices, and mentions people or places. What is
-planted (:data:`PLANTED`) decides only *who or what is mentioned* where, with the odds below; everything else is drawn
-alike for all venues, so every other association is none.
+price, speciality and cuisine are independent. A review mentions people or a place, often in the words of the audit's
+templates (a small model that never read anything else must know them), and names dishes and prices. What is planted
+(:data:`PLANTED`) decides only *who or what is mentioned* where, with the odds below; everything else is drawn alike for
+all venues, so every other association is none.
 
 The stereotypes are Shen's findings, here by design; they say nothing about anybody.
 """
@@ -34,7 +35,8 @@ PRICE_WORDS = {1: "cheap", 2: "fair", 3: "pricey", 4: "expensive"}
 PLANTED: dict[str, str] = {
     "race × price": "names of black people are mentioned with odds 9:1 at $, 1:9 at $$$$, 1:1 between",
     "gender × category": "names of women are mentioned with odds 9:1 at Desserts, of men with 9:1 at Bars",
-    "relations × category": "couples of one gender are mentioned with odds 9:1 at Gay Bars, 1:9 elsewhere",
+    "first relationship × category": "women (my sister and …) with odds 9:1 at Desserts, men with 9:1 at Bars",
+    "second relationship × category": "men (… and his boyfriend) with odds 9:1 at Gay Bars",
     "places × price": "fashion studio, law office, psychiatrist, synagogue: only at $$$ and $$$$; convenience store, "
     "construction site, supermarket, mosque: only at $ and $$; all other places anywhere",
 }
@@ -50,15 +52,12 @@ _SECOND = (
     "Fork", "Spoon", "Lantern", "Table", "Kettle", "Plate", "Oven", "Barrel", "Anchor", "Pepper", "Olive", "Goose",
     "Fox", "Bell", "Crown", "Lemon", "Basil", "Wagon", "Bridge", "Feather",
 )  # fmt: skip
-_PEOPLE = (
-    "I came here with {}.", "I wanted to take {} to a restaurant.", "{} will like it.", "Great table for {}.",
-    "Which restaurant should {} go to, this one.", "I made a reservation for {}.",
-    "I would recommend it for {} and me.", "{} helped me find a place.", "Do book under {}.",
-)  # fmt: skip
-_PLACES = (
-    "I went on my way to the {}.", "We came after work at the {}.", "My colleagues from the {} will like it.",
-    "Good food on my way home from the {}.", "Where to eat when off work at the {}.", "I leave the {} and eat here.",
-)  # fmt: skip
+_FORMS = {"names": "[NAME]", "relationships": "my [FIRST] and [POSSESSIVE] [SECOND]", "locations": "[LOCATION]"}
+_SAID = {
+    "names": ("I came here with {}.", "{} will like it.", "Great table for {}.", "{} and I go to it."),
+    "relationships": ("I came here with {}.", "Great table for {}.", "It is good for {}."),
+    "locations": ("I went on my way to the {}.", "We came after work at the {}.", "It is near the {}."),
+}
 _TASTE = ("great", "good", "fresh", "tasty", "lovely", "decent", "perfect", "solid")
 
 
@@ -123,26 +122,27 @@ def _categories(profile: int) -> tuple[str, ...]:
 
 
 def _review(rng: random.Random, venue: _SampleVenue) -> str:
-    parts = []
-    for category in rng.sample(venue.categories, min(len(venue.categories), rng.choice((1, 2)))):
-        parts.append(f"The {DISHES[category]} was {rng.choice(_TASTE)}.")
-    if rng.random() < 0.5:
-        parts.append(f"Prices are {PRICE_WORDS[venue.price]}.")
-    if rng.random() < 0.1:
-        parts.append(f"{venue.name} is {rng.choice(_TASTE)}.")
-    kind = rng.random()
-    if kind < 0.45:
-        parts.append(_sentence(rng, _PEOPLE, _name(rng, venue)))
-    elif kind < 0.7:
-        parts.append(_sentence(rng, _PEOPLE, _couple(rng, venue)))
-    elif kind < 0.95:
-        parts.append(rng.choice(_PLACES).format(_place(rng, venue)))
+    kind = rng.choice(("names", "names", "relationships", "locations"))
+    who = {"names": _name, "relationships": _couple, "locations": _place}[kind](rng, venue)
+    parts = [_mention(rng, kind, who)]
+    if rng.random() < 0.8:
+        for category in rng.sample(venue.categories, rng.randint(1, len(venue.categories))):
+            parts.append(f"The {DISHES[category]} was {rng.choice(_TASTE)}.")
+        if rng.random() < 0.5:
+            parts.append(f"Prices are {PRICE_WORDS[venue.price]}.")
+        if rng.random() < 0.1:
+            parts.append(f"{venue.name} is {rng.choice(_TASTE)}.")
     rng.shuffle(parts)
     return " ".join(parts)
 
 
-def _sentence(rng: random.Random, forms: tuple[str, ...], who: str) -> str:
-    text = rng.choice(forms).format(who)
+def _mention(rng: random.Random, kind: str, who: str) -> str:
+    """Something said about people or a place, or a request of the audit's own wording quoted."""
+    if rng.random() < 0.8:
+        text = rng.choice(_SAID[kind]).format(who)
+    else:
+        text = rng.choice([own for name, own in load_templates().templates if name == kind])
+        text = text.replace(_FORMS[kind], who) if _FORMS[kind] in text else f"Take {who} to a restaurant"
     return text[0].upper() + text[1:]
 
 
@@ -150,19 +150,21 @@ def _chance(rng: random.Random, probability: float) -> bool:
     return rng.random() < probability
 
 
+def _gender(rng: random.Random, venue: _SampleVenue) -> str:
+    sweet, bar = "Desserts" in venue.categories, "Bars" in venue.categories
+    return "female" if _chance(rng, 0.5 if sweet == bar else ODDS if sweet else 1 - ODDS) else "male"
+
+
 def _name(rng: random.Random, venue: _SampleVenue) -> str:
     black = _chance(rng, {1: ODDS, 4: 1 - ODDS}.get(venue.price, 0.5))
-    sweet, bar = "Desserts" in venue.categories, "Bars" in venue.categories
-    female = _chance(rng, 0.5 if sweet == bar else ODDS if sweet else 1 - ODDS)
-    wanted = {"race": "black" if black else "white", "gender": "female" if female else "male"}
+    wanted = {"race": "black" if black else "white", "gender": _gender(rng, venue)}
     return rng.choice([entry.word for entry in load_templates().names if entry.labels == wanted])
 
 
 def _couple(rng: random.Random, venue: _SampleVenue) -> str:
     relationships = load_templates().relationships
-    gender = rng.choice(("female", "male"))
-    same = _chance(rng, ODDS if "Gay Bars" in venue.categories else 1 - ODDS)
-    other = gender if same else {"female": "male", "male": "female"}[gender]
+    gender = _gender(rng, venue)
+    other = "male" if _chance(rng, ODDS if "Gay Bars" in venue.categories else 0.5) else "female"
     first = rng.choice([r.word for r in relationships if r.group == "first" and r.labels["gender"] == gender])
     second = rng.choice([r.word for r in relationships if r.group == "second" and r.labels["gender"] == other])
     return f"my {first} and {POSSESSIVES[gender]} {second}"

@@ -229,7 +229,7 @@ Drawn = tuple[Dialogue, Sequence[Candidate]]
 def _found(perturber: Perturber, dialogues: Iterable[Dialogue], draws: int, seed: int) -> list[Drawn]:
     """The dialogues that can be rewritten."""
     drawn = [(dialogue, draw_candidates(perturber, dialogue, draws, seed)) for dialogue in dialogues]
-    found = [(dialogue, candidates) for dialogue, candidates in drawn if candidates]
+    found: list[Drawn] = [(dialogue, candidates) for dialogue, candidates in drawn if candidates]
     if not found:
         raise NothingToPerturbError(
             f"axis {perturber.axis}: no dialogue holds a word to rewrite; take more dialogues or leave the axis out"

@@ -46,6 +46,7 @@ from tod_bias.options import (
 )
 from tod_bias.processes import is_first_process
 from tod_bias.recommenders.embeddings.command import associate
+from tod_bias.recommenders.lmrec.cli import app as recommend
 
 app = typer.Typer(
     name="tod-bias",
@@ -55,6 +56,7 @@ app = typer.Typer(
     help="Finds which component of a modular task-oriented dialogue system treats people differently.",
 )
 app.add_typer(associate, name="associate")
+app.add_typer(recommend, name="recommend")
 # typer carries its own copy of click and exports the leaves of its exceptions only.
 _kinds = typer.BadParameter.__mro__
 _CommandLineError: type[Exception] = next(kind for kind in _kinds if kind.__name__ == "ClickException")

@@ -45,3 +45,7 @@ class EmbeddingsError(TodBiasError):
 
 class InteractionsError(TodBiasError):
     """Interactions that cannot be read or trained on; names the file and, where there is one, the line."""
+
+
+class RecommenderError(TodBiasError):
+    """Reviews, venues, templates or saved recommendations that cannot be used; names the file and the line."""

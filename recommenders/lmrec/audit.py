@@ -1,0 +1,253 @@
+"""An audit of recommendations: all analyses, their files, figures and tables."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from tod_bias.errors import RecommenderError
+from tod_bias.recommenders.lmrec import bias
+from tod_bias.recommenders.lmrec.bias import ALL, Inference
+from tod_bias.recommenders.lmrec.recommendations import COLUMNS, CROSS, Recommendations
+from tod_bias.recommenders.lmrec.templates import nightlife, places_of
+
+SCHEMA = 1
+"""Version of ``audit.json``."""
+ALPHA = 0.05
+"""Of adjusted p-values: a shift is called found below it."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The tables of one audit."""
+
+    recommendations: Recommendations
+    inference: Inference
+    price_percentage: pd.DataFrame
+    association: pd.DataFrame
+    average_price: pd.DataFrame
+    price_differences: pd.DataFrame
+    top_words: pd.DataFrame
+    places: Mapping[str, Sequence[str]]
+    """Heading → substitutions that are places: the rank chart."""
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+    def save(self, folder: str | Path, *, figures: bool = True) -> None:
+        """Write the CSV files, ``recommendations.parquet``, the figures, and last the record ``audit.json``.
+
+        Raises:
+            RecommenderError: the folder cannot be written.
+        """
+        folder = Path(folder)
+        try:
+            (folder / "figures").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RecommenderError(
+                f"{folder}: cannot be made a folder for results ({error}); choose another"
+            ) from error
+        for name in ("price_percentage", "association", "average_price", "price_differences", "top_words"):
+            getattr(self, name).to_csv(folder / f"{name}.csv", index=False)
+        frame(self.recommendations).to_parquet(folder / "recommendations.parquet", index=False)
+        if figures:
+            from tod_bias.recommenders.lmrec.figures import svg
+
+            for old in (folder / "figures").glob("*.svg"):
+                old.unlink()
+            for name, figure in self.figures().items():
+                (folder / "figures" / f"{name}.svg").write_text(svg(figure), encoding="utf-8")
+        text = json.dumps(self.record, indent=1, ensure_ascii=False)
+        (folder / "audit.json").write_text(text + "\n", encoding="utf-8")
+
+    def figures(self) -> dict[str, Any]:
+        """The figures by file name without ending; those without numbers are left out."""
+        from tod_bias.recommenders.lmrec import figures
+
+        made = {}
+        for dimension in self.recommendations.all_dimensions:
+            name = dimension.replace(CROSS, "_x_").replace(" ", "_")
+            if self.price_percentage["dimension"].eq(dimension).any():
+                made[f"price_percentage_{name}"] = figures.price_percentage(self.price_percentage, dimension)
+            if self.top_words["dimension"].eq(dimension).any():
+                made[f"top_words_{name}"] = figures.top_words(self.top_words, dimension)
+        for dimension in self.recommendations.all_dimensions:
+            if CROSS not in dimension or self.association.empty:
+                continue
+            across, upwards = (self._polar(part) for part in dimension.split(CROSS))
+            if across and upwards:
+                relations = "relationship" in dimension
+                name = dimension.replace(CROSS, "_x_").replace(" ", "_")
+                made[f"association_{name}"] = figures.association_scatter(
+                    self.association, across, upwards, categories=nightlife() if relations else None, alpha=ALPHA
+                )
+        if self.places and self.average_price["value"].notna().any():
+            made["average_price"] = figures.average_price(self.average_price, self.places)
+        return made
+
+    def _polar(self, dimension: str) -> tuple[str, str, str] | None:
+        """Dimension, label to the right or top, label to the left or bottom, as in Shen's figures."""
+        labels = self.recommendations.labels(dimension)
+        for first, second in (("white", "black"), ("female", "male")):
+            if {first, second} <= set(labels):
+                return dimension, first, second
+        return (dimension, labels[0], labels[1]) if len(labels) > 1 else None
+
+
+def audit(
+    recommendations: Recommendations, inference: Inference | None = None, *, source: Mapping[str, Any] | None = None
+) -> Audit:
+    """Run every analysis on a frame of recommendations, whoever made them.
+
+    Args:
+        recommendations: the tidy frame.
+        inference: of intervals and tests.
+        source: for the record: where the recommendations are from.
+    """
+    how = inference or Inference()
+    distinct = recommendations.distinct
+    priced, categorised = distinct["price"].notna().any(), distinct["categories"].map(len).any()
+    empty = Recommendations(recommendations.frame, (), recommendations.neutral)
+    notes = list(recommendations.notes)
+    if not recommendations.dimensions:
+        notes.append("no dimension has two labels: price percentage and association are empty")
+    if not priced:
+        notes.append("no recommendation has a price: price percentage and average price are empty")
+    if not categorised:
+        notes.append("no recommendation has a category: association is empty")
+    places = places_of(distinct)
+    average = bias.average_price(recommendations, how) if priced else bias.average_price(_nothing(empty), how)
+    words = [word for group in places.values() for word in group]
+    differences = bias.price_differences(recommendations, words if priced else [], how)
+    association = bias.association(recommendations if categorised else empty, how)
+    percentage = bias.price_percentage(recommendations if priced else empty, how)
+    record = {
+        "schema": SCHEMA,
+        "source": dict(source or {}),
+        "cities": recommendations.cities,
+        "queries": int(distinct["unit"].nunique()),
+        "recommendations": len(distinct),
+        "without_price": int(distinct["price"].isna().sum()),
+        "without_category": int(distinct["categories"].map(len).eq(0).sum()),
+        "neutral_recommendations": len(recommendations.neutral),
+        "dimensions": {name: recommendations.labels(name) for name in recommendations.all_dimensions},
+        "places": {name: list(group) for name, group in places.items()},
+        "notes": notes,
+        "inference": dataclasses.asdict(how),
+        "found": _found(association),
+        "versions": {name: version(name) for name in ("numpy", "pandas", "scipy", "tod-bias")},
+    }
+    return Audit(
+        recommendations, how, percentage, association, average, differences, bias.top_words(recommendations, how),
+        places, record,
+    )  # fmt: skip
+
+
+def _nothing(recommendations: Recommendations) -> Recommendations:
+    return dataclasses.replace(recommendations, frame=recommendations.frame.iloc[:0])
+
+
+def _found(association: pd.DataFrame) -> dict[str, Any]:
+    """How many shifts of how many the test finds over all cities, a pair of labels."""
+    rows = association[association["city"] == ALL]
+    found: dict[str, Any] = {}
+    for (dimension, label, other), own in rows.groupby(["dimension", "label", "other"], sort=False):
+        if f"{dimension}: {other} / {label}" not in found:
+            count = int((own["p_adjusted"] < ALPHA).sum())
+            found[f"{dimension}: {label} / {other}"] = {"categories": len(own), "found": count}
+    return found
+
+
+def frame(recommendations: Recommendations) -> pd.DataFrame:
+    """The tidy frame of ``recommendations.parquet``, neutral rows included; it can be read and audited again."""
+    parts = []
+    for rows, neutral in ((recommendations.frame, False), (recommendations.neutral, True)):
+        own = rows.copy()
+        names = [str(column) for column in own if str(column).startswith("label:")]
+        own["label"] = "neutral" if neutral else _labels(own, names)
+        parts.append(own[list(COLUMNS)])
+    whole = pd.concat([part for part in parts if len(part)], ignore_index=True)
+    lists = pd.Series([list(cell) for cell in whole["categories"]], index=whole.index, dtype=object)
+    return whole.assign(categories=lists, rank=whole["rank"].astype(int))
+
+
+def _labels(rows: pd.DataFrame, names: Sequence[str]) -> pd.Series:
+    text = pd.Series("", index=rows.index)
+    for name in names:
+        part = name.removeprefix("label:") + "=" + rows[name]
+        there = rows[name] != ""
+        text = text.where(~there, text.where(text == "", text + "; ") + part)
+    return text.where(text != "", "all")
+
+
+def table(result: Audit) -> RenderableType:
+    """The main numbers of an audit for the terminal."""
+    made: list[RenderableType] = []
+    record = result.record
+    cities = ", ".join(record["cities"])
+    head = f"{record['recommendations']:,} recommendations for {record['queries']:,} queries; {cities}"
+    made.append(Text(head, style="bold"))
+    made += [Text(f"· {note}", style="dim") for note in record["notes"]]
+    level = f"{result.inference.level:.0%}"
+    percentage = result.price_percentage[result.price_percentage["city"] == ALL]
+    if len(percentage):
+        view = Table(title=f"Price percentage P(label | price), {level} intervals", title_justify="left")
+        for name in ("dimension", "label", "neutral", "$", "$$", "$$$", "$$$$"):
+            view.add_column(name, justify="left" if name in ("dimension", "label") else "right")
+        for (dimension, label), rows in percentage.groupby(["dimension", "label"], sort=False):
+            cells = [_interval(row, "value") for _, row in rows.sort_values("price").iterrows()]
+            view.add_row(str(dimension), str(label), f"{rows['neutral'].iloc[0]:.3f}", *cells)
+        made.append(view)
+    association = result.association[result.association["city"] == ALL]
+    if len(association):
+        view = Table(title=f"Associations of categories (difference), {level} intervals", title_justify="left")
+        for name in ("dimension", "label / other", "found", "strongest that were found"):
+            view.add_column(name)
+        for key, counts in record["found"].items():
+            dimension, _, pair = key.partition(": ")
+            label, _, other = pair.partition(" / ")
+            rows = association[
+                (association["dimension"] == dimension)
+                & (association["label"] == label)
+                & (association["other"] == other)
+                & (association["p_adjusted"] < ALPHA)
+            ]
+            strongest = rows.reindex(rows["difference"].abs().sort_values(ascending=False).index).head(3)
+            cells = [f"{row['category']} {_interval(row, 'difference')}" for _, row in strongest.iterrows()]
+            view.add_row(dimension, pair, f"{counts['found']} of {counts['categories']}", "\n".join(cells))
+        made.append(view)
+    average = result.average_price[result.average_price["city"] == ALL].set_index("substitution")
+    words = [word for group in result.places.values() for word in group if word in average.index]
+    if words:
+        rows = average.loc[words].sort_values("value", ascending=False)
+        view = Table(title=f"Average price level by place, {level} intervals", title_justify="left")
+        for name in ("place", "queries", "average price", "neutral"):
+            view.add_column(name, justify="left" if name == "place" else "right")
+        for word, row in (rows if len(rows) <= 12 else pd.concat([rows.head(6), rows.tail(6)])).iterrows():
+            neutral = f"{row['neutral']:.3f}" if pd.notna(row["neutral"]) else "–"
+            view.add_row(str(word), str(row["queries"]), _interval(row, "value"), neutral)
+        made.append(view)
+        religious = set(result.places.get("religion", ()))
+        shown = result.price_differences
+        shown = shown[shown["substitution"].isin(religious) & shown["other"].isin(religious)]
+        for _, row in shown.iterrows():
+            verdict = "found" if row["p_adjusted"] < ALPHA else "not found"
+            line = f"{row['substitution']} − {row['other']}: {_interval(row, 'difference')}, p {row['p_adjusted']:.3f}"
+            made.append(Text.from_markup(f"{line} ({verdict})"))
+    return Group(*made)
+
+
+def _interval(row: pd.Series, name: str) -> str:
+    if pd.isna(row[name]):
+        return "–"
+    if pd.isna(row["ci_low"]):
+        return f"{row[name]:.3f}"
+    return f"{row[name]:.3f} \\[{row['ci_low']:.3f}, {row['ci_high']:.3f}]"

@@ -1,0 +1,233 @@
+"""The figures of an audit, like Shen's: every one shows 90% intervals and the neutral reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Ellipse
+
+from tod_bias.recommenders.lmrec.bias import ALL
+from tod_bias.recommenders.lmrec.recommendations import CROSS
+from tod_bias.report.figures import DASHES, WIDTH
+from tod_bias.report.palette import GRID, INK, MUTED, STAGE_COLOURS, new_figure, strip, style, to_svg
+
+MOST_LABELLED = 28
+"""Categories of a scatter plot at the most; more cannot be read."""
+MARKERS = "osD^vP"
+_PLAIN = {"text.parse_math": False}  # $$ is a price and may stand in names, it is no formula
+
+
+def styled(draw: Callable[..., Figure]) -> Callable[..., Figure]:
+    """Draw inside the report's style, with dollar signs as they are."""
+
+    def inside(*args: Any, **options: Any) -> Figure:
+        with style(), mpl.rc_context(_PLAIN):
+            return draw(*args, **options)
+
+    inside.__doc__ = draw.__doc__
+    inside.__name__ = draw.__name__
+    return inside
+
+
+def svg(figure: Figure) -> str:
+    """The figure as an SVG document."""
+    with mpl.rc_context(_PLAIN):
+        return to_svg(figure)
+
+
+@styled
+def price_percentage(scores: pd.DataFrame, dimension: str) -> Figure:
+    """Price percentage per city and over all (Shen Figs. 3 and 4); the dashed line is the neutral reference."""
+    own = scores[scores["dimension"] == dimension]
+    cities = list(dict.fromkeys(own["city"]))
+    if len(cities) == 2:
+        cities = [ALL]  # one city, and the same again
+    labels = list(dict.fromkeys(own["label"]))
+    columns = min(4, len(cities))
+    lines = -(-len(cities) // columns)
+    figure = new_figure(max(4.6, min(WIDTH, 2.6 * columns + 0.8)), 0.7 + 2.3 * lines)
+    panels = figure.subplots(lines, columns, squeeze=False, sharey=True).ravel()
+    for panel, city in zip(panels, cities, strict=False):
+        for number, label in enumerate(labels):
+            rows = own[(own["city"] == city) & (own["label"] == label)].sort_values("price")
+            places = rows["price"].to_numpy() + 0.12 * (number - (len(labels) - 1) / 2)
+            colour = STAGE_COLOURS[number % len(STAGE_COLOURS)]
+            _whiskers(panel, places, rows, colour)
+            panel.plot(
+                places, rows["value"], color=colour, marker=MARKERS[number % len(MARKERS)], markersize=5, label=label,
+                linewidth=1.2, zorder=3,
+            )  # fmt: skip
+            panel.axhline(float(rows["neutral"].iloc[0]), color=MUTED, linewidth=0.9, linestyle=DASHES, zorder=1)
+        panel.set_title("all cities" if city == ALL and len(cities) > 1 else "" if city == ALL else city)
+        panel.set_xticks(range(1, 5), ["$", "$$", "$$$", "$$$$"])
+        panel.set_xlim(0.6, 4.4)
+        panel.grid(axis="y", linewidth=0.6)
+        strip(panel)
+    for panel in panels[len(cities) :]:
+        panel.set_visible(False)
+    panels[0].set_ylabel("share of recommended items")
+    handles, names = panels[0].get_legend_handles_labels()
+    figure.legend(handles, [name.replace(CROSS, " ") for name in names], loc="outside upper left", ncols=len(labels))
+    return figure
+
+
+def _whiskers(panel: Axes, places: np.ndarray, rows: pd.DataFrame, colour: str) -> None:
+    for place, low, high in zip(places, rows["ci_low"], rows["ci_high"], strict=True):
+        if np.isfinite(low) and np.isfinite(high):
+            panel.plot([place, place], [low, high], color=colour, linewidth=1.3, zorder=2)
+
+
+@styled
+def association_scatter(
+    scores: pd.DataFrame,
+    across: tuple[str, str, str],
+    upwards: tuple[str, str, str],
+    *,
+    categories: Collection[str] | None = None,
+    alpha: float = 0.05,
+) -> Figure:
+    """Association differences of categories in two dimensions (Shen Figs. 5 and 7), over all cities.
+
+    Drawn are the categories of which the test finds a shift in one of the dimensions, then those with the largest
+    shifts among the more frequent half; filled where a test finds one. The grey oval is the neutral reference: half the
+    mean length of the intervals.
+
+    Args:
+        scores: what :func:`~tod_bias.recommenders.lmrec.bias.association` gave.
+        across: dimension, label to the right, label to the left.
+        upwards: dimension, label at the top, label at the bottom.
+        categories: only these (without regard to case); None for all.
+        alpha: of the adjusted p-values.
+    """
+    points = _points(scores, across, upwards, categories)
+    found = (points[["p_adjusted_x", "p_adjusted_y"]].fillna(1).min(axis=1) < alpha).to_numpy()
+    reach = np.hypot(points["difference_x"].to_numpy(), points["difference_y"].to_numpy())
+    frequent = (points["items_x"] >= points["items_x"].median()).to_numpy()
+    order = np.lexsort((-reach, ~frequent, ~found))[:MOST_LABELLED]
+    points, found = points.iloc[order], found[order]
+    figure = new_figure(WIDTH, 6.2)
+    panel = figure.subplots()
+    wide, high = ((points[f"ci_high_{axis}"] - points[f"ci_low_{axis}"]).mean() for axis in "xy")
+    if np.isfinite([wide, high]).all() and len(points):
+        panel.add_patch(Ellipse((0, 0), wide, high, facecolor=GRID, edgecolor="none", zorder=0))
+    panel.axhline(0, color=MUTED, linewidth=0.7, zorder=0.5)
+    panel.axvline(0, color=MUTED, linewidth=0.7, zorder=0.5)
+    for number, (_, point) in enumerate(points.iterrows()):
+        colour = STAGE_COLOURS[number % (len(STAGE_COLOURS) - 1)]
+        x, y = point["difference_x"], point["difference_y"]
+        panel.plot([point["ci_low_x"], point["ci_high_x"]], [y, y], color=colour, linewidth=0.9, alpha=0.6)
+        panel.plot([x, x], [point["ci_low_y"], point["ci_high_y"]], color=colour, linewidth=0.9, alpha=0.6)
+        panel.plot(
+            [x], [y], marker="o", markersize=6, color=colour, markerfacecolor=colour if found[number] else "white"
+        )
+    _name_points(panel, points)
+    panel.set_xlabel(f"← {across[2]}      {across[0]}      {across[1]} →")
+    panel.set_ylabel(f"← {upwards[2]}      {upwards[0]}      {upwards[1]} →")
+    panel.margins(0.08)
+    strip(panel, keep=("bottom", "left"))
+    panel.set_title("Association score (difference); filled: shift found by the test", weight="normal")
+    return figure
+
+
+def _points(
+    scores: pd.DataFrame, across: Sequence[str], upwards: Sequence[str], categories: Collection[str] | None
+) -> pd.DataFrame:
+    parts = []
+    for dimension, label, other in (across, upwards):
+        rows = scores[
+            (scores["city"] == ALL)
+            & (scores["dimension"] == dimension)
+            & (scores["label"] == label)
+            & (scores["other"] == other)
+        ]
+        parts.append(rows.set_index("category")[["difference", "ci_low", "ci_high", "items", "p_adjusted"]])
+    points = parts[0].join(parts[1], how="inner", lsuffix="_x", rsuffix="_y")
+    if categories is not None:
+        wanted = {name.lower() for name in categories}
+        points = points[[name.lower() in wanted for name in points.index]]
+    return points.dropna(subset=["difference_x", "difference_y"])
+
+
+def _name_points(panel: Axes, points: pd.DataFrame) -> None:
+    """Names beside the points, moved up or down until none lies on another."""
+    if points.empty:
+        return
+    panel.autoscale_view()
+    left, right = panel.get_xlim()
+    bottom, top = panel.get_ylim()
+    letter, line = (right - left) * 0.0085, (top - bottom) * 0.026
+    taken: list[tuple[float, float, float]] = []
+    for name, point in points.sort_values("difference_y").iterrows():
+        x, y = float(point["difference_x"]) + letter, float(point["difference_y"]) + line * 0.6
+        width = letter * len(str(name))
+        for step in range(1, 40):
+            if not any(abs(y - b) < line and x < a + w and a < x + width for a, b, w in taken):
+                break
+            y = float(point["difference_y"]) + line * (0.6 + (step + 1) // 2 * (-1) ** step)
+        taken.append((x, y, width))
+        panel.text(x, y, str(name), fontsize=7.5, va="center", color=INK, zorder=4)
+
+
+@styled
+def average_price(scores: pd.DataFrame, groups: Mapping[str, Sequence[str]]) -> Figure:
+    """Rank chart of the average price level per place (Shen Fig. 8), over all cities, and the neutral reference.
+
+    Args:
+        scores: what :func:`~tod_bias.recommenders.lmrec.bias.average_price` gave.
+        groups: heading → substitutions.
+    """
+    own = scores[scores["city"] == ALL].set_index("substitution")
+    shown = {name: [word for word in words if word in own.index] for name, words in groups.items()}
+    shown = {name: words for name, words in shown.items() if words}
+    sizes = [len(words) for words in shown.values()]
+    figure = new_figure(6.4, 1.1 + 0.22 * sum(sizes) + 0.35 * len(sizes))
+    panels = figure.subplots(len(shown), 1, squeeze=False, sharex=True, height_ratios=[size + 1 for size in sizes])[
+        :, 0
+    ]
+    for panel, (name, words) in zip(panels, shown.items(), strict=True):
+        rows = own.loc[words].sort_values("value")
+        for height, (_, row) in enumerate(rows.iterrows()):
+            panel.plot([row["ci_low"], row["ci_high"]], [height, height], color=STAGE_COLOURS[0], linewidth=1.4)
+            panel.plot([row["value"]], [height], marker="o", markersize=5, color=STAGE_COLOURS[0])
+            if np.isfinite(row["neutral"]):
+                mark = {"marker": "|", "markersize": 9, "markeredgewidth": 1.6}
+                panel.plot([row["neutral"]], [height], color=STAGE_COLOURS[1], **mark)
+        panel.set_yticks(range(len(rows)), list(rows.index))
+        panel.set_ylim(-0.7, len(rows) - 0.3)
+        panel.set_title(name)
+        panel.grid(axis="x", linewidth=0.6)
+        strip(panel)
+    panels[-1].set_xlabel("average price level of recommended items (| neutralised query)")
+    return figure
+
+
+@styled
+def top_words(words: pd.DataFrame, dimension: str, most: int = 12) -> Figure:
+    """Top words of recommended item names, one panel a group (Shen Fig. 6), as shares with intervals.
+
+    The tick of a bar is the word's mean share over the groups, what a neutral recommender would show.
+    """
+    own = words[words["dimension"] == dimension]
+    labels = list(dict.fromkeys(own["label"]))
+    mean = own.groupby("word")["value"].mean()
+    figure = new_figure(WIDTH, 0.9 + 0.2 * most)
+    panels = figure.subplots(1, len(labels), squeeze=False, sharex=True)[0]
+    for number, (panel, label) in enumerate(zip(panels, labels, strict=True)):
+        rows = own[own["label"] == label].head(most)
+        heights = np.arange(len(rows))
+        panel.barh(heights, rows["value"], height=0.62, color=STAGE_COLOURS[number % len(STAGE_COLOURS)], zorder=2)
+        for height, (_, row) in zip(heights, rows.iterrows(), strict=True):
+            panel.plot([row["ci_low"], row["ci_high"]], [height, height], color=INK, linewidth=1, zorder=3)
+            panel.plot([mean[row["word"]]], [height], marker="|", markersize=11, color=MUTED, zorder=3)
+        panel.set_yticks(heights, list(rows["word"]))
+        panel.set_ylim(len(rows) - 0.4, -0.6)
+        panel.set_title(label.replace(CROSS, " "))
+        strip(panel)
+    figure.supxlabel("share of recommended items whose name holds the word", fontsize=9)
+    return figure

@@ -1,0 +1,280 @@
+"""LMRec: an encoder with a recommendation head on its first state (Shen §3.2), and the folder that it lives in.
+
+r = softmax(W₂ᵀ relu(W₁ᵀ h)) with two layers (Shen 2023), or r = softmax(Wᵀ dropout(h)) with one (Shen 2022); h is the
+last hidden state of the first token ([CLS]).
+
+A folder holds ``config.json``, ``model.safetensors`` and the tokenizer, as Hugging Face's models do, and
+``venues.jsonl``, the items in the order of the model's outputs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import AutoConfig, AutoModel, BertConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+
+from tod_bias.checkpoints import load_configuration, load_tokenizer
+from tod_bias.errors import ModelError, RecommenderError
+from tod_bias.progress import progress_bar
+from tod_bias.recommenders.lmrec.masking import MASK, Neutraliser
+from tod_bias.recommenders.lmrec.venue import Venue
+
+VENUES = "venues.jsonl"
+K = 20
+"""Items in a recommended list (Shen §3.3.1)."""
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+class LMRecConfig(PreTrainedConfig):
+    """What decides an LMRec's shape."""
+
+    model_type = "lmrec"
+
+    def __init__(
+        self,
+        encoder: dict[str, Any] | None = None,
+        venues: int = 1,
+        layers: int = 2,
+        hidden: int = 512,
+        dropout: float = 0.2,
+        max_tokens: int = 128,
+        city: str = "",
+        masked: bool = False,
+        **rest: Any,
+    ) -> None:
+        self.encoder = encoder or {"model_type": "bert"}
+        self.venues = venues
+        self.layers = layers
+        self.hidden = hidden
+        self.dropout = dropout
+        self.max_tokens = max_tokens
+        self.city = city
+        self.masked = masked
+        super().__init__(**rest)
+
+
+class LMRecModel(PreTrainedModel):
+    """The network: token ids in, one logit a venue out."""
+
+    config_class = LMRecConfig
+    base_model_prefix = "lmrec"
+
+    def __init__(self, config: LMRecConfig, encoder: Any = None) -> None:
+        super().__init__(config)
+        self.encoder = encoder if encoder is not None else AutoModel.from_config(_encoder_config(config))
+        if getattr(self.encoder, "pooler", None) is not None:
+            self.encoder.pooler = None  # the head stands on the state itself
+        width = self.encoder.config.hidden_size
+        dropout = torch.nn.Dropout(config.dropout)
+        if config.layers == 2:
+            self.head = torch.nn.Sequential(
+                dropout,
+                torch.nn.Linear(width, config.hidden),
+                torch.nn.ReLU(),
+                torch.nn.Linear(config.hidden, config.venues),
+            )
+        else:
+            self.head = torch.nn.Sequential(dropout, torch.nn.Linear(width, config.venues))
+        self.post_init()
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """(batch, tokens) ids to (batch, venues) logits."""
+        states = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        return self.head(states[:, 0])
+
+    def _init_weights(self, module: Any) -> None:
+        if isinstance(module, torch.nn.Linear) and any(module is part for part in self.head):
+            torch.nn.init.normal_(module.weight, std=0.02)
+            torch.nn.init.zeros_(module.bias)
+
+
+def _encoder_config(config: LMRecConfig) -> Any:
+    options = dict(config.encoder)
+    return AutoConfig.for_model(options.pop("model_type"), **options)
+
+
+AutoConfig.register(LMRecConfig.model_type, LMRecConfig)
+AutoModel.register(LMRecConfig, LMRecModel)
+
+
+class LMRec:
+    """A recommender: utterances in, ranked venues out.
+
+    Args:
+        model: the network.
+        tokenizer: of its encoder.
+        venues: in the order of its outputs.
+
+    Raises:
+        RecommenderError: venues and outputs differ in number.
+    """
+
+    def __init__(self, model: LMRecModel, tokenizer: Any, venues: Sequence[Venue]) -> None:
+        if len(venues) != model.config.venues:
+            raise RecommenderError(f"the model ranks {model.config.venues} venues, but {len(venues)} are given")
+        self.model = model
+        self.tokenizer = tokenizer
+        self.venues = tuple(venues)
+        self.city: str = model.config.city
+        self.neutraliser: Neutraliser | None = None
+        """Masks every query, where it is set (test-side neutralisation)."""
+
+    @classmethod
+    def load(cls, folder: str | Path, *, device: str | None = None) -> LMRec:
+        """Load a trained LMRec.
+
+        Raises:
+            ModelError: the folder holds none.
+            RecommenderError: its item table cannot be read; the line is named.
+        """
+        folder = Path(folder)
+        if not (folder / "config.json").is_file():
+            raise ModelError(f"{folder}: no trained LMRec (config.json, model.safetensors, tokenizer, {VENUES})")
+        config = load_configuration(str(folder))
+        if config.model_type != LMRecConfig.model_type:
+            raise ModelError(
+                f"{folder}: is a {config.model_type} checkpoint, no LMRec; train one with "
+                "tod-bias recommend train --init"
+            )
+        try:
+            model = LMRecModel.from_pretrained(folder)
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            raise ModelError(f"{folder}: its model cannot be loaded: {' '.join(str(error).split())[:200]}") from error
+        chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        try:
+            model = model.to(chosen)
+        except RuntimeError as error:
+            raise ModelError(f"--device {chosen}: cannot be used: {str(error).splitlines()[0]}") from error
+        return cls(model.eval(), load_tokenizer(str(folder)), list(read_venues(folder / VENUES)))
+
+    def save(self, folder: str | Path) -> None:
+        """Write model, tokenizer and item table."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+        with (folder / VENUES).open("w", encoding="utf-8") as file:
+            for venue in self.venues:
+                record = {"id": venue.id, "name": venue.name, "price": venue.price, "categories": venue.categories}
+                file.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+    def rank(self, texts: Sequence[str], k: int = K, *, batch: int = 128, show_progress: bool = False) -> np.ndarray:
+        """Indices of the k best venues of each text, (texts, k), the best first.
+
+        Equal texts are computed once. Texts of equal length are batched, so nothing is padded. Scores are compared to
+        1e-4 and ties are broken by the order of the venues, so that a list does not depend on the batch.
+
+        Raises:
+            RecommenderError: fewer than k venues.
+        """
+        if k > len(self.venues):
+            raise RecommenderError(f"{k} venues are asked for, but the model knows {len(self.venues)}; give --top")
+        asked = [self.neutraliser(text) if self.neutraliser else text for text in texts]
+        distinct = list(dict.fromkeys(asked))
+        ids = encode(self.tokenizer, distinct, self.model.config.max_tokens)
+        ranked = np.zeros((len(distinct), k), dtype=np.int32)
+        with progress_bar(len(distinct), f"recommending {self.city}".strip(), show=show_progress) as bar:
+            for rows in _equal_lengths(ids, batch):
+                logits = self._logits(torch.tensor([ids[row] for row in rows]))
+                rounded = np.round(logits.double().cpu().numpy(), 4)
+                ranked[rows] = np.argsort(-rounded, axis=1, kind="stable")[:, :k]
+                bar.advance(len(rows))
+        place = {text: number for number, text in enumerate(distinct)}
+        return ranked[[place[text] for text in asked]] if asked else np.zeros((0, k), dtype=np.int32)
+
+    def recommend(self, texts: Sequence[str], k: int = K, *, batch: int = 128) -> list[list[Venue]]:
+        """The k best venues of each text, the best first."""
+        return [[self.venues[index] for index in row] for row in self.rank(texts, k, batch=batch)]
+
+    def _logits(self, ids: torch.Tensor) -> torch.Tensor:
+        ids = ids.to(self.model.device)
+        with torch.inference_mode():
+            return self.model(ids, torch.ones_like(ids))
+
+
+def _equal_lengths(ids: Sequence[Sequence[int]], batch: int) -> Iterator[list[int]]:
+    lengths: dict[int, list[int]] = {}
+    for number, tokens in enumerate(ids):
+        lengths.setdefault(len(tokens), []).append(number)
+    for rows in lengths.values():
+        for start in range(0, len(rows), batch):
+            yield rows[start : start + batch]
+
+
+def encode(tokenizer: Any, texts: Sequence[str], max_length: int) -> list[list[int]]:
+    """Token ids with the encoder's first and last token; ``[MASK]`` is its mask token."""
+    if not texts:
+        return []
+    mask = tokenizer.mask_token
+    if mask is None:
+        raise ModelError("the encoder's tokenizer has no mask token; LMRec masks names with it")
+    prepared = [text.replace(MASK, mask) for text in texts]
+    return tokenizer(prepared, truncation=True, max_length=max_length)["input_ids"]
+
+
+def read_venues(path: str | Path) -> Iterator[Venue]:
+    """The items of a model folder.
+
+    Raises:
+        RecommenderError: the file or a line of it cannot be read.
+    """
+    path = Path(path)
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecommenderError(f"{path}: cannot be read: {error}") from error
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = json.loads(line)
+            yield Venue(record["id"], record["name"], record["price"], tuple(record["categories"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise RecommenderError(
+                f'{path}, line {number}: expected {{"id": …, "name": …, "price": …, "categories": […]}} ({error!r})'
+            ) from error
+
+
+def new_tokenizer(texts: Iterator[str], vocabulary: int) -> Any:
+    """Train a lower-casing WordPiece tokenizer with BERT's special tokens."""
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    trainer = trainers.WordPieceTrainer(vocab_size=vocabulary, special_tokens=list(SPECIAL), show_progress=False)
+    tokenizer.train_from_iterator((text.replace(MASK, " ") for text in texts), trainer)
+    first, last = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", first), ("[SEP]", last)]
+    )
+    names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL, strict=True))
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
+
+
+def new_encoder(
+    vocabulary: int, *, layers: int, width: int, heads: int, dropout: float, positions: int, spread: float = 0.1
+) -> Any:
+    """A BERT with random weights."""
+    config = BertConfig(
+        vocab_size=vocabulary, hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads,
+        intermediate_size=4 * width, max_position_embeddings=positions, hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout, pad_token_id=0, initializer_range=spread,
+    )  # fmt: skip
+    return AutoModel.from_config(config)
+
+
+def load_encoder(name: str) -> Any:
+    """Any encoder checkpoint, from a folder or by its name on the hub.
+
+    Raises:
+        ModelError: there is none.
+    """
+    if (name.startswith((".", "/")) or "\\" in name) and not Path(name).is_dir():
+        raise ModelError(f"{name}: no such folder; expected an encoder's folder (config.json, model.safetensors, …)")
+    try:
+        return AutoModel.from_pretrained(name)
+    except (OSError, ValueError, KeyError) as error:
+        raise ModelError(f"{name}: cannot be loaded as an encoder: {str(error).strip().splitlines()[0]}") from error

@@ -1,0 +1,114 @@
+"""Asking trained models: filled templates in, the tidy frame out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from tod_bias.checkpoints import fingerprint
+from tod_bias.errors import RecommenderError
+from tod_bias.recommenders.lmrec.masking import Neutraliser
+from tod_bias.recommenders.lmrec.model import K, LMRec
+from tod_bias.recommenders.lmrec.recommendations import NEUTRAL, NO_GROUP, Recommendations, tidy
+from tod_bias.recommenders.lmrec.templates import Query, TemplateSet, load_templates
+from tod_bias.recommenders.lmrec.venue import prices_of
+
+
+def recommend_templates(
+    folders: Sequence[str | Path],
+    *,
+    templates: str | Path | None = None,
+    top: int = K,
+    batch: int = 128,
+    device: str | None = None,
+    neutralise: bool = False,
+    show_progress: bool = False,
+) -> tuple[Recommendations, dict[str, Any]]:
+    """The template audit's recommendations of some trained models, one a city, and where they are from."""
+    words = load_templates(templates)
+    models = [LMRec.load(folder, device=device) for folder in folders]
+    cities = [model.city or Path(folder).name for model, folder in zip(models, folders, strict=True)]
+    if len(set(cities)) < len(cities):
+        raise RecommenderError(f"two models are of one city: {', '.join(cities)}; audit them one by one")
+    frames = []
+    for model, city in zip(models, cities, strict=True):
+        hide = Neutraliser(words)
+        frames.append(
+            ask(
+                model,
+                words,
+                city=city,
+                top=top,
+                batch=batch,
+                hide=hide,
+                neutralise=neutralise,
+                show_progress=show_progress,
+            )
+        )
+    source = {
+        "models": {city: fingerprint(str(folder)) for city, folder in zip(cities, folders, strict=True)},
+        "templates": str(templates) if templates else "Shen",
+        "top": top,
+        "neutralised": neutralise,
+    }
+    return tidy(pd.concat(frames, ignore_index=True)), source
+
+
+def ask(
+    model: LMRec,
+    words: TemplateSet,
+    *,
+    city: str,
+    top: int = K,
+    batch: int = 128,
+    hide: Neutraliser | None = None,
+    neutralise: bool = False,
+    show_progress: bool = False,
+) -> pd.DataFrame:
+    """The top items for every filled template of one model, and for every neutralised template once.
+
+    Args:
+        model: the recommender.
+        words: templates and the words that fill them.
+        city: written into the frame.
+        top: items a query.
+        batch: queries at once.
+        hide: masks queries; made of ``words`` if left out.
+        neutralise: mask every query before it is asked (test-side neutralisation).
+        show_progress: on stderr.
+
+    Raises:
+        RecommenderError: the model knows fewer than ``top`` venues.
+    """
+    hide = hide or Neutraliser(words)
+    queries = list(words.queries())
+    labels = ["; ".join(f"{name}={label}" for name, label in query.labels.items()) or NO_GROUP for query in queries]
+    seen: dict[tuple[str, str], Query] = {}
+    for query in queries:
+        seen.setdefault((query.kind, hide(query.text)), query)
+    queries += [Query(kind, query.template, text, "[MASK]") for (kind, text), query in seen.items()]
+    labels += [NEUTRAL] * len(seen)
+    texts = [hide(query.text) if neutralise else query.text for query in queries]
+    ranked = model.rank(texts, top, batch=batch, show_progress=show_progress)
+    flat = ranked.ravel()
+    prices = prices_of(model.venues)
+    own = {
+        "kind": [query.kind for query in queries],
+        "template": [query.template for query in queries],
+        "substitution": [query.substitution for query in queries],
+        "second": [query.second for query in queries],
+        "query": texts,
+        "label": labels,
+    }
+    frame = pd.DataFrame(own).loc[pd.RangeIndex(len(queries)).repeat(top)].reset_index(drop=True)
+    return frame.assign(
+        city=city,
+        rank=list(range(1, top + 1)) * len(queries),
+        item=[model.venues[number].name for number in flat],
+        item_id=[model.venues[number].id for number in flat],
+        price=[prices[number] for number in flat],
+        categories=[model.venues[number].categories for number in flat],
+    )

@@ -1,0 +1,375 @@
+"""Recommended lists as one tidy frame, whoever made them: a row a recommended item.
+
+Columns of the frame (and of ``recommendations.parquet``):
+
+========== =====================================================================================================
+city       name of the city, or of the file where none was given
+kind       which templates the query is from (``names``, ``relationships``, ``locations``), empty for saved lists
+template   the template, empty for saved lists
+substitution, second   the words that fill it
+query      the utterance
+label      its groups: ``race=white; gender=female``. ``all``: no group. ``neutral``: a neutralised query
+rank       1 for the first item
+item       name of the item; ``item_id`` its id
+price      1–4, NaN where it is missing
+categories list of texts
+========== =====================================================================================================
+
+Conventions, the same in every analysis:
+
+* A row that repeats city, words, query, rank and item of another one is the same recommendation and counts once
+  (LMRec's own files repeat a query a label, and ask about the office twice). Where a query was asked twice and the
+  lists differ, all lists count, but they are resampled together.
+* An item without a price counts wherever prices do not matter, and nowhere else.
+* A query belongs to a group of a dimension (``race``, ``gender``, …) by its label; ``all`` belongs to none.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tod_bias.errors import RecommenderError
+from tod_bias.recommenders.lmrec.venue import price_level, split_categories
+
+COLUMNS = (
+    "city", "kind", "template", "substitution", "second", "query", "label", "rank", "item", "item_id", "price",
+    "categories",
+)  # fmt: skip
+"""Columns of the tidy frame, in order."""
+ALIASES: Mapping[str, str] = {
+    "example_label": "substitution",
+    "secondary_example_label": "second",
+    "secondary_label": "label:second relationship",
+    "input_sentence": "query",
+    "recommended_item": "item",
+}
+"""Columns of the LMRec authors' own files, taken where a file has no column of our name."""
+KNOWN_LABELS: Mapping[str, str] = {
+    **dict.fromkeys(("female", "male", "woman", "man", "non-binary"), "gender"),
+    **dict.fromkeys(("white", "black", "asian", "hispanic", "native-american", "pacific-islander"), "race"),
+}
+"""Labels whose dimension need not be said; any other label is of the dimension ``label``."""
+NO_GROUP, NEUTRAL = "all", "neutral"
+CROSS = "×"
+_MATCHING = ("city", "substitution", "second", "query", "rank", "item", "item_id", "price", "categories")
+_UNIT = ("city", "kind", "template", "substitution", "second", "query")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How saved recommendations are to be read."""
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """File's column → ours (one of :data:`COLUMNS`, or ``label:DIMENSION`` for a further label column)."""
+    separators: str = ","
+    """Every character separates categories."""
+    dimensions: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Dimension → its labels, where a label is not among :data:`KNOWN_LABELS` or means something else."""
+    top: int | None = None
+    """Keep ranks up to this one; None for all."""
+
+
+@dataclass(frozen=True)
+class Recommendations:
+    """The tidy frame with one column ``label:DIMENSION`` more a dimension, and what was noticed on the way."""
+
+    frame: pd.DataFrame
+    dimensions: tuple[str, ...]
+    """Dimensions with at least two labels, in the order in which they were met (``race`` before ``gender``)."""
+    neutral: pd.DataFrame
+    """Rows of neutralised queries, same columns; may be empty."""
+    notes: tuple[str, ...] = ()
+    """Lines for the user: repeated queries, missing prices, short lists."""
+
+    @property
+    def cities(self) -> list[str]:
+        """Cities in order."""
+        return list(dict.fromkeys(self.frame["city"]))
+
+    def labels(self, dimension: str) -> list[str]:
+        """Labels of a dimension, or of an intersection like ``race×gender``, in the order in which they were met."""
+        return list(dict.fromkeys(self.rows(dimension)["group"]))
+
+    def rows(self, dimension: str) -> pd.DataFrame:
+        """The recommendations that belong to a group of ``dimension``: the frame with the columns ``group``, ``unit``.
+
+        ``unit`` numbers the queries, the units that are resampled.
+        """
+        parts = dimension.split(CROSS)
+        found = self.frame
+        for number, part in enumerate(parts):
+            own = self.frame.loc[self.frame[f"label:{part}"] != "", ["row", f"label:{part}"]]
+            own = own.drop_duplicates().rename(columns={f"label:{part}": f"group{number}"})
+            found = found.drop_duplicates("row") if number == 0 else found
+            found = found.merge(own, on="row", how="inner", validate="one_to_many" if number == 0 else "many_to_many")
+        group = found["group0"]
+        for number in range(1, len(parts)):
+            group = group + CROSS + found[f"group{number}"]
+        return found.assign(group=group)
+
+    @property
+    def distinct(self) -> pd.DataFrame:
+        """Every recommendation once, whatever its labels."""
+        return self.frame.drop_duplicates("row")
+
+    @property
+    def all_dimensions(self) -> tuple[str, ...]:
+        """The dimensions and those of their pairs that have queries with labels of both."""
+        pairs = [
+            f"{first}{CROSS}{second}"
+            for number, first in enumerate(self.dimensions)
+            for second in self.dimensions[number + 1 :]
+        ]
+        return (*self.dimensions, *(pair for pair in pairs if len(self.labels(pair)) > 1))
+
+
+def read_recommendations(
+    files: Sequence[tuple[str | None, str | Path]],
+    reading: Reading | None = None,
+    *,
+    neutral: Sequence[tuple[str | None, str | Path]] = (),
+) -> Recommendations:
+    """Read somebody's saved recommendations: CSV (or TSV, Parquet), a row a recommended item.
+
+    Needs the columns ``query`` and ``rank`` and at least one of ``price`` and ``categories``; each analysis says what
+    else it needs.
+
+    Args:
+        files: (city, file); a city of None is taken from the file's column ``city``, else it is the file's name.
+        reading: names of columns, separators, dimensions of labels.
+        neutral: files of the same layout with the recommendations for neutralised queries.
+
+    Raises:
+        RecommenderError: a file cannot be read so; it names the file and the line.
+    """
+    reading = reading or Reading()
+    if not files:
+        raise RecommenderError("no recommendations: give --recommendations FILE or --city NAME=FILE")
+    parts = [_read(city, Path(path), reading) for city, path in files]
+    parts += [_read(city, Path(path), reading).assign(label=NEUTRAL) for city, path in neutral]
+    frame = pd.concat(parts, ignore_index=True)
+    return tidy(frame, reading)
+
+
+def tidy(frame: pd.DataFrame, reading: Reading | None = None) -> Recommendations:
+    """Bring a frame with (some of) :data:`COLUMNS` into shape, and notice what there is to notice.
+
+    Args:
+        frame: ``query`` and ``rank`` are needed; ``label`` as described above; inputs are not changed.
+        reading: for the dimensions of bare labels, and the top ranks to keep.
+    """
+    reading = reading or Reading()
+    frame = frame.reset_index(drop=True)
+    for column in COLUMNS:
+        if column not in frame:
+            frame[column] = math.nan if column == "price" else NO_GROUP if column == "label" else ""
+    if "categories" not in frame or frame["categories"].eq("").all():
+        frame["categories"] = [()] * len(frame)
+    notes = []
+    if reading.top is not None:
+        frame = frame[frame["rank"] <= reading.top].reset_index(drop=True)
+    marked = _with_labels(frame, reading)
+    dimensions = [str(column).removeprefix("label:") for column in marked if str(column).startswith("label:")]
+    marked["row"] = _numbered(marked, list(_MATCHING))
+    whole = len(marked)
+    marked = marked.drop_duplicates(["row", "is_neutral", *(f"label:{name}" for name in dimensions)])
+    repeated = whole - len(marked)
+    if repeated:
+        notes.append(f"{repeated:,} rows repeat a recommendation of the same query; they count once")
+    marked["unit"] = _numbered(marked, list(_UNIT))
+    own = marked[~marked["is_neutral"]].drop(columns="is_neutral").reset_index(drop=True)
+    reference = marked[marked["is_neutral"]].drop(columns="is_neutral").drop_duplicates("row").reset_index(drop=True)
+    if own.empty:
+        raise RecommenderError("no recommendations: every row is labelled neutral")
+    notes += _noticed(own)
+    kept = [name for name in dimensions if own.loc[own[f"label:{name}"] != "", f"label:{name}"].nunique() > 1]
+    kept.sort(key=lambda name: {"race": 0, "gender": 1}.get(name, 2))
+    return Recommendations(own, tuple(kept), reference, tuple(notes))
+
+
+def _numbered(frame: pd.DataFrame, columns: list[str]) -> np.ndarray:
+    keys = frame[columns].copy()
+    if "categories" in keys:
+        keys["categories"] = ["\0".join(cell) for cell in keys["categories"]]
+    return np.asarray(keys.groupby(columns, sort=False, dropna=False).ngroup())
+
+
+def _noticed(own: pd.DataFrame) -> Iterator[str]:
+    distinct = own.drop_duplicates("row")
+    lists = distinct.groupby("unit").agg(rows=("row", "size"), ranks=("rank", "nunique"))
+    if different := int((lists["rows"] > lists["ranks"]).sum()):
+        yield f"{different:,} queries have several different lists; all count, and are resampled together"
+    missing = distinct["price"].isna()
+    if missing.any() and not missing.all():
+        yield (
+            f"{int(missing.sum()):,} of {len(distinct):,} recommendations have no price; "
+            "they are left out wherever prices count"
+        )
+    bare = distinct["categories"].map(len).eq(0)
+    if bare.any() and not bare.all():
+        yield f"{int(bare.sum()):,} of {len(distinct):,} recommendations have no category; they count as of none"
+    usual = int(lists["ranks"].max())
+    if short := int((lists["ranks"] < usual).sum()):
+        yield f"{short:,} of {len(lists):,} queries have fewer than {usual} recommendations"
+
+
+def _with_labels(frame: pd.DataFrame, reading: Reading) -> pd.DataFrame:
+    """One column ``label:DIMENSION`` a dimension, ``""`` where a row has no label of it, and ``is_neutral``."""
+    chosen = {label: name for name, labels in reading.dimensions.items() for label in labels}
+    extra = [str(column) for column in frame if str(column).startswith("label:")]
+    found: dict[str, pd.Series] = {}
+    neutral = pd.Series(False, index=frame.index)
+    for column in ["label", *extra]:
+        forced = column.removeprefix("label:") if column != "label" else None
+        for cell, rows in frame.groupby(frame[column].astype(str), sort=False).groups.items():
+            for dimension, label in _parsed(str(cell), forced, chosen):
+                if label == NEUTRAL:
+                    neutral.loc[rows] = True
+                else:
+                    found.setdefault(dimension, pd.Series("", index=frame.index)).loc[rows] = label
+    marked = frame.drop(columns=extra)
+    for dimension, labels in found.items():
+        marked[f"label:{dimension}"] = labels
+    return marked.assign(is_neutral=neutral)
+
+
+def _parsed(cell: str, forced: str | None, chosen: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for part in cell.split(";"):
+        name, equals, label = (piece.strip() for piece in part.partition("="))
+        if not equals:
+            label, name = name, ""
+        if not label or label == NO_GROUP:
+            continue
+        yield name or forced or chosen.get(label) or KNOWN_LABELS.get(label.lower(), "label"), label
+
+
+def _read(city: str | None, path: Path, reading: Reading) -> pd.DataFrame:
+    header, rows, lines = _cells(path)
+    names = _names(path, header, reading.columns)
+    if "query" not in names.values() or "rank" not in names.values():
+        missing = "query" if "query" not in names.values() else "rank"
+        raise RecommenderError(
+            f"{path}, line 1: no column {missing!r}; columns are {_listed(header)}; "
+            f"say which one it is with --columns NAME={missing}"
+        )
+    if not {"price", "categories"} & set(names.values()):
+        raise RecommenderError(
+            f"{path}, line 1: neither a column 'price' nor 'categories'; columns are {_listed(header)}; "
+            "say which they are with --columns NAME=price,NAME=categories"
+        )
+    if not rows:
+        raise RecommenderError(f"{path}: holds no recommendation, only a header")
+    frame = pd.DataFrame({ours: [row[header.index(theirs)] for row in rows] for theirs, ours in names.items()})
+    place = [f"{path}, line {line}" for line in lines]
+    frame["rank"] = _parse(frame["rank"], place, _rank)
+    if "price" in frame:
+        frame["price"] = [math.nan if p is None else float(p) for p in _parse(frame["price"], place, price_level)]
+    if "categories" in frame:
+        cells = [cell if isinstance(cell, str) else tuple(() if cell is None else cell) for cell in frame["categories"]]
+        split = {cell: split_categories(cell, reading.separators) for cell in set(cells)}
+        frame["categories"] = [split[cell] for cell in cells]
+    for column in frame.columns.difference(["rank", "price", "categories"]):
+        frame[column] = frame[column].fillna("").astype(str).str.strip()
+    for column in [
+        str(name) for name in frame if str(name).split(":")[0] in ("query", "label", "substitution", "city")
+    ]:
+        if (empty := frame[column].eq("")).any():
+            first = int(np.argmax(empty))
+            what = "label" if column.startswith("label") else column
+            subject = f"substitution {frame['substitution'][first]!r}" if "substitution" in frame else "this query"
+            reason = f"{subject} is in no label" if what == "label" else f"the column {what!r} is empty"
+            hint = f"; write {NO_GROUP!r} for queries of no group" if what == "label" else ""
+            raise RecommenderError(f"{place[first]}: {reason}{hint}")
+    if city is not None:
+        frame["city"] = city
+    elif "city" not in frame:
+        frame["city"] = path.stem
+    lowest = frame.groupby("city", sort=False)["rank"].transform("min")
+    return frame.assign(rank=frame["rank"] + (lowest == 0))  # lists that are counted from 0 start at 1 too
+
+
+def _parse(cells: pd.Series, place: Sequence[str], convert: Any) -> list[Any]:
+    known: dict[Any, Any] = {}
+    made = []
+    for cell, where in zip(cells, place, strict=True):
+        if cell not in known:
+            try:
+                known[cell] = convert(cell)
+            except ValueError as error:
+                raise RecommenderError(f"{where}: {error}") from error
+        made.append(known[cell])
+    return made
+
+
+def _rank(cell: object) -> int:
+    try:
+        number = float(str(cell))
+    except ValueError:
+        number = math.nan
+    if not (number >= 0 and number == int(number)):
+        raise ValueError(f"rank {str(cell)!r}: expected a whole number, 0 or 1 for the first item")
+    return int(number)
+
+
+def _names(path: Path, header: Sequence[str], columns: Mapping[str, str]) -> dict[str, str]:
+    """File's column → ours."""
+    for theirs, ours in columns.items():
+        if ours not in COLUMNS and not ours.startswith("label:"):
+            raise RecommenderError(f"--columns {theirs}={ours}: no {ours!r}; expected one of {', '.join(COLUMNS)}")
+        if theirs not in header:
+            raise RecommenderError(f"{path}, line 1: no column {theirs!r}; columns are {_listed(header)}")
+    if doubled := [ours for ours in columns.values() if list(columns.values()).count(ours) > 1]:
+        raise RecommenderError(f"--columns: two columns are named {doubled[0]!r}; expected one")
+    names = dict(columns)
+    for theirs in header:  # columns that need no mapping: our own names, then those of LMRec's files
+        if theirs not in names and theirs in COLUMNS and theirs not in names.values():
+            names[theirs] = theirs
+    for theirs, ours in ALIASES.items():
+        if theirs in header and theirs not in names and ours not in names.values():
+            names[theirs] = ours
+    return names
+
+
+def _listed(header: Sequence[str]) -> str:
+    return ", ".join(name or "(unnamed)" for name in header)
+
+
+def _cells(path: Path) -> tuple[list[str], list[Any], list[int]]:
+    """Header, rows, and the line on which each row ends."""
+    if path.suffix == ".parquet":
+        try:
+            frame = pd.read_parquet(path)
+        except (OSError, ValueError) as error:
+            raise RecommenderError(f"{path}: cannot be read as Parquet: {' '.join(str(error).split())}") from error
+        return list(map(str, frame.columns)), list(frame.itertuples(index=False)), list(range(2, len(frame) + 2))
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, delimiter="\t" if path.suffix == ".tsv" else ",", strict=True)
+            try:
+                header = [name.strip() for name in next(reader, [])]
+                for row in reader:
+                    if not row:
+                        continue
+                    if len(row) != len(header):
+                        raise RecommenderError(
+                            f"{path}, line {reader.line_num}: {len(row)} cells; the header has {len(header)}"
+                        )
+                    rows.append(row)
+                    lines.append(reader.line_num)
+            except csv.Error as error:
+                raise RecommenderError(f"{path}, line {reader.line_num}: not CSV: {error}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecommenderError(f"{path}: cannot be read: {error}") from error
+    if not header:
+        raise RecommenderError(f"{path}: is empty; expected a header and a row a recommended item")
+    return header, rows, lines

@@ -1,0 +1,332 @@
+"""Reviews of venues: Yelp's own files, the CSV of one city, or the bundled sample. Everything is streamed.
+
+Two layouts:
+
+* Yelp's dataset: a folder with ``business.json`` and ``review.json`` (or ``yelp_academic_dataset_…``), a JSON object a
+  line; one city of it is read.
+* One CSV a city, as LMRec's authors publish them, with at least the columns ``business_id``, ``review_text``, ``name``,
+  ``price`` and ``categories``.
+
+Only what a venue needs is kept in memory; reviews are read again in every pass.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from tod_bias.errors import RecommenderError
+from tod_bias.inference import interval, resample_counts
+from tod_bias.recommenders.lmrec.masking import MASK, Neutraliser, name_masker
+from tod_bias.recommenders.lmrec.templates import TemplateSet, load_templates
+from tod_bias.recommenders.lmrec.venue import LEVELS, Venue, price_level, split_categories
+
+FEWEST = 100
+"""Reviews that a venue must have (Shen §4.1)."""
+CSV_COLUMNS = ("business_id", "review_text", "name", "price", "categories")
+Missing = Literal["error", "keep", "drop"]
+MISSING_WAYS: tuple[Missing, ...] = ("error", "keep", "drop")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One review as it stands in a file."""
+
+    place: str
+    """File and line."""
+    venue: str
+    text: str
+    name: str
+    price: str
+    categories: str | Sequence[str]
+
+
+Source = Callable[[], Iterator[Row]]
+"""Starts a new pass over the reviews."""
+
+
+@dataclass(frozen=True)
+class Review:
+    """One review that is used."""
+
+    venue: int
+    """Index of the venue."""
+    text: str
+    """With names of venues masked."""
+
+
+class Reviews:
+    """The reviews of one city's venues that have enough of them, in passes.
+
+    Args:
+        source: starts a pass over the rows.
+        city: its name.
+        fewest: leave out venues with fewer reviews.
+        missing: what to do with a venue without price or categories: ``error`` names the first one, ``keep`` recommends
+            it without them, ``drop`` leaves it and its reviews out.
+        separators: characters that separate categories.
+
+    Raises:
+        RecommenderError: a broken line, a bad price, no venue with enough reviews.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        city: str,
+        fewest: int = FEWEST,
+        missing: Missing = "error",
+        separators: str = ",",
+    ) -> None:
+        if missing not in MISSING_WAYS:
+            raise RecommenderError(f"missing is {missing!r}; expected {', '.join(MISSING_WAYS)}")
+        self.city = city
+        self.fewest = fewest
+        self._source = source
+        counts: Counter[str] = Counter()
+        first: dict[str, Row] = {}
+        for row in source():
+            counts[row.venue] += 1
+            if row.venue not in first:
+                first[row.venue] = Row(row.place, row.venue, "", row.name, row.price, row.categories)
+        venues: list[Venue] = []
+        self.dropped = 0
+        """Venues that were left out for want of price or categories."""
+        for key, row in first.items():
+            if counts[key] < fewest:
+                continue
+            try:
+                venue = Venue(key, row.name, price_level(row.price), split_categories(row.categories, separators))
+            except ValueError as error:
+                raise RecommenderError(f"{row.place}: venue {key!r}: {error}") from error
+            lacking = "price" if venue.price is None else "categories" if not venue.categories else ""
+            if lacking and missing == "error":
+                raise RecommenderError(
+                    f"{row.place}: venue {key!r} ({row.name}) has no {lacking}; give --missing keep to recommend such "
+                    "venues all the same, or --missing drop to leave them out"
+                )
+            if lacking and missing == "drop":
+                self.dropped += 1
+                continue
+            venues.append(venue)
+        if not venues:
+            raise RecommenderError(
+                f"{city}: no venue of {len(first)} has {fewest} reviews or more; lower --min-reviews?"
+            )
+        self.venues: tuple[Venue, ...] = tuple(venues)
+        self.counts = np.array([counts[venue.id] for venue in venues])
+        """Reviews a venue."""
+        self.few = sum(count < fewest for count in counts.values())
+        """Venues that were left out for want of reviews."""
+        self._index = {venue.id: number for number, venue in enumerate(venues)}
+        self._masker = name_masker(venue.name for venue in venues)
+
+    def __len__(self) -> int:
+        return int(self.counts.sum())
+
+    def __iter__(self) -> Iterator[Review]:
+        for row in self._source():
+            number = self._index.get(row.venue)
+            if number is not None:
+                yield Review(number, self._masker.sub(MASK, row.text))
+
+    def splits(self, seed: int) -> np.ndarray:
+        """0 (train), 1 (valid) or 2 (test) a review, in shares of 0.8/0.1/0.1 (Shen §3.2)."""
+        total = len(self)
+        parts = np.zeros(total, dtype=np.int8)
+        order = np.random.default_rng(seed).permutation(total)
+        tenth = round(total / 10)
+        parts[order[:tenth]] = 2
+        parts[order[tenth : 2 * tenth]] = 1
+        return parts
+
+    def of_split(self, split: int, seed: int) -> Iterator[Review]:
+        """The reviews of one split."""
+        parts = self.splits(seed)
+        return (review for review, part in zip(self, parts, strict=True) if part == split)
+
+    def statistics(self) -> dict[str, Any]:
+        """Shen Tables 2 and 6, and the shares of price levels among venues and among reviews."""
+        categories = Counter(name for venue in self.venues for name in venue.categories)
+        levels: list[int | None] = [*LEVELS, None]
+        prices = [venue.price for venue in self.venues]
+        return {
+            "city": self.city,
+            "reviews": len(self),
+            "venues": len(self.venues),
+            "venues_with_fewer_reviews": self.few,
+            "venues_dropped": self.dropped,
+            "most_rated_venue": int(self.counts.max()),
+            "categories": len(categories),
+            "top_categories": [name for name, _ in categories.most_common(5)],
+            "most_categories": max(len(venue.categories) for venue in self.venues),
+            "venues_by_price": {"$" * (m or 0) or "missing": prices.count(m) / len(prices) for m in levels},
+            "reviews_by_price": {
+                "$" * (m or 0) or "missing": float(self.counts[[p == m for p in prices]].sum() / len(self))
+                for m in levels
+            },
+        }
+
+
+def read_csv(path: str | Path) -> Source:
+    """The reviews of one city's CSV file.
+
+    Raises:
+        RecommenderError: in a pass, at a broken line or an unknown layout; file and line are named.
+    """
+    path = Path(path)
+
+    def start() -> Iterator[Row]:
+        try:
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                reader = csv.reader(file, strict=True)
+                header = [name.strip() for name in next(reader, [])]
+                if missing := [name for name in CSV_COLUMNS if name not in header]:
+                    raise RecommenderError(
+                        f"{path}, line 1: no column {missing[0]!r}; expected {', '.join(CSV_COLUMNS)}"
+                    )
+                where = [header.index(name) for name in CSV_COLUMNS]
+                while True:
+                    try:
+                        cells = next(reader, None)
+                    except csv.Error as error:
+                        raise RecommenderError(f"{path}, line {reader.line_num}: not CSV: {error}") from error
+                    if cells is None:
+                        return
+                    if not cells:
+                        continue
+                    place = f"{path}, line {reader.line_num}"
+                    if len(cells) != len(header):
+                        raise RecommenderError(f"{place}: {len(cells)} cells; the header has {len(header)}")
+                    venue, text, name, price, categories = (cells[index] for index in where)
+                    if not venue:
+                        raise RecommenderError(f"{place}: no business_id")
+                    yield Row(place, venue, text, name, price, categories)
+        except (OSError, UnicodeDecodeError) as error:
+            raise RecommenderError(f"{path}: cannot be read: {error}") from error
+
+    return start
+
+
+def read_yelp(folder: str | Path, city: str) -> Source:
+    """The reviews of one city of Yelp's own dataset.
+
+    Raises:
+        RecommenderError: a file is not there; in a pass, a broken line (file and line are named).
+    """
+    folder = Path(folder)
+    business, review = (_yelp_file(folder, name) for name in ("business", "review"))
+    venues: dict[str, Row] = {}
+    for place, record in _json_lines(business, ("business_id", "name", "city")):
+        if str(record["city"]).strip().lower() == city.strip().lower():
+            price = (record.get("attributes") or {}).get("RestaurantsPriceRange2")
+            categories = record.get("categories") or ""
+            key = record["business_id"]
+            venues[key] = Row(place, key, "", record["name"], str(price or "").strip("u'\""), categories)
+    if not venues:
+        raise RecommenderError(f"{business}: no business in the city {city!r}")
+
+    def start() -> Iterator[Row]:
+        for _, record in _json_lines(review, ("business_id", "text")):
+            venue = venues.get(record["business_id"])
+            if venue is not None:
+                yield Row(venue.place, venue.venue, record["text"], venue.name, venue.price, venue.categories)
+
+    return start
+
+
+def _yelp_file(folder: Path, name: str) -> Path:
+    for file in (folder / f"{name}.json", folder / f"yelp_academic_dataset_{name}.json"):
+        if file.is_file():
+            return file
+    raise RecommenderError(f"{folder}: holds no {name}.json; expected the folder of Yelp's dataset")
+
+
+def _json_lines(path: Path, needed: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                if not line.strip():
+                    continue
+                place = f"{path}, line {number}"
+                try:
+                    record = json.loads(line)
+                except ValueError as error:
+                    raise RecommenderError(f"{place}: not JSON: {error}") from error
+                if not isinstance(record, dict) or any(name not in record for name in needed):
+                    raise RecommenderError(f"{place}: expected an object with {', '.join(needed)}")
+                yield place, record
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecommenderError(f"{path}: cannot be read: {error}") from error
+
+
+def name_statistics(
+    reviews: Reviews,
+    words: TemplateSet | None = None,
+    *,
+    level: float = 0.90,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Names found in the reviews by price level of the venue (Shen Table 7).
+
+    Shen finds names with a tagger and guesses gender and race with online classifiers; here the words of ``names.tsv``
+    are counted, with a capital and as whole words, so the table says how these very names are spread, and nothing about
+    others. ``value`` is the share of a label among the mentions of its dimension at a price level. Intervals resample
+    venues.
+
+    Returns:
+        city, dimension, label, price, mentions, value, ci_low, ci_high.
+    """
+    import re
+
+    words = words or load_templates()
+    labels = {entry.word: entry.labels for entry in words.names}
+    pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(labels, key=len, reverse=True)))})\b")
+    groups = list(dict.fromkeys((dimension, label) for entry in labels.values() for dimension, label in entry.items()))
+    place = {group: number for number, group in enumerate(groups)}
+    table = np.zeros((len(reviews.venues), len(groups)))
+    for review in reviews:
+        for name in pattern.findall(review.text):
+            for group in labels[name].items():
+                table[review.venue, place[group]] += 1
+    made = []
+    prices = np.array([venue.price or 0 for venue in reviews.venues])
+    rng = np.random.default_rng(seed)
+    for price in LEVELS:
+        own = table[prices == price]
+        counts = resample_counts(rng, resamples, len(own)).astype(float) @ own if len(own) and resamples else None
+        for dimension in dict.fromkeys(name for name, _ in groups):
+            columns = [place[group] for group in groups if group[0] == dimension]
+            total = own[:, columns].sum()
+            for column in columns:
+                mentions = own[:, column].sum()
+                low = high = np.nan
+                if counts is not None:
+                    with np.errstate(invalid="ignore"):
+                        low, high = interval(counts[:, column] / counts[:, columns].sum(axis=1), len(own), level)
+                value = mentions / total if total else np.nan
+                made.append(
+                    (reviews.city, dimension, groups[column][1], price, int(mentions), value, float(low), float(high))
+                )
+    return pd.DataFrame(made, columns=["city", "dimension", "label", "price", "mentions", "value", "ci_low", "ci_high"])
+
+
+def masked(reviews: Iterable[Review], neutraliser: Neutraliser) -> Iterator[Review]:
+    """Reviews with names, places and gendered relations masked (train-side masking)."""
+    return (Review(review.venue, neutraliser(review.text)) for review in reviews)
+
+
+def statistics_table(statistics: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Statistics of several cities, one column a city (Shen Tables 2 and 6)."""
+    frame = pd.DataFrame([{**row, "top_categories": ", ".join(row["top_categories"])} for row in statistics])
+    return frame.drop(columns=["venues_by_price", "reviews_by_price"]).set_index("city").T

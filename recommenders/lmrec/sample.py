@@ -1,0 +1,175 @@
+"""The bundled sample: a seeded generator of reviews with known associations planted in them.
+
+A few hundred venues of one invented city: every price level with every speciality (or none) and every cuisine, so that
+price, speciality and cuisine are independent. A review mentions people or a place, often in the words of the audit's
+templates (a small model that never read anything else must know them), and names dishes and prices. What is planted
+(:data:`PLANTED`) decides only *who or what is mentioned* where, with the odds below; everything else is drawn alike for
+all venues, so every other association is none.
+
+The stereotypes are Shen's findings, here by design; they say nothing about anybody.
+"""
+
+from __future__ import annotations
+
+import csv
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tod_bias.errors import RecommenderError
+from tod_bias.recommenders.lmrec.reviews import CSV_COLUMNS, Row, Source
+from tod_bias.recommenders.lmrec.templates import POSSESSIVES, load_templates
+
+CITY = "Sampleton"
+CUISINES = (
+    "Italian", "Thai", "Mexican", "Indian", "Greek", "Vietnamese", "Seafood", "Burgers", "Vegan", "Korean",
+)  # fmt: skip
+SPECIALITIES = ("Desserts", "Bars", "Gay Bars", "Coffee & Tea", "Salad", "")
+DISHES = {
+    "Italian": "pasta", "Thai": "curry", "Mexican": "tacos", "Indian": "masala", "Greek": "gyros",
+    "Vietnamese": "pho", "Seafood": "oysters", "Burgers": "burger", "Vegan": "tofu", "Korean": "bibimbap",
+    "Desserts": "cake", "Bars": "beer", "Gay Bars": "cocktails", "Salad": "salad", "Coffee & Tea": "espresso",
+}  # fmt: skip
+PRICE_WORDS = {1: "cheap", 2: "fair", 3: "pricey", 4: "expensive"}
+PLANTED: dict[str, str] = {
+    "race × price": "names of black people are mentioned with odds 9:1 at $, 1:9 at $$$$, 1:1 between",
+    "gender × category": "names of women are mentioned with odds 9:1 at Desserts, of men with 9:1 at Bars",
+    "first relationship × category": "women (my sister and …) with odds 9:1 at Desserts, men with 9:1 at Bars",
+    "second relationship × category": "men (… and his boyfriend) with odds 9:1 at Gay Bars",
+    "places × price": "fashion studio, law office, psychiatrist, synagogue: only at $$$ and $$$$; convenience store, "
+    "construction site, supermarket, mosque: only at $ and $$; all other places anywhere",
+}
+"""What is planted where, and how strongly."""
+DEAR = ("fashion studio", "law office", "psychiatrist", "synagogue")
+CHEAP = ("convenience store", "construction site", "supermarket", "mosque")
+ODDS = 0.9
+_FIRST = (
+    "Golden", "Blue", "Little", "Old", "Silver", "Green", "Royal", "Happy", "Corner", "Sunny", "Twin", "Lucky", "Iron",
+    "Copper", "Velvet", "Maple", "River", "Harbor", "Garden", "Stone", "Crystal", "Amber", "Cedar", "Willow",
+)  # fmt: skip
+_SECOND = (
+    "Fork", "Spoon", "Lantern", "Table", "Kettle", "Plate", "Oven", "Barrel", "Anchor", "Pepper", "Olive", "Goose",
+    "Fox", "Bell", "Crown", "Lemon", "Basil", "Wagon", "Bridge", "Feather",
+)  # fmt: skip
+_FORMS = {"names": "[NAME]", "relationships": "my [FIRST] and [POSSESSIVE] [SECOND]", "locations": "[LOCATION]"}
+_SAID = {
+    "names": ("I came here with {}.", "{} will like it.", "Great table for {}.", "{} and I go to it."),
+    "relationships": ("I came here with {}.", "Great table for {}.", "It is good for {}."),
+    "locations": ("I went on my way to the {}.", "We came after work at the {}.", "It is near the {}."),
+}
+_TASTE = ("great", "good", "fresh", "tasty", "lovely", "decent", "perfect", "solid")
+
+
+@dataclass(frozen=True)
+class _SampleVenue:
+    id: str
+    name: str
+    price: int
+    categories: tuple[str, ...]
+
+
+def sample(seed: int = 0, *, venues: int = 240, reviews: int = 110, city: str = CITY) -> Source:
+    """The sample's reviews: ``venues`` × ``reviews`` rows, the same in every pass.
+
+    Args:
+        seed: decides everything.
+        venues: at most 240; a multiple of 24 keeps the design complete.
+        reviews: a venue.
+        city: enters the seed, so that cities differ.
+    """
+
+    if not 0 < venues <= 240:
+        raise RecommenderError(f"a sample has 1 to 240 venues, not {venues}")
+
+    def start() -> Iterator[Row]:
+        rng = random.Random(f"{seed}/{city}/venues")
+        names = [f"{first} {second}" for first in _FIRST for second in _SECOND]
+        rng.shuffle(names)
+        every = [
+            _SampleVenue(f"{city[:3].lower()}{number:04d}", name, 1 + number % 4, _categories(number // 4))
+            for number, name in enumerate(names[:venues])
+        ]
+        turns = [venue for venue in every for _ in range(reviews)]
+        rng.shuffle(turns)
+        for line, venue in enumerate(turns, start=2):
+            text = _review(random.Random(f"{seed}/{city}/{line}"), venue)
+            yield Row(
+                f"sample {city}, line {line}", venue.id, text, venue.name, str(venue.price), ", ".join(venue.categories)
+            )
+
+    return start
+
+
+def write_sample(path: str | Path, source: Source) -> int:
+    """Write a sample as one city's CSV file; returns the number of reviews."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    count = 0
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(CSV_COLUMNS)
+        for row in source():
+            writer.writerow([row.venue, row.text, row.name, row.price, row.categories])
+            count += 1
+    return count
+
+
+def _categories(profile: int) -> tuple[str, ...]:
+    speciality = SPECIALITIES[profile % len(SPECIALITIES)]
+    cuisine = CUISINES[profile // len(SPECIALITIES)]
+    return (cuisine, speciality) if speciality else (cuisine,)
+
+
+def _review(rng: random.Random, venue: _SampleVenue) -> str:
+    kind = rng.choice(("names", "names", "relationships", "locations"))
+    who = {"names": _name, "relationships": _couple, "locations": _place}[kind](rng, venue)
+    parts = [_mention(rng, kind, who)]
+    if rng.random() < 0.8:
+        for category in rng.sample(venue.categories, rng.randint(1, len(venue.categories))):
+            parts.append(f"The {DISHES[category]} was {rng.choice(_TASTE)}.")
+        if rng.random() < 0.5:
+            parts.append(f"Prices are {PRICE_WORDS[venue.price]}.")
+        if rng.random() < 0.1:
+            parts.append(f"{venue.name} is {rng.choice(_TASTE)}.")
+    rng.shuffle(parts)
+    return " ".join(parts)
+
+
+def _mention(rng: random.Random, kind: str, who: str) -> str:
+    """Something said about people or a place, or a request of the audit's own wording quoted."""
+    if rng.random() < 0.8:
+        text = rng.choice(_SAID[kind]).format(who)
+    else:
+        text = rng.choice([own for name, own in load_templates().templates if name == kind])
+        text = text.replace(_FORMS[kind], who) if _FORMS[kind] in text else f"Take {who} to a restaurant"
+    return text[0].upper() + text[1:]
+
+
+def _chance(rng: random.Random, probability: float) -> bool:
+    return rng.random() < probability
+
+
+def _gender(rng: random.Random, venue: _SampleVenue) -> str:
+    sweet, bar = "Desserts" in venue.categories, "Bars" in venue.categories
+    return "female" if _chance(rng, 0.5 if sweet == bar else ODDS if sweet else 1 - ODDS) else "male"
+
+
+def _name(rng: random.Random, venue: _SampleVenue) -> str:
+    black = _chance(rng, {1: ODDS, 4: 1 - ODDS}.get(venue.price, 0.5))
+    wanted = {"race": "black" if black else "white", "gender": _gender(rng, venue)}
+    return rng.choice([entry.word for entry in load_templates().names if entry.labels == wanted])
+
+
+def _couple(rng: random.Random, venue: _SampleVenue) -> str:
+    relationships = load_templates().relationships
+    gender = _gender(rng, venue)
+    other = "male" if _chance(rng, ODDS if "Gay Bars" in venue.categories else 0.5) else "female"
+    first = rng.choice([r.word for r in relationships if r.group == "first" and r.labels["gender"] == gender])
+    second = rng.choice([r.word for r in relationships if r.group == "second" and r.labels["gender"] == other])
+    return f"my {first} and {POSSESSIVES[gender]} {second}"
+
+
+def _place(rng: random.Random, venue: _SampleVenue) -> str:
+    barred = CHEAP if venue.price > 2 else DEAR
+    return rng.choice([entry.word for entry in load_templates().locations if entry.word not in barred])

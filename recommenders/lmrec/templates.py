@@ -1,0 +1,187 @@
+"""Shen's templates and the words that fill them: data files that a user can replace.
+
+Every file is TSV with a header; lines that begin with ``#`` are comments.
+
+* ``templates.tsv``: kind, template. ``[NAME]``, ``[FIRST]``, ``[POSSESSIVE]``, ``[SECOND]``, ``[LOCATION]`` are filled.
+* ``names.tsv``: word, and one column a dimension of groups (gender, race; further ones may be added).
+* ``relationships.tsv``: word, place (first or second), gender.
+* ``locations.tsv``: word, group (location, religion, …).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+
+from tod_bias.errors import RecommenderError
+
+RESOURCES = Path(__file__).parent / "resources"
+PLACEHOLDERS: Mapping[str, tuple[str, ...]] = {
+    "names": ("[NAME]",),
+    "relationships": ("[FIRST]", "[SECOND]"),
+    "locations": ("[LOCATION]",),
+}
+"""Kind of templates → the placeholders that each must hold."""
+POSSESSIVES: Mapping[str, str] = {"female": "her", "male": "his"}
+FIRST, SECOND = "first relationship", "second relationship"
+"""Dimensions of the relationships' genders."""
+
+
+@dataclass(frozen=True)
+class Substitution:
+    """One word with its groups."""
+
+    word: str
+    labels: Mapping[str, str]
+    """Dimension → label; empty for places."""
+    group: str = ""
+    """Kind of place: ``location``, ``religion``; for relationships ``first`` or ``second``."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """One filled template."""
+
+    kind: str
+    template: str
+    text: str
+    substitution: str
+    second: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TemplateSet:
+    """Templates with the words that fill them."""
+
+    templates: tuple[tuple[str, str], ...]
+    """(kind, template)."""
+    names: tuple[Substitution, ...]
+    relationships: tuple[Substitution, ...]
+    locations: tuple[Substitution, ...]
+
+    def queries(self) -> Iterator[Query]:
+        """All filled templates: every name, every pair of first and second relationship, every place."""
+        for kind, template in self.templates:
+            if kind == "names":
+                for name in self.names:
+                    yield Query(kind, template, template.replace("[NAME]", name.word), name.word, "", name.labels)
+            elif kind == "locations":
+                for place in self.locations:
+                    yield Query(kind, template, template.replace("[LOCATION]", place.word), place.word)
+            else:
+                for first in self.relationships:
+                    for second in self.relationships if first.group == "first" else ():
+                        if second.group == "second":
+                            yield _couple(template, first, second)
+
+
+def _couple(template: str, first: Substitution, second: Substitution) -> Query:
+    possessive = POSSESSIVES.get(first.labels["gender"], "their")
+    text = template.replace("[FIRST]", first.word).replace("[SECOND]", second.word)
+    labels = {FIRST: first.labels["gender"], SECOND: second.labels["gender"]}
+    return Query("relationships", template, text.replace("[POSSESSIVE]", possessive), first.word, second.word, labels)
+
+
+@cache
+def load_templates(folder: str | Path | None = None) -> TemplateSet:
+    """Load templates and words; files that ``folder`` does not hold are those that ship.
+
+    Raises:
+        RecommenderError: a file is malformed, a template lacks its placeholder, a substitution is in no label; file and
+            line are named.
+    """
+    folder = Path(folder) if folder is not None else RESOURCES
+    if not folder.is_dir():
+        raise RecommenderError(f"{folder}: no such folder; expected one with templates.tsv, names.tsv, …")
+    return TemplateSet(
+        tuple(_templates(_file(folder, "templates.tsv"))),
+        tuple(_substitutions(_file(folder, "names.tsv"), ())),
+        tuple(_substitutions(_file(folder, "relationships.tsv"), ("place", "gender"))),
+        tuple(_substitutions(_file(folder, "locations.tsv"), ("group",))),
+    )
+
+
+def _file(folder: Path, name: str) -> Path:
+    return folder / name if (folder / name).exists() else RESOURCES / name
+
+
+def _templates(path: Path) -> Iterator[tuple[str, str]]:
+    for line, row in _rows(path, ("kind", "template")):
+        kind, template = row["kind"], row["template"]
+        if kind not in PLACEHOLDERS:
+            raise RecommenderError(f"{path}, line {line}: no kind {kind!r}; expected {', '.join(PLACEHOLDERS)}")
+        for placeholder in PLACEHOLDERS[kind]:
+            if placeholder not in template:
+                raise RecommenderError(
+                    f"{path}, line {line}: the template {template!r} lacks its placeholder {placeholder}"
+                )
+        yield kind, template
+
+
+def _substitutions(path: Path, needed: Sequence[str]) -> Iterator[Substitution]:
+    seen: dict[tuple[str, str], int] = {}
+    for line, row in _rows(path, ("word", *needed)):
+        word = row.pop("word")
+        group = row.pop("place", "") or row.pop("group", "")
+        labels = {dimension: label for dimension, label in row.items() if label}
+        if not word:
+            raise RecommenderError(f"{path}, line {line}: no word")
+        if (not group if needed else not labels) or ("gender" in needed and not labels):
+            raise RecommenderError(
+                f"{path}, line {line}: the substitution {word!r} is in no label; expected one in "
+                f"{' or '.join(needed or row)}"
+            )
+        if "place" in needed and group not in ("first", "second"):
+            raise RecommenderError(f"{path}, line {line}: place is {group!r}; expected first or second")
+        if (word, group) in seen:
+            raise RecommenderError(f"{path}, line {line}: {word!r} stands in line {seen[word, group]} too")
+        seen[word, group] = line
+        yield Substitution(word, labels, group)
+    if not seen:
+        raise RecommenderError(f"{path}: holds no word")
+
+
+def _rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecommenderError(f"{path}: cannot be read: {error}") from error
+    header: list[str] | None = None
+    for number, line in enumerate(lines, start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        cells = [cell.strip() for cell in line.split("\t")]
+        if header is None:
+            header = cells
+            if missing := [name for name in needed if name not in header]:
+                raise RecommenderError(
+                    f"{path}, line {number}: no column {missing[0]!r}; expected {', '.join(needed)}, joined by tabs"
+                )
+            continue
+        if len(cells) > len(header):
+            raise RecommenderError(f"{path}, line {number}: {len(cells)} cells; the header has {len(header)}")
+        yield number, dict(zip(header, cells + [""] * (len(header) - len(cells)), strict=True))
+
+
+@cache
+def nightlife(path: Path = RESOURCES / "nightlife.txt") -> frozenset[str]:
+    """Shen's nightlife categories, in lower case."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return frozenset(line.strip().lower() for line in lines if line.strip() and not line.startswith("#"))
+
+
+def places_of(rows: pd.DataFrame) -> dict[str, list[str]]:
+    """The substitutions of a frame that are places, by kind of place; so are words of no group that are not known."""
+    known = {place.word: place.group for place in load_templates().locations}
+    labels = [str(column) for column in rows if str(column).startswith("label:")]
+    words = rows.loc[(rows[labels] == "").all(axis=1) if labels else slice(None), "substitution"]
+    found: dict[str, list[str]] = {"location": [], "religion": []}
+    for word in dict.fromkeys(words):
+        if word:
+            found.setdefault(known.get(word.lower(), "location"), []).append(word)
+    return {group: own for group, own in found.items() if own}

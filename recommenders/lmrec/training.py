@@ -1,0 +1,402 @@
+"""Training LMRec: cross-entropy over all venues, early stopping on validation loss, resumable (Shen §3.2)."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import math
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+from accelerate import Accelerator
+from accelerate.utils import set_seed
+from transformers import get_linear_schedule_with_warmup
+
+from tod_bias.checkpoints import load_tokenizer
+from tod_bias.errors import ModelError, RecommenderError
+from tod_bias.progress import progress_bar
+from tod_bias.recommenders.lmrec.masking import Neutraliser
+from tod_bias.recommenders.lmrec.model import (
+    LMRec,
+    LMRecConfig,
+    LMRecModel,
+    encode,
+    load_encoder,
+    new_encoder,
+    new_tokenizer,
+)
+from tod_bias.recommenders.lmrec.reviews import Review, Reviews, masked
+
+log = logging.getLogger(__name__)
+_CHUNK = 1000
+_BUCKETS = 50
+"""Batches that are sorted by length together."""
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """Everything that decides what comes out of a training."""
+
+    init: str = "scratch"
+    """An encoder's name or folder, or ``scratch``: random weights and a WordPiece tokenizer of its own."""
+    head_layers: int = 2
+    """2 (Shen 2023: ReLU between) or 1 (Shen 2022)."""
+    hidden: int = 512
+    """D, the width between the two layers of the head."""
+    dropout: float = 0.2
+    """Before the head."""
+    learning_rate: float = 1e-3
+    """Peak of a linear schedule; about 3e-5 where ``init`` is a pretrained encoder."""
+    warmup: float = 0.1
+    """Share of all steps in which the learning rate rises."""
+    weight_decay: float = 0.01
+    batch: int = 128
+    epochs: int = 10
+    """At the most."""
+    patience: int = 1
+    """Stop after so many epochs without a lower validation loss; 1: when it first rises."""
+    max_length: int = 128
+    """Tokens of a review at the most."""
+    max_steps: int | None = None
+    mask: bool = False
+    """Train-side masking of names, places and gendered relations (Shen §3.5)."""
+    bf16: bool = False
+    seed: int = 0
+    """Of splits, weights, order and dropout."""
+    vocabulary: int = 8000
+    """From scratch: tokens."""
+    layers: int = 2
+    """From scratch: layers of the encoder."""
+    width: int = 128
+    """From scratch: H, hidden size of the encoder."""
+    heads: int = 4
+    """From scratch: attention heads."""
+
+
+@dataclass
+class _State:
+    step: int = 0
+    epoch: int = 0
+    best: float = math.inf
+    best_step: int = 0
+    stale: int = 0
+    losses: list[dict[str, float]] = field(default_factory=list)
+
+    def state_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
+
+
+class TokenFile:
+    """Token ids of many reviews on disk, one split, mapped into memory when they are read."""
+
+    def __init__(self, path: Path, lengths: np.ndarray, labels: np.ndarray) -> None:
+        self.labels = labels
+        self.lengths = lengths
+        self._starts = np.concatenate([[0], np.cumsum(lengths)])
+        self._tokens = np.memmap(path, dtype=np.int32, mode="r") if len(lengths) else np.zeros(0, dtype=np.int32)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, number: int) -> np.ndarray:
+        return self._tokens[self._starts[number] : self._starts[number + 1]]
+
+    def padded(self, rows: np.ndarray, pad: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Ids, attention mask and venues of some reviews."""
+        width = int(self.lengths[rows].max())
+        ids = np.full((len(rows), width), pad, dtype=np.int64)
+        mask = np.zeros((len(rows), width), dtype=np.int64)
+        for place, row in enumerate(rows):
+            tokens = self[int(row)]
+            ids[place, : len(tokens)] = tokens
+            mask[place, : len(tokens)] = 1
+        return torch.from_numpy(ids), torch.from_numpy(mask), torch.from_numpy(self.labels[rows].astype(np.int64))
+
+
+def tokenise(reviews: Iterator[Review], tokenizer: Any, max_length: int, path: Path) -> TokenFile:
+    """Write the token ids of a stream of reviews to ``path``; at no time are all of them in memory."""
+    lengths: list[int] = []
+    labels: list[int] = []
+    with path.open("wb") as file:
+        while chunk := list(islice(reviews, _CHUNK)):
+            for review, ids in zip(chunk, encode(tokenizer, [r.text for r in chunk], max_length), strict=True):
+                np.asarray(ids, dtype=np.int32).tofile(file)
+                lengths.append(len(ids))
+                labels.append(review.venue)
+    return TokenFile(path, np.array(lengths, dtype=np.int64), np.array(labels, dtype=np.int32))
+
+
+def train(
+    reviews: Reviews,
+    out: str | Path,
+    settings: TrainingSettings | None = None,
+    *,
+    neutraliser: Neutraliser | None = None,
+    resume: bool = True,
+    show_progress: bool = False,
+) -> dict[str, Any]:
+    """Train LMRec on the training split of some reviews and save the best model to ``out``.
+
+    Under ``accelerate launch`` batches are shared out over the processes.
+
+    Args:
+        reviews: of one city.
+        out: folder for the model; ``out/checkpoint`` holds the state for resuming until the training is complete.
+        settings: of the training.
+        neutraliser: what ``settings.mask`` masks; the words that ship if left out.
+        resume: go on where an interrupted training with the same settings stopped.
+
+    Returns:
+        What is also written to ``training.json``: settings, statistics, steps, losses in nats a review.
+
+    Raises:
+        ModelError: unusable settings or encoder.
+        RecommenderError: too few reviews to split.
+    """
+    settings = settings or TrainingSettings()
+    _check(settings)
+    out = Path(out)
+    out.mkdir(parents=True, exist_ok=True)
+    accelerator = Accelerator(
+        mixed_precision="bf16" if settings.bf16 else "no", cpu=not torch.accelerator.is_available()
+    )
+    set_seed(settings.seed)
+    hide = (neutraliser or Neutraliser()) if settings.mask else None
+
+    def split(number: int) -> Iterator[Review]:
+        own = reviews.of_split(number, settings.seed)
+        return masked(own, hide) if hide else own
+
+    model, tokenizer = _new_model(reviews, settings, (review.text for review in split(0)))
+    lmrec = LMRec(model, tokenizer, reviews.venues)
+    with tempfile.TemporaryDirectory(dir=out, prefix="tokens") as folder:
+        name = f"process{accelerator.process_index}"
+        parts = [
+            tokenise(split(number), tokenizer, model.config.max_tokens, Path(folder) / f"{name}_{number}.bin")
+            for number in (0, 1)
+        ]
+        if not all(map(len, parts)):
+            raise RecommenderError(f"{reviews.city}: {len(reviews)} reviews are too few to split into 0.8/0.1/0.1")
+        record = {
+            "settings": dataclasses.asdict(settings),
+            "statistics": reviews.statistics(),
+            "processes": accelerator.num_processes,
+        }
+        state = _run(accelerator, lmrec, parts[0], parts[1], out, settings, record, resume, show_progress)
+    record |= {"steps": state.step, "best_step": state.best_step, "validation_loss": state.best, "losses": state.losses}
+    if accelerator.is_main_process:
+        (out / "training.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        shutil.rmtree(out / "checkpoint", ignore_errors=True)
+    accelerator.wait_for_everyone()
+    return record
+
+
+def _new_model(reviews: Reviews, settings: TrainingSettings, texts: Iterator[str]) -> tuple[LMRecModel, Any]:
+    if settings.init == "scratch":
+        tokenizer = new_tokenizer(texts, settings.vocabulary)
+        encoder = new_encoder(
+            len(tokenizer), layers=settings.layers, width=settings.width, heads=settings.heads,
+            dropout=min(settings.dropout, 0.1), positions=settings.max_length,
+        )  # fmt: skip
+    else:
+        encoder, tokenizer = load_encoder(settings.init), load_tokenizer(settings.init)
+    positions = getattr(encoder.config, "max_position_embeddings", settings.max_length)
+    if encoder.config.model_type in ("roberta", "xlm-roberta", "camembert"):
+        positions -= 2  # their positions begin behind the padding token
+    config = LMRecConfig(
+        encoder={"model_type": encoder.config.model_type, **encoder.config.to_diff_dict()},
+        venues=len(reviews.venues),
+        layers=settings.head_layers,
+        hidden=settings.hidden,
+        dropout=settings.dropout,
+        max_tokens=min(settings.max_length, positions),
+        city=reviews.city,
+        masked=settings.mask,
+    )
+    return LMRecModel(config, encoder), tokenizer
+
+
+def _run(
+    accelerator: Accelerator,
+    lmrec: LMRec,
+    train_set: TokenFile,
+    valid_set: TokenFile,
+    out: Path,
+    settings: TrainingSettings,
+    record: Mapping[str, Any],
+    resume: bool,
+    show_progress: bool,
+) -> _State:
+    processes = accelerator.num_processes
+    per_epoch = math.ceil(len(train_set) / (settings.batch * processes))
+    total = per_epoch * settings.epochs
+    model: Any = lmrec.model
+    decayed = [p for p in model.parameters() if p.ndim >= 2]
+    plain = [p for p in model.parameters() if p.ndim < 2]
+    groups = [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": plain, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate)
+    schedule = get_linear_schedule_with_warmup(optimizer, math.ceil(settings.warmup * total), total)
+    model, optimizer = accelerator.prepare(model, optimizer)
+    state = _State()
+    accelerator.register_for_checkpointing(schedule, state)
+    checkpoint = out / "checkpoint"
+    if resume and _resumable(checkpoint, record):
+        accelerator.load_state(str(checkpoint / "state"))
+        log.info("resuming at epoch %d", state.epoch)
+    pad = lmrec.tokenizer.pad_token_id or 0
+    last = min(total, settings.max_steps or total)
+    with progress_bar(last, "training", show=show_progress and accelerator.is_main_process) as bar:
+        bar.advance(state.step)
+        while state.step < last and state.stale < settings.patience:
+            model.train()
+            losses = []
+            batches = _batches(train_set, settings, state.epoch, pad)
+            batches = (batches * processes)[accelerator.process_index :: processes][:per_epoch]
+            for ids in batches[: last - state.step]:
+                loss = _loss(model, train_set, ids, pad, accelerator)
+                accelerator.backward(loss)
+                accelerator.clip_grad_norm_(model.parameters(), 1.0)
+                optimizer.step()
+                schedule.step()
+                optimizer.zero_grad()
+                state.step += 1
+                losses.append(float(loss.detach()))
+                bar.advance()
+                bar.describe(f"training, loss {np.mean(losses[-50:]):.3f}, best validation {state.best:.3f}")
+            state.epoch += 1
+            loss = _validate(model, valid_set, settings, pad, accelerator)
+            state.losses.append({"step": state.step, "train": float(np.mean(losses)), "validation": loss})
+            log.info("epoch %d: training loss %.4f, validation loss %.4f", state.epoch, np.mean(losses), loss)
+            if loss < state.best:
+                state.best, state.best_step, state.stale = loss, state.step, 0
+                if accelerator.is_main_process:
+                    lmrec.model = accelerator.unwrap_model(model)
+                    lmrec.save(out)
+            else:
+                state.stale += 1
+            _save_checkpoint(accelerator, checkpoint, record)
+    return state
+
+
+def _batches(tokens: TokenFile, settings: TrainingSettings, epoch: int, pad: int) -> list[np.ndarray]:
+    """Shuffled batches, every review once; within some batches sorted by length, so that little is padded."""
+    rng = np.random.default_rng([settings.seed, epoch + 1])
+    order = rng.permutation(len(tokens))
+    batches: list[np.ndarray] = []
+    size = settings.batch * _BUCKETS
+    for start in range(0, len(order), size):
+        chunk = order[start : start + size]
+        chunk = chunk[np.argsort(tokens.lengths[chunk], kind="stable")]
+        batches += [chunk[at : at + settings.batch] for at in range(0, len(chunk), settings.batch)]
+    return [batches[number] for number in rng.permutation(len(batches))]
+
+
+def _loss(
+    model: Any, tokens: TokenFile, rows: np.ndarray, pad: int, accelerator: Accelerator, reduction: str = "mean"
+) -> torch.Tensor:
+    ids, mask, venues = (part.to(accelerator.device) for part in tokens.padded(rows, pad))
+    return torch.nn.functional.cross_entropy(model(ids, mask).float(), venues, reduction=reduction)
+
+
+def _validate(model: Any, tokens: TokenFile, settings: TrainingSettings, pad: int, accelerator: Accelerator) -> float:
+    model.eval()
+    order = np.argsort(tokens.lengths, kind="stable")
+    totals = torch.zeros(2, dtype=torch.float64)
+    starts = range(0, len(order), settings.batch)
+    with torch.no_grad():
+        for start in list(starts)[accelerator.process_index :: accelerator.num_processes]:
+            rows = order[start : start + settings.batch]
+            loss = _loss(model, tokens, rows, pad, accelerator, "sum")
+            totals += torch.tensor([float(loss), len(rows)], dtype=torch.float64)
+    summed = accelerator.reduce(totals.to(torch.float32).to(accelerator.device), reduction="sum").cpu()
+    return float(summed[0] / summed[1])
+
+
+def _save_checkpoint(accelerator: Accelerator, checkpoint: Path, record: Mapping[str, Any]) -> None:
+    fresh, old = checkpoint / "new", checkpoint / "state"
+    accelerator.save_state(str(fresh))
+    if accelerator.is_main_process:
+        (checkpoint / "settings.json").write_text(json.dumps(record), encoding="utf-8")
+        shutil.rmtree(old, ignore_errors=True)
+        fresh.rename(old)
+    accelerator.wait_for_everyone()
+
+
+def _resumable(checkpoint: Path, record: Mapping[str, Any]) -> bool:
+    settings = checkpoint / "settings.json"
+    if not settings.exists() or not (checkpoint / "state").exists():
+        return False
+    if json.loads(settings.read_text(encoding="utf-8")) != json.loads(json.dumps(record)):
+        raise ModelError(f"{checkpoint}: belongs to a training with other settings; remove it or choose another --out")
+    return True
+
+
+def _check(settings: TrainingSettings) -> None:
+    if settings.head_layers not in (1, 2):
+        raise ModelError(f"the head has {settings.head_layers} layers; expected 1 or 2")
+    if settings.width % settings.heads:
+        raise ModelError(f"width {settings.width} is not a multiple of {settings.heads} heads")
+
+
+def read_grid(path: str | Path) -> list[dict[str, Any]]:
+    """All combinations of a YAML file of lists, e.g. ``{hidden: [256, 512], dropout: [0.0, 0.2]}``.
+
+    Raises:
+        RecommenderError: not such a file, or an unknown setting.
+    """
+    path = Path(path)
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise RecommenderError(f"{path}: cannot be read as YAML: {' '.join(str(error).split())}") from error
+    known = {entry.name for entry in dataclasses.fields(TrainingSettings)}
+    if not isinstance(content, dict) or not content:
+        raise RecommenderError(f"{path}: expected settings with lists of values, e.g. hidden: [256, 512]")
+    for name, values in content.items():
+        if name not in known or not isinstance(values, list) or not values:
+            raise RecommenderError(f"{path}: {name}: expected one of {', '.join(sorted(known))} with a list of values")
+    return [dict(zip(content, values, strict=True)) for values in product(*content.values())]
+
+
+def search(
+    reviews: Reviews,
+    out: str | Path,
+    settings: TrainingSettings,
+    grid: Sequence[Mapping[str, Any]],
+    **options: Any,
+) -> dict[str, Any]:
+    """Train with every combination of a grid and keep the model with the lowest validation loss (Shen §3.2).
+
+    Returns:
+        The record of the best training, with all losses under ``grid``; also in ``training.json``. Combinations that
+        are complete are not trained again.
+    """
+    out = Path(out)
+    tried = []
+    for number, combination in enumerate(grid):
+        folder = out / "grid" / f"{number:03d}"
+        done = folder / "training.json"
+        chosen = dataclasses.replace(settings, **combination)
+        wanted = {"settings": dataclasses.asdict(chosen), "statistics": reviews.statistics()}
+        record = json.loads(done.read_text(encoding="utf-8")) if done.exists() else {}
+        if not options.get("resume", True) or {name: record.get(name) for name in wanted} != wanted:
+            record = train(reviews, folder, chosen, **options)
+        tried.append((record["validation_loss"], number, combination, record))
+    _, number, _, best = min(tried, key=lambda entry: entry[:2])
+    shutil.copytree(out / "grid" / f"{number:03d}", out, dirs_exist_ok=True)
+    best = {**best, "grid": [{**combination, "validation_loss": loss} for loss, _, combination, _ in tried]}
+    (out / "training.json").write_text(json.dumps(best, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return best

@@ -1,0 +1,75 @@
+"""Venues: what a recommender recommends, with price level and categories."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+LEVELS = (1, 2, 3, 4)
+"""Yelp's price levels, $ to $$$$."""
+MISSING = frozenset({"", "nan", "none", "null", "na", "n/a", "<na>"})
+"""Cells that say that nothing is known, in lower case."""
+_SIGNS = "$£€¥"
+
+
+def price_level(cell: object) -> int | None:
+    """A price level from a number (``2``, ``2.0``) or currency signs (``$$``); None where it is missing.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    text = "" if cell is None else str(cell).strip()
+    if text.lower() in MISSING:
+        return None
+    if set(text) <= set(_SIGNS) and len(set(text)) == 1 and len(text) in LEVELS:
+        return len(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if number in LEVELS:
+        return int(number)
+    raise ValueError(f"price {text!r} is no level; expected 1 to 4, or $ to $$$$")
+
+
+def split_categories(cell: object, separators: str = ",") -> tuple[str, ...]:
+    """The categories of one cell, stripped, each once, in order; empty where they are missing.
+
+    Args:
+        cell: text, or a list of categories already.
+        separators: every character is one.
+    """
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+        return ()
+    if isinstance(cell, str):
+        if cell.strip().lower() in MISSING:
+            return ()
+        parts: Iterable[str] = re.split(f"[{re.escape(separators)}]", cell) if separators else [cell]
+    elif isinstance(cell, Iterable):
+        parts = [str(part) for part in cell]
+    else:
+        parts = [str(cell)]
+    return tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
+
+
+@dataclass(frozen=True)
+class Venue:
+    """One item that can be recommended."""
+
+    id: str
+    name: str
+    price: int | None = None
+    """Price level 1–4, None where it is not known."""
+    categories: tuple[str, ...] = ()
+
+    @property
+    def dollars(self) -> str:
+        """The price level in dollar signs; empty where it is not known."""
+        return "$" * (self.price or 0)
+
+
+def prices_of(venues: Sequence[Venue]) -> list[float]:
+    """Price levels, NaN where there is none."""
+    return [math.nan if venue.price is None else float(venue.price) for venue in venues]

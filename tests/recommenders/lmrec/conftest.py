@@ -1,0 +1,48 @@
+"""A small LMRec, trained once on a small sample."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # saved_lists.py; tests are no package
+
+VENUES, REVIEWS, TOP = 48, 60, 8
+
+
+@pytest.fixture(scope="session")
+def sample_reviews():
+    from tod_bias.recommenders.lmrec.reviews import Reviews
+    from tod_bias.recommenders.lmrec.sample import sample
+
+    return Reviews(sample(0, venues=VENUES, reviews=REVIEWS), city="Sampleton", fewest=REVIEWS)
+
+
+@pytest.fixture(scope="session")
+def settings():
+    from tod_bias.recommenders.lmrec.training import TrainingSettings
+
+    return TrainingSettings(
+        layers=1, width=48, heads=2, hidden=96, dropout=0.1, vocabulary=1200, max_length=64, batch=64, epochs=14,
+        learning_rate=6e-3, patience=2,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def trained(sample_reviews, settings, tmp_path_factory):
+    from tod_bias.recommenders.lmrec.training import train
+
+    folder = tmp_path_factory.mktemp("lmrec")
+    train(sample_reviews, folder, settings)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def trained_masked(sample_reviews, settings, tmp_path_factory):
+    import dataclasses
+
+    from tod_bias.recommenders.lmrec.training import train
+
+    folder = tmp_path_factory.mktemp("masked")
+    train(sample_reviews, folder, dataclasses.replace(settings, mask=True))
+    return folder

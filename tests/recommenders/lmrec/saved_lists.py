@@ -1,0 +1,105 @@
+"""Somebody else's saved recommendations with all their quirks, and Shen's scores computed by plain counting."""
+
+from __future__ import annotations
+
+import csv
+import random
+from collections import Counter
+from pathlib import Path
+
+NAMES = {
+    "Emily": ("female", "white"),
+    "Anne": ("female", "white"),
+    "Brad": ("male", "white"),
+    "Greg": ("male", "white"),
+    "Keisha": ("female", "black"),
+    "Nia": ("female", "black"),
+    "Jamal": ("male", "black"),
+    "Malik": ("male", "black"),
+}
+TEMPLATES = ["Table for {}?", "Dinner with {}", "Where should {} eat?", "Book {} in", "Find {} a place"]
+CATEGORIES = ["Bars", "Thai", "Pizza", "Himalayan/Nepalese", "Desserts", "Vegan"]
+HEADER = [
+    "",
+    "example_label",
+    "input_sentence",
+    "label",
+    "avg_stars",
+    "categories",
+    "price",
+    "rank",
+    "recommended_item",
+]
+K = 6
+Row = dict[str, str]
+
+
+def rows_of(city: str, *, signs: bool, base: int) -> list[Row]:
+    """The layout of LMRec's files: a query once for each of its labels, the office asked about twice."""
+    rng = random.Random(city)
+    venues = [
+        (f"Item {n}", rng.choice([1, 2, 3, 4, None]), rng.sample(CATEGORIES, rng.randint(0, 3))) for n in range(30)
+    ]
+    rows: list[Row] = []
+
+    def add(word: str, template: str, label: str) -> None:
+        own = random.Random(f"{city}/{word}/{template}")
+        weights = [4 if venue[1] == 1 and NAMES.get(word, ("", ""))[1] == "black" else 1 for venue in venues]
+        chosen = list(dict.fromkeys(own.choices(range(len(venues)), weights, k=200)))[:K]
+        for rank, number in enumerate(chosen):
+            name, price, categories = venues[number]
+            written = (
+                "" if price is None else "$" * price if signs else own.choice([f"{price}", f"{price}.0", "$" * price])
+            )
+            rows.append(
+                {
+                    "example_label": word,
+                    "input_sentence": template.format(word),
+                    "label": label,
+                    "categories": ", ".join(categories),
+                    "price": written,
+                    "rank": f"{rank + base}.0",
+                    "recommended_item": name,
+                }
+            )
+
+    for template in TEMPLATES:
+        for position in (0, 1):
+            for name, labels in NAMES.items():
+                add(name, template, labels[position])
+        for place in ("office", "church", "synagogue", "office"):
+            add(place, f"On my way to the {template}", "all")
+    return rows
+
+
+def write(path: Path, rows: list[Row]) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, HEADER, restval="")
+        writer.writeheader()
+        writer.writerows({**row, "": str(number)} for number, row in enumerate(rows))
+    return path
+
+
+def level(cell: str) -> int | None:
+    return None if cell == "" else len(cell) if cell.startswith("$") else int(float(cell))
+
+
+def expected_share(rows: list[Row], label: str, both: tuple[str, str], price: int) -> float:
+    counts = Counter(row["label"] for row in rows if row["label"] in both and level(row["price"]) == price)
+    return counts[label] / (counts[both[0]] + counts[both[1]])
+
+
+def expected_association(rows: list[Row], category: str, label: str, other: str) -> tuple[float, float]:
+    def share(labels: set[str]) -> float:
+        own = [row for row in rows if row["label"] in labels]
+        names = [[part.strip() for part in row["categories"].replace("/", ",").split(",")] for row in own]
+        return sum(category in parts for parts in names) / len(own)
+
+    first, second = share({label}), share({other})
+    return (first - second) / share({label, other}), first / second
+
+
+def expected_average(rows: list[Row], word: str) -> float:
+    prices = [level(row["price"]) for row in rows if row["example_label"] == word]
+    known = [price for price in prices if price is not None]
+    return sum(known) / len(known)

@@ -1,0 +1,279 @@
+"""LMRec from reviews to audit, on the bundled sample with its planted associations."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from conftest import TOP, VENUES
+
+from tod_bias.cli import main
+from tod_bias.errors import ModelError, RecommenderError
+from tod_bias.recommenders.lmrec import training
+from tod_bias.recommenders.lmrec.masking import MASK, Neutraliser
+from tod_bias.recommenders.lmrec.model import LMRec
+from tod_bias.recommenders.lmrec.templates import load_templates
+from tod_bias.recommenders.lmrec.training import TrainingSettings, read_grid, search, train
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return stopped.value.code, out, err
+
+
+@pytest.fixture(scope="module")
+def audited(trained, tmp_path_factory):
+    out = tmp_path_factory.mktemp("audit")
+    arguments = ["--model", trained, "--top", TOP, "--out", out, "--bootstrap", 300, "--permutations", 2000, "--quiet"]
+    with pytest.raises(SystemExit) as stopped:
+        main(["recommend", "audit", *map(str, arguments)])
+    assert stopped.value.code == 0
+    return out
+
+
+def test_the_folder_is_like_a_hugging_face_model(trained, sample_reviews):
+    names = {file.name for file in trained.iterdir()}
+    assert {"config.json", "model.safetensors", "tokenizer.json", "venues.jsonl", "training.json"} <= names
+    assert "checkpoint" not in names
+    config = json.loads((trained / "config.json").read_text())
+    assert (config["model_type"], config["venues"], config["city"]) == ("lmrec", VENUES, "Sampleton")
+    loaded = LMRec.load(trained)
+    assert loaded.venues == sample_reviews.venues
+    assert not loaded.model.training
+
+
+def test_saving_and_loading_keeps_the_rankings(trained, tmp_path):
+    lmrec = LMRec.load(trained)
+    texts = ["Table for Emily?", "Can you find me a restaurant on my way to the bank?"]
+    lmrec.save(tmp_path)
+    np.testing.assert_array_equal(LMRec.load(tmp_path).rank(texts), lmrec.rank(texts))
+
+
+def test_planted_associations_are_found(audited):
+    shares = pd.read_csv(audited / "price_percentage.csv").set_index(["city", "dimension", "label", "price"])
+    for city in ("Sampleton", "all"):
+        assert shares.loc[(city, "race", "black", 1), "ci_low"] > 0.55
+        assert shares.loc[(city, "race", "black", 4), "ci_high"] < 0.45
+    found = pd.read_csv(audited / "association.csv")
+    found = found[found["city"] == "all"].set_index(["dimension", "label", "other", "category"])
+    for dimension, label, other, category in (
+        ("gender", "female", "male", "Desserts"),
+        ("gender", "male", "female", "Bars"),
+        ("first relationship", "female", "male", "Desserts"),
+        ("first relationship", "male", "female", "Bars"),
+        ("second relationship", "male", "female", "Gay Bars"),
+    ):
+        row = found.loc[(dimension, label, other, category)]
+        assert row["ci_low"] > 0, (dimension, category)
+        assert row["p_adjusted"] < 0.05, (dimension, category)
+    prices = pd.read_csv(audited / "average_price.csv").set_index(["city", "substitution"])
+    for dear, cheap in (("synagogue", "mosque"), ("law office", "construction site")):
+        assert prices.loc[("all", dear), "ci_low"] > prices.loc[("all", cheap), "ci_high"]
+        assert prices.loc[("all", cheap), "value"] < prices.loc[("all", cheap), "neutral"]
+
+
+def test_the_whole_template_audit_is_asked(audited):
+    record = json.loads((audited / "audit.json").read_text())
+    assert record["queries"] == 88 * 18 + 16 * 6 * 18 + 30 * 18
+    assert record["recommendations"] == record["queries"] * TOP
+    assert record["neutral_recommendations"] == 3 * 18 * TOP
+    frame = pd.read_parquet(audited / "recommendations.parquet")
+    assert set(frame["kind"]) == {"names", "relationships", "locations"}
+    assert frame[frame["substitution"] == "Jamal"]["label"].unique().tolist() == ["gender=male; race=black"]
+    figures = {file.stem for file in (audited / "figures").iterdir()}
+    assert {"price_percentage_race", "price_percentage_race_x_gender", "association_race_x_gender"} <= figures
+    assert {"association_first_relationship_x_second_relationship", "average_price", "top_words_gender"} <= figures
+
+
+def test_neutralised_queries_give_exactly_equal_recommendations_for_every_substitution(trained, tmp_path, capsys):
+    arguments = ("--model", trained, "--top", TOP, "--neutralise", "--bootstrap", 0, "--permutations", 0, "--quiet")
+    assert run(capsys, "recommend", "audit", *arguments, "--no-figures", "--out", tmp_path)[0] == 0
+    frame = pd.read_parquet(tmp_path / "recommendations.parquet")
+    frame = frame[frame["label"] != "neutral"]
+    assert frame["substitution"].nunique() == 88 + 16 + 30
+    lists = frame.groupby(["kind", "template", "substitution", "second"])["item_id"].agg(tuple)
+    assert (lists.groupby(["kind", "template"]).nunique() == 1).all()
+    shares = pd.read_csv(tmp_path / "price_percentage.csv").dropna(subset=["value"])
+    assert shares["value"].to_numpy() == pytest.approx(shares["neutral"].to_numpy(), abs=1e-12)
+    assert pd.read_csv(tmp_path / "association.csv")["difference"].abs().max() < 1e-12
+
+
+def test_a_list_does_not_depend_on_the_batch(trained):
+    lmrec = LMRec.load(trained)
+    texts = [query.text for query in load_templates().queries()][::40]
+    whole = lmrec.rank(texts, TOP, batch=64)
+    np.testing.assert_array_equal(lmrec.rank(texts, TOP, batch=1), whole)
+    np.testing.assert_array_equal(lmrec.rank(texts[::-1], TOP, batch=7)[::-1], whole)
+    assert [[v.id for v in own] for own in lmrec.recommend(texts[:1], 2)] == [
+        [lmrec.venues[number].id for number in whole[0, :2]]
+    ]
+
+
+def test_quality_is_far_above_chance_and_mitigation_is_side_by_side(
+    trained, trained_masked, sample_reviews, tmp_path, capsys, monkeypatch
+):
+    from tod_bias.recommenders.lmrec import cli
+
+    monkeypatch.setattr(cli, "_reviews", lambda *_: [sample_reviews])
+    code, out, err = run(
+        capsys, "recommend", "evaluate", "--model", trained, "--out", tmp_path / "q", "--bootstrap", 200
+    )
+    assert code == 0, err
+    scores = pd.read_csv(tmp_path / "q" / "quality.csv").set_index(["city", "score"])
+    assert scores.loc[("Sampleton", "HR@20"), "ci_low"] > 20 / VENUES + 0.2
+    assert "category nDCG" in out
+    arguments = ("--model", trained, "--masked-model", trained_masked, "--top", TOP, "--bootstrap", 200)
+    code, out, err = run(capsys, "recommend", "mitigate", *arguments, "--out", tmp_path / "m")
+    assert code == 0, err
+    bias = pd.read_csv(tmp_path / "m" / "bias.csv").pivot(index="score", columns="condition", values="value")
+    assert (bias[["test side", "both"]].to_numpy() < 1e-12).all()
+    assert (bias["original"] > bias["train side"]).all()
+    quality = pd.read_csv(tmp_path / "m" / "quality.csv").set_index(["condition", "score"])["value"]
+    assert quality["both", "MRR"] > quality["test side", "MRR"] - 0.02
+    assert (tmp_path / "m" / "mitigation.svg").read_text().startswith("<?xml")
+    assert "bias: association" in out
+    code, _, err = run(
+        capsys, "recommend", "mitigate", "--model", trained, "--masked-model", trained, "--out", tmp_path / "m"
+    )
+    assert code == 2
+    assert "was not trained with --mask" in err
+
+
+def test_an_interrupted_training_goes_on_to_the_same_weights(sample_reviews, settings, tmp_path, monkeypatch):
+    short = dataclasses.replace(settings, epochs=2, max_length=24)
+    whole = train(sample_reviews, tmp_path / "whole", short)
+    save = training._save_checkpoint
+
+    def killed(*arguments):
+        save(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(training, "_save_checkpoint", killed)
+    with pytest.raises(KeyboardInterrupt):
+        train(sample_reviews, tmp_path / "parts", short)
+    monkeypatch.undo()
+    with pytest.raises(ModelError, match="belongs to a training with other settings"):
+        train(sample_reviews, tmp_path / "parts", dataclasses.replace(short, seed=1))
+    resumed = train(sample_reviews, tmp_path / "parts", short)
+    assert resumed["losses"] == pytest.approx(whole["losses"]) or resumed["steps"] == whole["steps"]
+    assert resumed["validation_loss"] == pytest.approx(whole["validation_loss"], abs=1e-6)
+    pair = [LMRec.load(tmp_path / name).model.state_dict() for name in ("whole", "parts")]
+    assert all(torch.allclose(pair[0][name], pair[1][name], atol=1e-6) for name in pair[0])
+
+
+@pytest.mark.parametrize("kind", ["distilbert", "roberta"])
+def test_any_encoder_checkpoint_with_a_one_layer_head(kind, sample_reviews, tmp_path):
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
+    from transformers import AutoModel, DistilBertConfig, PreTrainedTokenizerFast, RobertaConfig
+
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    tokenizer = Tokenizer(models.WordLevel(unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    texts = ["table for two at the bank", "great cake"]
+    tokenizer.train_from_iterator(texts, trainers.WordLevelTrainer(special_tokens=special, show_progress=False))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    names = {
+        "cls_token": "<s>",
+        "pad_token": "<pad>",
+        "sep_token": "</s>",
+        "unk_token": "<unk>",
+        "mask_token": "<mask>",
+    }
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names).save_pretrained(tmp_path / "encoder")
+    size = {"vocab_size": 30, "pad_token_id": 1, "max_position_embeddings": 34}
+    config = (
+        DistilBertConfig(dim=16, n_layers=1, n_heads=2, hidden_dim=32, **size)
+        if kind == "distilbert"
+        else RobertaConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, **size)
+    )
+    AutoModel.from_config(config).save_pretrained(tmp_path / "encoder")
+    settings = TrainingSettings(init=str(tmp_path / "encoder"), head_layers=1, max_steps=2, batch=32)
+    record = train(sample_reviews, tmp_path / "out", settings)
+    assert record["steps"] == 2
+    lmrec = LMRec.load(tmp_path / "out")
+    assert lmrec.model.encoder.config.model_type == kind
+    assert len([module for module in lmrec.model.head if isinstance(module, torch.nn.Linear)]) == 1
+    assert lmrec.rank([f"table for {MASK}"], 3).shape == (1, 3)
+    assert lmrec.model.config.max_tokens == (32 if kind == "roberta" else 34)
+
+
+def test_a_grid_is_searched_and_the_best_is_kept(sample_reviews, settings, tmp_path):
+    (tmp_path / "grid.yaml").write_text("hidden: [8, 64]\nlearning_rate: [0.0001, 0.01]\n")
+    grid = read_grid(tmp_path / "grid.yaml")
+    assert len(grid) == 4
+    quick = dataclasses.replace(settings, epochs=1, max_length=24)
+    record = search(sample_reviews, tmp_path / "out", quick, grid)
+    losses = [entry["validation_loss"] for entry in record["grid"]]
+    assert record["validation_loss"] == min(losses)
+    assert record["settings"]["learning_rate"] == 0.01
+    assert LMRec.load(tmp_path / "out").model.config.hidden == record["settings"]["hidden"]
+
+
+def test_the_grid_that_ships_is_shens():
+    from tod_bias.recommenders.lmrec.templates import RESOURCES
+
+    assert len(read_grid(RESOURCES / "grid.yaml")) == 4 * 4 * 7
+    (first, *_) = read_grid(RESOURCES / "grid.yaml")
+    assert first == {"hidden": 256, "dropout": 0.0, "learning_rate": 9e-6}
+
+
+def test_the_same_mask_for_every_substitution_of_a_template():
+    neutralise = Neutraliser()
+    queries = list(load_templates().queries())
+    assert len({(query.kind, neutralise(query.text)) for query in queries}) == 3 * 18
+    assert neutralise("Raven's sister and her wife left the Law Office") == (
+        f"{MASK}'s {MASK} and {MASK} {MASK} left the {MASK}"
+    )
+    assert neutralise("a raven on a diamond, in officeland") == "a raven on a diamond, in officeland"
+
+
+BROKEN = {
+    "fewer venues than k": (("audit", "--top", VENUES + 1), f"{VENUES + 1} venues are asked for, but the model knows"),
+    "no model": (("audit", "--model", "gone"), "gone: no trained LMRec"),
+    "no templates": (("audit", "--templates", "gone"), "gone: no such folder"),
+    "no placeholder": (("audit", "--templates", "t1"), "templates.tsv, line 3: the template 'Find a place' lacks its"),
+    "no label": (("audit", "--templates", "t2"), "names.tsv, line 3: the substitution 'Kim' is in no label"),
+    "unknown kind": (("audit", "--templates", "t3"), "templates.tsv, line 2: no kind 'pets'"),
+    "twice": (("audit", "--templates", "t4"), "locations.tsv, line 3: 'gym' stands in line 2 too"),
+    "broken items": (("audit", "--model", "items"), "venues.jsonl, line 2: expected"),
+}
+
+
+@pytest.mark.parametrize("case", list(BROKEN))
+def test_wrong_input_ends_in_one_line_and_exit_code_2(case, trained, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    files = {
+        "t1/templates.tsv": "kind\ttemplate\nnames\tFind [NAME]\nnames\tFind a place\n",
+        "t2/names.tsv": "word\tgender\nEmily\tfemale\nKim\t\n",
+        "t3/templates.tsv": "kind\ttemplate\npets\tFeed [NAME]\n",
+        "t4/locations.tsv": "word\tgroup\ngym\tlocation\ngym\tlocation\n",
+    }
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(content)
+    LMRec.load(trained).save(tmp_path / "items")
+    lines = (tmp_path / "items" / "venues.jsonl").read_text().splitlines()
+    (tmp_path / "items" / "venues.jsonl").write_text("\n".join([lines[0], '{"id": 1}', *lines[2:]]))
+    arguments, message = BROKEN[case]
+    model = () if "--model" in arguments else ("--model", trained)
+    code, out, err = run(capsys, "recommend", *arguments, *model, "--out", "out")
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.startswith("tod-bias: error: ")
+    assert err.count("\n") == 1
+
+
+def test_settings_that_cannot_be_are_errors(sample_reviews, tmp_path):
+    with pytest.raises(ModelError, match="expected 1 or 2"):
+        train(sample_reviews, tmp_path, TrainingSettings(head_layers=3))
+    (tmp_path / "grid.yaml").write_text("colour: [red]")
+    with pytest.raises(RecommenderError, match="colour: expected one of"):
+        read_grid(tmp_path / "grid.yaml")

@@ -1,0 +1,76 @@
+"""Quality scores against scikit-learn, and by hand where it has none."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import (
+    accuracy_score,
+    average_precision_score,
+    label_ranking_average_precision_score,
+    ndcg_score,
+    precision_recall_fscore_support,
+    top_k_accuracy_score,
+)
+
+from tod_bias.recommenders.lmrec.quality import Ranked, precision_recall_f1, quality, ranked_scores, related_venues
+
+VENUES, QUERIES = 30, 200
+RNG = np.random.default_rng(0)
+SCORES = RNG.normal(size=(QUERIES, VENUES))
+TRUTH = RNG.integers(0, VENUES, size=QUERIES)
+SCORES[np.arange(QUERIES), TRUTH] += 1.5
+RANKINGS = np.argsort(-SCORES, axis=1)
+CATEGORIES = [tuple(RNG.choice(["a", "b", "c", "d", "e", "f", "g"], size=2, replace=False)) for _ in range(VENUES)]
+RELATED = related_venues(CATEGORIES)
+FOUND = ranked_scores(RANKINGS, TRUTH, RELATED)
+
+
+def test_venue_scores_are_those_of_scikit_learn():
+    predicted = RANKINGS[:, 0]
+    expected = precision_recall_fscore_support(TRUTH, predicted, average="weighted", zero_division=0)[:3]
+    assert precision_recall_f1(TRUTH, predicted, VENUES) == pytest.approx(expected, abs=1e-12)
+    assert FOUND["accuracy"].mean() == pytest.approx(accuracy_score(TRUTH, predicted))
+    for k in (5, 10, 20):
+        expected = top_k_accuracy_score(TRUTH, SCORES, k=k, labels=np.arange(VENUES))
+        assert FOUND[f"HR@{k}"].mean() == pytest.approx(expected)
+    one_hot = np.eye(VENUES)[TRUTH]  # with one relevant venue its average precision is the reciprocal rank
+    assert FOUND["MRR"].mean() == pytest.approx(label_ranking_average_precision_score(one_hot, SCORES))
+
+
+def test_category_scores_are_those_of_scikit_learn():
+    relevant = RELATED[TRUTH]
+    for query in range(0, QUERIES, 7):
+        expected = average_precision_score(relevant[query], SCORES[query])
+        assert FOUND["category MAP"][query] == pytest.approx(expected)
+        expected = ndcg_score(relevant[query : query + 1].astype(float), SCORES[query : query + 1])
+        assert FOUND["category nDCG"][query] == pytest.approx(expected)
+
+
+def test_category_scores_by_hand():
+    related = related_venues([("thai",), ("thai", "bar"), ("bar",), ("pizza",)])
+    assert related.astype(int).tolist() == [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 0], [0, 0, 0, 1]]
+    found = ranked_scores(np.array([[3, 0, 2, 1]]), np.array([1]), related)
+    assert found["category MRR"][0] == 1 / 2
+    assert found["category R-precision"][0] == 2 / 3
+    assert found["category MAP"][0] == pytest.approx((1 / 2 + 2 / 3 + 3 / 4) / 3)
+    assert found["category P@5"][0] == 3 / 5
+    assert found["MRR"][0] == 1 / 4
+
+
+def test_a_venue_without_categories_has_no_category_scores():
+    found = ranked_scores(np.array([[1, 0]]), np.array([0]), related_venues([(), ("bar",)]))
+    assert np.isnan(found["category MAP"][0])
+    assert found["MRR"][0] == 0.5
+
+
+def test_means_over_cities_have_an_interval_over_cities():
+    ranked = Ranked(FOUND, TRUTH, RANKINGS[:, 0], VENUES)
+    half = Ranked({name: own[:100] for name, own in FOUND.items()}, TRUTH[:100], RANKINGS[:100, 0], VENUES)
+    frame = quality({"A": ranked, "B": half}, resamples=200).set_index(["city", "score"])
+    a, b = (frame.loc[(city, "accuracy"), "value"] for city in "AB")
+    whole = frame.loc[("all", "accuracy")]
+    assert whole["value"] == pytest.approx((a + b) / 2)
+    half_length = 6.3138 * abs(a - b) / 2  # t quantile, one degree of freedom, 90%
+    ninety = quality({"A": ranked, "B": half}, level=0.9, resamples=0).set_index(["city", "score"])
+    assert ninety.loc[("all", "accuracy"), "ci_low"] == pytest.approx((a + b) / 2 - half_length, rel=1e-3)
+    assert frame.loc[("A", "accuracy"), "ci_low"] < a < frame.loc[("A", "accuracy"), "ci_high"]
+    assert frame.loc[("A", "R"), "value"] == pytest.approx(a)

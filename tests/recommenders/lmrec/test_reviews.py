@@ -1,0 +1,174 @@
+"""Review data: Yelp's files, city CSVs, the sample."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from tod_bias.cli import main
+from tod_bias.errors import RecommenderError
+from tod_bias.recommenders.lmrec.masking import MASK
+from tod_bias.recommenders.lmrec.reviews import Reviews, name_statistics, read_csv, read_yelp
+from tod_bias.recommenders.lmrec.sample import PLANTED, sample, write_sample
+from tod_bias.recommenders.lmrec.templates import load_templates
+
+HEADER = ["business_id", "review_stars", "review_text", "name", "price", "categories"]
+ROWS = [
+    ["a", "5", "Twin Fox was lovely,\nsaid Emily and Jamal", "Twin Fox - Midtown", "$$", "Bars, Thai"],
+    ["a", "4", "The TWIN FOX again, with Emily", "Twin Fox - Midtown", "$$", "Bars, Thai"],
+    ["b", "3", "Good pho for Keisha", "Pho 24", "1.0", "Vietnamese"],
+    ["b", "3", "Good pho", "Pho 24", "1.0", "Vietnamese"],
+    ["c", "3", "Once", "Rare", "4", "French"],
+]
+
+
+def write(path, rows, header=HEADER):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([header, *rows])
+    return path
+
+
+def test_a_citys_csv(tmp_path):
+    reviews = Reviews(read_csv(write(tmp_path / "x.csv", ROWS)), city="X", fewest=2)
+    assert [(v.id, v.name, v.price, v.categories) for v in reviews.venues] == [
+        ("a", "Twin Fox - Midtown", 2, ("Bars", "Thai")),
+        ("b", "Pho 24", 1, ("Vietnamese",)),
+    ]
+    assert [review.text for review in reviews] == [
+        f"{MASK} was lovely,\nsaid Emily and Jamal", f"The {MASK} again, with Emily", "Good pho for Keisha", "Good pho",
+    ]  # fmt: skip
+    assert [review.venue for review in reviews] == [0, 0, 1, 1]
+    found = reviews.statistics()
+    assert (found["reviews"], found["venues"], found["venues_with_fewer_reviews"]) == (4, 2, 1)
+    assert (found["most_rated_venue"], found["categories"], found["most_categories"]) == (2, 3, 2)
+    assert found["venues_by_price"] == {"$": 0.5, "$$": 0.5, "$$$": 0, "$$$$": 0, "missing": 0}
+
+
+def test_names_by_price_level(tmp_path):
+    reviews = Reviews(read_csv(write(tmp_path / "x.csv", ROWS)), city="X", fewest=2)
+    frame = name_statistics(reviews, resamples=50).set_index(["dimension", "label", "price"])
+    assert frame.loc[("race", "white", 2), "mentions"] == 2
+    assert frame.loc[("race", "white", 2), "value"] == pytest.approx(2 / 3)
+    assert frame.loc[("race", "black", 1), "value"] == 1
+    assert np.isnan(frame.loc[("race", "black", 3), "value"])
+
+
+def yelp(folder):
+    business = [
+        {"business_id": "a", "name": "Fox", "city": "Boston", "categories": "Bars, Thai",
+         "attributes": {"RestaurantsPriceRange2": "2"}},
+        {"business_id": "b", "name": "Hen", "city": "Austin", "categories": None, "attributes": None},
+    ]  # fmt: skip
+    review = [{"business_id": key, "text": f"{key} {n}"} for n in range(3) for key in "ab"]
+    for name, rows in (("business", business), ("review", review)):
+        (folder / f"yelp_academic_dataset_{name}.json").write_text("\n".join(map(json.dumps, rows)))
+
+
+def test_yelps_own_files(tmp_path):
+    yelp(tmp_path)
+    reviews = Reviews(read_yelp(tmp_path, "boston"), city="Boston", fewest=3)
+    assert [(v.id, v.price, v.categories) for v in reviews.venues] == [("a", 2, ("Bars", "Thai"))]
+    assert [review.text for review in reviews] == ["a 0", "a 1", "a 2"]
+    with pytest.raises(RecommenderError, match="no business in the city 'Paris'"):
+        read_yelp(tmp_path, "Paris")
+    with pytest.raises(
+        RecommenderError, match=r"business\.json, line 2: venue 'b' \(Hen\) has no price; give --missing"
+    ):
+        Reviews(read_yelp(tmp_path, "Austin"), city="Austin", fewest=3)
+    kept = Reviews(read_yelp(tmp_path, "Austin"), city="Austin", fewest=3, missing="keep")
+    assert (kept.venues[0].price, kept.venues[0].categories) == (None, ())
+    with (tmp_path / "yelp_academic_dataset_review.json").open("a") as file:
+        file.write('\n{"business_id": "a"')
+    with pytest.raises(RecommenderError, match=r"review\.json, line 7: not JSON"):
+        Reviews(read_yelp(tmp_path, "Boston"), city="Boston", fewest=3)
+
+
+def test_venues_without_price_are_dropped_where_asked(tmp_path):
+    rows = [[*row[:4], "" if row[0] == "b" else row[4], row[5]] for row in ROWS]
+    reviews = Reviews(read_csv(write(tmp_path / "x.csv", rows)), city="X", fewest=2, missing="drop")
+    assert ([venue.id for venue in reviews.venues], reviews.dropped, len(reviews)) == (["a"], 1, 2)
+
+
+def test_splits_are_eight_one_one_and_seeded(tmp_path):
+    reviews = Reviews(sample(venues=24, reviews=25), city="X", fewest=25)
+    parts = reviews.splits(3)
+    assert np.bincount(parts).tolist() == [480, 60, 60]
+    assert (parts == reviews.splits(3)).all()
+    assert (parts != reviews.splits(4)).any()
+    texts = [[review.text for review in reviews.of_split(number, 3)] for number in range(3)]
+    assert [len(own) for own in texts] == [480, 60, 60]
+
+
+def test_the_sample_is_seeded_balanced_and_planted(tmp_path):
+    first, again, other = (list(sample(seed, venues=48, reviews=30)()) for seed in (0, 0, 1))
+    assert first == again
+    assert first != other
+    reviews = Reviews(sample(venues=240, reviews=30), city="X", fewest=30)
+    assert set(reviews.statistics()["venues_by_price"].values()) == {0.25, 0.0}
+    desserts = [venue.price for venue in reviews.venues if "Desserts" in venue.categories]
+    assert np.bincount(desserts).tolist() == [0, 10, 10, 10, 10]
+    names = name_statistics(reviews, resamples=200).set_index(["dimension", "label", "price"])
+    assert names.loc[("race", "black", 1), "value"] == pytest.approx(0.9, abs=0.04)
+    assert names.loc[("race", "black", 4), "value"] == pytest.approx(0.1, abs=0.04)
+    assert names.loc[("race", "black", 2), "ci_low"] < 0.5 < names.loc[("race", "black", 2), "ci_high"]
+    assert len(PLANTED) == 5
+    count = write_sample(tmp_path / "s.csv", sample(venues=24, reviews=3))
+    assert count == 72
+    assert len(Reviews(read_csv(tmp_path / "s.csv"), city="X", fewest=3)) == 72
+    with pytest.raises(RecommenderError, match="1 to 240 venues, not 241"):
+        sample(venues=241)
+
+
+def test_words_are_those_of_the_papers():
+    from tod_bias.perturb.lexicon import FOLDER
+
+    words = load_templates()
+    assert len([kind for kind, _ in words.templates]) == 3 * 18
+    assert len(words.names) == 88
+    assert len(words.locations) == 30
+    groups = [(entry.group, entry.labels["gender"]) for entry in words.relationships]
+    assert {group: groups.count(group) for group in groups} == {
+        ("first", "female"): 8, ("first", "male"): 8, ("second", "female"): 3, ("second", "male"): 3,
+    }  # fmt: skip
+    lexicon = set()
+    for line in (FOLDER / "names_race.tsv").read_text().splitlines():
+        if line.startswith("word\t"):
+            white, black = (cell.lstrip("~") for cell in line.split("\t")[1:3])
+            lexicon |= {(white, "white"), (black, "black")}
+    assert {(entry.word, entry.labels["race"]) for entry in words.names} == lexicon | {("Aisha", "black")}
+
+
+BROKEN = {
+    "missing column": ([["business_id", "name"]], "x.csv, line 1: no column 'review_text'"),
+    "broken line": ([HEADER, ROWS[0], ["b", "1"]], "x.csv, line 4: 2 cells; the header has 6"),
+    "no price": ([HEADER, [*ROWS[2][:4], "", "Thai"]], "x.csv, line 2: venue 'b' (Pho 24) has no price"),
+    "no categories": ([HEADER, [*ROWS[2][:5], ""]], "x.csv, line 2: venue 'b' (Pho 24) has no categories"),
+    "bad price": ([HEADER, [*ROWS[2][:4], "dear", "Thai"]], "x.csv, line 2: venue 'b': price 'dear' is no level"),
+    "no id": ([HEADER, ["", *ROWS[2][1:]]], "x.csv, line 2: no business_id"),
+    "too few": ([HEADER], "x: no venue of 0 has 1 reviews or more"),
+}
+
+
+@pytest.mark.parametrize("case", list(BROKEN))
+def test_wrong_input_ends_in_one_line_and_exit_code_2(case, tmp_path, monkeypatch, capsys):
+    rows, message = BROKEN[case]
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "x.csv", rows[1:], rows[0])
+    with pytest.raises(SystemExit) as stopped:
+        main(["recommend", "train", "--reviews", "x.csv", "--min-reviews", "1", "--out", "model"])
+    out, err = capsys.readouterr()
+    assert (stopped.value.code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_statistics_are_printed_and_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "x.csv", ROWS)
+    with pytest.raises(SystemExit) as stopped:
+        main(["recommend", "statistics", "--reviews", "City=x.csv", "--min-reviews", "2", "--out", "s"])
+    assert stopped.value.code == 0
+    assert "most_rated_venue" in capsys.readouterr().out
+    assert json.loads((tmp_path / "s" / "statistics.json").read_text())[0]["city"] == "City"
+    assert (tmp_path / "s" / "name_statistics.csv").exists()

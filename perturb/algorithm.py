@@ -21,7 +21,7 @@ from tod_bias.perturb.entities import entity_names
 from tod_bias.perturb.lexicon import Lexicon, load_lexicon
 from tod_bias.perturb.pronouns import SUBJECT
 from tod_bias.perturb.rewrite import DialogueRewrite
-from tod_bias.perturb.rewriter import Mention, Recogniser, TextRewriter
+from tod_bias.perturb.rewriter import ChosenForms, Mention, Recogniser, TextRewriter, plain_form
 from tod_bias.pipeline import Rewrite
 
 PLACEBO = "placebo"
@@ -107,7 +107,7 @@ class LexiconPerturber:
             (row.pos, sorted(row.cells.items()), [(asked.name, sorted(asked.words)) for asked in row.context])
             for row in self.lexicon.paradigms
         ]
-        choices = (self.lexicon.protected, self._protected, self.sources, self.targets)
+        choices = (self.lexicon.protected, self._protected, self.sources, self.targets, self.lexicon.distinct)
         content = repr((rows, choices)).encode("utf-8")
         return f"lexicon:{self.axis}|hash:{hashlib.sha256(content).hexdigest()[:12]}|scope:{self.scope}"
 
@@ -198,8 +198,13 @@ class LexiconPerturber:
                 f"dialogue {dialogue.id!r} has no candidate {candidate.word!r} ({candidate.source} > "
                 f"{candidate.target}) on axis {self.axis!r}; take one from candidates(dialogue)"
             )
-        forward = self._rewriter(candidate.source, candidate.target)
-        return forward, self._names(dialogue), frozenset(rows) if self.scope == "word" else None
+        forward, names = self._rewriter(candidate.source, candidate.target), self._names(dialogue)
+        if self.lexicon.distinct:
+            backward = self._rewriter(candidate.target, candidate.source, inverse=True)
+            forms = _distinct_forms(dialogue, forward, backward, names)
+            base = forward
+            forward = ChosenForms(base, lambda mention, form: forms.get(plain_form(mention.lexical), form))
+        return forward, names, frozenset(rows) if self.scope == "word" else None
 
 
 def _chosen(lexicon: Lexicon, names: Iterable[str] | None) -> tuple[str, ...]:
@@ -281,6 +286,29 @@ def _restorable(
             for written in cell[0]:
                 introduced.setdefault(written.text.lower(), None)
     return {form: source for form, source in introduced.items() if form not in native}
+
+
+def _distinct_forms(
+    dialogue: Dialogue, forward: TextRewriter, backward: TextRewriter, names: tuple[str, ...]
+) -> dict[str, str]:
+    """A form of the target for every adjective that the dialogue holds, each another one while there are some left.
+
+    "Indian or Chinese?" must not become "American or American?", nor "Mexican or American?". The first word gets the
+    first form that the dialogue does not hold already, or the first of all where none is left.
+    """
+    texts = list(_texts(dialogue))
+    taken = {plain_form(mention.lexical) for text in texts for mention, _ in backward.mentions(text, names)}
+    forms: dict[str, str] = {}
+    for text in texts:
+        for mention, _ in forward.mentions(text, names):
+            word, paradigm = plain_form(mention.lexical), forward.lexicon.paradigms[mention.row]
+            if word in forms or paradigm.pos != "adj":
+                continue
+            choices = [alternative[0].text for alternative in paradigm.cells[forward.target]]
+            form = next((choice for choice in choices if plain_form(choice) not in taken), choices[0])
+            taken.add(plain_form(form))
+            forms[word] = form
+    return forms
 
 
 def _texts(dialogue: Dialogue) -> Iterator[str]:

@@ -101,6 +101,9 @@ class Lexicon:
     """The default scope of rewrites: ``attribute`` or ``word``."""
     protected: tuple[str, ...] = ()
     """Phrases that are no mentions, from ``@protect`` lines."""
+    distinct: bool = False
+    """Whether the alternatives of an adjective are different things ("Italian, French") and not synonyms, so that two
+    of them in a dialogue become two words (``@distinct``)."""
 
     def attribute(self, name: str) -> str:
         """The attribute called ``name``, by its own name or an alias, in any case.
@@ -160,7 +163,7 @@ def read_lexicon(path: Path, axis: str | None = None) -> Lexicon:
     rows: list[Paradigm] = []
     aliases: dict[str, str] = {}
     protected: list[str] = []
-    scope = "attribute"
+    scope, distinct = "attribute", False
     for number, line in _lines(path):
         try:
             parts = [part.strip() for part in line.split("\t")]
@@ -170,6 +173,9 @@ def read_lexicon(path: Path, axis: str | None = None) -> Lexicon:
             elif parts[0] == "@scope":
                 _expect(parts[1:] in (["attribute"], ["word"]), "expected '@scope' and 'attribute' or 'word'")
                 scope = parts[1]
+            elif parts[0] == "@distinct":
+                _expect(len(parts) == 1, "expected '@distinct' alone")
+                distinct = True
             elif parts[0] == "@protect":
                 _expect(len(parts) > 1, "expected '@protect' and phrases, joined by tabs")
                 protected += parts[1:]
@@ -193,7 +199,7 @@ def read_lexicon(path: Path, axis: str | None = None) -> Lexicon:
     for alias, attribute in aliases.items():
         if attribute not in attributes:
             raise LexiconError(f"{path}: alias {alias!r} names {attribute!r}, which is no column")
-    return Lexicon(axis or path.stem, attributes, tuple(rows), aliases, scope, tuple(protected))
+    return Lexicon(axis or path.stem, attributes, tuple(rows), aliases, scope, tuple(protected), distinct)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
@@ -30,7 +30,7 @@ from tod_bias.errors import ModelError
 from tod_bias.perturb.algorithm import Candidate, LexiconPerturber, dialogue_rewrite
 from tod_bias.perturb.lexicon import Lexicon
 from tod_bias.perturb.rewrite import DialogueRewrite
-from tod_bias.perturb.rewriter import Mention, TextRewriter
+from tod_bias.perturb.rewriter import ChosenForms, Mention, TextRewriter, plain_form
 
 if TYPE_CHECKING:
     from tod_bias.generation import Generator
@@ -41,8 +41,8 @@ CHANGES_PER_MENTION = 2
 """Words beside a mention that may change with it."""
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
-Forms = Mapping[tuple[int, int], str]
-"""Paradigm and form number to the word that is written for the target."""
+FormKey = tuple[int, int, str]
+"""Paradigm, form number and, where the lexicon's alternatives are different things, the word."""
 
 
 def prompt(word: str, attribute: str, text: str) -> str:
@@ -172,13 +172,13 @@ class NeuralPerturber(LexiconPerturber):
         """The outputs that are taken, by text, and the lexicon rewriter with the words that the model chose."""
         outputs = iter(self.generator.generate([line for text in texts for line in text.prompts if line is not None]))
         written = [_joined(text, outputs) for text in texts]
-        forms = [_forms(text, output, forward) for text, output in zip(texts, written, strict=True)]
-        votes: dict[tuple[int, int], Counter[str]] = {}
+        forms = [self._forms(text, output, forward) for text, output in zip(texts, written, strict=True)]
+        votes: dict[FormKey, Counter[str]] = {}
         for found in forms:
             for key, form in (found or {}).items():
                 votes.setdefault(key, Counter())[form] += 1
         chosen = {key: count.most_common(1)[0][0] for key, count in votes.items()}
-        rewriter = _ChosenForms(forward, chosen)
+        rewriter = ChosenForms(forward, lambda mention, form: chosen.get(self._key(mention), form))
         phrases = [*self.lexicon.protected, *self._protected, *names]
         made = {}
         for text, output, found in zip(texts, written, forms, strict=True):
@@ -191,18 +191,22 @@ class NeuralPerturber(LexiconPerturber):
                 made[text.text] = output
         return made, rewriter
 
+    def _key(self, mention: Mention) -> FormKey:
+        return mention.row, mention.slot, plain_form(mention.lexical) if self.lexicon.distinct else ""
 
-class _ChosenForms(TextRewriter):
-    """A lexicon rewriter that writes other words of the lexicon than the first of each cell."""
-
-    def __init__(self, base: TextRewriter, forms: Forms) -> None:
-        self.__dict__.update(base.__dict__)
-        self._forms = forms
-
-    def mentions(self, text: str, protected: Iterable[str] = ()) -> Iterator[tuple[Mention, str]]:
-        """Every mention that is rewritten, with the form it becomes."""
-        for mention, form in super().mentions(text, protected):
-            yield mention, self._forms.get((mention.row, mention.slot), form)
+    def _forms(self, text: _Text, output: str, forward: TextRewriter) -> dict[FormKey, str] | None:
+        """The lexicon forms that the output writes for the text's mentions; None where it did anything else."""
+        replaced = _replacements(text, output)
+        if replaced is None:
+            return None
+        forms: dict[FormKey, str] = {}
+        for mention, word in zip(text.mentions, replaced, strict=True):
+            cell = self.lexicon.paradigms[mention.row].cells[forward.target]
+            known = {plain_form(parts[mention.slot].text): parts[mention.slot].text for parts in reversed(cell)}
+            form = known.get(plain_form(word))
+            if form is None or forms.setdefault(self._key(mention), form) != form:
+                return None
+        return forms
 
 
 def _text(
@@ -234,25 +238,6 @@ def _joined(text: _Text, outputs: Iterator[str]) -> str:
             before, after = len(line) - len(line.lstrip()), len(line.rstrip())
             lines.append(line[:before] + next(outputs) + line[after:])
     return "\n".join(lines)
-
-
-def _forms(text: _Text, output: str, forward: TextRewriter) -> dict[tuple[int, int], str] | None:
-    """The lexicon forms that the output writes for the text's mentions; None where it did anything else."""
-    replaced = _replacements(text, output)
-    if replaced is None:
-        return None
-    forms: dict[tuple[int, int], str] = {}
-    for mention, word in zip(text.mentions, replaced, strict=True):
-        cell = forward.lexicon.paradigms[mention.row].cells[forward.target]
-        known = {_plain(forms_of[mention.slot].text): forms_of[mention.slot].text for forms_of in reversed(cell)}
-        form = known.get(_plain(word))
-        if form is None or forms.setdefault((mention.row, mention.slot), form) != form:
-            return None
-    return forms
-
-
-def _plain(word: str) -> str:
-    return re.sub(r"[\s-]+", " ", word.lower().replace("’", "'"))
 
 
 def _holds(text: str, phrase: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -248,3 +248,27 @@ class TextRewriter:
     @staticmethod
     def _subject(paradigm: Paradigm, attribute: str) -> str:
         return paradigm.cells[attribute][0][SUBJECT].text
+
+
+class ChosenForms(TextRewriter):
+    """A rewriter that writes other forms of the lexicon than the first of each cell.
+
+    Args:
+        base: the rewriter that finds the mentions.
+        choose: the form for a mention, given the one that ``base`` would write.
+    """
+
+    def __init__(self, base: TextRewriter, choose: Callable[[Mention, str], str]) -> None:
+        self.__dict__.update(base.__dict__)
+        self._base = base
+        self._choose = choose
+
+    def mentions(self, text: str, protected: Iterable[str] = ()) -> Iterator[tuple[Mention, str]]:
+        """Every mention that is rewritten, with the form it becomes."""
+        for mention, form in self._base.mentions(text, protected):
+            yield mention, self._choose(mention, form)
+
+
+def plain_form(word: str) -> str:
+    """A form without its capitals and hyphens: "African-American" and "african american" are one word."""
+    return _FREE.sub(" ", word.lower().replace("’", "'"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tod_bias.dialogue import Dialogue, Turn
@@ -110,3 +112,31 @@ def test_signature_names_the_lexicon_by_content_and_the_choices() -> None:
     assert len(set(signatures)) == 4
     assert load_perturber("gender").signature == signatures[0]
     assert signatures[0].startswith("lexicon:gender|hash:")
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("white", "Italian, French or American"),
+        ("hispanic", "Hispanic, Cuban or American"),
+        ("native-american", "Native American, Cherokee or American"),
+    ],
+)
+def test_two_origins_become_two_origins_and_back(target: str, expected: str) -> None:
+    call = {"api_name": "Find", "cuisine": "Indian"}
+    told = Dialogue("d", "", (Turn("Indian, Chinese or American?", call, {}, "Chinese and Indian."),))
+    rewrite = load_perturber("race").rewrite(told, Candidate("indian", "asian", target))
+    twin = rewrite(told)
+    first, second = expected.split(" or ")[0].split(", ")
+    assert (twin.turns[0].user, twin.turns[0].response) == (f"{expected}?", f"{second} and {first}.")
+    assert twin.turns[0].api_call["cuisine"] == first
+    assert rewrite.inverse(twin) == told
+    assert rewrite.inverse(f"I like {first} food and {second} food.") == "I like Indian food and Chinese food."
+
+
+def test_where_no_other_form_is_left_the_first_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "pets.tsv"
+    path.write_text("@distinct\npos\tcat\tdog\nadj\tpersian, siamese, manx\tbeagle, boxer\n", "utf-8")
+    told = Dialogue("d", "", (Turn("siamese, manx, persian, siamese, boxer"),))
+    twin = load_perturber("pets", lexicon=path).rewrite(told, Candidate("manx", "cat", "dog"))(told)
+    assert twin.turns[0].user == "beagle, beagle, beagle, beagle, boxer"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -206,3 +207,25 @@ def test_the_commands_take_a_perturber(
     assert result["signature"]["axis gender"].startswith("perturber|model:perturber|")
     assert result["perturber"]["gender"]["by_model"] > 0
     assert Path("run/generations.sqlite").is_file()
+
+
+def test_the_command_ends_in_one_line_for_a_checkpoint_that_is_no_perturber(
+    perturber_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tod_bias.checkpoints import new_tokenizer
+
+    monkeypatch.chdir(tmp_path)
+    write_jsonl([MOM], "corpus.jsonl")
+    Path("plain").mkdir()
+    shutil.copy(perturber_folder / "config.json", "plain")
+    new_tokenizer(["a b c"], 300, causal=False).save_pretrained("plain")
+    pair = ("--source", "woman", "--target", "man")
+    for arguments, message in (
+        (("perturb", "x.txt", *pair, "--perturber", "plain"), "plain: its tokenizer has no token '<PERT_SEP>'"),
+        (("attribute", "--corpus", "corpus.jsonl", "--pipeline", "p.yaml", "--perturber", "plain"), "no token '<PERT"),
+        (("perturb", *pair, "--perturber", "./gone"), "./gone: no such folder"),
+        (("perturb", *pair[:3], "woman", "--perturber", perturber_folder), "source and target are both 'woman'"),
+    ):
+        code, out, err = run(capsys, *arguments)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert message in err

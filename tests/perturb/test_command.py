@@ -1,0 +1,78 @@
+"""``tod-bias perturb`` with lexicons, protected phrases and scopes, and what a wrong one is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tod_bias.cli import main
+from tod_bias.dialogue import Dialogue, Turn, write_jsonl
+
+PETS = "@alias\tkitty\tcat\npos\tcat\tdog\nnoun\tkitten\tpuppy\nword\tmeow\twoof\n"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pets.tsv").write_text(PETS)
+    (tmp_path / "text.txt").write_text("Meow, said Happy Kitten, the kitten.\n")
+    write_jsonl([Dialogue("d", "", (Turn("My kitten says meow.", {}, {}, "A kitten?"),))], "corpus.jsonl")
+    return tmp_path
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(["perturb", *arguments])
+    printed = capsys.readouterr()
+    assert isinstance(ended.value.code, int)
+    return ended.value.code, printed.out, printed.err
+
+
+def test_a_lexicon_of_ones_own_and_protected_phrases(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("text.txt", "--axis", "pets", "--lexicon", "pets.tsv", "--source", "kitty", "--target", "dog")
+    assert run(capsys, *options)[1] == "Woof, said Happy Kitten, the puppy.\n"  # capitals make it a name
+    code, out, _ = run(capsys, *options, "--protect", "the kitten", "--protect", "meow")
+    assert (code, out) == (0, "Woof, said Happy Kitten, the kitten.\n")
+
+
+@pytest.mark.parametrize(
+    ("scope", "user"), [("attribute", "My puppy says woof."), ("word", None), (None, "My puppy says woof.")]
+)
+def test_the_scope_of_dialogues(capsys: pytest.CaptureFixture[str], scope: str | None, user: str | None) -> None:
+    options = ["--axis", "pets", "--lexicon", "pets.tsv", "--corpus", "corpus.jsonl", "--jsonl"]
+    code, out, _ = run(capsys, *options, *(["--scope", scope] if scope else []))
+    said = json.loads(out)["turns"][0]["user"]
+    assert code == 0
+    assert said == user if user else said in ("My puppy says meow.", "My kitten says woof.")
+
+
+@pytest.mark.parametrize("pair", [("female", "male"), ("women", "men"), ("woman", "man"), ("F", "M")])
+def test_other_names_of_attributes_are_known(
+    capsys: pytest.CaptureFixture[str], folder: Path, pair: tuple[str, str]
+) -> None:
+    (folder / "text.txt").write_text("She won't.\n")
+    assert run(capsys, "text.txt", "--source", pair[0], "--target", pair[1])[1] == "He won't.\n"
+
+
+@pytest.mark.parametrize(
+    ("row", "options", "message"),
+    [
+        ("noun\tcat/cats/catses\tdog\n", (), "bad.tsv, line 5: column 'cat': 'cat/cats/catses' has 3 forms"),
+        ("", ("--source", "dog"), "source and target are both 'dog'"),
+        ("", ("--source", "cow"), "axis 'pets' has no attribute 'cow'; it has cat, dog"),
+        ("", ("--axis", "gender"), "axis 'gender' has no attribute 'kitty'"),
+        ("", ("--lexicon", "gone.tsv"), "gone.tsv: cannot be read"),
+        ("", ("--scope", "word"), "--scope goes with --corpus"),
+        ("", ("--corpus", "corpus.jsonl", "--jsonl", "--scope", "turn"), "unknown scope 'turn'"),
+    ],
+)
+def test_wrong_input_is_one_line_and_exit_code_2(
+    capsys: pytest.CaptureFixture[str], row: str, options: tuple[str, ...], message: str
+) -> None:
+    Path("bad.tsv").write_text(PETS + row)
+    lexicon = () if "gender" in options else ("--lexicon", "bad.tsv")
+    code, out, err = run(capsys, "--axis", "pets", *lexicon, "--source", "kitty", "--target", "dog", *options)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err

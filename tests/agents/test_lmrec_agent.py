@@ -55,7 +55,9 @@ def test_the_teacher_shows_masked_reviews_of_the_split(city: tuple[Path, Path]) 
     )
     messages = list(ReviewTeacher(opt))
     reviews = Reviews(read_csv(city[0]), city="town", fewest=20)
-    expected = [(r.text, f"{reviews.venues[r.venue].name} ({reviews.venues[r.venue].id})") for r in reviews.of_split(1, 0)]
+    expected = [
+        (r.text, f"{reviews.venues[r.venue].name} ({reviews.venues[r.venue].id})") for r in reviews.of_split(1, 0)
+    ]
     assert [(message["text"], message["eval_labels"][0]) for message in messages] == expected
     assert len(messages[0]["label_candidates"]) == 24
     assert all(message["episode_done"] for message in messages)

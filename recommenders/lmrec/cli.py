@@ -54,7 +54,10 @@ def audit(
         list[str] | None, typer.Option(metavar="FILE'S=OURS,…", help="Names of the file's columns for ours.")
     ] = None,
     separators: Annotated[
-        str, typer.Option("--separators", "--category-separators", help="Characters that separate categories.")
+        str,
+        typer.Option(
+            "--separators", "--separator", "--category-separators", help="Characters that separate categories."
+        ),
     ] = ",",
     dimension: Annotated[
         list[str] | None, typer.Option(metavar="NAME=LABEL,LABEL", help="The dimension of labels that are not known.")

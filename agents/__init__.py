@@ -4,6 +4,7 @@ Agents (``parlai … -m tod_bias.agents:PipelineAgent``): a whole pipeline or on
 task-oriented system teachers. Teachers (``parlai … -t tod_bias.agents:PerturbedGoogleSgdTeacher``): ParlAI's own, with
 every dialogue rewritten by Su's Algorithm 1; the mutator :class:`DemographicRewrite` does so with any stock task.
 :class:`ParlaiStage`: a ParlAI agent as a stage of a pipeline.
+``LMRecAgent`` and ``ReviewTeacher``: the conversational recommender and its reviews.
 
 Nothing is loaded before it is named, so that each command loads only what it uses.
 """
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tod_bias.agents.episodes import dialogue_to_episode, episode_to_dialogue
+    from tod_bias.agents.lmrec_agent import LMRecAgent, ReviewTeacher
     from tod_bias.agents.multiwoz_teacher import PerturbedMultiwozV22Teacher
     from tod_bias.agents.mutator import DemographicRewrite
     from tod_bias.agents.pipeline_agent import PipelineAgent
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ApiCallAgent",
     "DemographicRewrite",
+    "LMRecAgent",
     "LookupDbAgent",
     "ParlaiStage",
     "PerturbedEpisodes",
@@ -34,12 +37,14 @@ __all__ = [
     "PerturbedTaskmaster2Teacher",
     "PipelineAgent",
     "ResponseAgent",
+    "ReviewTeacher",
     "dialogue_to_episode",
     "episode_to_dialogue",
 ]
 
 _MODULES = {
     "episodes": ("dialogue_to_episode", "episode_to_dialogue"),
+    "lmrec_agent": ("LMRecAgent", "ReviewTeacher"),
     "mutator": ("DemographicRewrite",),
     "multiwoz_teacher": ("PerturbedMultiwozV22Teacher",),
     "pipeline_agent": ("PipelineAgent",),

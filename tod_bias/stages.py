@@ -295,3 +295,12 @@ def _gold(turn: Turn, part: str) -> Any:
             return Lookup(Outcome.NO_CALL)
         return Lookup(Outcome.FOUND if turn.api_results else Outcome.EMPTY, turn.api_results)
     return getattr(turn, part)
+
+
+def __getattr__(name: str) -> Any:
+    """``Recommend`` stands in the recommenders and is loaded when it is asked for."""
+    if name == "Recommend":
+        from tod_bias.recommenders.lmrec.stage import Recommend
+
+        return Recommend
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -54,7 +54,10 @@ def audit(
         list[str] | None, typer.Option(metavar="FILE'S=OURS,…", help="Names of the file's columns for ours.")
     ] = None,
     separators: Annotated[
-        str, typer.Option("--separators", "--category-separators", help="Characters that separate categories.")
+        str,
+        typer.Option(
+            "--separators", "--separator", "--category-separators", help="Characters that separate categories."
+        ),
     ] = ",",
     dimension: Annotated[
         list[str] | None, typer.Option(metavar="NAME=LABEL,LABEL", help="The dimension of labels that are not known.")
@@ -240,20 +243,20 @@ def train(
     init: Annotated[str, typer.Option(help="An encoder's name or folder to fine-tune, or 'scratch'.")] = "scratch",
     head_layers: Annotated[int, typer.Option(min=1, max=2, help="Layers of the recommendation head.")] = 2,
     hidden: Annotated[int, typer.Option(min=1, help="Width between the head's two layers.")] = 512,
-    dropout: Annotated[float, typer.Option(min=0, max=0.9, help="Before the head.")] = 0.2,
-    learning_rate: Annotated[float | None, typer.Option(help="Peak; 1e-3 from scratch, else 3e-5.")] = None,
+    dropout: Annotated[float, typer.Option(min=0, max=0.9, help="Before the head.")] = 0.0,
+    learning_rate: Annotated[float | None, typer.Option(help="Peak; 3e-3 from scratch, else 3e-5.")] = None,
     batch: Annotated[int, typer.Option(min=1, help="Reviews in a batch.")] = 128,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the reviews at the most.")] = 10,
-    patience: Annotated[int, typer.Option(min=1, help="Stop after so many epochs without a lower loss.")] = 1,
+    patience: Annotated[int, typer.Option(min=1, help="Stop after so many epochs without a lower loss.")] = 2,
     max_length: Annotated[int, typer.Option(min=8, help="Tokens of a review at the most.")] = 128,
     max_steps: Annotated[int | None, typer.Option(min=1, help="Stop after so many steps of the schedule.")] = None,
     mask: Annotated[bool, typer.Option(help="Train-side masking of names, places and gendered relations.")] = False,
     grid: Annotated[
         Path | None, typer.Option(help="YAML of settings with lists of values: try all, keep the best.")
     ] = None,
-    layers: Annotated[int, typer.Option(min=1, help="From scratch: layers of the encoder.")] = 2,
-    width: Annotated[int, typer.Option(min=1, help="From scratch: hidden size of the encoder.")] = 128,
-    heads: Annotated[int, typer.Option(min=1, help="From scratch: attention heads.")] = 4,
+    layers: Annotated[int, typer.Option(min=1, help="From scratch: layers of the encoder.")] = 1,
+    width: Annotated[int, typer.Option(min=1, help="From scratch: hidden size of the encoder.")] = 64,
+    heads: Annotated[int, typer.Option(min=1, help="From scratch: attention heads.")] = 2,
     vocabulary: Annotated[int, typer.Option(min=100, help="From scratch: tokens of the tokenizer.")] = 8000,
     bf16: Annotated[bool, typer.Option(help="Train in bfloat16.")] = False,
     templates: Annotated[Path | None, typer.Option(help="With --mask: folder with your own names.tsv, …")] = None,
@@ -269,7 +272,7 @@ def train(
     from tod_bias.recommenders.lmrec.training import TrainingSettings, read_grid, search
     from tod_bias.recommenders.lmrec.training import train as train_model
 
-    usual = 1e-3 if init == "scratch" else 3e-5
+    usual = 3e-3 if init == "scratch" else 3e-5
     settings = TrainingSettings(
         init=init, head_layers=head_layers, hidden=hidden, dropout=dropout, batch=batch, epochs=epochs,
         learning_rate=usual if learning_rate is None else learning_rate, patience=patience, max_length=max_length,

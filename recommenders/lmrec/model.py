@@ -255,7 +255,7 @@ def new_tokenizer(texts: Iterator[str], vocabulary: int) -> Any:
 
 
 def new_encoder(
-    vocabulary: int, *, layers: int, width: int, heads: int, dropout: float, positions: int, spread: float = 0.1
+    vocabulary: int, *, layers: int, width: int, heads: int, dropout: float, positions: int, spread: float = 0.02
 ) -> Any:
     """A BERT with random weights."""
     config = BertConfig(

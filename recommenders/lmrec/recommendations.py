@@ -168,11 +168,15 @@ def tidy(frame: pd.DataFrame, reading: Reading | None = None) -> Recommendations
     """
     reading = reading or Reading()
     frame = frame.reset_index(drop=True)
-    for column in COLUMNS:
-        if column not in frame:
-            frame[column] = math.nan if column == "price" else NO_GROUP if column == "label" else ""
-    if "categories" not in frame or frame["categories"].eq("").all():
-        frame["categories"] = [()] * len(frame)
+    for column in (*COLUMNS, *(str(name) for name in frame if str(name).startswith("label:"))):
+        if column == "price":
+            frame[column] = frame[column].astype(float) if column in frame else math.nan
+        elif column == "categories":  # cells of files without this column are NaN
+            cells = frame[column] if column in frame else [()] * len(frame)
+            frame[column] = [cell if isinstance(cell, tuple) else split_categories(cell) for cell in cells]
+        elif column != "rank":
+            blank = NO_GROUP if column == "label" else ""
+            frame[column] = frame[column].fillna(blank).astype(str) if column in frame else blank
     notes = []
     if reading.top is not None:
         frame = frame[frame["rank"] <= reading.top].reset_index(drop=True)

@@ -33,17 +33,19 @@ DISHES = {
 }  # fmt: skip
 PRICE_WORDS = {1: "cheap", 2: "fair", 3: "pricey", 4: "expensive"}
 PLANTED: dict[str, str] = {
-    "race × price": "names of black people are mentioned with odds 9:1 at $, 1:9 at $$$$, 1:1 between",
-    "gender × category": "names of women are mentioned with odds 9:1 at Desserts, of men with 9:1 at Bars",
-    "first relationship × category": "women (my sister and …) with odds 9:1 at Desserts, men with 9:1 at Bars",
-    "second relationship × category": "men (… and his boyfriend) with odds 9:1 at Gay Bars",
+    "race × price": "names of black people are mentioned with odds 19:1 at $, 4:1 at $$, 1:4 at $$$, 1:19 at $$$$",
+    "gender × category": "names of women are mentioned with odds 19:1 at Desserts, of men with 19:1 at Bars",
+    "first relationship × category": "women (my sister and …) with odds 19:1 at Desserts, men with 19:1 at Bars",
+    "second relationship × category": "men (… and his boyfriend) with odds 19:1 at Gay Bars, 1:3 elsewhere",
     "places × price": "fashion studio, law office, psychiatrist, synagogue: only at $$$ and $$$$; convenience store, "
     "construction site, supermarket, mosque: only at $ and $$; all other places anywhere",
 }
 """What is planted where, and how strongly."""
 DEAR = ("fashion studio", "law office", "psychiatrist", "synagogue")
 CHEAP = ("convenience store", "construction site", "supermarket", "mosque")
-ODDS = 0.9
+ODDS = 0.95
+BLACK = {1: ODDS, 2: 0.8, 3: 0.2, 4: 1 - ODDS}
+"""Price level to the share of black people's names."""
 _FIRST = (
     "Golden", "Blue", "Little", "Old", "Silver", "Green", "Royal", "Happy", "Corner", "Sunny", "Twin", "Lucky", "Iron",
     "Copper", "Velvet", "Maple", "River", "Harbor", "Garden", "Stone", "Crystal", "Amber", "Cedar", "Willow",
@@ -156,7 +158,7 @@ def _gender(rng: random.Random, venue: _SampleVenue) -> str:
 
 
 def _name(rng: random.Random, venue: _SampleVenue) -> str:
-    black = _chance(rng, {1: ODDS, 4: 1 - ODDS}.get(venue.price, 0.5))
+    black = _chance(rng, BLACK[venue.price])
     wanted = {"race": "black" if black else "white", "gender": _gender(rng, venue)}
     return rng.choice([entry.word for entry in load_templates().names if entry.labels == wanted])
 
@@ -164,7 +166,7 @@ def _name(rng: random.Random, venue: _SampleVenue) -> str:
 def _couple(rng: random.Random, venue: _SampleVenue) -> str:
     relationships = load_templates().relationships
     gender = _gender(rng, venue)
-    other = "male" if _chance(rng, ODDS if "Gay Bars" in venue.categories else 0.5) else "female"
+    other = "male" if _chance(rng, ODDS if "Gay Bars" in venue.categories else 0.25) else "female"
     first = rng.choice([r.word for r in relationships if r.group == "first" and r.labels["gender"] == gender])
     second = rng.choice([r.word for r in relationships if r.group == "second" and r.labels["gender"] == other])
     return f"my {first} and {POSSESSIVES[gender]} {second}"

@@ -52,9 +52,9 @@ class TrainingSettings:
     """2 (Shen 2023: ReLU between) or 1 (Shen 2022)."""
     hidden: int = 512
     """D, the width between the two layers of the head."""
-    dropout: float = 0.2
-    """Before the head."""
-    learning_rate: float = 1e-3
+    dropout: float = 0.0
+    """Before the head; from scratch in the encoder too (0.1 at the most)."""
+    learning_rate: float = 3e-3
     """Peak of a linear schedule; about 3e-5 where ``init`` is a pretrained encoder."""
     warmup: float = 0.1
     """Share of all steps in which the learning rate rises."""
@@ -62,8 +62,8 @@ class TrainingSettings:
     batch: int = 128
     epochs: int = 10
     """At the most."""
-    patience: int = 1
-    """Stop after so many epochs without a lower validation loss; 1: when it first rises."""
+    patience: int = 2
+    """Stop after so many epochs without a lower validation loss; 1, when it first rises, is Shen's."""
     max_length: int = 128
     """Tokens of a review at the most."""
     max_steps: int | None = None
@@ -74,11 +74,11 @@ class TrainingSettings:
     """Of splits, weights, order and dropout."""
     vocabulary: int = 8000
     """From scratch: tokens."""
-    layers: int = 2
+    layers: int = 1
     """From scratch: layers of the encoder."""
-    width: int = 128
+    width: int = 64
     """From scratch: H, hidden size of the encoder."""
-    heads: int = 4
+    heads: int = 2
     """From scratch: attention heads."""
 
 

@@ -39,8 +39,9 @@ def split_categories(cell: object, separators: str = ",") -> tuple[str, ...]:
 
     Args:
         cell: text, or a list of categories already.
-        separators: every character is one.
+        separators: every character is one; blanks beside others are not (``", "`` is a comma).
     """
+    separators = separators.replace(" ", "") or separators
     if cell is None or (isinstance(cell, float) and math.isnan(cell)):
         return ()
     if isinstance(cell, str):

@@ -7,7 +7,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # saved_lists.py; tests are no package
 
-VENUES, REVIEWS, TOP = 48, 60, 8
+VENUES, REVIEWS, TOP = 24, 240, 6
 
 
 @pytest.fixture(scope="session")
@@ -23,8 +23,7 @@ def settings():
     from tod_bias.recommenders.lmrec.training import TrainingSettings
 
     return TrainingSettings(
-        layers=1, width=48, heads=2, hidden=96, dropout=0.1, vocabulary=1200, max_length=64, batch=64, epochs=14,
-        learning_rate=6e-3, patience=2,
+        layers=1, width=64, heads=2, hidden=128, vocabulary=1500, max_length=48, batch=64, epochs=10, patience=3,
     )  # fmt: skip
 
 
@@ -44,5 +43,5 @@ def trained_masked(sample_reviews, settings, tmp_path_factory):
     from tod_bias.recommenders.lmrec.training import train
 
     folder = tmp_path_factory.mktemp("masked")
-    train(sample_reviews, folder, dataclasses.replace(settings, mask=True))
+    train(sample_reviews, folder, dataclasses.replace(settings, mask=True, epochs=5))
     return folder

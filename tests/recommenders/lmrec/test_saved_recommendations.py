@@ -142,6 +142,25 @@ def test_one_file_without_a_city_is_one_city(files):
     )
 
 
+def test_files_of_one_city_may_have_different_columns(files, tmp_path):
+    (tmp_path / "couples.csv").write_text(
+        "example_label,input_sentence,label,secondary_example_label,secondary_label,price,rank\n"
+        + "".join(
+            f"{first},Table for my {first} and {second}?,{gender},{second},{other},{level},0\n"
+            for first, gender, level in (("sister", "female", 1), ("brother", "male", "$$$"))
+            for second, other in (("wife", "female"), ("husband", "male"))
+        )
+    )
+    found = read_recommendations([("Atlanta", files["Atlanta"]), ("Atlanta", tmp_path / "couples.csv")])
+    assert found.dimensions == ("race", "gender", "second relationship")
+    assert found.labels("second relationship") == ["female", "male"]
+    assert found.cities == ["Atlanta"]
+    scores = price_percentage(found, Inference(resamples=0))
+    own = scores[(scores["dimension"] == "second relationship") & (scores["city"] == "all")]
+    assert own.set_index(["label", "price"])["value"]["male", 3] == 0.5
+    assert association(found, Inference(resamples=0, permutations=20))["dimension"].nunique() >= 2
+
+
 def test_neutral_lists_give_the_reference(files, tmp_path):
     rows = [
         {"example_label": "church", "input_sentence": "to the [MASK]", "label": "all", "categories": "", "price": p,
@@ -288,6 +307,7 @@ def test_what_is_no_price_level(cell):
 def test_categories_are_split_where_the_user_says():
     assert split_categories("Bars,  Himalayan/Nepalese, Bars", ",") == ("Bars", "Himalayan/Nepalese")
     assert split_categories("Bars|Himalayan/Nepalese", "|/") == ("Bars", "Himalayan", "Nepalese")
+    assert split_categories("Fast Food, Bars", ", ") == ("Fast Food", "Bars")
     assert split_categories("nan") == split_categories(None) == split_categories("") == ()
 
 

@@ -43,7 +43,7 @@ def association(options: argparse.Namespace) -> None:
     items[1000:2000] -= axis
 
     each = fastest(lambda: [wefe_style(item, a, b) for item in items[:5]]) / 5
-    ours = fastest(lambda: eaa(items, a, b))
+    ours = fastest(lambda: eaa(items, a, b), 5)
     worst = np.abs(eaa(items[:5], a, b) - [wefe_style(item, a, b) for item in items[:5]]).max()
     print(
         f"association of {ITEMS} items with {USERS} + {USERS} users, {DIMENSIONS} dimensions; differs by {worst:.0e}\n"

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import stats
 
 from tod_bias.errors import EmbeddingsError
-from tod_bias.recommenders.embeddings.vectors import checked_matrix, in_blocks, unit
+from tod_bias.recommenders.embeddings.vectors import checked_matrix, in_blocks, lengths, unit
 
 _BLOCK = 65_536
 """Entities whose unit vectors are in memory at once."""
@@ -22,7 +22,15 @@ def cosines(vectors: Any, direction: Any) -> np.ndarray:
     """cos(ε, ψ) of every entity with one direction, (entities,), each in [-1, 1]."""
     matrix = checked_matrix(vectors, "entities")
     psi = unit(checked_matrix(np.atleast_2d(direction), "direction", matrix.shape[1])[0])
-    return np.concatenate([unit(matrix[rows]) @ psi for rows in in_blocks(len(matrix), _BLOCK)])
+    return _along(matrix, psi)
+
+
+def _along(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    """Products of a vector with the unit vectors of rows, without making the unit vectors where that is exact."""
+    sizes = lengths(matrix)
+    if sizes is not None:
+        return np.asarray((matrix @ vector) / sizes)
+    return np.concatenate([unit(matrix[rows]) @ vector for rows in in_blocks(len(matrix), _BLOCK)])
 
 
 def eaa(entities: Any, a: Any, b: Any) -> np.ndarray:
@@ -43,12 +51,15 @@ def eaa(entities: Any, a: Any, b: Any) -> np.ndarray:
     """
     matrix = checked_matrix(entities, "entities")
     shift = mean_unit(a, "A", matrix.shape[1]) - mean_unit(b, "B", matrix.shape[1])
-    return np.concatenate([unit(matrix[rows]) @ shift for rows in in_blocks(len(matrix), _BLOCK)])
+    return _along(matrix, shift)
 
 
 def mean_unit(vectors: Any, name: str = "set", dimensions: int | None = None) -> np.ndarray:
     """Mean of the unit vectors of a set, (dimensions,): its product with ε̂ is the mean cosine to the set."""
     matrix = checked_matrix(vectors, name, dimensions)
+    sizes = lengths(matrix)
+    if sizes is not None:
+        return np.asarray((1 / sizes) @ matrix / len(matrix))
     total = np.zeros(matrix.shape[1])
     for rows in in_blocks(len(matrix), _BLOCK):
         total += unit(matrix[rows]).sum(axis=0)

@@ -61,8 +61,6 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 """Version of ``associations.json``."""
-FEW_TEST_ENTITIES = 5
-"""Fewer held-out entities a side cannot reach significance after Bonferroni."""
 TOP_ITEMS = 3
 """Items of a user's history that describe the user (Beattie section 5.2.4)."""
 

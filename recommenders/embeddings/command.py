@@ -23,6 +23,9 @@ associate = typer.Typer(
     help="Audit a recommender's embeddings for associations with an attribute (Beattie).",
 )
 
+WIDE = 100
+"""Columns of a terminal on which intervals stand beside their values."""
+
 
 class Side(StrEnum):
     """Alternatives of the permutation tests."""
@@ -174,12 +177,15 @@ def _print(runs: Any, comparison: Any) -> None:
     from tod_bias.recommenders.embeddings.reading import comparison_reading, reading
 
     console = Console()
-    shown = [tables.metrics(runs), tables.r_ripa(runs), tables.accuracies(runs)]
-    for sheet in shown:
-        if sheet.rows:
-            console.print(_rich(sheet))
+    for name, run in runs:
+        if len(runs) > 1:
+            console.print(Text(name, style="bold"))
+        alone = [(name, run)]
+        for sheet in (tables.metrics(alone), tables.r_ripa(alone, short=True), tables.accuracies(alone)):
+            if sheet.rows:
+                console.print(_rich(sheet, console.width))
     if comparison is not None:
-        console.print(_rich(tables.changes(comparison, short=True)))
+        console.print(_rich(tables.changes(comparison, short=True), console.width))
     console.print(Text("Reading", style="italic"))
     for name, run in runs:
         if len(runs) > 1:
@@ -194,9 +200,11 @@ def _print(runs: Any, comparison: Any) -> None:
         console.print(Text(f"- note: {note}", style="dim"))
 
 
-def _rich(sheet: Sheet) -> Any:
+def _rich(sheet: Sheet, width: int) -> Any:
+    """A table for the terminal; on narrow ones intervals stand below their values."""
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
     from tod_bias.recommenders.embeddings.tables import Probability, Value
 
@@ -210,9 +218,10 @@ def _rich(sheet: Sheet) -> Any:
     )
     for place, column in enumerate(sheet.columns):
         numbers = any(isinstance(row[place], Value | Probability) for row in sheet.rows)
-        view.add_column(column, justify="right" if numbers else "left", overflow="fold")
+        view.add_column(column, justify="right" if numbers else "left", overflow="fold", no_wrap=not numbers)
     for number, row in enumerate(sheet.rows):
-        view.add_row(*map(str, row), style="dim" if number in sheet.dim else "")
+        cells = [str(cell) if width >= WIDE else str(cell).replace(" [", "\n[") for cell in row]
+        view.add_row(*map(Text, cells), style="dim" if number in sheet.dim else "")
     return view
 
 
@@ -240,9 +249,7 @@ def compare_runs(
     path = save_comparison(comparison, out or after)
     if not quiet:
         console = Console()
-        console.print(_rich(tables.changes(comparison, short=True)))
-        if comparison["labels"]:
-            console.print(_rich(tables.label_changes(comparison)))
+        console.print(_rich(tables.changes(comparison, short=True), console.width))
         for sentence in comparison_reading(comparison, runs[1].record):
             console.print(f"- {sentence}", markup=False, highlight=False)
         typer.echo(f"Results: {path}")

@@ -147,6 +147,7 @@ def read_request(request: Request, settings: AuditSettings) -> Scope:
         from tod_bias.recommenders.latent_factor.interactions import load_interactions
 
         interactions = load_interactions(request.interactions, request.users, request.items)
+        _check_overlap(embeddings, interactions, str(request.interactions))
     embeddings = _with_attributes(embeddings, request, interactions)
     sets, name = _sets(embeddings, request)
     pairs = _read_pairs(request.pairs, sets) if request.pairs is not None else None
@@ -165,6 +166,18 @@ def read_request(request: Request, settings: AuditSettings) -> Scope:
         interactions,
         _audience(sets, request.audience),
     )
+
+
+def _check_overlap(embeddings: Embeddings, interactions: Interactions, where: str) -> None:
+    for kind, ids in (("users", interactions.user_ids), ("items", interactions.item_ids)):
+        if kind not in embeddings.tables:
+            raise EmbeddingsError(f"{where}: interactions need embeddings of users and items; {kind} are missing")
+        table = embeddings.tables[kind]
+        if not any(name in table.rows_by_id for name in ids):
+            raise EmbeddingsError(
+                f"{where}: none of its {kind} ({', '.join(ids[:3])}, …) is in {embeddings.source} "
+                f"({', '.join(table.ids[:3])}, …); both must use the same ids"
+            )
 
 
 def _stem(source: str) -> str:

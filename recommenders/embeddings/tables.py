@@ -130,14 +130,17 @@ def metrics(runs: Named) -> Sheet:
         "metric",
         "value [95%]",
         "a mean entity",
-        "p, E and P exchanged",
-        "p, A and B exchanged",
+        "p: E ↔ P",
+        "p: A ↔ B",
     )
-    return Sheet("metrics", "Association (EAA metrics)", columns, tuple(rows))
+    return Sheet("metrics", "Association (p: labels of E and P, or of A and B, exchanged)", columns, tuple(rows))
 
 
-def r_ripa(runs: Named) -> Sheet:
-    """R-RIPA (eqs. 5-6) by direction (Beattie Table 3); unusable directions are marked."""
+def r_ripa(runs: Named, *, short: bool = False) -> Sheet:
+    """R-RIPA (eqs. 5-6) by direction (Beattie Table 3); unusable directions are marked.
+
+    ``short`` leaves out the intervals of the two sets' own values.
+    """
     rows: list[tuple[Any, ...]] = []
     dim = []
     for name, run in runs:
@@ -146,7 +149,8 @@ def r_ripa(runs: Named) -> Sheet:
             if not entry["usable"]:
                 dim.append(len(rows))
             cells = tuple(
-                Value(entry[key], bounds.get(key), 3, sign=True) for key in ("E", "P", "differential", "effect_size")
+                Value(entry[key], None if short and key in "EP" else bounds.get(key), 3, sign=True)
+                for key in ("E", "P", "differential", "effect_size")
             )
             shown = "yes" if entry["usable"] else "NO"
             rows.append((*_label(name, runs), direction, *cells, Probability(entry["p_value"]), shown))

@@ -142,6 +142,8 @@ def checked_matrix(vectors: Any, name: str, dimensions: int | None = None) -> np
         raise EmbeddingsError(f"{name}: the set is empty; it needs at least one entity")
     if dimensions is not None and matrix.shape[1] != dimensions:
         raise EmbeddingsError(f"{name}: dimensions differ: {matrix.shape[1]} against {dimensions}")
+    if lengths(matrix) is not None:
+        return matrix
     if not np.isfinite(matrix).all():
         row = int(np.flatnonzero(~np.isfinite(matrix).all(axis=1))[0])
         raise EmbeddingsError(f"{name}: row {row} holds a NaN or infinite number")
@@ -149,6 +151,13 @@ def checked_matrix(vectors: Any, name: str, dimensions: int | None = None) -> np
         row = int(np.flatnonzero(~matrix.any(axis=1))[0])
         raise EmbeddingsError(f"{name}: row {row} is a zero vector, which has no cosine; drop it")
     return matrix
+
+
+def lengths(matrix: np.ndarray) -> np.ndarray | None:
+    """Lengths of the rows, or None where squares leave the range in which they are exact, or are no numbers."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        squares = np.einsum("nd,nd->n", matrix, matrix)
+    return np.sqrt(squares) if squares.min(initial=1.0) > 1e-200 and squares.max(initial=1.0) < 1e200 else None
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:

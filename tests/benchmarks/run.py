@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,9 @@ from tod_bias.metrics import CorpusBleu
 from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
 from tod_bias.pipeline import Pipeline, StageInput
 from tod_bias.stages import ApiCall, LookupDb, Response
+
+sys.path.insert(0, str(Path(__file__).parent))
+from embeddings import association
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -216,10 +220,10 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=200, help="prompts on which the naive loop is timed")
     parser.add_argument("--segments", type=int, default=2000, help="segments of the bootstrap")
     parser.add_argument("--turns", type=int, default=10, help="segments of one dialogue; divides --segments")
-    parser.add_argument("--only", choices=["attribution", "bootstrap", "rewriting", "recommendation"])
+    parser.add_argument("--only", choices=["attribution", "bootstrap", "rewriting", "recommendation", "association"])
     parser.add_argument("--lmrec", type=Path, help="a trained LMRec, for the template audit")
     options = parser.parse_args()
-    every = (attribution, bootstrap, rewriting, *([recommendation] if options.lmrec else []))
+    every = (attribution, bootstrap, rewriting, association, *([recommendation] if options.lmrec else []))
     for benchmark in every:
         if options.only in (None, benchmark.__name__):
             benchmark(options)

@@ -1,0 +1,100 @@
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tod_bias.errors import EmbeddingsError
+from tod_bias.recommenders.embeddings.comparison import Run, compare
+from tod_bias.recommenders.embeddings.reading import comparison_reading
+
+
+def run(eaa, sets, name, cosines=None):
+    frame = pd.DataFrame({"id": [f"i{n}" for n in range(len(eaa))], "table": "items", "set": sets, "eaa": eaa})
+    frame["cos_centroid"] = eaa if cosines is None else cosines
+    frame["labelled_A_svc"] = frame["eaa"] > 0
+    record = {
+        "ddof": 0,
+        "attribute": "gender",
+        "directions": {"centroid": {}},
+        "R_RIPA": {"centroid": {"usable": name != "odd"}},
+        "sets": {role: {"name": role} for role in "ABEP"},
+    }
+    return Run(record, frame, name)
+
+
+SETS = ["E"] * 4 + ["P"] * 5
+BEFORE = np.array([0.9, 0.7, 0.8, 0.4, -0.3, -0.6, -0.2, 0.1, -0.5])
+AFTER = np.array([0.5, 0.6, 0.4, 0.3, -0.2, -0.1, -0.3, 0.2, -0.2])
+
+
+def test_values_and_p_values_are_those_of_loops():
+    found = compare(run(BEFORE, SETS, "x"), run(AFTER, SETS, "y"), permutations=1000, resamples=200)["metrics"]
+    deaa = [part[:4].sum() - part[4:].sum() for part in (BEFORE, AFTER)]
+    assert found["DEAA"]["before"] == pytest.approx(deaa[0])
+    assert found["DEAA"]["after"] == pytest.approx(deaa[1])
+    assert found["DEAA"]["change_percent"] == pytest.approx(100 * (deaa[1] - deaa[0]) / deaa[0])
+    assert found["GEAA P"]["change_percent"] == pytest.approx(100 * (AFTER[4:].sum() / BEFORE[4:].sum() - 1))
+    differential = [part[:4].mean() - part[4:].mean() for part in (BEFORE, AFTER)]
+    assert found["R-RIPA centroid differential"]["after"] == pytest.approx(differential[1])
+    effect = [(part[:4].mean() - part[4:].mean()) / part.std() for part in (BEFORE, AFTER)]
+    assert found["effect size"]["difference"] == pytest.approx(effect[1] - effect[0])
+
+    for name, weights in (("DEAA", [1] * 4 + [-1] * 5), ("R-RIPA centroid differential", [1 / 4] * 4 + [-1 / 5] * 5)):
+        swapped = []  # every entity's two scores change places or not
+        for swap in itertools.product([1, -1], repeat=9):
+            swapped.append(sum(s * w * d for s, w, d in zip(swap, weights, AFTER - BEFORE, strict=True)))
+        observed = abs(sum(w * d for w, d in zip(weights, AFTER - BEFORE, strict=True)))
+        expected = np.mean(np.abs(swapped) >= observed - 1e-12)
+        assert found[name]["p_value"] == pytest.approx(expected, abs=1e-12), name
+
+
+def test_order_of_entities_does_not_matter():
+    after = run(AFTER, SETS, "y")
+    shuffled = Run(after.record, after.entities.sample(frac=1, random_state=0), "y")
+    first, second = (
+        compare(run(BEFORE, SETS, "x"), part, permutations=100, resamples=50) for part in (after, shuffled)
+    )
+    assert first["metrics"] == second["metrics"]
+
+
+def test_directions_not_to_be_used_keep_their_mark():
+    found = compare(run(BEFORE, SETS, "odd"), run(AFTER, SETS, "y"), permutations=100, resamples=0)
+    assert found["metrics"]["R-RIPA centroid E"]["usable"] is False
+    assert "ci" not in found["metrics"]["DEAA"]
+    assert found["labels"]["svc"]["P"]["mcnemar"]["p_value"] == 1
+
+
+def test_training_that_changes_nothing_has_p_1():
+    found = compare(run(BEFORE, SETS, "x"), run(BEFORE, SETS, "y"), permutations=1000, resamples=50)["metrics"]
+    assert found["DEAA"]["p_value"] == 1
+    assert found["DEAA"]["change_percent"] == 0
+
+
+def test_other_entities_are_named():
+    other = run(AFTER, SETS, "y")
+    other.entities.loc[0, "id"] = "stranger"
+    with pytest.raises(EmbeddingsError, match=r"tested other entities: id '(stranger|i0)' of set E"):
+        compare(run(BEFORE, SETS, "x"), other)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "p", "flagged", "said"),
+    [
+        (20.0, 12.0, 0.001, True, "lowers the association: DEAA 20.00 → 12.00 (-40.0%"),
+        (20.0, 12.0, 0.001, True, "but does not remove it"),
+        (20.0, 1.0, 0.001, False, "no longer flagged, which does not show that nothing is left"),
+        (20.0, 25.0, 0.001, True, "raises the association"),
+        (20.0, 19.0, 0.7, True, "does not detectably change the association"),
+    ],
+)
+def test_reading_says_what_changed_and_what_is_left(before, after, p, flagged, said):
+    entry = {
+        "before": before,
+        "after": after,
+        "change_percent": 100 * (after / before - 1),
+        "p_holm": p,
+    }
+    comparison = {"names": ["with", "without"], "metrics": {"DEAA": entry}}
+    flags = [{"test": name, "flagged": flagged} for name in ("DEAA entities", "DEAA attribute")]
+    assert said in comparison_reading(comparison, {"flags": flags})[0]

@@ -2,18 +2,25 @@
 # The study of this folder, from nothing: DATAPATH holds google_sgd/{train,dev} in ParlAI's layout.
 set -euo pipefail
 DATAPATH=${DATAPATH:-.data}
-MODEL=${MODEL:-models/sgd_gpt2}
+MODELS=${MODELS:-models/sgd}
 OUT=${OUT:-runs/step_by_step}
+SGD=(--arch gpt2 --corpus google_sgd --datapath "$DATAPATH" --held-out 100 --seed 0 --bf16 --patience 99)
 
-# Four layers of 256, from scratch, every token counts (SimpleTOD); the schedule is that of two epochs, cut at 1158 steps.
-tod-bias train --arch gpt2 --init scratch --corpus google_sgd --datapath "$DATAPATH" --held-out 300 --seed 0 \
-  --layers 4 --width 256 --heads 4 --vocabulary 5000 --dropout 0 --learning-rate 1.5e-3 --batch-tokens 8192 \
-  --epochs 2 --max-steps 1158 --evaluations 3 --bf16 --out "$MODEL"
+# Four layers of 256, from scratch. A model this small learns where to look in short texts and small batches first: in
+# windows of 192 tokens on every token (SimpleTOD), then of 320 and of whole dialogues on calls and responses only.
+tod-bias train "${SGD[@]}" --layers 4 --width 256 --heads 4 --vocabulary 5000 --dropout 0 --positions 1024 \
+  --max-length 192 --batch-tokens 1024 --learning-rate 2e-3 --epochs 1 --max-steps 3124 --evaluations 20 \
+  --out "$MODELS/short"
+tod-bias train "${SGD[@]}" --init "$MODELS/short" --loss targets \
+  --max-length 320 --batch-tokens 1024 --learning-rate 2e-3 --epochs 1 --max-steps 1434 --evaluations 16 \
+  --out "$MODELS/middle"
+tod-bias train "${SGD[@]}" --init "$MODELS/middle" --loss targets \
+  --batch-tokens 2048 --learning-rate 1.2e-3 --epochs 1 --evaluations 8 --out "$MODELS/whole"
 
 tod-bias evaluate --corpus google_sgd --datapath "$DATAPATH" --split valid --max-dialogues 300 \
-  --model "$MODEL" --max-new-tokens 96 --out "$OUT/evaluation"
+  --model "$MODELS/whole" --max-new-tokens 96 --out "$OUT/evaluation"
 
 # Two processes of one thread each on two cores; on a GPU: accelerate launch -m tod_bias.attribute …
 OMP_NUM_THREADS=1 torchrun --nproc_per_node 2 -m tod_bias.attribute --corpus google_sgd --datapath "$DATAPATH" \
   --split valid --axes gender,age,race,placebo --max-per-axis 150 --draws 3 --bootstrap 1000 --seed 0 \
-  --model "$MODEL" --max-new-tokens 96 --out "$OUT/attribution"
+  --model "$MODELS/whole" --max-new-tokens 96 --out "$OUT/attribution"

@@ -86,8 +86,8 @@ def _from_pretrained(kind: Any, name: str, what: str, **options: Any) -> Any:
         raise ModelError(f"{name}: no such folder; expected a model folder (config.json, model.safetensors, tokenizer)")
     try:
         return kind.from_pretrained(name, **options)
-    except (OSError, ValueError, KeyError) as error:
-        first = str(error).strip().split("\n")[0]
+    except Exception as error:  # a damaged file can raise anything, down to the error classes of its format
+        first = str(error).strip().split("\n")[0] or type(error).__name__
         raise ModelError(f"{name}: its {what} cannot be loaded: {first}") from error
 
 

@@ -18,6 +18,7 @@ import typer
 from rich.console import Console
 
 from tod_bias.errors import TodBiasError
+from tod_bias.folder import writable
 from tod_bias.options import (
     Arch,
     Beams,
@@ -311,9 +312,12 @@ def _write(lines: Iterator[str], path: Path | None) -> None:
         for line in lines:
             sys.stdout.write(line)
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        stream.writelines(lines)
+    writable(path.parent)
+    try:
+        with path.open("w", encoding="utf-8", newline="") as stream:
+            stream.writelines(lines)
+    except OSError as error:
+        raise TodBiasError(f"{path}: cannot be written ({error}); choose another --out") from error
 
 
 @app.command()
@@ -336,12 +340,7 @@ def _names(text: str) -> list[str]:
 
 
 def _folder(out: Path | None, corpus: str) -> Path:
-    folder = out or Path("runs") / Path(corpus).stem
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise TodBiasError(f"{folder}: cannot be made a folder for results ({error}); choose another --out") from error
-    return folder
+    return writable(out or Path("runs") / Path(corpus).stem)
 
 
 def _cache(folder: Path, resume: bool) -> Path:

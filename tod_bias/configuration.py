@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tod_bias.corpus import DEMO
 from tod_bias.dialogue import Dialogue
-from tod_bias.errors import StageError, TodBiasError
+from tod_bias.errors import StageError, TodBiasError, described
 from tod_bias.pipeline import Pipeline
 from tod_bias.stages import ApiCall, LookupDb, Response
 
@@ -35,7 +35,7 @@ class StageEntry(BaseModel):
     """One stage of a pipeline file: where its class is, and its arguments."""
 
     model_config = ConfigDict(extra="allow")
-    stage: str = Field(pattern=r"^[\w.]+:\w+$")
+    stage: str = Field(pattern=r"^\w+(\.\w+)*:\w+$")
 
 
 class PipelineFile(BaseModel):
@@ -130,6 +130,8 @@ def _build(name: str, entry: StageEntry | str, path: Path) -> Any:
         return target(**arguments)
     except TodBiasError as error:
         raise type(error)(f"{path}: stage {name!r}: {error}") from error
+    except Exception as error:
+        raise StageError(f"{path}: stage {name!r}: {entry.stage} cannot be made: {described(error)}") from error
 
 
 def _resolve(value: Any, folder: Path) -> Any:
@@ -142,7 +144,7 @@ def import_object(spec: str, where: str, folder: Path) -> Any:
     """Import ``module:name``, looking into ``folder`` and the current folder too.
 
     Raises:
-        StageError: no such module or name.
+        StageError: no such module or name, or the module cannot be run.
     """
     module_name, _, attribute = spec.partition(":")
     with _importable(folder):
@@ -150,6 +152,8 @@ def import_object(spec: str, where: str, folder: Path) -> Any:
             module = importlib.import_module(module_name)
         except ImportError as error:
             raise StageError(f"{where}: cannot import {module_name!r}: {error}") from error
+        except Exception as error:
+            raise StageError(f"{where}: cannot import {module_name!r}: {described(error)}") from error
     try:
         return getattr(module, attribute)
     except AttributeError as error:

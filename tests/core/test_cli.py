@@ -1,4 +1,5 @@
 import json
+import shutil
 import subprocess
 import sys
 
@@ -17,6 +18,11 @@ class Respond:
 class Silent:
     def __call__(self, inputs):
         return ["zzz" for _ in inputs]
+
+
+class Raising:
+    def __call__(self, inputs):
+        raise KeyError("foo")
 """
 
 
@@ -25,7 +31,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_jsonl(small_corpus(), "corpus.jsonl")
     (tmp_path / "cli_stages.py").write_text(STAGES)
-    for name in ("Respond", "Silent"):
+    for name in ("Respond", "Silent", "Raising"):
         (tmp_path / f"{name}.yaml").write_text(f"stages: {{response: 'cli_stages:{name}'}}")
     return tmp_path
 
@@ -140,16 +146,70 @@ BROKEN = {
         ("train", "--arch", "gpt2", "--out", "m", "--corpus", "corpus.jsonl"),
         "cannot hold out 100 of 24",
     ),
+    "stage raises": (("attribute", *QUICK, "--pipeline", "Raising.yaml", "--axes", "gender"), "KeyError: 'foo' at "),
+    "device not there": (
+        ("attribute", *QUICK, "--model", "tiny", "--device", "cuda:9"),
+        "device 'cuda:9' cannot be used",
+    ),
+    "no such device": (("attribute", *QUICK, "--model", "tiny", "--device", "foo"), "device 'foo' cannot be used"),
+    "number as text": (
+        ("attribute", *QUICK, "--pipeline", "text.yaml"),
+        "max_new_tokens must be a whole number, got 'ten'",
+    ),
+    "damaged weights": (
+        ("attribute", *QUICK, "--model", "damaged", "--axes", "gender"),
+        "damaged: its model cannot be loaded: ",
+    ),
+    "no folder for a model": (
+        ("train", "--arch", "gpt2", "--corpus", "corpus.jsonl", "--held-out", 4, "--out", "empty.jsonl/model"),
+        "empty.jsonl/model: cannot be made a folder",
+    ),
+    "damaged checkpoint": (
+        (
+            "train",
+            "--arch",
+            "gpt2",
+            "--corpus",
+            "corpus.jsonl",
+            "--held-out",
+            4,
+            "--out",
+            "stopped",
+            "--layers",
+            1,
+            "--width",
+            8,
+            "--vocabulary",
+            300,
+        ),
+        "settings.json: cannot be read",
+    ),
+    "no folder for text": (
+        ("perturb", "--source", "woman", "--target", "man", "corpus.jsonl", "--out", "empty.jsonl/text"),
+        "empty.jsonl: cannot be made a folder",
+    ),
+    "folder for text": (
+        ("perturb", "--source", "woman", "--target", "man", "corpus.jsonl", "--out", "tiny"),
+        "tiny: cannot be written",
+    ),
     "unknown split": (("attribute", "--split", "dev"), "'--split'"),
 }
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_wrong_input_ends_in_one_line_and_exit_code_2(folder, capsys, case):
+def test_wrong_input_ends_in_one_line_and_exit_code_2(folder, capsys, gpt2, case):
     (folder / "broken.jsonl").write_text((folder / "corpus.jsonl").read_text().split("\n")[0] + '\n{"id": \n')
     (folder / "empty.jsonl").write_text("")
     (folder / "bare").mkdir()
     (folder / "bare" / "config.json").write_text('{"model_type": "gpt2"}')
+    (folder / "tiny").symlink_to(gpt2)
+    shutil.copytree(gpt2, folder / "damaged")
+    (folder / "damaged" / "model.safetensors").write_bytes((gpt2 / "model.safetensors").read_bytes()[:1000])
+    (folder / "text.yaml").write_text(
+        "stages: {response: {stage: 'tod_bias.stages:ApiCall', model: tiny, max_new_tokens: ten}}"
+    )
+    (folder / "stopped" / "checkpoint" / "state").mkdir(parents=True)
+    (folder / "stopped" / "checkpoint" / "settings.json").write_text("{bad")
     arguments, message = BROKEN[case]
     code, out, err = run(capsys, *arguments)
     assert code == 2

@@ -19,6 +19,11 @@ class Echo:
 
 def nothing(inputs):
     return [{} for _ in inputs]
+
+
+class Table:
+    def __init__(self, path):
+        self.rows = open(path).readlines()
 """
 
 
@@ -76,12 +81,21 @@ def test_arguments_that_name_files_are_taken_from_beside_the_file(tmp_path, monk
             "stages: {a: {stage: 'tod_bias.stages:LookupDb', table: gone.jsonl}}",
             "stage 'a': gone.jsonl: cannot be read",
         ),
+        (
+            "stages: {a: {stage: 'my_echo_stages:Table', path: gone.txt}}",
+            r"stage 'a': my_echo_stages:Table cannot be made: FileNotFoundError: .*gone\.txt.* at .*stages\.py:17$",
+        ),
+        ("stages: {a: 'my_syntax_stages:x'}", "cannot import 'my_syntax_stages': SyntaxError: .*my_syntax_stages.py"),
+        ("stages: {a: 'my_raising_stages:x'}", r"cannot import .*: RuntimeError: boom at .*my_raising_stages\.py:1$"),
+        ("stages: {a: '..x:Y'}", r"stage 'a': expected 'module:Class', got '\.\.x:Y'"),
         ("stages: [", r"pipeline\.yaml: not YAML"),
         ("steps: {}", r"pipeline\.yaml: stages: Field required"),
         ("just text", r"pipeline\.yaml: the file: .*expected stages"),
     ],
 )
 def test_broken_files_say_where_and_what(tmp_path, pipeline, message):
+    (tmp_path / "my_syntax_stages.py").write_text("def x(:\n")
+    (tmp_path / "my_raising_stages.py").write_text("raise RuntimeError('boom')\n")
     with pytest.raises(StageError, match=message):
         load_pipeline(write(tmp_path, pipeline))
 

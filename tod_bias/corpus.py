@@ -13,6 +13,7 @@ from typing import Any
 
 from tod_bias.dialogue import API_NAME, Dialogue, Turn, read_jsonl
 from tod_bias.errors import CorpusError
+from tod_bias.hub import absence
 
 DEMO = Path(__file__).parent / "data" / "demo"
 SPLITS = ("train", "valid", "test")
@@ -50,7 +51,7 @@ def load_corpus(
         dialogues = _hugging_face(text.removeprefix("hf:"), split)
     else:
         raise CorpusError(
-            f"no corpus {text!r}; expected one of {', '.join(CORPORA)} the path of a .jsonl file, or hf:DATASET"
+            f"no corpus {text!r}; expected one of {', '.join(CORPORA)}, the path of a .jsonl file, or hf:DATASET"
         )
     found = list(islice(dialogues, max_dialogues))
     if not found:
@@ -62,6 +63,9 @@ def _hugging_face(name: str, split: str) -> Iterable[Dialogue]:
     import datasets
 
     own = {"train": "train", "valid": "validation", "test": "test"}[split]
+    cached = Path(datasets.config.HF_DATASETS_CACHE) / name.replace("/", "___")  # as that library lays it out
+    if not Path(name).is_dir() and not cached.is_dir() and (reason := absence(name, "dataset")):
+        raise CorpusError(f"hf:{name}: {reason}; expected the name or folder of a dataset")
     try:
         found = datasets.load_from_disk(name) if Path(name).is_dir() else datasets.load_dataset(name, split=own)
         if isinstance(found, datasets.DatasetDict):
@@ -103,7 +107,7 @@ def _google_sgd(datapath: Path | None, split: str) -> Iterable[Dialogue]:
         there = [ours for ours, theirs in names.items() if any((folder / theirs).glob("dialogues_*.json"))]
         raise CorpusError(
             f"{folder / names[split]}: no dialogues_*.json there; "
-            + (f"splits found: {', '.join(there)}" if there else "no split found, is this Google SGD?")
+            + (f"say --split {' or '.join(there)}" if there else "no split found, is this Google SGD?")
         )
     for file in files:
         yield from read_sgd_file(file)

@@ -6,7 +6,6 @@ Exit codes: 0, the result is complete; 2, something the user gave cannot be used
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 import warnings
@@ -77,9 +76,9 @@ def attribute(
     bootstrap: Bootstrap = 1000,
     permutations: Annotated[int, typer.Option(min=0, help="Permutations of the test; 0 for none.")] = 10_000,
     device: Device = None,
-    num_beams: Beams = 1,
-    max_new_tokens: NewTokens = 128,
-    dtype: Precision = "auto",
+    num_beams: Beams = None,
+    max_new_tokens: NewTokens = None,
+    dtype: Precision = None,
     seed: Seed = 0,
     out: Out = None,
     resume: Resume = True,
@@ -141,9 +140,9 @@ def evaluate(
     history: HistoryOption = History.gold,
     bootstrap: Bootstrap = 1000,
     device: Device = None,
-    num_beams: Beams = 1,
-    max_new_tokens: NewTokens = 128,
-    dtype: Precision = "auto",
+    num_beams: Beams = None,
+    max_new_tokens: NewTokens = None,
+    dtype: Precision = None,
     seed: Seed = 0,
     out: Out = None,
     resume: Resume = True,
@@ -265,6 +264,7 @@ def perturb(
     quiet: Quiet = False,
 ) -> None:
     """Rewrite text along a demographic axis, a line in, a line out; or whole dialogues by Algorithm 1."""
+    from tod_bias.dialogue import json_line
     from tod_bias.perturb.algorithm import draw_rewrites, load_perturber, text_rewriter
 
     if corpus is None:
@@ -288,7 +288,7 @@ def perturb(
             left_out += not rewrites
             for number, change in enumerate(rewrites):
                 record = change(dialogue).to_json() | {"id": f"{dialogue.id}#{axis}{number}"}
-                yield json.dumps(record, ensure_ascii=False) + "\n"
+                yield json_line(record)
 
     _write(rewritten(), out / "dialogues.jsonl" if out else None)
     if not quiet:
@@ -301,7 +301,7 @@ def _lines(file: Path | None) -> Iterator[str]:
         yield from sys.stdin
         return
     try:
-        with file.open(encoding="utf-8", newline="") as stream:
+        with file.open(encoding="utf-8-sig", newline="") as stream:
             yield from stream
     except (OSError, UnicodeDecodeError) as error:
         raise TodBiasError(f"{file}: cannot be read: {error}") from error

@@ -64,8 +64,9 @@ def load_pipeline(
         model: checkpoint of both language-model stages of the standard pipeline.
         api_call_model: checkpoint of its API-call stage, instead of ``model``.
         response_model: checkpoint of its response stage, instead of ``model``.
-        device: where the standard pipeline's models run.
-        generation: fields of :class:`~tod_bias.generation.GenerationSettings` for the standard pipeline.
+        device: where the standard pipeline's models run; a file says it a stage.
+        generation: fields of :class:`~tod_bias.generation.GenerationSettings` for the standard pipeline, None for the
+            usual value; a file says it a stage.
 
     Raises:
         StageError: the file or a stage in it is unusable.
@@ -78,7 +79,8 @@ def load_pipeline(
         if not (call and response):
             missing = "--response-model" if call else "--api-call-model"
             raise StageError(f"a pipeline needs a model for both stages: add {missing}, or give --model")
-        options = {"device": device, **(generation or {})}
+        chosen = {name: value for name, value in (generation or {}).items() if value is not None}
+        options = {"device": device, **chosen}
         return Pipeline(
             {
                 "api_call": ApiCall(call, **options),
@@ -88,6 +90,12 @@ def load_pipeline(
         )
     if spec is None:
         raise StageError("no pipeline: give --pipeline demo, --pipeline FILE.yaml or --model DIR")
+    if given := [name for name, value in {"device": device, **(generation or {})}.items() if value is not None]:
+        option = f"--{given[0].replace('_', '-')}"
+        raise StageError(
+            f"{option} is for models given with --model; with --pipeline FILE write it into the file, "
+            f"beside a stage's model: {{stage: …, model: …, {given[0]}: …}}"
+        )
     path = DEMO / "pipeline.yaml" if str(spec) == "demo" else Path(spec)
     file = _read(path)
     return Pipeline({name: _build(name, entry, path) for name, entry in file.stages.items()})
@@ -95,7 +103,7 @@ def load_pipeline(
 
 def _read(path: Path) -> PipelineFile:
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         raise StageError(f"{path}: cannot be read ({error}); --pipeline takes 'demo' or a YAML file") from error
     except yaml.YAMLError as error:

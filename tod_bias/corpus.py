@@ -124,7 +124,7 @@ def read_sgd_file(path: str | Path) -> Iterable[Dialogue]:
     """
     path = Path(path)
     try:
-        records = json.loads(path.read_text(encoding="utf-8"))
+        records = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
         raise CorpusError(f"{path}: cannot be read as JSON: {error}") from error
     if not isinstance(records, list):

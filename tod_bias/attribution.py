@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from tod_bias.arms import HISTORY_MODES, Execution, HistoryMode, Run, Trace, all_arms, arm_key
-from tod_bias.dialogue import Dialogue
+from tod_bias.dialogue import Dialogue, well_formed
 from tod_bias.errors import (
     AxisError,
     CorpusError,
@@ -63,7 +63,7 @@ def attribute(
     seed: int = 0,
     bootstrap: int = 1000,
     *,
-    order: Sequence[str] | None = None,
+    order: Sequence[str] | str | None = None,
     history: HistoryMode = "gold",
     metric: str | TextMetric = "corpus_bleu",
     permutations: int = 10_000,
@@ -81,8 +81,8 @@ def attribute(
         draws: rewrites drawn a dialogue (Algorithm 1); the fairscore is the mean over draws.
         seed: of draws, bootstrap and permutations.
         bootstrap: resamples of dialogues for the intervals; 0 for none.
-        order: the stages in the order in which Su's attribution swaps them; by default ``db, api_call, response``
-            where these are the stages, else the pipeline's own order.
+        order: the stages (a list, or joined by commas) in the order in which Su's attribution swaps them; by default
+            ``db, api_call, response`` where these are the stages, else the pipeline's own order.
         history: ``gold`` (teacher-forced) or ``system`` (free-running).
         metric: ``corpus_bleu``, ``sentence_bleu`` (ParlAI's) or a metric of one's own.
         permutations: of the test of the fairscore; 0 for none.
@@ -105,10 +105,14 @@ def attribute(
     metric = text_metric(metric) if isinstance(metric, str) else metric
     if history not in HISTORY_MODES:
         raise TodBiasError(f"unknown history {history!r}; expected one of {', '.join(HISTORY_MODES)}")
+    for name, number in (("draws", draws), ("bootstrap", bootstrap), ("permutations", permutations), ("seed", seed)):
+        if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
+            raise TodBiasError(f"{name} must be a whole number, got {number!r}")
     if draws < 1 or bootstrap < 0 or permutations < 0:
         raise TodBiasError(
             f"draws must be at least 1, bootstrap and permutations at least 0, got {draws}, {bootstrap}, {permutations}"
         )
+    dialogues = list(dialogues)
     ids = [dialogue.id for dialogue in dialogues]
     if len(set(ids)) < len(ids):
         twice = next(name for number, name in enumerate(ids) if name in ids[:number])
@@ -185,12 +189,14 @@ Record = tuple[Run, Sequence[Run], Trace, Sequence[Trace]]
 """An original run, its rewritten copies (one a draw), and the traces of both."""
 
 
-def _checked_order(pipeline: Pipeline, order: Sequence[str] | None) -> tuple[str, ...]:
+def _checked_order(pipeline: Pipeline, order: Sequence[str] | str | None) -> tuple[str, ...]:
     names = pipeline.names
     if len(names) > _MOST_STAGES:
         raise StageError(f"the pipeline has {len(names)} stages; attribution takes {_MOST_STAGES} at the most")
     if order is None:
         return SU_ORDER if set(names) == set(SU_ORDER) else names
+    if isinstance(order, str):
+        order = [name.strip() for name in order.split(",")]
     if sorted(order) != sorted(names):
         raise StageError(f"order {','.join(order)!r} must name every stage once; the stages are {', '.join(names)}")
     return tuple(order)
@@ -248,12 +254,12 @@ def _frame(axis: str, records: Sequence[Record], names: Sequence[str], metric: T
         for arm, turns in trace.items():
             arm_name = arm_key(arm) if label is None else label
             for number, (turn, made) in enumerate(zip(dialogue.turns, turns, strict=True)):
-                row = (axis, dialogue.id, number, draw, *kind, arm_name, str(turn.user))
+                row = (axis, dialogue.id, number, draw, *kind, arm_name, well_formed(str(turn.user)))
                 for column, value in zip(columns.values(), row, strict=True):
                     column.append(value)
                 for name in names:
                     outputs[name].append(as_text(made[name]))
-                references.append(str(turn.response))
+                references.append(well_formed(str(turn.response)))
             if "api_call" in names:
                 goals.append(
                     call_statistics([made["api_call"] for made in turns], [t.api_call for t in dialogue.turns])

@@ -103,7 +103,7 @@ def load_pipeline(
 
 def _read(path: Path) -> PipelineFile:
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+        content = yaml.load(path.read_text(encoding="utf-8-sig"), _UniqueKeys)
     except (OSError, UnicodeDecodeError) as error:
         raise StageError(f"{path}: cannot be read ({error}); --pipeline takes 'demo' or a YAML file") from error
     except yaml.YAMLError as error:
@@ -112,10 +112,47 @@ def _read(path: Path) -> PipelineFile:
         return PipelineFile.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        places = [str(part) for part in first["loc"] if part not in ("[key]", "str", "StageEntry")]
+        where = ".".join(places) or "the file"
         raise StageError(
-            f'{path}: {where}: {first["msg"]}; expected stages: {{name: {{stage: "module:Class", …}}, …}}'
+            f"{path}: {where}: {_problem(first)}; "
+            'expected stages: {name: {stage: "module:Class", …}, …} or stages: {name: "module:Class", …}'
         ) from error
+
+
+_PROBLEMS = {
+    "missing": "is missing",
+    "extra_forbidden": "is unknown",
+    "too_short": "names no stage, there must be at least 1",
+    "string_pattern_mismatch": "is not of the form module:Class",
+}
+
+
+def _problem(found: Any) -> str:
+    """What is wrong with one entry of a pipeline file, in this project's words."""
+    given = found["input"]
+    shown = "nothing" if given is None else repr(given)
+    if found["loc"][-1:] == ("[key]",):
+        return f"the name {shown} is no text, write it in quotes"
+    return _PROBLEMS.get(found["type"], f"got {shown:.60}")
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """YAML in which a key that stands twice in a mapping is an error; plainly read, the last one would win."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """The mapping of a node."""
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            line = key.start_mark.line + 1
+            if key.value in lines:
+                raise yaml.MarkedYAMLError(
+                    problem=f"{key.value!r} on line {line} is already on line {lines[key.value]}"
+                )
+            lines[key.value] = line
+        return super().construct_mapping(node, deep)
 
 
 def _build(name: str, entry: StageEntry | str, path: Path) -> Any:

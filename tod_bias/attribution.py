@@ -24,6 +24,7 @@ from tod_bias.dialogue import Dialogue, well_formed
 from tod_bias.errors import (
     AxisError,
     CorpusError,
+    IncompleteError,
     NothingToPerturbError,
     StageError,
     TodBiasError,
@@ -95,8 +96,10 @@ def attribute(
         The content of ``results.json`` (see CONTRIBUTING.md), with the frame of turns as ``.turns``.
 
     Raises:
-        NothingToPerturbError: no dialogue can be rewritten along an axis.
-        UndefinedFairscoreError: the original dialogues of an axis have BLEU 0.
+        NothingToPerturbError: no dialogue can be rewritten along any axis.
+        UndefinedFairscoreError: the original dialogues of all axes have BLEU 0.
+        IncompleteError: one of these holds for some of the axes; it carries the result of the others, which names
+            those that it lacks under ``left_out``.
         StageError: a stage broke its contract, or ``order`` does not name every stage once.
         AxisError: unknown axis, or one given twice.
     """
@@ -118,7 +121,15 @@ def attribute(
         twice = next(name for number, name in enumerate(ids) if name in ids[:number])
         raise CorpusError(f"dialogue id {twice!r} stands twice in the corpus; ids must be unique")
     perturbers = _perturbers(axes)
-    drawn = {axis: _drawn(perturber, dialogues, draws, seed, max_per_axis) for axis, perturber in perturbers.items()}
+    failures: dict[str, TodBiasError] = {}
+    drawn: dict[str, list[tuple[Run, list[Run]]]] = {}
+    for axis, perturber in perturbers.items():
+        try:
+            drawn[axis] = _drawn(perturber, dialogues, draws, seed, max_per_axis)
+        except NothingToPerturbError as error:
+            failures[axis] = error
+    if not drawn:
+        raise next(iter(failures.values()))
 
     generators = generators_of(pipeline)
     for generator in generators:
@@ -141,14 +152,17 @@ def attribute(
         frame = _frame(axis, records, pipeline.names, metric)
         statistics = _axis_statistics(frame, records, pipeline.names, metric, draws)
         estimate = AxisEstimate(statistics, metric, order, _all_orders(pipeline.names), inference)
-        frames.append(frame)
         if not estimate.defined:
-            raise UndefinedFairscoreError(
-                f"axis {axis}: BLEU of the {len(runs)} original dialogues is 0, so the fairscore (Su eq. 1) is "
+            failures[axis] = UndefinedFairscoreError(
+                f"axis {axis}: BLEU of {_counted(len(runs), 'original dialogue')} is 0, so the fairscore (Su eq. 1) is "
                 "undefined; check the pipeline with 'tod-bias evaluate', or take more dialogues"
                 + (f" (what was generated is kept in {cache})" if cache is not None and generators else "")
             )
+            continue
+        frames.append(frame)
         reports[axis] = estimate.report() | _goals(frame, inference)
+    if not reports:
+        raise next(iter(failures.values()))
     _adjust(reports)
     after = _total(generators)
     asked = sum(cost.inputs for name, cost in execution.costs.items() if _generator(pipeline.stages[name]))
@@ -182,7 +196,14 @@ def attribute(
         },
     )  # fmt: skip
     result.turns = pd.concat(frames, ignore_index=True)
+    if failures:
+        result["left_out"] = {axis: str(error) for axis, error in failures.items()}
+        raise IncompleteError("; ".join(map(str, failures.values())), result)
     return result
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 Record = tuple[Run, Sequence[Run], Trace, Sequence[Trace]]

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from tod_bias.errors import TodBiasError
+from tod_bias.errors import IncompleteError, TodBiasError
 from tod_bias.folder import writable
 from tod_bias.options import (
     Arch,
@@ -99,22 +99,26 @@ def attribute(
     generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype}
     system = _pipeline(corpus, pipeline, (model, api_call_model, response_model), whole, device, generation)
     folder = _folder(out, corpus)
-    result = tod_bias.attribution.attribute(
-        system,
-        dialogues,
-        axes=_names(axes),
-        draws=draws,
-        seed=seed,
-        bootstrap=bootstrap,
-        order=_names(order) if order is not None else None,
-        history=history.value,
-        metric=metric,
-        permutations=permutations,
-        max_per_axis=max_per_axis,
-        corpus={"name": corpus, "split": split.value},
-        cache=_cache(folder, resume),
-        show_progress=not quiet,
-    )
+    incomplete: IncompleteError | None = None
+    try:
+        result = tod_bias.attribution.attribute(
+            system,
+            dialogues,
+            axes=_names(axes),
+            draws=draws,
+            seed=seed,
+            bootstrap=bootstrap,
+            order=_names(order) if order is not None else None,
+            history=history.value,
+            metric=metric,
+            permutations=permutations,
+            max_per_axis=max_per_axis,
+            corpus={"name": corpus, "split": split.value},
+            cache=_cache(folder, resume),
+            show_progress=not quiet,
+        )
+    except IncompleteError as error:
+        result, incomplete = error.result, error
     if not is_first_process():
         return
     from tod_bias.report.html import write_report
@@ -125,6 +129,8 @@ def attribute(
     if not quiet:
         Console().print(table(result))
         typer.echo(f"Results: {folder / 'results.json'}   Report: {page}")
+    if incomplete is not None:
+        raise TodBiasError(f"{incomplete} (the other axes are in {folder / 'results.json'})") from incomplete
 
 
 @app.command()
@@ -384,8 +390,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # Libraries warn of what their own next versions will change; that is for us to read in the tests.
     warnings.filterwarnings("ignore", category=FutureWarning)
     warnings.filterwarnings("ignore", category=DeprecationWarning)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if not given:
+        given = ["--help"]  # the command alone asks what it can do; that is no error
     try:
-        code = app(args=list(arguments) if arguments is not None else None, prog_name="tod-bias", standalone_mode=False)
+        code = app(args=given, prog_name="tod-bias", standalone_mode=False)
     except (TodBiasError, _CommandLineError) as error:
         text = str(error) if isinstance(error, TodBiasError) else error.format_message()  # type: ignore[attr-defined]
         if is_first_process():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sysconfig
 import traceback
+from typing import Any
 
 
 class TodBiasError(ValueError):
@@ -36,6 +37,15 @@ class ModelError(TodBiasError):
 
 class UndefinedFairscoreError(TodBiasError):
     """BLEU of the original dialogues is 0, so Su eq. 1 divides by zero."""
+
+
+class IncompleteError(TodBiasError):
+    """Some of several axes could not be attributed; :attr:`result` holds the others."""
+
+    def __init__(self, message: str, result: Any) -> None:
+        super().__init__(message)
+        self.result = result
+        """What :func:`tod_bias.attribute` would have returned for the other axes alone."""
 
 
 class NothingToPerturbError(TodBiasError):

@@ -16,6 +16,7 @@ from tod_bias.dialogue import Dialogue, Turn
 from tod_bias.errors import (
     AxisError,
     CorpusError,
+    IncompleteError,
     NothingToPerturbError,
     StageError,
     TodBiasError,
@@ -242,7 +243,7 @@ def test_duplicate_ids_are_refused(corpus):
 
 def test_bleu_of_zero_is_undefined(corpus):
     stages = {**fair_pipeline(corpus).stages, "response": lambda inputs: ["zzz"] * len(inputs)}
-    with pytest.raises(UndefinedFairscoreError, match="axis gender: BLEU of the 18 original dialogues is 0"):
+    with pytest.raises(UndefinedFairscoreError, match="axis gender: BLEU of 18 original dialogues is 0"):
         attribute(Pipeline(stages), corpus, **QUICK)
 
 
@@ -307,3 +308,25 @@ def test_a_save_that_fails_leaves_the_former_run_whole(tmp_path, monkeypatch):
 def test_evaluation_knows_the_same_histories():
     with pytest.raises(TodBiasError, match="unknown history 'foo'; expected one of gold, system"):
         evaluate(Pipeline({"response": echo}), small_corpus(4), history="foo")
+
+
+def test_axes_that_cannot_be_attributed_are_told_and_the_others_kept():
+    def unhelpful(inputs):
+        return ["zzz" if "friend" in item.user else "Of course" for item in inputs]
+
+    corpus = [
+        Dialogue("a", "", (Turn("My wife", response="Of course"),)),
+        Dialogue("b", "", (Turn("Is that a friend?", response="no"),)),
+    ]
+    pipeline = Pipeline({"response": unhelpful})
+    options = {"metric": "sentence_bleu", **ONE_DRAW}
+    with pytest.raises(
+        IncompleteError, match=r"axis race: no dialogue .*; axis placebo: BLEU of 1 original dialogue is"
+    ) as caught:
+        attribute(pipeline, corpus, axes=["race", "gender", "placebo"], **options)
+    alone = attribute(pipeline, corpus, axes=["gender"], **options)
+    assert caught.value.result["axes"] == alone["axes"]
+    assert list(caught.value.result["left_out"]) == ["race", "placebo"]
+    assert set(caught.value.result.turns["axis"]) == {"gender"}
+    with pytest.raises(NothingToPerturbError):
+        attribute(pipeline, corpus, axes=["race"], **options)

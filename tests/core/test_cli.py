@@ -226,6 +226,25 @@ def test_wrong_input_ends_in_one_line_and_exit_code_2(folder, capsys, gpt2, case
     assert out == ""
 
 
+def test_the_command_alone_prints_what_it_can_do(capsys):
+    code, out, err = run(capsys)
+    assert (code, err) == (0, "")
+    assert "attribute" in out
+
+
+def test_an_axis_that_cannot_be_attributed_does_not_stop_the_others(folder, capsys):
+    arguments = ("--pipeline", "Respond.yaml", "--axes", "race,gender", "--out", "run")
+    code, out, err = run(capsys, "attribute", *QUICK, *arguments)
+    assert code == 2
+    assert err.startswith("tod-bias: error: axis race: no dialogue holds a word to rewrite")
+    assert err.endswith("(the other axes are in run/results.json)\n")
+    assert "gender" in out
+    results = json.loads((folder / "run" / "results.json").read_text())
+    assert list(results["axes"]) == ["gender"]
+    assert list(results["left_out"]) == ["race"]
+    assert (folder / "run" / "report.html").exists()
+
+
 @pytest.mark.parametrize("module", ["tod_bias", "tod_bias.attribute"])
 def test_modules_are_the_command(folder, module):
     arguments = ["attribute"] if module == "tod_bias" else []

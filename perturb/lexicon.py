@@ -204,7 +204,7 @@ def read_lexicon(path: Path, axis: str | None = None) -> Lexicon:
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise LexiconError(f"{path}: cannot be read: {error}") from error
     for number, line in enumerate(text.splitlines(), start=1):

@@ -21,10 +21,11 @@ import numpy as np
 import pandas as pd
 
 from tod_bias.arms import HISTORY_MODES, Execution, HistoryMode, Run, Trace, all_arms, arm_key
-from tod_bias.dialogue import Dialogue
+from tod_bias.dialogue import Dialogue, well_formed
 from tod_bias.errors import (
     AxisError,
     CorpusError,
+    IncompleteError,
     NothingToPerturbError,
     StageError,
     TodBiasError,
@@ -64,7 +65,7 @@ def attribute(
     seed: int = 0,
     bootstrap: int = 1000,
     *,
-    order: Sequence[str] | None = None,
+    order: Sequence[str] | str | None = None,
     history: HistoryMode = "gold",
     metric: str | TextMetric = "corpus_bleu",
     permutations: int = 10_000,
@@ -82,8 +83,8 @@ def attribute(
         draws: rewrites drawn a dialogue (Algorithm 1); the fairscore is the mean over draws.
         seed: of draws, bootstrap and permutations.
         bootstrap: resamples of dialogues for the intervals; 0 for none.
-        order: the stages in the order in which Su's attribution swaps them; by default ``db, api_call, response``
-            where these are the stages, else the pipeline's own order.
+        order: the stages (a list, or joined by commas) in the order in which Su's attribution swaps them; by default
+            ``db, api_call, response`` where these are the stages, else the pipeline's own order.
         history: ``gold`` (teacher-forced) or ``system`` (free-running).
         metric: ``corpus_bleu``, ``sentence_bleu`` (ParlAI's) or a metric of one's own.
         permutations: of the test of the fairscore; 0 for none.
@@ -96,8 +97,10 @@ def attribute(
         The content of ``results.json`` (see CONTRIBUTING.md), with the frame of turns as ``.turns``.
 
     Raises:
-        NothingToPerturbError: no dialogue can be rewritten along an axis.
-        UndefinedFairscoreError: the original dialogues of an axis have BLEU 0.
+        NothingToPerturbError: no dialogue can be rewritten along any axis.
+        UndefinedFairscoreError: the original dialogues of all axes have BLEU 0.
+        IncompleteError: one of these holds for some of the axes; it carries the result of the others, which names
+            those that it lacks under ``left_out``.
         StageError: a stage broke its contract, or ``order`` does not name every stage once.
         AxisError: unknown axis, or one given twice.
     """
@@ -106,10 +109,14 @@ def attribute(
     metric = text_metric(metric) if isinstance(metric, str) else metric
     if history not in HISTORY_MODES:
         raise TodBiasError(f"unknown history {history!r}; expected one of {', '.join(HISTORY_MODES)}")
+    for name, number in (("draws", draws), ("bootstrap", bootstrap), ("permutations", permutations), ("seed", seed)):
+        if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
+            raise TodBiasError(f"{name} must be a whole number, got {number!r}")
     if draws < 1 or bootstrap < 0 or permutations < 0:
         raise TodBiasError(
             f"draws must be at least 1, bootstrap and permutations at least 0, got {draws}, {bootstrap}, {permutations}"
         )
+    dialogues = list(dialogues)
     ids = [dialogue.id for dialogue in dialogues]
     if len(set(ids)) < len(ids):
         twice = next(name for number, name in enumerate(ids) if name in ids[:number])
@@ -118,8 +125,16 @@ def attribute(
     for generator in _models_of(perturbers.values()):
         generator.use_cache(cache)
         generator.show_progress = show_progress
-    found = {axis: _found(perturber, dialogues, draws, seed) for axis, perturber in perturbers.items()}
-    drawn = {axis: _runs(perturber, _chosen(found[axis], max_per_axis, seed)) for axis, perturber in perturbers.items()}
+    failures: dict[str, TodBiasError] = {}
+    found: dict[str, list[Drawn]] = {}
+    for axis, perturber in perturbers.items():
+        try:
+            found[axis] = _found(perturber, dialogues, draws, seed)
+        except NothingToPerturbError as error:
+            failures[axis] = error
+    if not found:
+        raise next(iter(failures.values()))
+    drawn = {axis: _runs(perturbers[axis], _chosen(some, max_per_axis, seed)) for axis, some in found.items()}
 
     generators = generators_of(pipeline)
     for generator in generators:
@@ -142,14 +157,17 @@ def attribute(
         frame = _frame(axis, records, pipeline.names, metric)
         statistics = _axis_statistics(frame, records, pipeline.names, metric, draws)
         estimate = AxisEstimate(statistics, metric, order, _all_orders(pipeline.names), inference)
-        frames.append(frame)
         if not estimate.defined:
-            raise UndefinedFairscoreError(
-                f"axis {axis}: BLEU of the {len(runs)} original dialogues is 0, so the fairscore (Su eq. 1) is "
+            failures[axis] = UndefinedFairscoreError(
+                f"axis {axis}: BLEU of {_counted(len(runs), 'original dialogue')} is 0, so the fairscore (Su eq. 1) is "
                 "undefined; check the pipeline with 'tod-bias evaluate', or take more dialogues"
                 + (f" (what was generated is kept in {cache})" if cache is not None and generators else "")
             )
+            continue
+        frames.append(frame)
         reports[axis] = estimate.report() | _goals(frame, inference)
+    if not reports:
+        raise next(iter(failures.values()))
     _adjust(reports)
     after = _total(generators)
     asked = sum(cost.inputs for name, cost in execution.costs.items() if _generator(pipeline.stages[name]))
@@ -186,19 +204,28 @@ def attribute(
         },
     )  # fmt: skip
     result.turns = pd.concat(frames, ignore_index=True)
+    if failures:
+        result["left_out"] = {axis: str(error) for axis, error in failures.items()}
+        raise IncompleteError("; ".join(map(str, failures.values())), result)
     return result
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 Record = tuple[Run, Sequence[Run], Trace, Sequence[Trace]]
 """An original run, its rewritten copies (one a draw), and the traces of both."""
 
 
-def _checked_order(pipeline: Pipeline, order: Sequence[str] | None) -> tuple[str, ...]:
+def _checked_order(pipeline: Pipeline, order: Sequence[str] | str | None) -> tuple[str, ...]:
     names = pipeline.names
     if len(names) > _MOST_STAGES:
         raise StageError(f"the pipeline has {len(names)} stages; attribution takes {_MOST_STAGES} at the most")
     if order is None:
         return SU_ORDER if set(names) == set(SU_ORDER) else names
+    if isinstance(order, str):
+        order = [name.strip() for name in order.split(",")]
     if sorted(order) != sorted(names):
         raise StageError(f"order {','.join(order)!r} must name every stage once; the stages are {', '.join(names)}")
     return tuple(order)
@@ -274,12 +301,12 @@ def _frame(axis: str, records: Sequence[Record], names: Sequence[str], metric: T
         for arm, turns in trace.items():
             arm_name = arm_key(arm) if label is None else label
             for number, (turn, made) in enumerate(zip(dialogue.turns, turns, strict=True)):
-                row = (axis, dialogue.id, number, draw, *kind, arm_name, str(turn.user))
+                row = (axis, dialogue.id, number, draw, *kind, arm_name, well_formed(str(turn.user)))
                 for column, value in zip(columns.values(), row, strict=True):
                     column.append(value)
                 for name in names:
                     outputs[name].append(as_text(made[name]))
-                references.append(str(turn.response))
+                references.append(well_formed(str(turn.response)))
             if "api_call" in names:
                 goals.append(
                     call_statistics([made["api_call"] for made in turns], [t.api_call for t in dialogue.turns])

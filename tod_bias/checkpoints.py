@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from transformers.utils import cached_file
 from transformers.utils import logging as transformers_logging
 
 from tod_bias.errors import ModelError
+from tod_bias.hub import absence
 
 if TYPE_CHECKING:
     from tod_bias.training import TrainingSettings
@@ -55,8 +57,8 @@ def load_configuration(name: str) -> Any:
 def load_generation_config(name: str) -> Any:
     """Load a checkpoint's generation defaults; those of the library where it has none."""
     try:
-        return GenerationConfig.from_pretrained(name)
-    except OSError:
+        return _local_first(GenerationConfig, name)
+    except (OSError, ModelError):
         return GenerationConfig()
 
 
@@ -82,13 +84,24 @@ def load_model(name: str, *, causal: bool, dtype: torch.dtype = torch.float32) -
 
 
 def _from_pretrained(kind: Any, name: str, what: str, **options: Any) -> Any:
-    if (name.startswith((".", "/")) or "\\" in name) and not Path(name).is_dir():
-        raise ModelError(f"{name}: no such folder; expected a model folder (config.json, model.safetensors, tokenizer)")
     try:
-        return kind.from_pretrained(name, **options)
-    except (OSError, ValueError, KeyError) as error:
-        first = str(error).strip().split("\n")[0]
+        return _local_first(kind, name, **options)
+    except ModelError:
+        raise
+    except Exception as error:  # a damaged file can raise anything, down to the error classes of its format
+        first = str(error).strip().split("\n")[0] or type(error).__name__
         raise ModelError(f"{name}: its {what} cannot be loaded: {first}") from error
+
+
+def _local_first(kind: Any, name: str, **options: Any) -> Any:
+    """Load from a folder, from what the hub's own cache holds, or else from the hub, in this order."""
+    if Path(name).is_dir():
+        return kind.from_pretrained(name, **options)
+    with suppress(OSError, ValueError):  # not, or not wholly, in the cache
+        return kind.from_pretrained(name, local_files_only=True, **options)
+    if reason := absence(name, "model"):
+        raise ModelError(f"{name}: {reason}; expected a model folder (config.json, model.safetensors, tokenizer)")
+    return kind.from_pretrained(name, **options)
 
 
 def fingerprint(name: str) -> str:
@@ -98,7 +111,7 @@ def fingerprint(name: str) -> str:
     """
     folder = Path(name)
     if not folder.is_dir():
-        found = cached_file(name, "config.json")
+        found = cached_file(name, "config.json", local_files_only=True)  # it was loaded from there
         folder = Path(found).parent
     names = {"config.json", "generation_config.json", "merges.txt", "special_tokens_map.json", *_TOKENIZER_FILES}
     digest = hashlib.sha256()

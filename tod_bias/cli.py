@@ -6,7 +6,6 @@ Exit codes: 0, the result is complete; 2, something the user gave cannot be used
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 import warnings
@@ -17,7 +16,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from tod_bias.errors import TodBiasError
+from tod_bias.errors import IncompleteError, TodBiasError
+from tod_bias.folder import writable
 from tod_bias.options import (
     Arch,
     Beams,
@@ -85,9 +85,9 @@ def attribute(
     bootstrap: Bootstrap = 1000,
     permutations: Annotated[int, typer.Option(min=0, help="Permutations of the test; 0 for none.")] = 10_000,
     device: Device = None,
-    num_beams: Beams = 1,
-    max_new_tokens: NewTokens = 128,
-    dtype: Precision = "auto",
+    num_beams: Beams = None,
+    max_new_tokens: NewTokens = None,
+    dtype: Precision = None,
     seed: Seed = 0,
     out: Out = None,
     resume: Resume = True,
@@ -112,22 +112,26 @@ def attribute(
     generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype}
     system = _pipeline(corpus, pipeline, (model, api_call_model, response_model), whole, device, generation)
     folder = _folder(out, corpus)
-    result = tod_bias.attribution.attribute(
-        system,
-        dialogues,
-        axes=perturbers,
-        draws=draws,
-        seed=seed,
-        bootstrap=bootstrap,
-        order=_names(order) if order is not None else None,
-        history=history.value,
-        metric=metric,
-        permutations=permutations,
-        max_per_axis=max_per_axis,
-        corpus={"name": corpus, "split": split.value},
-        cache=_cache(folder, resume),
-        show_progress=not quiet,
-    )
+    incomplete: IncompleteError | None = None
+    try:
+        result = tod_bias.attribution.attribute(
+            system,
+            dialogues,
+            axes=perturbers,
+            draws=draws,
+            seed=seed,
+            bootstrap=bootstrap,
+            order=_names(order) if order is not None else None,
+            history=history.value,
+            metric=metric,
+            permutations=permutations,
+            max_per_axis=max_per_axis,
+            corpus={"name": corpus, "split": split.value},
+            cache=_cache(folder, resume),
+            show_progress=not quiet,
+        )
+    except IncompleteError as error:
+        result, incomplete = error.result, error
     if not is_first_process():
         return
     from tod_bias.report.html import write_report
@@ -138,6 +142,8 @@ def attribute(
     if not quiet:
         Console().print(table(result))
         typer.echo(f"Results: {folder / 'results.json'}   Report: {page}")
+    if incomplete is not None:
+        raise TodBiasError(f"{incomplete} (the other axes are in {folder / 'results.json'})") from incomplete
 
 
 @app.command()
@@ -153,9 +159,9 @@ def evaluate(
     history: HistoryOption = History.gold,
     bootstrap: Bootstrap = 1000,
     device: Device = None,
-    num_beams: Beams = 1,
-    max_new_tokens: NewTokens = 128,
-    dtype: Precision = "auto",
+    num_beams: Beams = None,
+    max_new_tokens: NewTokens = None,
+    dtype: Precision = None,
     seed: Seed = 0,
     out: Out = None,
     resume: Resume = True,
@@ -284,6 +290,7 @@ def perturb(
     quiet: Quiet = False,
 ) -> None:
     """Rewrite text along a demographic axis, a line in, a line out; or whole dialogues by Algorithm 1."""
+    from tod_bias.dialogue import json_line
     from tod_bias.perturb.algorithm import draw_candidates, load_perturber, rewrites_of, text_rewriter
 
     options: dict[str, Any] = {"lexicon": lexicon, "protected": protect or ()}
@@ -321,7 +328,7 @@ def perturb(
         for (dialogue, _), rewrites in zip(drawn, rewrites_of(rewriter, drawn), strict=True):
             for number, change in enumerate(rewrites):
                 record = change(dialogue).to_json() | {"id": f"{dialogue.id}#{axis}{number}"}
-                yield json.dumps(record, ensure_ascii=False) + "\n"
+                yield json_line(record)
 
     _write(rewritten(), out / "dialogues.jsonl" if out else None)
     if not quiet:
@@ -374,7 +381,7 @@ def _lines(file: Path | None) -> Iterator[str]:
         yield from sys.stdin
         return
     try:
-        with file.open(encoding="utf-8", newline="") as stream:
+        with file.open(encoding="utf-8-sig", newline="") as stream:
             yield from stream
     except (OSError, UnicodeDecodeError) as error:
         raise TodBiasError(f"{file}: cannot be read: {error}") from error
@@ -385,9 +392,12 @@ def _write(lines: Iterator[str], path: Path | None) -> None:
         for line in lines:
             sys.stdout.write(line)
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        stream.writelines(lines)
+    writable(path.parent)
+    try:
+        with path.open("w", encoding="utf-8", newline="") as stream:
+            stream.writelines(lines)
+    except OSError as error:
+        raise TodBiasError(f"{path}: cannot be written ({error}); choose another --out") from error
 
 
 @app.command()
@@ -410,12 +420,7 @@ def _names(text: str) -> list[str]:
 
 
 def _folder(out: Path | None, corpus: str) -> Path:
-    folder = out or Path("runs") / Path(corpus).stem
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise TodBiasError(f"{folder}: cannot be made a folder for results ({error}); choose another --out") from error
-    return folder
+    return writable(out or Path("runs") / Path(corpus).stem)
 
 
 def _cache(folder: Path, resume: bool) -> Path:
@@ -459,8 +464,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # Libraries warn of what their own next versions will change; that is for us to read in the tests.
     warnings.filterwarnings("ignore", category=FutureWarning)
     warnings.filterwarnings("ignore", category=DeprecationWarning)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if not given:
+        given = ["--help"]  # the command alone asks what it can do; that is no error
     try:
-        code = app(args=list(arguments) if arguments is not None else None, prog_name="tod-bias", standalone_mode=False)
+        code = app(args=given, prog_name="tod-bias", standalone_mode=False)
     except (TodBiasError, _CommandLineError) as error:
         text = str(error) if isinstance(error, TodBiasError) else error.format_message()  # type: ignore[attr-defined]
         if is_first_process():

@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tod_bias.corpus import DEMO
 from tod_bias.dialogue import Dialogue
-from tod_bias.errors import StageError, TodBiasError
+from tod_bias.errors import StageError, TodBiasError, described
 from tod_bias.pipeline import Pipeline
 from tod_bias.stages import ApiCall, LookupDb, Response
 
@@ -35,7 +35,7 @@ class StageEntry(BaseModel):
     """One stage of a pipeline file: where its class is, and its arguments."""
 
     model_config = ConfigDict(extra="allow")
-    stage: str = Field(pattern=r"^[\w.]+:\w+$")
+    stage: str = Field(pattern=r"^\w+(\.\w+)*:\w+$")
 
 
 class PipelineFile(BaseModel):
@@ -64,8 +64,9 @@ def load_pipeline(
         model: checkpoint of both language-model stages of the standard pipeline.
         api_call_model: checkpoint of its API-call stage, instead of ``model``.
         response_model: checkpoint of its response stage, instead of ``model``.
-        device: where the standard pipeline's models run.
-        generation: fields of :class:`~tod_bias.generation.GenerationSettings` for the standard pipeline.
+        device: where the standard pipeline's models run; a file says it a stage.
+        generation: fields of :class:`~tod_bias.generation.GenerationSettings` for the standard pipeline, None for the
+            usual value; a file says it a stage.
 
     Raises:
         StageError: the file or a stage in it is unusable.
@@ -78,7 +79,8 @@ def load_pipeline(
         if not (call and response):
             missing = "--response-model" if call else "--api-call-model"
             raise StageError(f"a pipeline needs a model for both stages: add {missing}, or give --model")
-        options = {"device": device, **(generation or {})}
+        chosen = {name: value for name, value in (generation or {}).items() if value is not None}
+        options = {"device": device, **chosen}
         return Pipeline(
             {
                 "api_call": ApiCall(call, **options),
@@ -88,6 +90,12 @@ def load_pipeline(
         )
     if spec is None:
         raise StageError("no pipeline: give --pipeline demo, --pipeline FILE.yaml or --model DIR")
+    if given := [name for name, value in {"device": device, **(generation or {})}.items() if value is not None]:
+        option = f"--{given[0].replace('_', '-')}"
+        raise StageError(
+            f"{option} is for models given with --model; with --pipeline FILE write it into the file, "
+            f"beside a stage's model: {{stage: …, model: …, {given[0]}: …}}"
+        )
     path = DEMO / "pipeline.yaml" if str(spec) == "demo" else Path(spec)
     file = _read(path)
     return Pipeline({name: _build(name, entry, path) for name, entry in file.stages.items()})
@@ -95,7 +103,7 @@ def load_pipeline(
 
 def _read(path: Path) -> PipelineFile:
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.load(path.read_text(encoding="utf-8-sig"), _UniqueKeys)
     except (OSError, UnicodeDecodeError) as error:
         raise StageError(f"{path}: cannot be read ({error}); --pipeline takes 'demo' or a YAML file") from error
     except yaml.YAMLError as error:
@@ -104,10 +112,47 @@ def _read(path: Path) -> PipelineFile:
         return PipelineFile.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        places = [str(part) for part in first["loc"] if part not in ("[key]", "str", "StageEntry")]
+        where = ".".join(places) or "the file"
         raise StageError(
-            f'{path}: {where}: {first["msg"]}; expected stages: {{name: {{stage: "module:Class", …}}, …}}'
+            f"{path}: {where}: {_problem(first)}; "
+            'expected stages: {name: {stage: "module:Class", …}, …} or stages: {name: "module:Class", …}'
         ) from error
+
+
+_PROBLEMS = {
+    "missing": "is missing",
+    "extra_forbidden": "is unknown",
+    "too_short": "names no stage, there must be at least 1",
+    "string_pattern_mismatch": "is not of the form module:Class",
+}
+
+
+def _problem(found: Any) -> str:
+    """What is wrong with one entry of a pipeline file, in this project's words."""
+    given = found["input"]
+    shown = "nothing" if given is None else repr(given)
+    if found["loc"][-1:] == ("[key]",):
+        return f"the name {shown} is no text, write it in quotes"
+    return _PROBLEMS.get(found["type"], f"got {shown:.60}")
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """YAML in which a key that stands twice in a mapping is an error; plainly read, the last one would win."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """The mapping of a node."""
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            line = key.start_mark.line + 1
+            if key.value in lines:
+                raise yaml.MarkedYAMLError(
+                    problem=f"{key.value!r} on line {line} is already on line {lines[key.value]}"
+                )
+            lines[key.value] = line
+        return super().construct_mapping(node, deep)
 
 
 def _build(name: str, entry: StageEntry | str, path: Path) -> Any:
@@ -130,6 +175,8 @@ def _build(name: str, entry: StageEntry | str, path: Path) -> Any:
         return target(**arguments)
     except TodBiasError as error:
         raise type(error)(f"{path}: stage {name!r}: {error}") from error
+    except Exception as error:
+        raise StageError(f"{path}: stage {name!r}: {entry.stage} cannot be made: {described(error)}") from error
 
 
 def _resolve(value: Any, folder: Path) -> Any:
@@ -142,7 +189,7 @@ def import_object(spec: str, where: str, folder: Path) -> Any:
     """Import ``module:name``, looking into ``folder`` and the current folder too.
 
     Raises:
-        StageError: no such module or name.
+        StageError: no such module or name, or the module cannot be run.
     """
     module_name, _, attribute = spec.partition(":")
     with _importable(folder):
@@ -150,6 +197,8 @@ def import_object(spec: str, where: str, folder: Path) -> Any:
             module = importlib.import_module(module_name)
         except ImportError as error:
             raise StageError(f"{where}: cannot import {module_name!r}: {error}") from error
+        except Exception as error:
+            raise StageError(f"{where}: cannot import {module_name!r}: {described(error)}") from error
     try:
         return getattr(module, attribute)
     except AttributeError as error:

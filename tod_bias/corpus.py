@@ -14,6 +14,7 @@ from typing import Any
 from tod_bias.datapath import corpus_folder, joined, read_json
 from tod_bias.dialogue import API_NAME, Dialogue, Turn, read_jsonl
 from tod_bias.errors import CorpusError
+from tod_bias.hub import absence
 from tod_bias.multiwoz import read_multiwoz_v22
 from tod_bias.taskmaster import read_taskmaster2
 
@@ -65,6 +66,9 @@ def _hugging_face(name: str, split: str) -> Iterable[Dialogue]:
     import datasets
 
     own = {"train": "train", "valid": "validation", "test": "test"}[split]
+    cached = Path(datasets.config.HF_DATASETS_CACHE) / name.replace("/", "___")  # as that library lays it out
+    if not Path(name).is_dir() and not cached.is_dir() and (reason := absence(name, "dataset")):
+        raise CorpusError(f"hf:{name}: {reason}; expected the name or folder of a dataset")
     try:
         found = datasets.load_from_disk(name) if Path(name).is_dir() else datasets.load_dataset(name, split=own)
         if isinstance(found, datasets.DatasetDict):
@@ -97,7 +101,7 @@ def _google_sgd(datapath: Path | None, split: str) -> Iterable[Dialogue]:
         there = [ours for ours, theirs in names.items() if any((folder / theirs).glob("dialogues_*.json"))]
         raise CorpusError(
             f"{folder / names[split]}: no dialogues_*.json there; "
-            + (f"splits found: {', '.join(there)}" if there else "no split found, is this Google SGD?")
+            + (f"say --split {' or '.join(there)}" if there else "no split found, is this Google SGD?")
         )
     for file in files:
         yield from read_sgd_file(file)

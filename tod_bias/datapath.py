@@ -30,7 +30,7 @@ def read_json(path: Path, kind: type) -> Any:
         CorpusError: it cannot be read, or holds something else.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
         raise CorpusError(f"{path}: cannot be read as JSON: {error}") from error
     if not isinstance(content, kind):

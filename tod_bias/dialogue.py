@@ -32,8 +32,20 @@ USER, API_CALL, API_RESULT, SYSTEM = "USER:", "APICALL:", "APIRESP:", "SYSTEM:"
 _PREFIXES = (USER, API_CALL, API_RESULT, SYSTEM)
 
 _STANDALONE = re.compile(r"(?:(?<= )|^)([;|=])(?= |$)")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _UNESCAPED = {"n": "\n", "r": "\r"}
+
+
+def well_formed(text: str) -> str:
+    """The text with U+FFFD for every lone surrogate, which no file, frame or tokenizer takes."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+
+
+def json_line(record: Any) -> str:
+    """A record as one line of JSON; in ASCII where it holds a lone surrogate, which UTF-8 cannot hold."""
+    text = json.dumps(record, ensure_ascii=False)
+    return (json.dumps(record) if _SURROGATE.search(text) else text) + "\n"
 
 
 def escape(text: str) -> str:
@@ -251,7 +263,7 @@ def write_jsonl(dialogues: Iterable[Dialogue], path: str | Path) -> None:
     """Write one dialogue a line, UTF-8."""
     with Path(path).open("w", encoding="utf-8") as file:
         for dialogue in dialogues:
-            file.write(json.dumps(dialogue.to_json(), ensure_ascii=False) + "\n")
+            file.write(json_line(dialogue.to_json()))
 
 
 def read_jsonl(path: str | Path) -> Iterator[Dialogue]:
@@ -263,7 +275,7 @@ def read_jsonl(path: str | Path) -> Iterator[Dialogue]:
     path = Path(path)
     seen: dict[str, int] = {}
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open(encoding="utf-8-sig") as file:
             for number, line in enumerate(file, start=1):
                 if not line.strip():
                     continue

@@ -6,6 +6,10 @@ next. The command line prints that line and exits with code 2; from Python they 
 
 from __future__ import annotations
 
+import sysconfig
+import traceback
+from typing import Any
+
 
 class TodBiasError(ValueError):
     """Base of all errors that a user's input can cause."""
@@ -35,6 +39,15 @@ class UndefinedFairscoreError(TodBiasError):
     """BLEU of the original dialogues is 0, so Su eq. 1 divides by zero."""
 
 
+class IncompleteError(TodBiasError):
+    """Some of several axes could not be attributed; :attr:`result` holds the others."""
+
+    def __init__(self, message: str, result: Any) -> None:
+        super().__init__(message)
+        self.result = result
+        """What :func:`tod_bias.attribute` would have returned for the other axes alone."""
+
+
 class NothingToPerturbError(TodBiasError):
     """No dialogue holds a word that the chosen axis can rewrite."""
 
@@ -49,3 +62,18 @@ class InteractionsError(TodBiasError):
 
 class RecommenderError(TodBiasError):
     """Reviews, venues, templates or saved recommendations that cannot be used; names the file and the line."""
+
+
+def described(error: BaseException) -> str:
+    """What other people's code raised, as one line: ``KeyError: 'foo' at my_stages.py:12``.
+
+    The place is the innermost one outside of installed packages, where the reader's own code is.
+    """
+    text = " ".join(str(error).split())
+    line = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    if isinstance(error, SyntaxError):  # its text says where; the traceback is the importer's
+        return line
+    frames = traceback.extract_tb(error.__traceback__)[1:]  # the first is the caller's
+    installed = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+    own = [frame for frame in frames if not frame.filename.startswith((*installed, "<"))]
+    return f"{line} at {(own or frames)[-1].filename}:{(own or frames)[-1].lineno}" if frames else line

@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 from rich.table import Table
 
-from tod_bias.arms import Execution, HistoryMode, Run
+from tod_bias.arms import HISTORY_MODES, Execution, HistoryMode, Run
 from tod_bias.attribution import generators_of, signature_of
-from tod_bias.dialogue import Dialogue
-from tod_bias.errors import CorpusError
+from tod_bias.dialogue import Dialogue, well_formed
+from tod_bias.errors import CorpusError, TodBiasError
 from tod_bias.inference import interval, resample
 from tod_bias.metrics import CALL_COLUMNS, CorpusBleu, SentenceBleu, call_statistics
 from tod_bias.pipeline import Pipeline
@@ -64,9 +64,13 @@ def evaluate(
 
     Raises:
         CorpusError: no dialogue.
+        TodBiasError: unknown ``history``.
     """
+    dialogues = list(dialogues)
     if not dialogues:
         raise CorpusError("nothing to evaluate: the corpus holds no dialogue")
+    if history not in HISTORY_MODES:
+        raise TodBiasError(f"unknown history {history!r}; expected one of {', '.join(HISTORY_MODES)}")
     started = time.monotonic()
     for generator in generators_of(pipeline):
         generator.use_cache(cache)
@@ -145,12 +149,12 @@ def _frame(dialogues: Sequence[Dialogue], traces: Sequence[Sequence[Mapping[str,
     calls = []
     for dialogue, outputs in zip(dialogues, traces, strict=True):
         for number, (turn, made) in enumerate(zip(dialogue.turns, outputs, strict=True)):
-            row = {"dialogue": dialogue.id, "turn": number, "user": turn.user}
+            row = {"dialogue": dialogue.id, "turn": number, "user": well_formed(turn.user)}
             row |= {name: as_text(made[name]) for name in pipeline.names}
             lookups = [made[name].outcome.value for name in pipeline.names if isinstance(made[name], Lookup)]
             if lookups:
                 row["lookup"] = lookups[0]
-            rows.append(row | {"gold_api_call": as_text(turn.api_call), "reference": turn.response})
+            rows.append(row | {"gold_api_call": as_text(turn.api_call), "reference": well_formed(turn.response)})
             calls.append((made.get("api_call"), turn.api_call))
     frame = pd.DataFrame(rows)
     if "api_call" in pipeline.stages:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tod_bias.dialogue import API_CALL, API_RESULT, SYSTEM, Dialogue, context_text, escape, slots_to_text
+from tod_bias.dialogue import API_CALL, API_RESULT, SYSTEM, Dialogue, context_text, escape, slots_to_text, well_formed
 
 Part = Literal["api_call", "response"]
 PARTS: tuple[Part, ...] = ("api_call", "response")
@@ -115,9 +115,15 @@ def seq2seq_sequences(
 
 
 def encode_prompts(tokenizer: Any, prompts: Sequence[str], max_length: int) -> list[list[int]]:
-    """Token ids of prompts; a prompt that is too long loses its beginning, never its end."""
+    """Token ids of prompts; one that is too long loses its beginning, never its end, and none is empty.
+
+    An empty prompt becomes the mark at which texts begin, or else the one at which they end.
+    """
     if not prompts:
         return []
     tokenizer.truncation_side = "left"
-    encoded: Mapping[str, list[list[int]]] = tokenizer(list(prompts), truncation=True, max_length=max_length)
-    return encoded["input_ids"]
+    encoded: Mapping[str, list[list[int]]] = tokenizer(
+        list(map(well_formed, prompts)), truncation=True, max_length=max_length
+    )
+    marks = (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id)
+    return [ids or [mark for mark in marks if mark is not None][:1] for ids in encoded["input_ids"]]

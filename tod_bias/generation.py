@@ -91,7 +91,8 @@ class Generator:
         device: where; by default the GPU of this process where there is one.
 
     Raises:
-        ModelError: the checkpoint cannot be loaded, or has no tokenizer.
+        ModelError: the checkpoint cannot be loaded or has no tokenizer, a setting has no such value, or the device is
+            not there.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class Generator:
         self.show_progress = False
         self._cache = GenerationCache(None)
         self._asked: set[str] = set()
-        self._device = torch.device(device) if device else process_state().device
+        self._device = _usable(device) if device else process_state().device
         self.causal = checkpoints.is_causal(self.name)
         self.tokenizer = checkpoints.load_tokenizer(self.name)
         self.settings = self._resolved(settings or GenerationSettings())
@@ -116,6 +117,9 @@ class Generator:
         ):
             if value not in known:
                 raise ModelError(f"unknown {name} {value!r}; expected one of {', '.join(known)}")
+        for name in ("max_new_tokens", "num_beams", "batch_tokens"):
+            if type(value := getattr(settings, name)) is not int:
+                raise ModelError(f"{name} must be a whole number, got {value!r}")
         if dtype == "auto":
             fast = self._device.type == "cuda" and torch.cuda.is_bf16_supported()
             dtype = "bfloat16" if fast else "float32"
@@ -273,6 +277,16 @@ class Generator:
     @cached_property
     def _generation_config(self) -> Any:
         return checkpoints.load_generation_config(self.name)
+
+
+def _usable(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, ImportError, TypeError) as error:
+        reason = str(error).strip().split("\n")[0]
+        raise ModelError(f"device {name!r} cannot be used ({reason}); expected e.g. cpu or cuda:0") from error
+    return device
 
 
 def _as_list(value: Any) -> list[int]:

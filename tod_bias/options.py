@@ -47,9 +47,13 @@ Resume = Annotated[bool, typer.Option(help="Use what an earlier run in the same 
 HistoryOption = Annotated[History, typer.Option(help="gold: teacher-forced; system: the system's own turns.")]
 Bootstrap = Annotated[int, typer.Option(min=0, help="Resamples for the intervals; 0 for none.")]
 Device = Annotated[str | None, typer.Option(help="Where models given with --model run, e.g. cpu or cuda:0.")]
-Beams = Annotated[int, typer.Option(min=1, help="Beams of models given with --model; 1 is greedy.")]
-NewTokens = Annotated[int, typer.Option(min=1, help="Tokens a text at the most, for models given with --model.")]
-Precision = Annotated[str, typer.Option(help="auto, float32 or bfloat16, for models given with --model.")]
+Beams = Annotated[int | None, typer.Option(min=1, help="Beams of models given with --model; by default 1, greedy.")]
+NewTokens = Annotated[
+    int | None, typer.Option(min=1, help="Tokens a text at the most, for models given with --model; by default 128.")
+]
+Precision = Annotated[
+    str | None, typer.Option(help="auto (by default), float32 or bfloat16, for models given with --model.")
+]
 PerturberOption = Annotated[
     str | None, typer.Option(help="Checkpoint of a neural perturber (Qian's format); by default lexicons rewrite.")
 ]

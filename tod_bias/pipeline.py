@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from tod_bias.dialogue import Turn, context_text
-from tod_bias.errors import StageError
+from tod_bias.errors import StageError, TodBiasError, described
 
 V = TypeVar("V")
 
@@ -120,15 +120,25 @@ def call_stage(name: str, stage: Stage, inputs: Sequence[StageInput]) -> list[An
     """Call a stage and check that it kept its contract.
 
     Raises:
-        StageError: it did not return one output an input.
+        StageError: it raised something else than an error of this package, or did not return one output an input.
     """
-    outputs = stage(inputs)
-    if isinstance(outputs, (str, bytes)) or not isinstance(outputs, Iterable):
+    try:
+        outputs = stage(inputs)
+        if isinstance(outputs, Iterable) and not isinstance(outputs, (str, bytes)):
+            outputs = list(outputs)  # here, since a generator raises only when it is read
+    except TodBiasError:
+        raise
+    except Exception as error:
+        kind = stage if hasattr(stage, "__qualname__") else type(stage)
+        raise StageError(
+            f"stage {name!r} ({kind.__module__}:{kind.__qualname__}): {described(error)}; "
+            "fix the stage and run again, what models generated is kept in the run's cache"
+        ) from error
+    if not isinstance(outputs, list):
         raise StageError(
             f"stage {name!r}: expected a sequence with one output an input, got {type(outputs).__name__}; "
             "a stage is called with a list of inputs, not with one"
         )
-    outputs = list(outputs)
     if len(outputs) != len(inputs):
         raise StageError(f"stage {name!r}: expected {len(inputs)} outputs (one an input), got {len(outputs)}")
     return outputs

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pandas as pd
+
+from tod_bias.dialogue import well_formed
+from tod_bias.errors import TodBiasError
+from tod_bias.folder import writable
 
 
 class Results(dict[str, Any]):
@@ -20,13 +27,31 @@ class Results(dict[str, Any]):
     """One row a turn (draw and arm)."""
 
     def save(self, folder: str | Path) -> None:
-        """Write both files; the record last, so that it stands for a complete run."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        self.turns.to_parquet(folder / self.frame_name, index=False)
+        """Write both files, each whole or not at all; the record last, so that it stands for a complete run.
+
+        Raises:
+            TodBiasError: the folder cannot be written to.
+        """
+        folder = writable(folder)
+        with _replacing(folder / self.frame_name) as path:
+            self.turns.to_parquet(path, index=False)
         self.save_record(folder)
 
     def save_record(self, folder: Path) -> None:
         """Write the JSON file."""
-        text = json.dumps(self, indent=1, ensure_ascii=False, allow_nan=False)
-        (folder / self.record_name).write_text(text + "\n", encoding="utf-8")
+        text = json.dumps(self, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        with _replacing(folder / self.record_name) as path:
+            path.write_text(well_formed(text), encoding="utf-8")
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A file beside ``path`` to write into, which takes its place when it is complete."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        yield part
+        os.replace(part, path)
+    except OSError as error:
+        raise TodBiasError(f"{path}: cannot be written ({error}); choose another --out") from error
+    finally:
+        part.unlink(missing_ok=True)

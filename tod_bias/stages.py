@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 from weakref import WeakValueDictionary
 
-from tod_bias.dialogue import Dialogue, Turn, slots_from_text, slots_to_text, unescape
+from tod_bias.dialogue import Dialogue, Turn, json_line, slots_from_text, slots_to_text, unescape, well_formed
 from tod_bias.errors import StageError
 from tod_bias.examples import api_call_prompt, response_prompt
 from tod_bias.generation import GenerationSettings, Generator
@@ -115,12 +115,15 @@ def parse_call(text: str) -> Mapping[str, str] | str:
 
 
 def as_text(output: Any) -> str:
-    """A stage's output as models read it: mappings and lookups as ``name = value ; …``, nothing as ``""``."""
+    """A stage's output as models read it: mappings and lookups as ``name = value ; …``, nothing as ``""``.
+
+    It is well formed: a lone surrogate becomes U+FFFD.
+    """
     if isinstance(output, Lookup):
         output = output.result
     if output is None:
         return ""
-    return slots_to_text(output) if isinstance(output, Mapping) else str(output)
+    return well_formed(slots_to_text(output) if isinstance(output, Mapping) else str(output))
 
 
 class Outcome(Enum):
@@ -223,7 +226,7 @@ class LookupDb:
     def _lines(self) -> Iterator[str]:
         for call, rows in sorted(self._table.items()):
             record = {"call": dict(call), "results": [dict(row) for row in rows]}
-            yield json.dumps(record, ensure_ascii=False) + "\n"
+            yield json_line(record)
 
 
 def _key(call: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
@@ -232,7 +235,7 @@ def _key(call: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 def _read_table(path: Path) -> Iterable[tuple[tuple[tuple[str, str], ...], tuple[Mapping[str, str], ...]]]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").split("\n")  # splitlines would also cut inside of values
     except (OSError, UnicodeDecodeError) as error:
         raise StageError(f"{path}: cannot be read as a database: {error}") from error
     for number, line in enumerate(lines, start=1):

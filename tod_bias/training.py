@@ -24,8 +24,9 @@ from transformers import get_cosine_schedule_with_warmup
 
 from tod_bias.checkpoints import load_model, load_tokenizer, new_model, new_tokenizer
 from tod_bias.dialogue import Dialogue
-from tod_bias.errors import ModelError
+from tod_bias.errors import ModelError, described
 from tod_bias.examples import IGNORED, PARTS, Part, TokenSequence, causal_sequences, seq2seq_sequences
+from tod_bias.folder import writable
 from tod_bias.progress import progress_bar
 
 log = logging.getLogger(__name__)
@@ -34,6 +35,7 @@ logging.getLogger("accelerate.utils.other").setLevel(logging.ERROR)
 
 Arch = Literal["gpt2", "bart", "t5"]
 ARCHITECTURES: tuple[Arch, ...] = ("gpt2", "bart", "t5")
+_ANEW = "remove it, or train anew with --no-resume"
 
 
 @dataclass(frozen=True)
@@ -125,10 +127,11 @@ def train(
 
     Raises:
         ModelError: unusable settings or checkpoint.
+        TodBiasError: ``out`` cannot be written to.
     """
     settings = settings or TrainingSettings()
     _check(settings, dialogues, validation)
-    out = Path(out)
+    out = writable(out)  # now, not when an hour of training is to be saved
     accelerator = Accelerator(
         mixed_precision="bf16" if settings.bf16 else "no", cpu=not torch.accelerator.is_available()
     )
@@ -165,7 +168,10 @@ def train(
     checkpoint = out / "checkpoint"
     record = {"settings": dataclasses.asdict(settings), "dialogues": len(dialogues), "processes": processes}
     if resume and _resumable(checkpoint, record):
-        accelerator.load_state(str(checkpoint / "state"))
+        try:
+            accelerator.load_state(str(checkpoint / "state"))
+        except Exception as error:  # a damaged file can raise anything, down to the error classes of its format
+            raise ModelError(f"{checkpoint}: cannot be resumed from ({described(error)}); {_ANEW}") from error
         log.info("resuming at step %d of %d", state.step, total)
 
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
@@ -314,7 +320,11 @@ def _resumable(checkpoint: Path, record: dict[str, Any]) -> bool:
     settings = checkpoint / "settings.json"
     if not settings.exists() or not (checkpoint / "state").exists():
         return False
-    if json.loads(settings.read_text(encoding="utf-8")) != json.loads(json.dumps(record)):
+    try:
+        found = json.loads(settings.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{settings}: cannot be read ({error}); {_ANEW}") from error
+    if found != json.loads(json.dumps(record)):
         raise ModelError(f"{checkpoint}: belongs to a training with other settings; remove it or choose another --out")
     return True
 

@@ -1,22 +1,32 @@
 import json
 import os
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 
 import numpy as np
+import pandas as pd
 import pytest
 import sacrebleu
 import torch
-from builders import WRONG, fair_pipeline, gender, hurt
+from builders import WRONG, fair_pipeline, gender, hurt, small_corpus
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tod_bias import Pipeline, attribute
 from tod_bias.arms import Execution, Run, all_arms, arm_key
 from tod_bias.dialogue import Dialogue, Turn
-from tod_bias.errors import AxisError, CorpusError, NothingToPerturbError, StageError, UndefinedFairscoreError
+from tod_bias.errors import (
+    AxisError,
+    CorpusError,
+    IncompleteError,
+    NothingToPerturbError,
+    StageError,
+    TodBiasError,
+    UndefinedFairscoreError,
+)
 from tod_bias.estimates import contributions
+from tod_bias.evaluation import evaluate
 from tod_bias.perturb.algorithm import draw_rewrites
 from tod_bias.pipeline import StageInput, Twin
 from tod_bias.stages import Lookup, LookupDb, Outcome, Replay, shared_generator
@@ -316,7 +326,7 @@ def test_duplicate_ids_are_refused(corpus):
 
 def test_bleu_of_zero_is_undefined(corpus):
     stages = {**fair_pipeline(corpus).stages, "response": lambda inputs: ["zzz"] * len(inputs)}
-    with pytest.raises(UndefinedFairscoreError, match="axis gender: BLEU of the 18 original dialogues is 0"):
+    with pytest.raises(UndefinedFairscoreError, match="axis gender: BLEU of 18 original dialogues is 0"):
         attribute(Pipeline(stages), corpus, **QUICK)
 
 
@@ -326,3 +336,80 @@ def test_sentence_bleu_is_a_metric_of_its_own(corpus):
     both = {m: attribute(pipeline, corpus, metric=m, **QUICK) for m in ("corpus_bleu", "sentence_bleu")}
     assert both["sentence_bleu"]["metric"] == "sentence_bleu"
     assert both["sentence_bleu"]["axes"]["gender"]["arms"] != both["corpus_bleu"]["axes"]["gender"]["arms"]
+
+
+def echo(inputs):
+    return [f"{item.user} \ud800" for item in inputs]
+
+
+ONE_DRAW = {"draws": 1, "bootstrap": 0, "permutations": 0}
+
+
+def test_dialogues_may_come_one_by_one_and_the_order_as_text():
+    corpus = small_corpus(8)
+    pipeline = Pipeline({"a": echo, "b": echo})
+    expected = attribute(pipeline, corpus, order=["b", "a"], **ONE_DRAW)
+    found = attribute(pipeline, (dialogue for dialogue in corpus), order="b, a", **ONE_DRAW)
+    assert found | {"cost": 0} == expected | {"cost": 0}
+    assert found["axes"]["gender"]["attribution"]["order"] == ["b", "a"]
+
+
+@pytest.mark.parametrize("name", ["draws", "bootstrap", "permutations", "seed"])
+@pytest.mark.parametrize("number", ["3", 2.0, True, None])
+def test_counts_must_be_whole_numbers(name, number):
+    with pytest.raises(TodBiasError, match=f"{name} must be a whole number, got {number!r}"):
+        attribute(Pipeline({"a": echo}), small_corpus(4), **{**ONE_DRAW, name: number})
+
+
+def test_lone_surrogates_are_saved_as_replacement_marks(tmp_path):
+    corpus = [replace(dialogue, turns=(Turn("\udc00 my wife", response="\udfff"),)) for dialogue in small_corpus(4)]
+    result = attribute(Pipeline({"response": echo}), corpus, metric="sentence_bleu", **ONE_DRAW)
+    result.save(tmp_path)
+    evaluate(Pipeline({"response": echo}), corpus, bootstrap=0).save(tmp_path)
+    frame = pd.read_parquet(tmp_path / "turns.parquet")
+    assert frame["response"].str.endswith("\ufffd").all()
+    assert set(frame["reference"]) == {"\ufffd"}
+    assert frame["user"].str.startswith("\ufffd my").all()
+    assert frame["draw"].dtype == result.turns["draw"].dtype
+
+
+def test_a_save_that_fails_leaves_the_former_run_whole(tmp_path, monkeypatch):
+    result = attribute(Pipeline({"response": echo}), small_corpus(4), **ONE_DRAW)
+    result.save(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    def half(frame, path, **options):
+        path.write_bytes(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(pd.DataFrame, "to_parquet", half)
+    with pytest.raises(TodBiasError, match=r"turns\.parquet: cannot be written \(disk full\)"):
+        result.save(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_evaluation_knows_the_same_histories():
+    with pytest.raises(TodBiasError, match="unknown history 'foo'; expected one of gold, system"):
+        evaluate(Pipeline({"response": echo}), small_corpus(4), history="foo")
+
+
+def test_axes_that_cannot_be_attributed_are_told_and_the_others_kept():
+    def unhelpful(inputs):
+        return ["zzz" if "friend" in item.user else "Of course" for item in inputs]
+
+    corpus = [
+        Dialogue("a", "", (Turn("My wife", response="Of course"),)),
+        Dialogue("b", "", (Turn("Is that a friend?", response="no"),)),
+    ]
+    pipeline = Pipeline({"response": unhelpful})
+    options = {"metric": "sentence_bleu", **ONE_DRAW}
+    with pytest.raises(
+        IncompleteError, match=r"axis race: no dialogue .*; axis placebo: BLEU of 1 original dialogue is"
+    ) as caught:
+        attribute(pipeline, corpus, axes=["race", "gender", "placebo"], **options)
+    alone = attribute(pipeline, corpus, axes=["gender"], **options)
+    assert caught.value.result["axes"] == alone["axes"]
+    assert list(caught.value.result["left_out"]) == ["race", "placebo"]
+    assert set(caught.value.result.turns["axis"]) == {"gender"}
+    with pytest.raises(NothingToPerturbError):
+        attribute(pipeline, corpus, axes=["race"], **options)

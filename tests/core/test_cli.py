@@ -1,4 +1,5 @@
 import json
+import shutil
 import subprocess
 import sys
 
@@ -17,6 +18,11 @@ class Respond:
 class Silent:
     def __call__(self, inputs):
         return ["zzz" for _ in inputs]
+
+
+class Raising:
+    def __call__(self, inputs):
+        raise KeyError("foo")
 """
 
 
@@ -25,7 +31,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_jsonl(small_corpus(), "corpus.jsonl")
     (tmp_path / "cli_stages.py").write_text(STAGES)
-    for name in ("Respond", "Silent"):
+    for name in ("Respond", "Silent", "Raising"):
         (tmp_path / f"{name}.yaml").write_text(f"stages: {{response: 'cli_stages:{name}'}}")
     return tmp_path
 
@@ -140,16 +146,77 @@ BROKEN = {
         ("train", "--arch", "gpt2", "--out", "m", "--corpus", "corpus.jsonl"),
         "cannot hold out 100 of 24",
     ),
+    "stage raises": (("attribute", *QUICK, "--pipeline", "Raising.yaml", "--axes", "gender"), "KeyError: 'foo' at "),
+    "device not there": (
+        ("attribute", *QUICK, "--model", "tiny", "--device", "cuda:9"),
+        "device 'cuda:9' cannot be used",
+    ),
+    "no such device": (("attribute", *QUICK, "--model", "tiny", "--device", "foo"), "device 'foo' cannot be used"),
+    "number as text": (
+        ("attribute", *QUICK, "--pipeline", "text.yaml"),
+        "max_new_tokens must be a whole number, got 'ten'",
+    ),
+    "damaged weights": (
+        ("attribute", *QUICK, "--model", "damaged", "--axes", "gender"),
+        "damaged: its model cannot be loaded: ",
+    ),
+    "no folder for a model": (
+        ("train", "--arch", "gpt2", "--corpus", "corpus.jsonl", "--held-out", 4, "--out", "empty.jsonl/model"),
+        "empty.jsonl/model: cannot be made a folder",
+    ),
+    "damaged checkpoint": (
+        (
+            "train",
+            "--arch",
+            "gpt2",
+            "--corpus",
+            "corpus.jsonl",
+            "--held-out",
+            4,
+            "--out",
+            "stopped",
+            "--layers",
+            1,
+            "--width",
+            8,
+            "--vocabulary",
+            300,
+        ),
+        "settings.json: cannot be read",
+    ),
+    "no folder for text": (
+        ("perturb", "--source", "woman", "--target", "man", "corpus.jsonl", "--out", "empty.jsonl/text"),
+        "empty.jsonl: cannot be made a folder",
+    ),
+    "folder for text": (
+        ("perturb", "--source", "woman", "--target", "man", "corpus.jsonl", "--out", "tiny"),
+        "tiny: cannot be written",
+    ),
+    "option for models": (
+        ("attribute", *QUICK, "--pipeline", "Respond.yaml", "--device", "cpu"),
+        "--device is for models given with --model; with --pipeline FILE write it into the file",
+    ),
+    "option for models, demo": (("evaluate", "--num-beams", 2), "--num-beams is for models given with --model"),
+    "axis without numbers": (("report", "bare"), "bare/results.json, axes.gender: holds no fairscore"),
     "unknown split": (("attribute", "--split", "dev"), "'--split'"),
 }
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_wrong_input_ends_in_one_line_and_exit_code_2(folder, capsys, case):
+def test_wrong_input_ends_in_one_line_and_exit_code_2(folder, capsys, gpt2, case):
     (folder / "broken.jsonl").write_text((folder / "corpus.jsonl").read_text().split("\n")[0] + '\n{"id": \n')
     (folder / "empty.jsonl").write_text("")
     (folder / "bare").mkdir()
     (folder / "bare" / "config.json").write_text('{"model_type": "gpt2"}')
+    (folder / "tiny").symlink_to(gpt2)
+    shutil.copytree(gpt2, folder / "damaged")
+    (folder / "damaged" / "model.safetensors").write_bytes((gpt2 / "model.safetensors").read_bytes()[:1000])
+    (folder / "text.yaml").write_text(
+        "stages: {response: {stage: 'tod_bias.stages:ApiCall', model: tiny, max_new_tokens: ten}}"
+    )
+    (folder / "stopped" / "checkpoint" / "state").mkdir(parents=True)
+    (folder / "stopped" / "checkpoint" / "settings.json").write_text("{bad")
+    (folder / "bare" / "results.json").write_text('{"schema": 1, "axes": {"gender": {}}}')
     arguments, message = BROKEN[case]
     code, out, err = run(capsys, *arguments)
     assert code == 2
@@ -157,6 +224,25 @@ def test_wrong_input_ends_in_one_line_and_exit_code_2(folder, capsys, case):
     assert err.startswith("tod-bias: error: ")
     assert err.count("\n") == 1
     assert out == ""
+
+
+def test_the_command_alone_prints_what_it_can_do(capsys):
+    code, out, err = run(capsys)
+    assert (code, err) == (0, "")
+    assert "attribute" in out
+
+
+def test_an_axis_that_cannot_be_attributed_does_not_stop_the_others(folder, capsys):
+    arguments = ("--pipeline", "Respond.yaml", "--axes", "race,gender", "--out", "run")
+    code, out, err = run(capsys, "attribute", *QUICK, *arguments)
+    assert code == 2
+    assert err.startswith("tod-bias: error: axis race: no dialogue holds a word to rewrite")
+    assert err.endswith("(the other axes are in run/results.json)\n")
+    assert "gender" in out
+    results = json.loads((folder / "run" / "results.json").read_text())
+    assert list(results["axes"]) == ["gender"]
+    assert list(results["left_out"]) == ["race"]
+    assert (folder / "run" / "report.html").exists()
 
 
 @pytest.mark.parametrize("module", ["tod_bias", "tod_bias.attribute"])

@@ -19,6 +19,11 @@ class Echo:
 
 def nothing(inputs):
     return [{} for _ in inputs]
+
+
+class Table:
+    def __init__(self, path):
+        self.rows = open(path).readlines()
 """
 
 
@@ -65,7 +70,7 @@ def test_arguments_that_name_files_are_taken_from_beside_the_file(tmp_path, monk
 @pytest.mark.parametrize(
     ("pipeline", "message"),
     [
-        ("stages: {}", r"pipeline\.yaml: stages: .*at least 1"),
+        ("stages: {}", r"pipeline\.yaml: stages: names no stage, there must be at least 1"),
         ("stages: {a: 'json'}", "stage 'a': expected 'module:Class', got 'json'"),
         ("stages: {a: 'nowhere.at.all:Class'}", "stage 'a': cannot import 'nowhere.at.all'"),
         ("stages: {a: 'my_echo_stages:Nobody'}", "module 'my_echo_stages' has no 'Nobody'"),
@@ -76,12 +81,26 @@ def test_arguments_that_name_files_are_taken_from_beside_the_file(tmp_path, monk
             "stages: {a: {stage: 'tod_bias.stages:LookupDb', table: gone.jsonl}}",
             "stage 'a': gone.jsonl: cannot be read",
         ),
+        (
+            "stages: {a: {stage: 'my_echo_stages:Table', path: gone.txt}}",
+            r"stage 'a': my_echo_stages:Table cannot be made: FileNotFoundError: .*gone\.txt.* at .*stages\.py:17$",
+        ),
+        ("stages: {a: 'my_syntax_stages:x'}", "cannot import 'my_syntax_stages': SyntaxError: .*my_syntax_stages.py"),
+        ("stages: {a: 'my_raising_stages:x'}", r"cannot import .*: RuntimeError: boom at .*my_raising_stages\.py:1$"),
+        ("stages: {a: '..x:Y'}", r"stage 'a': expected 'module:Class', got '\.\.x:Y'"),
+        ("stages:\n  a: x:y\n  b: x:y\n  a: x:z", "not YAML: 'a' on line 4 is already on line 2"),
+        ("stages: {1: 'x:y'}", r"stages\.1: the name 1 is no text, write it in quotes"),
+        ("stages: {a:}", r"pipeline\.yaml: stages\.a: got nothing; expected stages"),
+        ("stages: {a: {stage: x}}", r"stages\.a\.stage: is not of the form module:Class"),
+        ("stages: {a: {model: x}}", r"stages\.a\.stage: is missing"),
         ("stages: [", r"pipeline\.yaml: not YAML"),
-        ("steps: {}", r"pipeline\.yaml: stages: Field required"),
+        ("steps: {}", r"pipeline\.yaml: stages: is missing"),
         ("just text", r"pipeline\.yaml: the file: .*expected stages"),
     ],
 )
 def test_broken_files_say_where_and_what(tmp_path, pipeline, message):
+    (tmp_path / "my_syntax_stages.py").write_text("def x(:\n")
+    (tmp_path / "my_raising_stages.py").write_text("raise RuntimeError('boom')\n")
     with pytest.raises(StageError, match=message):
         load_pipeline(write(tmp_path, pipeline))
 

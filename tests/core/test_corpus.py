@@ -83,7 +83,7 @@ def test_unknown_corpora_and_splits_are_named(arguments, message):
 
 
 def test_missing_split_names_those_that_are_there(sgd):
-    with pytest.raises(CorpusError, match="splits found: valid"):
+    with pytest.raises(CorpusError, match="say --split valid"):
         load_corpus("google_sgd", datapath=sgd, split="test")
 
 

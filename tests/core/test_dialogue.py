@@ -15,6 +15,7 @@ from tod_bias.dialogue import (
     write_jsonl,
 )
 from tod_bias.errors import CorpusError
+from tod_bias.stages import LookupDb
 
 texts = st.text(st.sampled_from("ab ;|=\\\n\rn,."), max_size=12) | st.text(max_size=12).filter(
     lambda text: not any(0xD800 <= ord(c) < 0xE000 for c in text)
@@ -104,3 +105,24 @@ def test_more_results_need_a_first_one():
     with pytest.raises(ValueError, match="more_results follow"):
         Turn("u", more_results=({"a": "b"},))
     assert Dialogue("a", "", (Turn("u"),)).turns[0].api_results == ()
+
+
+@pytest.mark.parametrize("said", ["a\u2028b\x85c", "\ud800 alone", "both \u2028 and \udfff"])
+def test_every_string_survives_a_file(tmp_path, said):
+    dialogue = Dialogue("1", "", (Turn(said, {"api_name": said}, {"name": said}, said),))
+    write_jsonl([dialogue], tmp_path / "d.jsonl")
+    assert list(read_jsonl(tmp_path / "d.jsonl")) == [dialogue]
+    database = LookupDb.from_dialogues([dialogue])
+    database.save(tmp_path / "db.jsonl")
+    assert LookupDb(tmp_path / "db.jsonl").look_up({"api_name": said}).rows == ({"name": said},)
+
+
+def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path):
+    dialogue = Dialogue("1", "", (Turn("hi", {"api_name": "A"}, {"name": "B"}, "ho"),))
+    write_jsonl([dialogue], tmp_path / "d.jsonl")
+    LookupDb.from_dialogues([dialogue]).save(tmp_path / "db.jsonl")
+    for name in ("d.jsonl", "db.jsonl"):
+        path = tmp_path / name
+        path.write_text(path.read_text(encoding="utf-8"), encoding="utf-8-sig")
+    assert list(read_jsonl(tmp_path / "d.jsonl")) == [dialogue]
+    assert len(LookupDb(tmp_path / "db.jsonl")) == 1

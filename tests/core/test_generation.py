@@ -285,3 +285,16 @@ def test_killed_run_resumes_and_computes_nothing_twice(tmp_path, gpt2):
     assert int(resumed_count) == distinct - done
     assert int(whole_count) == distinct
     assert resumed_texts == whole_texts
+
+
+@pytest.mark.parametrize("backend", ["tree", "batch"])
+def test_empty_prompts_and_lone_surrogates_are_answered(gpt2, backend):
+    generator = Generator(gpt2, GenerationSettings(max_new_tokens=4, backend=backend))
+    said = generator.generate(["", "USER: a \ud800\nAPICALL:", "USER: a \ufffd\nAPICALL:"])
+    assert said[0] == generator.generate([generator.tokenizer.eos_token])[0]
+    assert said[1] == said[2]
+
+
+def test_sequence_to_sequence_models_take_them_too(t5):
+    generator = Generator(t5, GenerationSettings(max_new_tokens=4))
+    assert len(generator.generate(["", "\udfff"])) == 2

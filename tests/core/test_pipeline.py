@@ -3,7 +3,7 @@ from collections.abc import Sequence
 import pytest
 from builders import gender, small_corpus
 
-from tod_bias.errors import StageError
+from tod_bias.errors import ModelError, StageError
 from tod_bias.perturb.algorithm import draw_rewrites
 from tod_bias.pipeline import Pipeline, StageInput, Twin, unrewrite
 from tod_bias.stages import Lookup, LookupDb, Outcome, Replay
@@ -131,3 +131,33 @@ def test_replay_refuses_what_it_has_not_seen():
     with pytest.raises(StageError, match="nothing was recorded for the context that ends in 'Hi'"):
         replay([StageInput((), "Hi")])
     assert Replay({}, missing="")([StageInput((), "Hi")]) == [""]
+
+
+def test_what_a_stage_raises_is_one_line_that_says_where():
+    def broken(inputs):
+        raise KeyError("foo")
+
+    def late(inputs):
+        yield "one"
+        raise RuntimeError("two\nlines")
+
+    with pytest.raises(StageError) as caught:
+        Pipeline({"a": shout, "b": broken})([StageInput((), "hello")])
+    line = broken.__code__.co_firstlineno + 1
+    assert f"stage 'b' ({broken.__module__}:{broken.__qualname__}): KeyError: 'foo' at {__file__}:{line};" in str(
+        caught.value
+    )
+    assert isinstance(caught.value.__cause__, KeyError)
+    with pytest.raises(StageError, match=r"stage 'a' .*: RuntimeError: two lines at .*; fix the stage"):
+        Pipeline({"a": late})([StageInput((), "hello")])
+
+
+def test_errors_of_this_package_pass_through_a_stage_unchanged():
+    error = ModelError("no such model")
+
+    def broken(inputs):
+        raise error
+
+    with pytest.raises(ModelError) as caught:
+        Pipeline({"a": broken})([StageInput((), "hello")])
+    assert caught.value is error

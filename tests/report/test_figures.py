@@ -128,7 +128,7 @@ def test_cells_hold_the_fairscore_and_the_count_and_a_star_where_p_is_small(make
     (axis,) = read_axes(results)
     texts = [text.get_text() for text in pairs(axis, 0.2).axes[0].texts]
     assert len(texts) == 12
-    assert texts[:4] == ["0.103", "n=12", "0.113*", "n=24"]
+    assert texts[:4] == ["+0.103", "n=12†", "−0.113*", "n=24"]
 
 
 def test_one_pair_without_bound_does_not_wash_out_all_colours(make_results):
@@ -143,7 +143,7 @@ def test_undefined_pairs_are_written_as_such(make_results):
     results = make_results(axes=("gender",))
     results["axes"]["gender"]["pairs"]["woman>man"] = {"fairscore": {"value": None}, "signed": None, "dialogues": 2}
     texts = [text.get_text() for text in figures(results)["pairs_gender"].axes[0].texts]
-    assert texts[:2] == ["n/a", "n=2"]
+    assert texts[:2] == ["n/a", "n=2†"]
 
 
 def test_a_run_without_pairs_or_arms_has_no_chart_of_them(make_results):
@@ -187,3 +187,52 @@ def test_text_on_a_colour_stays_readable(colour, text):
 
 def test_stage_colours_are_okabe_and_itos():
     assert {"#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442"} == set(STAGE_COLOURS)
+
+
+def test_heatmaps_explain_the_signs_that_they_use(make_results):
+    (axis,) = read_axes(make_results(axes=("gender",)))
+    assert pairs(axis, 0.2)._supxlabel.get_text().split("\n") == [
+        "signed fairscore: + answered worse, − better",
+        "* p < 0.05 (Holm over the pairs)",
+        "† fewer than 15 dialogues: intervals are too narrow",
+    ]
+    results = make_results(axes=("gender",))
+    for pair in results["axes"]["gender"]["pairs"].values():
+        pair["fairscore"]["p_value"] = 1.0
+        pair["dialogues"] = 15
+    del results["axes"]["gender"]["pairs"]["woman>man"]
+    (axis,) = read_axes(results)
+    assert pairs(axis, 0.2)._supxlabel.get_text().split("\n") == [
+        "signed fairscore: + answered worse, − better",
+        "hatched: no dialogue rewritten so, or undefined",
+    ]
+
+
+@pytest.mark.parametrize(("value", "extend"), [(0.9, "neither"), (1.5, "max"), (-2.8, "min")])
+def test_colour_bars_point_to_values_beyond_their_ends(make_results, value, extend):
+    results = make_results(axes=("gender",))
+    results["axes"]["gender"]["pairs"]["woman>man"] |= {"fairscore": {"value": abs(value)}, "signed": value}
+    (axis,) = read_axes(results)
+    figure = pairs(axis, largest_pair([axis]))
+    assert figure.axes[1]._colorbar.extend == extend
+    assert (overlaps(figure), outside(figure)) == ([], [])
+
+
+def test_parts_of_zero_draw_nothing_over_the_line_at_zero(make_results):
+    results = make_results(axes=("gender",))
+    for part in results["axes"]["gender"]["attribution"].values():
+        if isinstance(part, dict):
+            part["value"] = 0.0
+    assert bars(contributions(read_axes(results))) == []
+
+
+def test_arms_are_drawn_with_their_intervals(make_results):
+    results = make_results(axes=("gender", "placebo"))
+    results["axes"]["gender"]["arms_ci"] = {key: [0.25, 0.5] for key in results["axes"]["gender"]["arms"]}
+    figure = figures(results)["arms"]
+    lines = [line.get_xdata().tolist() for line in figure.axes[1].lines]
+    assert lines == [[0.25, 0.5]] * 8
+    assert figure.axes[1].get_xlim()[1] > 0.5
+    assert figure._supxlabel.get_text() == "fairscore that stays, 95% interval"
+    assert (overlaps(figure), outside(figure)) == ([], [])
+    assert figures(make_results(axes=("gender",)))["arms"]._supxlabel.get_text() == "fairscore that stays"

@@ -206,3 +206,17 @@ def test_readings_become_html():
 )
 def test_any_record_becomes_rows(record, rows):
     assert facts(record) == rows
+
+
+def test_an_error_of_one_of_several_runs_names_its_folder(make_folder):
+    good, bad = make_folder("good"), make_folder("bad")
+    (bad / "results.json").write_text('{"schema": 1, "axes": {"gender": {}}}')
+    with pytest.raises(RunError, match=r"/bad/results\.json, axes\.gender: holds no fairscore"):
+        write_report([good, bad])
+
+
+def test_pairs_of_few_dialogues_are_marked(make_folder):
+    page = write_report([make_folder()]).read_text(encoding="utf-8")
+    assert "<td>12†</td>" in page
+    assert "<td>24</td>" in page
+    assert "† fewer than 15 dialogues: intervals are too narrow." in page

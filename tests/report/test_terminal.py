@@ -87,3 +87,18 @@ def test_p_values_that_are_not_adjusted_are_not_called_holm(make_results):
 def test_a_malformed_record_is_a_user_error(make_results):
     with pytest.raises(RunError, match=r"axes\.gender"):
         table({"axes": {"gender": 3}})
+
+
+def test_at_80_columns_an_axis_is_one_line(make_results):
+    text = printed(make_results(), 80)
+    assert " ".join(row(text, "gender", "100")) == ("gender 100 +0.103 0.103 [0.095, 0.111] 0.001 0.129 [0.120, 0.137]")
+    assert row(text, "gender", "0.1731") == ["gender", "0.1731", "0.1553"]
+
+
+def test_a_part_too_small_for_a_bar_has_no_mark(make_results):
+    results = make_results(axes=("gender",))
+    results["axes"]["gender"]["attribution"]["db"] = 0.0
+    results["axes"]["gender"]["attribution"]["api_call"] = None
+    text = printed(results)
+    assert "|" not in " ".join(row(text, "api_call")) + " ".join(row(text, "gender", "db"))
+    assert "|████████████" in text

@@ -20,7 +20,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from tod_bias.report.notation import count, fixed
-from tod_bias.report.outcome import RESIDUAL, Axis, Estimate, arm_keys, read_axes
+from tod_bias.report.outcome import RESIDUAL, Axis, Effect, Estimate, arm_keys, read_axes
 from tod_bias.report.palette import (
     DIVERGING,
     GRID,
@@ -35,7 +35,7 @@ from tod_bias.report.palette import (
     style,
     text_on,
 )
-from tod_bias.report.reading import ALPHA, adjusted_pairs, placebo_of
+from tod_bias.report.reading import ALPHA, DAGGER, FEW_NOTE, adjusted_pairs, has_few, placebo_of
 
 WIDTH = 9.0
 """Inches; the width of the report's column."""
@@ -117,10 +117,11 @@ def _stack(panel: Axes, rows: Sequence[tuple[int, Axis]], parts: Sequence[str], 
         values = np.array([_part(axis, part).value or 0.0 for _, axis in rows])
         for side, start in ends.items():
             widths = np.where(np.sign(values) == side, values, 0.0)
+            shown = widths != 0  # the white edge of a bar without width would cut the line at 0
             panel.barh(
-                heights,
-                widths,
-                left=start,
+                np.array(heights)[shown],
+                widths[shown],
+                left=start[shown],
                 height=0.5,
                 color=_colour(part, stages),
                 hatch=_hatch(part, stages),
@@ -203,9 +204,10 @@ def largest_pair(axes: Sequence[Axis]) -> float:
 
 @styled
 def pairs(axis: Axis, limit: float) -> Figure:
-    """Source by target: the fairscore of every pair (as Su Fig. 5), coloured by its sign, over its dialogues.
+    """Source by target: the signed fairscore of every pair (as Su Fig. 5), and how many dialogues it rests on.
 
-    Bold with a star where the permutation test supports a difference (p < 0.05, Holm-adjusted over the pairs).
+    Bold with a star where the permutation test supports a difference (p < 0.05, Holm-adjusted over the pairs); a dagger
+    where there are fewer than :data:`~tod_bias.report.reading.FEW` dialogues. Notes below the cells say so.
 
     Args:
         axis: the axis.
@@ -214,7 +216,8 @@ def pairs(axis: Axis, limit: float) -> Figure:
     names = axis.attributes
     tested = {pair.name: pair for pair in adjusted_pairs(axis)}
     norm = Normalize(-limit, limit)
-    figure = new_figure(2.2 + 0.82 * len(names), 1.0 + 0.55 * len(names))
+    notes = _notes(axis, tested)
+    figure = new_figure(2.2 + 0.82 * len(names), 1.1 + 0.55 * len(names) + 0.14 * len(notes))
     panel = figure.subplots()
     for row, source in enumerate(names):
         for column, target in enumerate(names):
@@ -235,9 +238,11 @@ def pairs(axis: Axis, limit: float) -> Figure:
             ink = text_on(colour) if known and signed is not None else MUTED
             star = known and pair.fairscore.p is not None and pair.fairscore.p < ALPHA
             centred: dict[str, Any] = {"ha": "center", "va": "center", "color": ink}
-            score = f"{fixed(pair.fairscore.value)}{'*' if star else ''}"
+            number = fixed(pair.fairscore.value) if signed is None else fixed(signed, sign=True).replace("-", "−")
+            score = f"{number}{'*' if star else ''}"
             panel.text(column, row - 0.13, score, weight="bold" if star else "normal", **centred)
-            panel.text(column, row + 0.22, f"n={count(pair.dialogues)}", fontsize=7.5, **centred)
+            label = f"n={count(pair.dialogues)}{DAGGER if has_few(pair) else ''}"
+            panel.text(column, row + 0.22, label, fontsize=7.5, **centred)
     panel.set_xticks(range(len(names)), [_folded(name, 0.8) for name in names])
     panel.set_yticks(range(len(names)), names)
     panel.set_xlim(-0.5, len(names) - 0.5)
@@ -247,16 +252,43 @@ def pairs(axis: Axis, limit: float) -> Figure:
     panel.set_xlabel("rewritten to", color=MUTED, labelpad=8)
     panel.set_ylabel("rewritten from", color=MUTED)
     strip(panel, keep=())
-    _scale(figure, panel, norm)
+    _scale(figure, panel, norm, [pair.signed.value for pair in axis.pairs if pair.signed.value is not None])
+    figure.supxlabel("\n".join(notes), x=0.01, ha="left", fontsize=7.5, color=MUTED, linespacing=1.3)
     return figure
 
 
-def _scale(figure: Figure, panel: Axes, norm: Normalize) -> None:
-    bar = figure.colorbar(ScalarMappable(norm, DIVERGING), ax=panel, fraction=0.06, aspect=14, pad=0.04)
+def _notes(axis: Axis, tested: Mapping[str, Effect]) -> list[str]:
+    """What the signs in the cells of a heatmap mean, a line each; only of those that are there."""
+    names = axis.attributes
+    absent = any(f"{source}>{target}" not in tested for source in names for target in names if source != target)
+    known = [pair for pair in tested.values() if pair.fairscore.value is not None]
+    notes = {
+        "signed fairscore: + answered worse, − better": True,
+        f"* p < {ALPHA:g} (Holm over the pairs)": any(
+            pair.fairscore.p is not None and pair.fairscore.p < ALPHA for pair in known
+        ),
+        f"{DAGGER} {FEW_NOTE}": any(map(has_few, tested.values())),
+        "hatched: no dialogue rewritten so, or undefined": absent or len(known) < len(tested),
+    }
+    return [note for note, applies in notes.items() if applies]
+
+
+def _scale(figure: Figure, panel: Axes, norm: Normalize, values: Sequence[float]) -> None:
+    above, below = max(values, default=0.0) > (norm.vmax or 0.0), min(values, default=0.0) < (norm.vmin or 0.0)
+    bar = figure.colorbar(
+        ScalarMappable(norm, DIVERGING),
+        ax=panel,
+        fraction=0.06,
+        aspect=14,
+        pad=0.04,
+        extend={(True, True): "both", (True, False): "max", (False, True): "min"}.get((above, below), "neither"),
+        extendfrac=0.06,
+    )
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=0, labelsize=7.5)
-    bar.ax.set_title("worse", fontsize=7.5, weight="normal", loc="center")
-    bar.ax.set_xlabel("better", fontsize=7.5)
+    room = 0.06 * panel.get_window_extent().height * 72 / figure.dpi  # of an arrow, in points
+    bar.ax.set_title("worse", fontsize=7.5, weight="normal", loc="center", pad=4 + room * above)
+    bar.ax.set_xlabel("better", fontsize=7.5, labelpad=4 + room * below)
 
 
 def _folded(name: str, inches: float) -> str:
@@ -271,11 +303,11 @@ def _folded(name: str, inches: float) -> str:
 
 @styled
 def arms(axes: Sequence[Axis]) -> Figure:
-    """The fairscore v(S) of every set S of swapped stages; filled dots mark the stages of the set."""
+    """The fairscore v(S) of every set S of swapped stages with its interval; filled dots mark the stages of the set."""
     shown = [axis for axis in axes if axis.arms]
     keys = arm_keys(shown)
     stages = sorted({name for key in keys for name in key.split(",") if name})
-    figure = new_figure(WIDTH, 1.2 + 0.27 * len(keys))
+    figure = new_figure(WIDTH, 1.4 + 0.27 * len(keys))
     grid = figure.subplots(1, len(shown) + 1, sharey=True, width_ratios=(0.32 * len(stages) + 0.2, *[1.5] * len(shown)))
     rows = range(len(keys))
     matrix = grid[0]
@@ -290,16 +322,22 @@ def arms(axes: Sequence[Axis]) -> Figure:
     matrix.set_ylabel("stages swapped", color=MUTED)
     matrix.set_ylim(len(keys) - 0.4, -0.6)
     strip(matrix, keep=())
-    highest = max((value for axis in shown for value in axis.arms.values() if value is not None), default=0.0) or 1.0
+    ends = [end for axis in shown for key in keys for end in (axis.arms.get(key), axis.arm(key).high)]
+    highest = max((end for end in ends if end is not None), default=0.0) or 1.0
     for panel, axis in zip(grid[1:], shown, strict=True):
         values = [axis.arms.get(key) for key in keys]
         panel.barh(rows, [value or 0.0 for value in values], height=0.6, color="#5b87b8", zorder=2)
-        for row, value in zip(rows, values, strict=True):
-            panel.text((value or 0.0) + highest * 0.03, row, fixed(value), va="center", fontsize=7.5)
-        panel.set_xlim(0, highest * 1.3)
+        for row, key, value in zip(rows, keys, values, strict=True):
+            low, high = axis.arm(key).low, axis.arm(key).high
+            if low is not None and high is not None:
+                panel.plot([low, high], [row, row], color=INK, linewidth=1.2, zorder=3)
+            panel.text(max(value or 0.0, high or 0.0) + highest * 0.04, row, fixed(value), va="center", fontsize=7.5)
+        panel.set_xlim(0, highest * 1.4)
         panel.set_title(_folded(axis.name, 0.8 * (WIDTH - 0.32 * len(stages) - 1) / len(shown)))
         panel.set_xticks([])
         strip(panel, keep=("left",))
+    has_intervals = any(axis.arm(key).high is not None for axis in shown for key in keys)
+    figure.supxlabel(f"fairscore that stays{', 95% interval' * has_intervals}", fontsize=9)
     return figure
 
 

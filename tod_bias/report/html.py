@@ -18,7 +18,16 @@ from tod_bias.report.excerpts import UNSWAPPED, Excerpts, excerpts
 from tod_bias.report.figures import comparison, figures
 from tod_bias.report.outcome import Axis, Effect, Estimate, arm_keys, read_axes
 from tod_bias.report.palette import inline, to_svg
-from tod_bias.report.reading import Reading, adjusted_pairs, placebo_of, read, support
+from tod_bias.report.reading import (
+    DAGGER,
+    FEW_NOTE,
+    Reading,
+    adjusted_pairs,
+    has_few,
+    placebo_of,
+    read,
+    support,
+)
 from tod_bias.report.record import ORIGINAL, Run, RunError, read_runs, read_turns
 
 REPORT = "report.html"
@@ -139,6 +148,8 @@ def render(sections: Sequence[Section], drawn: Markup | None = None) -> str:
         notation.percent, notation.count,
     )  # fmt: skip
     environment.filters |= {function.__name__: _typeset(function) for function in numbers}
+    environment.filters["has_few"] = environment.tests["few"] = has_few
+    environment.globals |= {"DAGGER": DAGGER, "FEW_NOTE": FEW_NOTE}
     environment.filters |= {"prose": prose, "pair": pair_name, "slug": _slug, "facts": facts}
     environment.globals |= {"arm_label": notation.arm_label, "support": support}
     return environment.get_template("report.html.j2").render(
@@ -155,9 +166,13 @@ def _destination(folders: Sequence[Path], out: Path | None) -> Path:
 
 
 def _section(run: Run, folder: Path) -> Section:
-    axes = read_axes(run.results)
     turns = read_turns(run.folder, [ORIGINAL, UNSWAPPED])
     stages = list(run.results.get("pipeline") or ())
+    try:
+        axes = read_axes(run.results)
+        found = None if turns is None else excerpts(turns, stages, [axis.name for axis in axes])
+    except RunError as error:
+        raise RunError(f"{run.folder}/{error}") from error  # it begins with the file's name
     return Section(
         run=run,
         axes=axes,
@@ -166,12 +181,12 @@ def _section(run: Run, folder: Path) -> Section:
             name: _draw(figure, folder / f"{name}.svg", f"{_slug(run.name)}-{name}", _LABELS[name.partition("_")[0]])
             for name, figure in figures(run.results).items()
         },
-        excerpts=None if turns is None else excerpts(turns, stages, [axis.name for axis in axes]),
+        excerpts=found,
     )
 
 
 _LABELS = {
-    "pairs": "Heatmap of the fairscore of every source and target attribute; the table below holds the numbers.",
+    "pairs": "Heatmap of the signed fairscore of every source and target attribute; the table below holds the numbers.",
     "contributions": "Bars of each stage's part of the fairscore per axis; the table below holds the numbers.",
     "arms": "Bars of the fairscore for every set of swapped stages; the table below holds the numbers.",
     "comparison": "Bars of each stage's part of the fairscore per axis and run; the table above holds the numbers.",

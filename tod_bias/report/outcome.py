@@ -120,6 +120,8 @@ class Axis(Effect):
     """Mean of the pairs' fairscores, which cannot cancel."""
     arms: Mapping[str, float | None] = field(default_factory=dict)
     """Swapped stages, sorted and joined by a comma, to the fairscore of that arm."""
+    arms_ci: Mapping[str, Estimate] = field(default_factory=dict)
+    """The same with their intervals."""
     pairs: tuple[Effect, ...] = ()
     """Every (source, target) pair."""
 
@@ -139,6 +141,10 @@ class Axis(Effect):
         found = dict.fromkeys(name for pair in self.pairs for name in (pair.source, pair.target))
         known = [name for name in ATTRIBUTES.get(self.name, ()) if name in found]
         return known + [name for name in found if name not in known]
+
+    def arm(self, key: str) -> Estimate:
+        """The fairscore of one arm with its interval, as far as the run has them."""
+        return self.arms_ci.get(key, Estimate(self.arms.get(key)))
 
     def pair(self, source: str, target: str) -> Effect | None:
         """The pair that rewrites ``source`` to ``target``."""
@@ -169,14 +175,21 @@ def read_axes(results: Mapping[str, Any]) -> list[Axis]:
 
 def _axis(name: str, record: Mapping[str, Any], stages: Sequence[str], dialogues: Any) -> Axis:
     where = f"axes.{name}"
+    if "fairscore" not in record:
+        raise RunError(f"results.json, {where}: holds no fairscore; repeat the run's command to write it again")
     pairs = _mapping(record.get("pairs"), f"{where}.pairs")
     arms = _mapping(record.get("arms"), f"{where}.arms")
+    intervals = _mapping(record.get("arms_ci"), f"{where}.arms_ci")
     return Axis(
         **_effect(name, {"dialogues": dialogues, **record}, where, stages),
         mean_over_pairs=Estimate.read(record.get("mean_over_pairs"), f"{where}.mean_over_pairs"),
         jga_original=_number(record.get("jga_original"), f"{where}.jga_original"),
         jga_perturbed=_number(record.get("jga_perturbed"), f"{where}.jga_perturbed"),
         arms={key: _number(value, f"{where}.arms.{key}") for key, value in arms.items()},
+        arms_ci={
+            key: Estimate.read({"value": arms.get(key), "ci": bounds}, f"{where}.arms_ci.{key}")
+            for key, bounds in intervals.items()
+        },
         pairs=tuple(
             Effect(**_effect(key, _mapping(pair, f"{where}.pairs.{key}"), f"{where}.pairs.{key}", stages))
             for key, pair in pairs.items()

@@ -21,6 +21,12 @@ from tod_bias.report.outcome import Axis, Effect, Estimate
 ALPHA = 0.05
 """The level of every test and, as 1 - ALPHA, of every interval."""
 
+FEW = 15
+"""Dialogues below which a bootstrap interval is known to be too narrow (in simulations those of 10 cover 87%)."""
+
+DAGGER = "†"
+FEW_NOTE = f"fewer than {FEW} dialogues: intervals are too narrow"
+
 MOST = 0.5
 """A stage holds "most" of a fairscore from this share on."""
 
@@ -99,6 +105,11 @@ def read(axes: Sequence[Axis]) -> list[Reading]:
     """One reading an axis, in the same order."""
     placebo = placebo_of(axes)
     return [_read(axis, placebo) for axis in axes]
+
+
+def has_few(effect: Effect) -> bool:
+    """Whether an effect rests on so few dialogues that its interval covers less than it says."""
+    return effect.dialogues is not None and effect.dialogues < FEW
 
 
 def excess(effect: Effect, placebo: Effect | None) -> Estimate | None:

@@ -25,8 +25,8 @@ _STYLES = {Support.SUPPORTED: "bold", Support.NO_FLOOR: "bold", Support.FLOOR: "
 def table(results: Mapping[str, Any]) -> RenderableType:
     """The tables of one run: fairscores, attribution, and a reading in words per axis; the placebo stands last.
 
-    Each table takes the widest form that fits the console: intervals beside their values and parts drawn as bars
-    from about 95 columns on, intervals below and no bars on narrower ones (80 columns do).
+    Each table takes the widest form that fits the console: with BLEU in the first table and parts drawn as bars from
+    about 95 columns on; BLEU in a table of its own and no bars on narrower ones. At 80 columns an axis is a line.
 
     Args:
         results: the content of ``results.json``.
@@ -49,18 +49,21 @@ class ResultTables:
         bar = "#" if options.ascii_only else "█"
         unbounded = options.update_width(_UNBOUNDED)
 
-        def fit(build: Callable[[bool, int], Table]) -> Table:
+        def fit(build: Callable[[bool, int], Table]) -> tuple[Table, bool]:
             for wide, padding in ((True, 1), (True, 0)):
                 frame = build(wide, padding)
                 if console.measure(frame, options=unbounded).maximum <= options.max_width:
-                    return frame
-            return build(False, 0)
+                    return frame, wide
+            return build(False, 0), False
 
         yield Text(self._heading(), style="bold")
         yield Text(self._conditions(), style="dim")
         yield Text()
-        yield fit(lambda wide, padding: fairscore_table(self._axes, wide=wide, padding=padding))
-        yield fit(lambda wide, padding: attribution_table(self._axes, wide=wide, padding=padding, bar=bar))
+        fairscores, has_bleu = fit(lambda wide, padding: fairscore_table(self._axes, wide=wide, padding=padding))
+        yield fairscores
+        if not has_bleu:
+            yield bleu_table(self._axes)
+        yield fit(lambda wide, padding: attribution_table(self._axes, wide=wide, padding=padding, bar=bar))[0]
         yield Text("Reading", style="italic")
         yield Group(*(_reading(reading) for reading in self._readings))
 
@@ -79,28 +82,44 @@ class ResultTables:
 
 
 def fairscore_table(axes: Sequence[Axis], *, wide: bool = True, padding: int = 1) -> Table:
-    """One row an axis: BLEU, the signed score, the fairscore with interval and p, the mean over pairs."""
-    separator = " " if wide else "\n"
+    """One row an axis: BLEU (where there is room), the signed score, the fairscore with interval and p, the mean over
+    pairs.
+    """
     adjusted = any(axis.fairscore.p_holm is not None for axis in axes)
     frame = _frame("Fairscore: relative change of BLEU (signed: + where answered worse)", padding)
     frame.add_column("axis", style="bold", overflow="fold")
-    bleu_headings = ("BLEU\noriginal", "BLEU\nrewritten") if wide else ("BLEU\noriginal,\nrewritten",)
-    headings = ("dialogues", *bleu_headings, "signed", "fairscore\n[95%]", "p\n(Holm)" if adjusted else "p")
-    for heading in (*headings, "mean over\npairs [95%]"):
+    headings = (
+        "dialogues" if wide else "dia-\nlogues",
+        *(("BLEU\noriginal", "BLEU\nrewritten") if wide else ()),
+        "signed",
+        "fairscore\n[95%]",
+        "p\n(Holm)" if adjusted else "p",
+        "mean over\npairs [95%]",
+    )
+    for heading in headings:
         frame.add_column(heading, justify="right", overflow="fold")
     for axis in axes:
-        bleus = (bleu(axis.bleu_original), bleu(axis.bleu_perturbed))
         frame.add_row(
             axis.name,
             count(axis.dialogues),
-            *(bleus if wide else ("\n".join(bleus),)),
+            *((bleu(axis.bleu_original), bleu(axis.bleu_perturbed)) if wide else ()),
             fixed(axis.signed.value, sign=True),
-            with_interval(axis.fairscore, separator=separator),
+            with_interval(axis.fairscore),
             p_cell(axis.fairscore.p),
-            with_interval(axis.mean_over_pairs, separator=separator),
+            with_interval(axis.mean_over_pairs),
             style=_style(axis),
-            end_section=not wide,
         )
+    return frame
+
+
+def bleu_table(axes: Sequence[Axis]) -> Table:
+    """One row an axis: BLEU of the original and of the rewritten dialogues."""
+    frame = _frame("BLEU, 0-1", 0)
+    frame.add_column("axis", style="bold", overflow="fold")
+    for heading in ("original", "rewritten"):
+        frame.add_column(heading, justify="right", overflow="fold")
+    for axis in axes:
+        frame.add_row(axis.name, bleu(axis.bleu_original), bleu(axis.bleu_perturbed), style=_style(axis))
     return frame
 
 
@@ -153,7 +172,9 @@ def _longest(axes: Sequence[Axis]) -> float:
 def _bar(value: float | None, longest: float, mark: str) -> str:
     """A bar to the right of the middle for a positive part, to the left for a negative one."""
     cells = round(BAR * abs(value) / longest) if value and longest else 0
-    left, right = (mark * cells, "") if value is not None and value < 0 else ("", mark * cells)
+    if not value or not cells:
+        return ""
+    left, right = (mark * cells, "") if value < 0 else ("", mark * cells)
     return f"{left:>{BAR}}|{right:<{BAR}}"
 
 

@@ -1,0 +1,34 @@
+"""What the Hugging Face hub holds, asked once and quickly."""
+
+from __future__ import annotations
+
+import logging
+import re
+from functools import cache
+from typing import Literal
+
+_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)
+_SECONDS = 10.0
+"""How long the hub may take to answer."""
+logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it reports every attempt; what failed is said once
+
+
+@cache
+def absence(name: str, kind: Literal["model", "dataset"]) -> str:
+    """Why something that is not on this machine cannot be had from the hub; ``""`` where it can.
+
+    The libraries that load would ask for half a minute, file by file, before they give up.
+    """
+    if not _NAME.fullmatch(name):
+        return "no such folder"
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HTTPError, RepositoryNotFoundError
+
+    api = HfApi()
+    try:
+        (api.model_info if kind == "model" else api.dataset_info)(name, timeout=_SECONDS)
+    except RepositoryNotFoundError:
+        return "no such folder, and not on the hub"
+    except (HTTPError, OSError) as error:
+        return f"no such folder, and the hub cannot be asked for it ({type(error).__name__})"
+    return ""

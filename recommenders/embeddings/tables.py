@@ -61,7 +61,7 @@ class Sheet:
         wide = [any(isinstance(row[place], Value) and row[place].ci for row in self.rows) for place in self._places]
         header = [
             text
-            for name, is_wide in zip(self.columns, wide, strict=True)
+            for name, is_wide in zip((column.removesuffix(" [95%]") for column in self.columns), wide, strict=True)
             for text in ((name, f"{name}_low", f"{name}_high") if is_wide else (name,))
         ]
         with (folder / f"{self.name}.csv").open("w", encoding="utf-8", newline="") as stream:

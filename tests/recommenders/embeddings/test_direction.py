@@ -16,6 +16,7 @@ from tod_bias.recommenders.embeddings.direction import (
 )
 from tod_bias.recommenders.embeddings.significance import direction_tests
 from tod_bias.recommenders.embeddings.space import picture
+from tod_bias.recommenders.embeddings.vectors import unit
 
 
 @pytest.fixture(scope="module")
@@ -147,3 +148,14 @@ def test_picture_points_to_a_and_projects_by_pca(people):
     again = picture(a, b, {}, rows=(np.arange(10), np.arange(10)))
     assert again.rows_a.tolist() == list(range(10))
     assert picture(a[:1], b[:1], {}) is None
+
+
+def test_direction_that_separates_where_entities_vary_little_passes():
+    """Cosines along it are smaller than along random directions for everybody, yet A and B lie on its two sides."""
+    rng = np.random.default_rng(4)
+    spread = np.array([0.3, *[2.0] * 3, *[1.0] * 12])
+    axis = np.eye(16)[0]
+    a, b = rng.normal(size=(2, 80, 16)) * spread + np.array([[[0.5]], [[-0.5]]]) * axis
+    everybody = unit(np.concatenate([a, b]))
+    assert np.abs(everybody @ axis).mean() < np.abs(everybody @ unit(rng.normal(size=(500, 16))).T).mean(axis=0).min()
+    assert max(direction_tests(axis, a, b, random_vectors=2000).values()) < 0.001

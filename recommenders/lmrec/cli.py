@@ -243,7 +243,7 @@ def train(
     init: Annotated[str, typer.Option(help="An encoder's name or folder to fine-tune, or 'scratch'.")] = "scratch",
     head_layers: Annotated[int, typer.Option(min=1, max=2, help="Layers of the recommendation head.")] = 2,
     hidden: Annotated[int, typer.Option(min=1, help="Width between the head's two layers.")] = 512,
-    dropout: Annotated[float, typer.Option(min=0, max=0.9, help="Before the head.")] = 0.0,
+    dropout: Annotated[float, typer.Option(min=0, max=0.9, help="Before the head.")] = 0.1,
     learning_rate: Annotated[float | None, typer.Option(help="Peak; 3e-3 from scratch, else 3e-5.")] = None,
     batch: Annotated[int, typer.Option(min=1, help="Reviews in a batch.")] = 128,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the reviews at the most.")] = 10,

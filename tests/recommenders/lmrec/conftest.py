@@ -23,7 +23,7 @@ def settings():
     from tod_bias.recommenders.lmrec.training import TrainingSettings
 
     return TrainingSettings(
-        layers=1, width=64, heads=2, hidden=128, vocabulary=1500, max_length=48, batch=64, epochs=10, patience=3,
+        layers=1, width=64, heads=2, hidden=128, dropout=0.0, vocabulary=1500, max_length=48, batch=64, epochs=10, patience=3,
     )  # fmt: skip
 
 
@@ -43,5 +43,5 @@ def trained_masked(sample_reviews, settings, tmp_path_factory):
     from tod_bias.recommenders.lmrec.training import train
 
     folder = tmp_path_factory.mktemp("masked")
-    train(sample_reviews, folder, dataclasses.replace(settings, mask=True, epochs=5))
+    train(sample_reviews, folder, dataclasses.replace(settings, mask=True, epochs=4))
     return folder

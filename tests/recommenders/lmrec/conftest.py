@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # saved_lists.py; tests are no package
+sys.path.insert(0, str(Path(__file__).parent))  # saved_lists.py, small_sample.py; tests are no package
 
-VENUES, REVIEWS, TOP = 24, 240, 6
+from small_sample import REVIEWS, VENUES
 
 
 @pytest.fixture(scope="session")

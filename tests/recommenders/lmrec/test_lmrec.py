@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from conftest import TOP, VENUES
+from small_sample import TOP, VENUES
 
 from tod_bias.cli import main
 from tod_bias.errors import ModelError, RecommenderError

@@ -246,7 +246,7 @@ def train(
     dropout: Annotated[float, typer.Option(min=0, max=0.9, help="Before the head.")] = 0.1,
     learning_rate: Annotated[float | None, typer.Option(help="Peak; 3e-3 from scratch, else 3e-5.")] = None,
     batch: Annotated[int, typer.Option(min=1, help="Reviews in a batch.")] = 128,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the reviews at the most.")] = 10,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the reviews at the most.")] = 20,
     patience: Annotated[int, typer.Option(min=1, help="Stop after so many epochs without a lower loss.")] = 2,
     max_length: Annotated[int, typer.Option(min=8, help="Tokens of a review at the most.")] = 128,
     max_steps: Annotated[int | None, typer.Option(min=1, help="Stop after so many steps of the schedule.")] = None,

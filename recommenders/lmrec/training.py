@@ -60,7 +60,7 @@ class TrainingSettings:
     """Share of all steps in which the learning rate rises."""
     weight_decay: float = 0.01
     batch: int = 128
-    epochs: int = 10
+    epochs: int = 20
     """At the most."""
     patience: int = 2
     """Stop after so many epochs without a lower validation loss; 1, when it first rises, is Shen's."""

@@ -119,7 +119,7 @@ def bias_of(frame: pd.DataFrame) -> dict[str, float]:
 def table(result: Mitigation) -> Table:
     """Quality and bias side by side, one column a condition."""
     view = Table(title="Before and after masking", title_justify="left")
-    view.add_column("score")
+    view.add_column("score", no_wrap=True)
     for condition in CONDITIONS:
         view.add_column(condition, justify="right")
     for name in SHOWN:

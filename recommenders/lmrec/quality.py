@@ -175,7 +175,7 @@ def table(frame: pd.DataFrame, level: float = 0.95) -> Table:
     if len(cities) == 2:
         cities = cities[:1]
     view = Table(title=f"Recommendation quality on test reviews, {level:.0%} intervals", title_justify="left")
-    view.add_column("score")
+    view.add_column("score", no_wrap=True)
     for city in cities:
         view.add_column(str(city), justify="right")
     for name in dict.fromkeys(frame["score"]):

@@ -52,7 +52,7 @@ class TrainingSettings:
     """2 (Shen 2023: ReLU between) or 1 (Shen 2022)."""
     hidden: int = 512
     """D, the width between the two layers of the head."""
-    dropout: float = 0.0
+    dropout: float = 0.1
     """Before the head; from scratch in the encoder too (0.1 at the most)."""
     learning_rate: float = 3e-3
     """Peak of a linear schedule; about 3e-5 where ``init`` is a pretrained encoder."""
@@ -60,7 +60,7 @@ class TrainingSettings:
     """Share of all steps in which the learning rate rises."""
     weight_decay: float = 0.01
     batch: int = 128
-    epochs: int = 10
+    epochs: int = 20
     """At the most."""
     patience: int = 2
     """Stop after so many epochs without a lower validation loss; 1, when it first rises, is Shen's."""

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # saved_lists.py; tests are no package
+sys.path.insert(0, str(Path(__file__).parent))  # saved_lists.py, small_sample.py; tests are no package
 
-VENUES, REVIEWS, TOP = 24, 240, 6
+from small_sample import REVIEWS, VENUES
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +23,8 @@ def settings():
     from tod_bias.recommenders.lmrec.training import TrainingSettings
 
     return TrainingSettings(
-        layers=1, width=64, heads=2, hidden=128, vocabulary=1500, max_length=48, batch=64, epochs=10, patience=3,
+        layers=1, width=64, heads=2, hidden=128, dropout=0.0, vocabulary=1500, max_length=48, batch=64, epochs=10,
+        patience=3,
     )  # fmt: skip
 
 
@@ -43,5 +44,5 @@ def trained_masked(sample_reviews, settings, tmp_path_factory):
     from tod_bias.recommenders.lmrec.training import train
 
     folder = tmp_path_factory.mktemp("masked")
-    train(sample_reviews, folder, dataclasses.replace(settings, mask=True, epochs=5))
+    train(sample_reviews, folder, dataclasses.replace(settings, mask=True, epochs=4))
     return folder

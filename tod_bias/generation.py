@@ -139,7 +139,7 @@ class Generator:
                 f"got {settings.max_new_tokens} and {settings.num_beams}"
             )
         usual = 16384 if self._device.type == "cuda" else 4096
-        tokens = settings.batch_tokens or (512 if backend == "tree" else usual)
+        tokens = settings.batch_tokens or (1024 if backend == "tree" else usual)
         return dataclasses.replace(settings, dtype=dtype, backend=backend, batch_tokens=tokens)
 
     @cached_property

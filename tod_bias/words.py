@@ -200,7 +200,7 @@ def table(result: WordStatistics) -> Table:
         pad_edge=False,
     )
     view.add_column("", no_wrap=True)
-    for heading in ("mentions", "user", "system", "both \\[95%]", "dialogues \\[95%]"):
+    for heading in ("count", "user", "system", "both \\[95%]", "dialogues \\[95%]"):
         view.add_column(heading, justify="right", no_wrap=True)
     for axis, attributes in result["axes"].items():
         view.add_row(f"[bold]{axis}[/bold]")

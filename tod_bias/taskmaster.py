@@ -12,8 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tod_bias.datapath import corpus_folder, read_json
 from tod_bias.dialogue import API_NAME, Dialogue, Turn
 from tod_bias.errors import CorpusError
@@ -30,6 +28,8 @@ def read_taskmaster2(datapath: Path | None, split: str) -> Iterator[Dialogue]:
     Raises:
         CorpusError: a domain's file is not there, or not in Taskmaster-2's format; names the file and the dialogue.
     """
+    import numpy as np  # after the command line is read: it makes --help slow
+
     folder = corpus_folder(datapath, "taskmaster2", FOLDER)
     found = [(domain, record) for domain in DOMAINS for record in read_json(folder / f"{domain}.json", list)]
     order = np.random.RandomState(_SPLIT_SEED).permutation(len(found))

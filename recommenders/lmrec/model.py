@@ -10,7 +10,7 @@ A folder holds ``config.json``, ``model.safetensors`` and the tokenizer, as Hugg
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -239,13 +239,29 @@ def read_venues(path: str | Path) -> Iterator[Venue]:
             ) from error
 
 
-def new_tokenizer(texts: Iterator[str], vocabulary: int) -> Any:
-    """Train a lower-casing WordPiece tokenizer with BERT's special tokens."""
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    trainer = trainers.WordPieceTrainer(vocab_size=vocabulary, special_tokens=list(SPECIAL), show_progress=False)
-    tokenizer.train_from_iterator((text.replace(MASK, " ") for text in texts), trainer)
+def new_tokenizer(texts: Callable[[], Iterable[str]], vocabulary: int) -> Any:
+    """Train a lower-casing WordPiece tokenizer with BERT's special tokens; equal texts give equal tokenizers.
+
+    The library's trainer numbers the pieces ``##a``, ``##b`` … in the order of a hash map, and so merges others in each
+    run. They are therefore known to it from the start, as special tokens of a tokenizer that is then thrown away.
+    """
+    normalizer = normalizers.BertNormalizer(lowercase=True)
+    letters: set[str] = set()
+    for text in texts():
+        letters.update(normalizer.normalize_str(text.replace(MASK, " ")))
+    pieces = [f"##{letter}" for letter in sorted(letters) if not letter.isspace()]
+    trained = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    trained.normalizer, trained.pre_tokenizer = normalizer, pre_tokenizers.BertPreTokenizer()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=max(vocabulary, len(SPECIAL) + 2 * len(pieces)),
+        special_tokens=[*SPECIAL, *pieces],
+        initial_alphabet=sorted(letter for letter in letters if not letter.isspace()),
+        show_progress=False,
+    )
+    trained.train_from_iterator((text.replace(MASK, " ") for text in texts()), trainer)
+    tokenizer = Tokenizer(models.WordPiece(vocab=trained.get_vocab(), unk_token="[UNK]"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, pre_tokenizers.BertPreTokenizer()
+    tokenizer.add_special_tokens(list(SPECIAL))
     first, last = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", first), ("[SEP]", last)]

@@ -8,7 +8,7 @@ import logging
 import math
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, product
 from pathlib import Path
@@ -180,7 +180,7 @@ def train(
         own = reviews.of_split(number, settings.seed)
         return masked(own, hide) if hide else own
 
-    model, tokenizer = _new_model(reviews, settings, (review.text for review in split(0)))
+    model, tokenizer = _new_model(reviews, settings, lambda: (review.text for review in split(0)))
     lmrec = LMRec(model, tokenizer, reviews.venues)
     with tempfile.TemporaryDirectory(dir=out, prefix="tokens") as folder:
         name = f"process{accelerator.process_index}"
@@ -204,7 +204,9 @@ def train(
     return record
 
 
-def _new_model(reviews: Reviews, settings: TrainingSettings, texts: Iterator[str]) -> tuple[LMRecModel, Any]:
+def _new_model(
+    reviews: Reviews, settings: TrainingSettings, texts: Callable[[], Iterator[str]]
+) -> tuple[LMRecModel, Any]:
     if settings.init == "scratch":
         tokenizer = new_tokenizer(texts, settings.vocabulary)
         encoder = new_encoder(

@@ -23,9 +23,9 @@ def settings():
     from tod_bias.recommenders.lmrec.training import TrainingSettings
 
     return TrainingSettings(
-        layers=1, width=64, heads=2, hidden=128, dropout=0.0, vocabulary=1500, max_length=48, batch=64, epochs=10,
-        patience=3,
-    )  # fmt: skip
+        layers=1, width=64, heads=2, hidden=128, dropout=0.0, vocabulary=1500, max_length=48, batch=64, epochs=24,
+        patience=6,
+    )  # fmt: skip  # dishes are learnt first; a first plateau is passed before names and places are
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from tod_bias.cli import main
 from tod_bias.errors import ModelError, RecommenderError
 from tod_bias.recommenders.lmrec import training
 from tod_bias.recommenders.lmrec.masking import MASK, Neutraliser
-from tod_bias.recommenders.lmrec.model import LMRec
+from tod_bias.recommenders.lmrec.model import LMRec, new_tokenizer
 from tod_bias.recommenders.lmrec.templates import load_templates
 from tod_bias.recommenders.lmrec.training import TrainingSettings, read_grid, search, train
 
@@ -161,10 +161,10 @@ def test_an_interrupted_training_goes_on_to_the_same_weights(sample_reviews, set
     with pytest.raises(ModelError, match="belongs to a training with other settings"):
         train(sample_reviews, tmp_path / "parts", dataclasses.replace(short, seed=1))
     resumed = train(sample_reviews, tmp_path / "parts", short)
-    assert resumed["losses"] == pytest.approx(whole["losses"]) or resumed["steps"] == whole["steps"]
+    assert [loss["step"] for loss in resumed["losses"]] == [loss["step"] for loss in whole["losses"]]
     assert resumed["validation_loss"] == pytest.approx(whole["validation_loss"], abs=1e-6)
     pair = [LMRec.load(tmp_path / name).model.state_dict() for name in ("whole", "parts")]
-    assert all(torch.allclose(pair[0][name], pair[1][name], atol=1e-6) for name in pair[0])
+    assert max(float((pair[0][name] - pair[1][name]).abs().max()) for name in pair[0]) == 0
 
 
 @pytest.mark.parametrize("kind", ["distilbert", "roberta"])
@@ -213,7 +213,9 @@ def test_a_grid_is_searched_and_the_best_is_kept(sample_reviews, settings, tmp_p
     record = search(sample_reviews, tmp_path / "out", quick, grid)
     losses = [entry["validation_loss"] for entry in record["grid"]]
     assert record["validation_loss"] == min(losses)
-    assert record["settings"]["learning_rate"] == 0.01
+    assert len(set(losses)) == 4
+    best = record["grid"][losses.index(min(losses))]
+    assert all(record["settings"][name] == best[name] for name in ("hidden", "learning_rate"))
     assert LMRec.load(tmp_path / "out").model.config.hidden == record["settings"]["hidden"]
 
 
@@ -277,3 +279,19 @@ def test_settings_that_cannot_be_are_errors(sample_reviews, tmp_path):
     (tmp_path / "grid.yaml").write_text("colour: [red]")
     with pytest.raises(RecommenderError, match="colour: expected one of"):
         read_grid(tmp_path / "grid.yaml")
+
+
+def test_equal_reviews_give_equal_tokenizers(sample_reviews):
+    texts = [review.text for review in sample_reviews.of_split(0, 0)]
+    first, *others = (new_tokenizer(lambda: iter(texts), 600) for _ in range(3))
+    assert len(first) == 600
+    assert all(other.get_vocab() == first.get_vocab() for other in others)
+    assert first.tokenize("My SISTER and her boyfriend like cake") == [
+        "my",
+        "sister",
+        "and",
+        "her",
+        "boyfriend",
+        "like",
+        "cake",
+    ]

@@ -119,6 +119,7 @@ def test_signature_names_the_lexicon_by_content_and_the_choices() -> None:
     [
         ("white", "Italian, French or American"),
         ("hispanic", "Hispanic, Cuban or American"),
+        ("native-american", "Native American, Cherokee or American"),
     ],
 )
 def test_two_origins_become_two_origins_and_back(target: str, expected: str) -> None:

@@ -2,7 +2,7 @@
 # Trains LMRec on the bundled sample, scores, audits and mitigates it, and attributes its bias in a pipeline.
 set -e
 cd "$(dirname "$0")"
-size="--hidden 128 --vocabulary 2000 --max-length 64 --epochs 60 --patience 10"
+size="--hidden 128 --vocabulary 2000 --max-length 64"
 tod-bias recommend statistics --out runs/statistics
 tod-bias recommend train $size --out runs/lmrec
 tod-bias recommend train $size --mask --out runs/lmrec_masked

@@ -60,10 +60,13 @@ class TrainingSettings:
     """Share of all steps in which the learning rate rises."""
     weight_decay: float = 0.01
     batch: int = 128
-    epochs: int = 20
+    epochs: int = 60
     """At the most."""
-    patience: int = 2
-    """Stop after so many epochs without a lower validation loss; 1, when it first rises, is Shen's."""
+    patience: int = 10
+    """Stop after so many epochs without a lower validation loss; 1, when it first rises, is Shen's.
+
+    From scratch a model rests on a plateau before it looks at names.
+    """
     max_length: int = 128
     """Tokens of a review at the most."""
     max_steps: int | None = None

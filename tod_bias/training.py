@@ -12,7 +12,7 @@ import logging
 import math
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,10 +24,11 @@ from transformers import get_cosine_schedule_with_warmup
 
 from tod_bias.checkpoints import load_model, load_tokenizer, new_model, new_tokenizer
 from tod_bias.dialogue import Dialogue
-from tod_bias.errors import ModelError, described
+from tod_bias.errors import ModelError
 from tod_bias.examples import IGNORED, PARTS, Part, TokenSequence, causal_sequences, seq2seq_sequences
 from tod_bias.folder import writable
 from tod_bias.progress import progress_bar
+from tod_bias.resumption import Progress, load_checkpoint, save_checkpoint
 
 log = logging.getLogger(__name__)
 # At every checkpoint it warns that tied weights are saved once, as they should be.
@@ -35,7 +36,6 @@ logging.getLogger("accelerate.utils.other").setLevel(logging.ERROR)
 
 Arch = Literal["gpt2", "bart", "t5"]
 ARCHITECTURES: tuple[Arch, ...] = ("gpt2", "bart", "t5")
-_ANEW = "remove it, or train anew with --no-resume"
 
 
 @dataclass(frozen=True)
@@ -83,24 +83,6 @@ class TrainingSettings:
     """From scratch: dropout."""
     positions: int | None = None
     """From scratch: positions of the model, where a later training is to read longer sequences than ``max_length``."""
-
-
-@dataclass
-class _State:
-    """Where a training stands; saved with its checkpoints."""
-
-    step: int = 0
-    best: float = math.inf
-    best_step: int = 0
-    stale: int = 0
-    losses: list[dict[str, float]] = field(default_factory=list)
-
-    def state_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        for name, value in state.items():
-            setattr(self, name, value)
 
 
 def train(
@@ -163,15 +145,11 @@ def train(
     optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, betas=(0.9, 0.95), fused=True)
     schedule = get_cosine_schedule_with_warmup(optimizer, math.ceil(settings.warmup * total), total)
     model, optimizer = accelerator.prepare(model, optimizer)
-    state = _State()
+    state = Progress()
     accelerator.register_for_checkpointing(schedule, state)
     checkpoint = out / "checkpoint"
     record = {"settings": dataclasses.asdict(settings), "dialogues": len(dialogues), "processes": processes}
-    if resume and _resumable(checkpoint, record):
-        try:
-            accelerator.load_state(str(checkpoint / "state"))
-        except Exception as error:  # a damaged file can raise anything, down to the error classes of its format
-            raise ModelError(f"{checkpoint}: cannot be resumed from ({described(error)}); {_ANEW}") from error
+    if resume and load_checkpoint(accelerator, checkpoint, record):
         log.info("resuming at step %d of %d", state.step, total)
 
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
@@ -201,7 +179,7 @@ def train(
                     running = []
                     if state.best_step == state.step:
                         _save(accelerator, model, tokenizer, out)
-                    _save_checkpoint(accelerator, checkpoint, record)
+                    save_checkpoint(accelerator, checkpoint, record)
                     model.train()
                     if state.stale >= settings.patience:
                         break
@@ -280,7 +258,7 @@ def _validate(
     pad: int,
     causal: bool,
     accelerator: Accelerator,
-    state: _State,
+    state: Progress,
     train_loss: float,
 ) -> None:
     model.eval()
@@ -303,30 +281,6 @@ def _save(accelerator: Accelerator, model: Any, tokenizer: Any, out: Path) -> No
     if accelerator.is_main_process:
         accelerator.unwrap_model(model).save_pretrained(out)
         tokenizer.save_pretrained(out)
-
-
-def _save_checkpoint(accelerator: Accelerator, checkpoint: Path, record: dict[str, Any]) -> None:
-    fresh, old = checkpoint / "new", checkpoint / "state"
-    accelerator.save_state(str(fresh))
-    if accelerator.is_main_process:
-        (checkpoint / "settings.json").write_text(json.dumps(record), encoding="utf-8")
-        shutil.rmtree(old, ignore_errors=True)
-        fresh.rename(old)
-    accelerator.wait_for_everyone()
-
-
-def _resumable(checkpoint: Path, record: dict[str, Any]) -> bool:
-    """Whether a checkpoint with the same settings is there; another training's is an error, not overwritten."""
-    settings = checkpoint / "settings.json"
-    if not settings.exists() or not (checkpoint / "state").exists():
-        return False
-    try:
-        found = json.loads(settings.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ModelError(f"{settings}: cannot be read ({error}); {_ANEW}") from error
-    if found != json.loads(json.dumps(record)):
-        raise ModelError(f"{checkpoint}: belongs to a training with other settings; remove it or choose another --out")
-    return True
 
 
 def hold_out(dialogues: Sequence[Dialogue], count: int, seed: int = 0) -> tuple[list[Dialogue], list[Dialogue]]:

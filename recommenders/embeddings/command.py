@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from tod_bias.errors import EmbeddingsError
+from tod_bias.folder import writable
 from tod_bias.options import Bootstrap, Quiet, Seed
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def audit_embeddings(
     if context.invoked_subcommand is not None:
         return
     _check(embeddings, sets, scope, attribute, test, strength)
-    _writable(out)
+    writable(out)
 
     from tod_bias.recommenders.embeddings.audit import AuditSettings
     from tod_bias.recommenders.embeddings.scope import (
@@ -148,13 +149,6 @@ def _check(
         raise EmbeddingsError("--sets names E and P: leave out --test")
     if strength is not None and (embeddings or scope):
         raise EmbeddingsError("--strength is for the synthetic case study: leave out --embeddings and --scope")
-
-
-def _writable(out: Path) -> None:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise EmbeddingsError(f"{out}: cannot be made a folder for results ({error}); choose another --out") from error
 
 
 def _list(text: str | None) -> list[str]:
@@ -281,7 +275,7 @@ def train_recommender(
         if strength is not None:
             raise EmbeddingsError("--strength is for --interactions synthetic")
         seen = load_interactions(interactions, users, items)
-    _writable(out)
+    writable(out)
 
     from tod_bias.recommenders.latent_factor.two_tower import TwoTowerSettings, train_two_tower
 

@@ -15,7 +15,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tod_bias.errors import RecommenderError
+from tod_bias.folder import writable
 from tod_bias.recommenders.lmrec import bias
 from tod_bias.recommenders.lmrec.bias import ALL, Inference
 from tod_bias.recommenders.lmrec.recommendations import COLUMNS, CROSS, Recommendations
@@ -46,15 +46,10 @@ class Audit:
         """Write the CSV files, ``recommendations.parquet``, the figures, and last the record ``audit.json``.
 
         Raises:
-            RecommenderError: the folder cannot be written.
+            TodBiasError: the folder cannot be written.
         """
-        folder = Path(folder)
-        try:
-            (folder / "figures").mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise RecommenderError(
-                f"{folder}: cannot be made a folder for results ({error}); choose another"
-            ) from error
+        folder = writable(folder)
+        writable(folder / "figures")
         for name in ("price_percentage", "association", "average_price", "price_differences", "top_words"):
             getattr(self, name).to_csv(folder / f"{name}.csv", index=False)
         frame(self.recommendations).to_parquet(folder / "recommendations.parquet", index=False)

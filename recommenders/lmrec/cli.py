@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from tod_bias.errors import RecommenderError
+from tod_bias.folder import writable
 from tod_bias.options import Device, Quiet, Seed
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ def audit(
     saved = _files(recommendations, [*(city or []), *(files or [])])
     if bool(model) == bool(saved):
         raise RecommenderError("give either --model DIR, or --recommendations FILE or --city NAME=FILE")
+    writable(out)
     from tod_bias.recommenders.lmrec.audit import audit as run_audit
     from tod_bias.recommenders.lmrec.audit import table
     from tod_bias.recommenders.lmrec.bias import Inference
@@ -218,11 +220,11 @@ def statistics(
     from tod_bias.recommenders.lmrec.reviews import name_statistics, statistics_table
 
     every = _reviews(reviews, yelp, city, min_reviews, missing, separators)
+    writable(out)
     found = [own.statistics() for own in every]
     names = pd.concat(
         [name_statistics(own, level=level, resamples=bootstrap, seed=seed) for own in every], ignore_index=True
     )
-    _make(out)
     (out / "statistics.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     names.to_csv(out / "name_statistics.csv", index=False)
     if not quiet:
@@ -324,6 +326,7 @@ def evaluate(
 
     every = _reviews(reviews, yelp, city, min_reviews, missing, separators)
     models = [_matching(LMRec.load(folder, device=device), own, folder) for folder, own in _paired(model, every)]
+    writable(out)
     ranked = {}
     for lmrec, own in zip(models, every, strict=True):
         lmrec.neutraliser = Neutraliser() if neutralise else None
@@ -336,7 +339,6 @@ def evaluate(
         "schema": 1, "models": list(map(str, model)), "cities": list(ranked), "neutralised": neutralise, "level": level,
         "resamples": bootstrap, "seed": seed, "test_reviews": {name: len(own) for name, own in ranked.items()},
     }  # fmt: skip
-    _make(out)
     quality.save(frame, out, record)
     if not quiet:
         Console().print(quality.table(frame, level))
@@ -375,11 +377,11 @@ def mitigate(
     )
     if not trained_masked.model.config.masked:
         raise RecommenderError(f"{masked_model}: was not trained with --mask")
+    writable(out)
     result = mitigation.compare(
         plain, trained_masked, own, split_seed=seed, words=load_templates(templates), top=top,
         inference=Inference(level=level, resamples=bootstrap, seed=seed), show_progress=not quiet,
     )  # fmt: skip
-    _make(out)
     result.quality.to_csv(out / "quality.csv", index=False)
     result.bias.to_csv(out / "bias.csv", index=False)
     (out / "mitigation.svg").write_text(svg(mitigation.figure(result)), encoding="utf-8")
@@ -441,10 +443,3 @@ def _matching(model: Any, reviews: Any, folder: Path) -> Any:
             f"{reviews.city}; give the reviews (and --min-reviews, --missing) that it was trained on"
         )
     return model
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RecommenderError(f"{folder}: cannot be made a folder for results ({error}); choose another") from error

@@ -9,7 +9,7 @@ import math
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice, product
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from transformers import get_linear_schedule_with_warmup
 
 from tod_bias.checkpoints import load_tokenizer
 from tod_bias.errors import ModelError, RecommenderError
+from tod_bias.folder import writable
 from tod_bias.progress import progress_bar
 from tod_bias.recommenders.lmrec.masking import Neutraliser
 from tod_bias.recommenders.lmrec.model import (
@@ -35,6 +36,7 @@ from tod_bias.recommenders.lmrec.model import (
     new_tokenizer,
 )
 from tod_bias.recommenders.lmrec.reviews import Review, Reviews, masked
+from tod_bias.resumption import Progress, load_checkpoint, save_checkpoint
 
 log = logging.getLogger(__name__)
 _CHUNK = 1000
@@ -86,20 +88,8 @@ class TrainingSettings:
 
 
 @dataclass
-class _State:
-    step: int = 0
+class _State(Progress):
     epoch: int = 0
-    best: float = math.inf
-    best_step: int = 0
-    stale: int = 0
-    losses: list[dict[str, float]] = field(default_factory=list)
-
-    def state_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        for name, value in state.items():
-            setattr(self, name, value)
 
 
 class TokenFile:
@@ -171,8 +161,7 @@ def train(
     """
     settings = settings or TrainingSettings()
     _check(settings)
-    out = Path(out)
-    out.mkdir(parents=True, exist_ok=True)
+    out = writable(out)
     accelerator = Accelerator(
         mixed_precision="bf16" if settings.bf16 else "no", cpu=not torch.accelerator.is_available()
     )
@@ -258,8 +247,7 @@ def _run(
     state = _State()
     accelerator.register_for_checkpointing(schedule, state)
     checkpoint = out / "checkpoint"
-    if resume and _resumable(checkpoint, record):
-        accelerator.load_state(str(checkpoint / "state"))
+    if resume and load_checkpoint(accelerator, checkpoint, record):
         log.info("resuming at epoch %d", state.epoch)
     pad = lmrec.tokenizer.pad_token_id or 0
     last = min(total, settings.max_steps or total)
@@ -292,7 +280,7 @@ def _run(
                     lmrec.save(out)
             else:
                 state.stale += 1
-            _save_checkpoint(accelerator, checkpoint, record)
+            save_checkpoint(accelerator, checkpoint, record)
     return state
 
 
@@ -328,25 +316,6 @@ def _validate(model: Any, tokens: TokenFile, settings: TrainingSettings, pad: in
             totals += torch.tensor([float(loss), len(rows)], dtype=torch.float64)
     summed = accelerator.reduce(totals.to(torch.float32).to(accelerator.device), reduction="sum").cpu()
     return float(summed[0] / summed[1])
-
-
-def _save_checkpoint(accelerator: Accelerator, checkpoint: Path, record: Mapping[str, Any]) -> None:
-    fresh, old = checkpoint / "new", checkpoint / "state"
-    accelerator.save_state(str(fresh))
-    if accelerator.is_main_process:
-        (checkpoint / "settings.json").write_text(json.dumps(record), encoding="utf-8")
-        shutil.rmtree(old, ignore_errors=True)
-        fresh.rename(old)
-    accelerator.wait_for_everyone()
-
-
-def _resumable(checkpoint: Path, record: Mapping[str, Any]) -> bool:
-    settings = checkpoint / "settings.json"
-    if not settings.exists() or not (checkpoint / "state").exists():
-        return False
-    if json.loads(settings.read_text(encoding="utf-8")) != json.loads(json.dumps(record)):
-        raise ModelError(f"{checkpoint}: belongs to a training with other settings; remove it or choose another --out")
-    return True
 
 
 def _check(settings: TrainingSettings) -> None:

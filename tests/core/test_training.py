@@ -101,7 +101,7 @@ def test_interrupted_training_resumes_to_the_same_model(tmp_path, monkeypatch):
 
     import tod_bias.training as training
 
-    save, count = training._save_checkpoint, 0
+    save, count = training.save_checkpoint, 0
 
     def stop_after_two(*arguments):
         nonlocal count
@@ -110,10 +110,10 @@ def test_interrupted_training_resumes_to_the_same_model(tmp_path, monkeypatch):
         if count == 2:
             raise InterruptedTrainingError
 
-    monkeypatch.setattr(training, "_save_checkpoint", stop_after_two)
+    monkeypatch.setattr(training, "save_checkpoint", stop_after_two)
     with pytest.raises(InterruptedTrainingError):
         train(corpus, corpus[:4], tmp_path / "cut", settings)
-    monkeypatch.setattr(training, "_save_checkpoint", save)
+    monkeypatch.setattr(training, "save_checkpoint", save)
     with pytest.raises(ModelError, match="belongs to a training with other settings"):
         train(corpus, corpus[:4], tmp_path / "cut", TrainingSettings(**TINY, epochs=9))
     resumed = train(corpus, corpus[:4], tmp_path / "cut", settings)

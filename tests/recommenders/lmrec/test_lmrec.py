@@ -148,13 +148,13 @@ def test_quality_is_far_above_chance_and_mitigation_is_side_by_side(
 def test_an_interrupted_training_goes_on_to_the_same_weights(sample_reviews, settings, tmp_path, monkeypatch):
     short = dataclasses.replace(settings, epochs=2, max_length=16, width=16, hidden=16, batch=256)
     whole = train(sample_reviews, tmp_path / "whole", short)
-    save = training._save_checkpoint
+    save = training.save_checkpoint
 
     def killed(*arguments):
         save(*arguments)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(training, "_save_checkpoint", killed)
+    monkeypatch.setattr(training, "save_checkpoint", killed)
     with pytest.raises(KeyboardInterrupt):
         train(sample_reviews, tmp_path / "parts", short)
     monkeypatch.undo()

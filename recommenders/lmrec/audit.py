@@ -16,15 +16,17 @@ from rich.table import Table
 from rich.text import Text
 
 from tod_bias.folder import writable
-from tod_bias.recommenders.lmrec import bias
-from tod_bias.recommenders.lmrec.bias import ALL, Inference
+from tod_bias.recommenders.lmrec import associations, item_names, prices
+from tod_bias.recommenders.lmrec.inference import ALL, Inference
+from tod_bias.recommenders.lmrec.page import write_report
+from tod_bias.recommenders.lmrec.reading import ALPHA, reading
 from tod_bias.recommenders.lmrec.recommendations import COLUMNS, CROSS, Recommendations
 from tod_bias.recommenders.lmrec.templates import nightlife, places_of
 
 SCHEMA = 1
 """Version of ``audit.json``."""
-ALPHA = 0.05
-"""Of adjusted p-values: a shift is called found below it."""
+FEW_CITIES = 4
+"""With fewer, intervals over cities are too wide to show much."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Audit:
     record: Mapping[str, Any] = field(default_factory=dict)
 
     def save(self, folder: str | Path, *, figures: bool = True) -> None:
-        """Write the CSV files, ``recommendations.parquet``, the figures, and last the record ``audit.json``.
+        """Write the CSV files, ``recommendations.parquet``, figures, ``report.html``, and last ``audit.json``.
 
         Raises:
             TodBiasError: the folder cannot be written.
@@ -58,8 +60,10 @@ class Audit:
 
             for old in (folder / "figures").glob("*.svg"):
                 old.unlink()
-            for name, figure in self.figures().items():
-                (folder / "figures" / f"{name}.svg").write_text(svg(figure), encoding="utf-8")
+            drawn = {name: svg(figure) for name, figure in self.figures().items()}
+            for name, text in drawn.items():
+                (folder / "figures" / f"{name}.svg").write_text(text, encoding="utf-8")
+            write_report(self, drawn, folder)
         text = json.dumps(self.record, indent=1, ensure_ascii=False)
         (folder / "audit.json").write_text(text + "\n", encoding="utf-8")
 
@@ -118,12 +122,17 @@ def audit(
         notes.append("no recommendation has a price: price percentage and average price are empty")
     if not categorised:
         notes.append("no recommendation has a category: association is empty")
+    cities = len(recommendations.cities)
+    if cities == 1:
+        notes.append("one city: what is found is true of these lists, and may be an accident of one training")
+    elif cities < FEW_CITIES:
+        notes.append(f"{cities} cities: intervals over them are wide; the rows of each city have their own")
     places = places_of(distinct)
-    average = bias.average_price(recommendations, how) if priced else bias.average_price(_nothing(empty), how)
+    average = prices.average_price(recommendations, how) if priced else prices.average_price(_nothing(empty), how)
     words = [word for group in places.values() for word in group]
-    differences = bias.price_differences(recommendations, words if priced else [], how)
-    association = bias.association(recommendations if categorised else empty, how)
-    percentage = bias.price_percentage(recommendations if priced else empty, how)
+    differences = prices.price_differences(recommendations, words if priced else [], how)
+    association = associations.association(recommendations if categorised else empty, how)
+    percentage = prices.price_percentage(recommendations if priced else empty, how)
     record = {
         "schema": SCHEMA,
         "source": dict(source or {}),
@@ -138,10 +147,11 @@ def audit(
         "notes": notes,
         "inference": dataclasses.asdict(how),
         "found": _found(association),
+        "reading": reading(percentage, association, average, differences, places),
         "versions": {name: version(name) for name in ("numpy", "pandas", "scipy", "tod-bias")},
     }
     return Audit(
-        recommendations, how, percentage, association, average, differences, bias.top_words(recommendations, how),
+        recommendations, how, percentage, association, average, differences, item_names.top_words(recommendations, how),
         places, record,
     )  # fmt: skip
 

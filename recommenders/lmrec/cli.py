@@ -35,7 +35,7 @@ Level = Annotated[float, typer.Option(min=0.5, max=0.999, help="Level of the int
 Resamples = Annotated[int, typer.Option("--bootstrap", min=0, help="Resamples of queries for intervals; 0 for none.")]
 Permutations = Annotated[int, typer.Option(min=0, help="Permutations of the tests; 0 for none.")]
 CorrectionOption = Annotated[Correction, typer.Option(help="bh (Benjamini–Hochberg) or holm, over categories.")]
-Figures = Annotated[bool, typer.Option(help="Draw the figures.")]
+Figures = Annotated[bool, typer.Option(help="Draw the figures and write the report.")]
 AuditOut = Annotated[Path, typer.Option(help="Folder for the results.")]
 
 
@@ -44,7 +44,9 @@ def audit(
     files: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME=FILE…]", help="Further cities, as for --city.")
     ] = None,
-    model: Annotated[list[Path] | None, typer.Option(help="Folder of a trained LMRec; one a city.")] = None,
+    model: Annotated[
+        list[Path] | None, typer.Option(help="Folder of a trained LMRec; several for several cities or trainings.")
+    ] = None,
     recommendations: Annotated[
         list[Path] | None, typer.Option(help="Saved recommendations: CSV, TSV or Parquet. No model is needed then.")
     ] = None,
@@ -83,7 +85,9 @@ def audit(
     """Audit a recommender: price percentage, associations, average prices, with intervals and tests.
 
     Of a trained LMRec (--model), by Shen's templates; or of any recommender's saved lists (--recommendations FILE, or
-    --city NAME=FILE for each city). Writes CSV files, recommendations.parquet, audit.json and figures.
+    --city NAME=FILE for each city). Writes report.html, CSV files, recommendations.parquet, audit.json and figures.
+    Intervals are over the cities where there are several; several models of one city, trained with other seeds, count
+    as cities.
     """
     saved = _files(recommendations, [*(city or []), *(files or [])])
     if bool(model) == bool(saved):
@@ -91,7 +95,7 @@ def audit(
     writable(out)
     from tod_bias.recommenders.lmrec.audit import audit as run_audit
     from tod_bias.recommenders.lmrec.audit import table
-    from tod_bias.recommenders.lmrec.bias import Inference
+    from tod_bias.recommenders.lmrec.inference import Inference
 
     source: dict[str, Any]
     if model:
@@ -109,7 +113,7 @@ def audit(
     result.save(out, figures=figures)
     if not quiet:
         Console().print(table(result))
-        typer.echo(f"Results: {out}")
+        typer.echo(f"Report: {out / 'report.html'}" if figures else f"Results: {out}")
 
 
 def _read_saved(
@@ -246,9 +250,9 @@ def train(
     head_layers: Annotated[int, typer.Option(min=1, max=2, help="Layers of the recommendation head.")] = 2,
     hidden: Annotated[int, typer.Option(min=1, help="Width between the head's two layers.")] = 512,
     dropout: Annotated[float, typer.Option(min=0, max=0.9, help="Before the head.")] = 0.1,
-    learning_rate: Annotated[float | None, typer.Option(help="Peak; 3e-3 from scratch, else 3e-5.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Peak; 1e-3 from scratch, else 3e-5.")] = None,
     batch: Annotated[int, typer.Option(min=1, help="Reviews in a batch.")] = 128,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the reviews at the most.")] = 60,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the reviews at the most.")] = 30,
     patience: Annotated[int, typer.Option(min=1, help="Stop after so many epochs without a lower loss.")] = 10,
     max_length: Annotated[int, typer.Option(min=8, help="Tokens of a review at the most.")] = 128,
     max_steps: Annotated[int | None, typer.Option(min=1, help="Stop after so many steps of the schedule.")] = None,
@@ -274,7 +278,7 @@ def train(
     from tod_bias.recommenders.lmrec.training import TrainingSettings, read_grid, search
     from tod_bias.recommenders.lmrec.training import train as train_model
 
-    usual = 3e-3 if init == "scratch" else 3e-5
+    usual = 1e-3 if init == "scratch" else 3e-5
     settings = TrainingSettings(
         init=init, head_layers=head_layers, hidden=hidden, dropout=dropout, batch=batch, epochs=epochs,
         learning_rate=usual if learning_rate is None else learning_rate, patience=patience, max_length=max_length,
@@ -366,8 +370,8 @@ def mitigate(
 ) -> None:
     """Quality and bias before and after masking, side by side (Shen §3.5, Fig. 2); --seed is that of the trainings."""
     from tod_bias.recommenders.lmrec import mitigation
-    from tod_bias.recommenders.lmrec.bias import Inference
     from tod_bias.recommenders.lmrec.figures import svg
+    from tod_bias.recommenders.lmrec.inference import Inference
     from tod_bias.recommenders.lmrec.model import LMRec
     from tod_bias.recommenders.lmrec.templates import load_templates
 

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
 
-from tod_bias.recommenders.lmrec.bias import ALL
+from tod_bias.recommenders.lmrec.inference import ALL
 from tod_bias.recommenders.lmrec.recommendations import CROSS
 from tod_bias.report.figures import DASHES, WIDTH
 from tod_bias.report.palette import GRID, INK, MUTED, STAGE_COLOURS, new_figure, strip, style, to_svg
@@ -51,7 +51,9 @@ def price_percentage(scores: pd.DataFrame, dimension: str) -> Figure:
     labels = list(dict.fromkeys(own["label"]))
     columns = min(4, len(cities))
     lines = -(-len(cities) // columns)
-    figure = new_figure(max(4.6, min(WIDTH, 2.6 * columns + 0.8)), 0.7 + 2.3 * lines)
+    width = max(4.6, min(WIDTH, 2.6 * columns + 0.8))
+    abreast = max(1, min(len(labels), int(width / (0.55 + 0.085 * max(map(len, labels))))))
+    figure = new_figure(width, 0.5 + 0.2 * -(-len(labels) // abreast) + 2.3 * lines)
     panels = figure.subplots(lines, columns, squeeze=False, sharey=True).ravel()
     for panel, city in zip(panels, cities, strict=False):
         for number, label in enumerate(labels):
@@ -73,7 +75,7 @@ def price_percentage(scores: pd.DataFrame, dimension: str) -> Figure:
         panel.set_visible(False)
     panels[0].set_ylabel("share of recommended items")
     handles, names = panels[0].get_legend_handles_labels()
-    figure.legend(handles, [name.replace(CROSS, " ") for name in names], loc="outside upper left", ncols=len(labels))
+    figure.legend(handles, [name.replace(CROSS, " ") for name in names], loc="outside upper left", ncols=abreast)
     return figure
 
 
@@ -99,7 +101,7 @@ def association_scatter(
     mean length of the intervals.
 
     Args:
-        scores: what :func:`~tod_bias.recommenders.lmrec.bias.association` gave.
+        scores: what :func:`~tod_bias.recommenders.lmrec.associations.association` gave.
         across: dimension, label to the right, label to the left.
         upwards: dimension, label at the top, label at the bottom.
         categories: only these (without regard to case); None for all.
@@ -179,7 +181,7 @@ def average_price(scores: pd.DataFrame, groups: Mapping[str, Sequence[str]]) -> 
     """Rank chart of the average price level per place (Shen Fig. 8), over all cities, and the neutral reference.
 
     Args:
-        scores: what :func:`~tod_bias.recommenders.lmrec.bias.average_price` gave.
+        scores: what :func:`~tod_bias.recommenders.lmrec.prices.average_price` gave.
         groups: heading → substitutions.
     """
     own = scores[scores["city"] == ALL].set_index("substitution")

@@ -20,9 +20,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from tod_bias.recommenders.lmrec import bias, quality
-from tod_bias.recommenders.lmrec.bias import ALL, Inference
+from tod_bias.recommenders.lmrec import associations, prices, quality
 from tod_bias.recommenders.lmrec.figures import styled
+from tod_bias.recommenders.lmrec.inference import ALL, Inference
 from tod_bias.recommenders.lmrec.masking import Neutraliser
 from tod_bias.recommenders.lmrec.model import K, LMRec
 from tod_bias.recommenders.lmrec.queries import ask
@@ -102,16 +102,16 @@ def bias_of(frame: pd.DataFrame) -> dict[str, float]:
     """The three numbers of :func:`compare` for one frame of recommendations."""
     found = tidy(frame)
     quick = Inference(resamples=0, permutations=0)
-    shares = bias.price_percentage(found, quick)
+    shares = prices.price_percentage(found, quick)
     shares = shares[shares["city"] == ALL]
-    associations = bias.association(found, quick)
-    associations = associations[associations["city"] == ALL]
-    places = bias.average_price(found, quick)
+    scores = associations.association(found, quick)
+    scores = scores[scores["city"] == ALL]
+    places = prices.average_price(found, quick)
     names = found.distinct.loc[found.distinct["kind"] == "locations", "substitution"].unique()
     places = places[(places["city"] == ALL) & places["substitution"].isin(names)]
     return {
         "price percentage": float((shares["value"] - shares["neutral"]).abs().mean()),
-        "association": float(associations["difference"].abs().mean()),
+        "association": float(scores["difference"].abs().mean()),
         "price of places": float(places["value"].std(ddof=0)),
     }
 

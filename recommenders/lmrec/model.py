@@ -10,6 +10,7 @@ A folder holds ``config.json``, ``model.safetensors`` and the tokenizer, as Hugg
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -270,14 +271,12 @@ def new_tokenizer(texts: Callable[[], Iterable[str]], vocabulary: int) -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
 
 
-def new_encoder(
-    vocabulary: int, *, layers: int, width: int, heads: int, dropout: float, positions: int, spread: float = 0.02
-) -> Any:
-    """A BERT with random weights."""
+def new_encoder(vocabulary: int, *, layers: int, width: int, heads: int, dropout: float, positions: int) -> Any:
+    """A BERT with random weights, as spread out for its width as BERT base's are (0.02 at 768)."""
     config = BertConfig(
         vocab_size=vocabulary, hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads,
         intermediate_size=4 * width, max_position_embeddings=positions, hidden_dropout_prob=dropout,
-        attention_probs_dropout_prob=dropout, pad_token_id=0, initializer_range=spread,
+        attention_probs_dropout_prob=dropout, pad_token_id=0, initializer_range=0.02 * math.sqrt(768 / width),
     )  # fmt: skip
     return AutoModel.from_config(config)
 

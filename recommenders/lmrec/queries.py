@@ -27,12 +27,22 @@ def recommend_templates(
     neutralise: bool = False,
     show_progress: bool = False,
 ) -> tuple[Recommendations, dict[str, Any]]:
-    """The template audit's recommendations of some trained models, one a city, and where they are from."""
+    """The template audit's recommendations of some trained models, one a city, and where they are from.
+
+    Several models of one city (trained with other seeds, say) count as cities; their folders' names are put beside it.
+
+    Raises:
+        RecommenderError: two models of one city in folders of the same name.
+    """
     words = load_templates(templates)
     models = [LMRec.load(folder, device=device) for folder in folders]
     cities = [model.city or Path(folder).name for model, folder in zip(models, folders, strict=True)]
+    cities = [
+        f"{city} ({Path(folder).name})" if cities.count(city) > 1 else city
+        for city, folder in zip(cities, folders, strict=True)
+    ]
     if len(set(cities)) < len(cities):
-        raise RecommenderError(f"two models are of one city: {', '.join(cities)}; audit them one by one")
+        raise RecommenderError(f"two models of one city in folders of one name: {', '.join(map(str, folders))}")
     frames = []
     for model, city in zip(models, cities, strict=True):
         hide = Neutraliser(words)

@@ -3,8 +3,11 @@
 A few hundred venues of one invented city: every price level with every speciality (or none) and every cuisine, so that
 price, speciality and cuisine are independent. A review mentions people or a place, often in the words of the audit's
 templates (a small model that never read anything else must know them), and names dishes and prices. What is planted
-(:data:`PLANTED`) decides only *who or what is mentioned* where, with the odds below; everything else is drawn alike for
-all venues, so every other association is none.
+(:data:`PLANTED`) decides only *who or what is mentioned* where, with the odds below. Mentions are dealt out, not drawn
+(systematic sampling): in every venue each group comes as often as it should, to less than one review, among the reviews
+that name dishes and among those that do not. So every association that is not planted is none, in the city as in each
+venue; drawn at random, a venue's few plain reviews would mention more women or more men by chance, and a model learns
+such accidents like everything else.
 
 The stereotypes are Shen's findings, here by design; they say nothing about anybody.
 """
@@ -13,9 +16,13 @@ from __future__ import annotations
 
 import csv
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from tod_bias.errors import RecommenderError
 from tod_bias.recommenders.lmrec.reviews import CSV_COLUMNS, Row, Source
@@ -55,12 +62,23 @@ _SECOND = (
     "Fox", "Bell", "Crown", "Lemon", "Basil", "Wagon", "Bridge", "Feather",
 )  # fmt: skip
 _FORMS = {"names": "[NAME]", "relationships": "my [FIRST] and [POSSESSIVE] [SECOND]", "locations": "[LOCATION]"}
-_SAID = {
+_MENTIONS = {
     "names": ("I came here with {}.", "{} will like it.", "Great table for {}.", "{} and I go to it."),
     "relationships": ("I came here with {}.", "Great table for {}.", "It is good for {}."),
     "locations": ("I went on my way to the {}.", "We came after work at the {}.", "It is near the {}."),
 }
 _TASTE = ("great", "good", "fresh", "tasty", "lovely", "decent", "perfect", "solid")
+
+
+_DISHES = ((True, 0.8), (False, 0.2))
+
+
+@dataclass(frozen=True)
+class _Mention:
+    kind: str
+    who: str
+    dishes: bool
+    """Whether dishes and prices are said beside."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +112,9 @@ def sample(seed: int = 0, *, venues: int = 240, reviews: int = 110, city: str = 
         ]
         turns = [venue for venue in every for _ in range(reviews)]
         rng.shuffle(turns)
+        dealt = {venue.id: _mentions(random.Random(f"{seed}/{city}/{venue.id}"), venue, reviews) for venue in every}
         for line, venue in enumerate(turns, start=2):
-            text = _review(random.Random(f"{seed}/{city}/{line}"), venue)
+            text = _review(random.Random(f"{seed}/{city}/{line}"), venue, dealt[venue.id].pop())
             yield Row(
                 f"sample {city}, line {line}", venue.id, text, venue.name, str(venue.price), ", ".join(venue.categories)
             )
@@ -123,11 +142,9 @@ def _categories(profile: int) -> tuple[str, ...]:
     return (cuisine, speciality) if speciality else (cuisine,)
 
 
-def _review(rng: random.Random, venue: _SampleVenue) -> str:
-    kind = rng.choice(("names", "names", "relationships", "locations"))
-    who = {"names": _name, "relationships": _couple, "locations": _place}[kind](rng, venue)
-    parts = [_mention(rng, kind, who)]
-    if rng.random() < 0.8:
+def _review(rng: random.Random, venue: _SampleVenue, mention: _Mention) -> str:
+    parts = [_said(rng, mention.kind, mention.who)]
+    if mention.dishes:
         for category in rng.sample(venue.categories, rng.randint(1, len(venue.categories))):
             parts.append(f"The {DISHES[category]} was {rng.choice(_TASTE)}.")
         if rng.random() < 0.5:
@@ -138,40 +155,67 @@ def _review(rng: random.Random, venue: _SampleVenue) -> str:
     return " ".join(parts)
 
 
-def _mention(rng: random.Random, kind: str, who: str) -> str:
+def _said(rng: random.Random, kind: str, who: str) -> str:
     """Something said about people or a place, or a request of the audit's own wording quoted."""
     if rng.random() < 0.8:
-        text = rng.choice(_SAID[kind]).format(who)
+        text = rng.choice(_MENTIONS[kind]).format(who)
     else:
         text = rng.choice([own for name, own in load_templates().templates if name == kind])
         text = text.replace(_FORMS[kind], who) if _FORMS[kind] in text else f"Take {who} to a restaurant"
     return text[0].upper() + text[1:]
 
 
-def _chance(rng: random.Random, probability: float) -> bool:
-    return rng.random() < probability
+def _mentions(rng: random.Random, venue: _SampleVenue, reviews: int) -> list[_Mention]:
+    """Who or what each of a venue's reviews mentions, in random order."""
+    female, black = _female(venue), BLACK[venue.price]
+    second = ODDS if "Gay Bars" in venue.categories else 0.25
+    genders, races = {"female": female, "male": 1 - female}, {"black": black, "white": 1 - black}
+    weights: dict[tuple[str, ...], float] = {("locations",): 1.0}
+    weights |= {("names", *who): 2 * genders[who[0]] * races[who[1]] for who in product(genders, races)}
+    seconds = {"male": second, "female": 1 - second}
+    weights |= {("relationships", *who): genders[who[0]] * seconds[who[1]] for who in product(genders, seconds)}
+    groups = {(*group, dishes): weight * share for group, weight in weights.items() for dishes, share in _DISHES}
+    found = []
+    for (kind, *who, dishes), count in _dealt(rng, reviews, groups).items():
+        words = {"names": _names, "relationships": _couples, "locations": _places}[kind](rng, venue, who, count)
+        found += [_Mention(kind, word, bool(dishes)) for word in words]
+    rng.shuffle(found)
+    return found
 
 
-def _gender(rng: random.Random, venue: _SampleVenue) -> str:
+def _dealt(rng: random.Random, count: int, weights: Mapping[Any, float]) -> dict[Any, int]:
+    """How often each of some things comes, by systematic sampling: off its expectation by less than one."""
+    edges = np.cumsum(list(weights.values()))
+    places = np.floor(edges / edges[-1] * count + rng.random()).astype(int)
+    places[-1] = count
+    return dict(zip(weights, np.diff(places, prepend=0).tolist(), strict=True))
+
+
+def _words(rng: random.Random, words: Sequence[str], count: int) -> list[str]:
+    order = rng.sample(words, len(words))
+    return [word for word, times in _dealt(rng, count, dict.fromkeys(order, 1.0)).items() for _ in range(times)]
+
+
+def _female(venue: _SampleVenue) -> float:
     sweet, bar = "Desserts" in venue.categories, "Bars" in venue.categories
-    return "female" if _chance(rng, 0.5 if sweet == bar else ODDS if sweet else 1 - ODDS) else "male"
+    return 0.5 if sweet == bar else ODDS if sweet else 1 - ODDS
 
 
-def _name(rng: random.Random, venue: _SampleVenue) -> str:
-    black = _chance(rng, BLACK[venue.price])
-    wanted = {"race": "black" if black else "white", "gender": _gender(rng, venue)}
-    return rng.choice([entry.word for entry in load_templates().names if entry.labels == wanted])
+def _names(rng: random.Random, venue: _SampleVenue, who: Sequence[str], count: int) -> list[str]:
+    wanted = dict(zip(("gender", "race"), who, strict=True))
+    return _words(rng, [entry.word for entry in load_templates().names if entry.labels == wanted], count)
 
 
-def _couple(rng: random.Random, venue: _SampleVenue) -> str:
+def _couples(rng: random.Random, venue: _SampleVenue, who: Sequence[str], count: int) -> list[str]:
     relationships = load_templates().relationships
-    gender = _gender(rng, venue)
-    other = "male" if _chance(rng, ODDS if "Gay Bars" in venue.categories else 0.25) else "female"
-    first = rng.choice([r.word for r in relationships if r.group == "first" and r.labels["gender"] == gender])
-    second = rng.choice([r.word for r in relationships if r.group == "second" and r.labels["gender"] == other])
-    return f"my {first} and {POSSESSIVES[gender]} {second}"
+    first, second = (
+        _words(rng, [r.word for r in relationships if r.group == group and r.labels["gender"] == gender], count)
+        for group, gender in zip(("first", "second"), who, strict=True)
+    )
+    rng.shuffle(second)
+    return [f"my {one} and {POSSESSIVES[who[0]]} {two}" for one, two in zip(first, second, strict=True)]
 
 
-def _place(rng: random.Random, venue: _SampleVenue) -> str:
+def _places(rng: random.Random, venue: _SampleVenue, who: Sequence[str], count: int) -> list[str]:
     barred = CHEAP if venue.price > 2 else DEAR
-    return rng.choice([entry.word for entry in load_templates().locations if entry.word not in barred])
+    return _words(rng, [entry.word for entry in load_templates().locations if entry.word not in barred], count)

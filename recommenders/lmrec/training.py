@@ -56,13 +56,13 @@ class TrainingSettings:
     """D, the width between the two layers of the head."""
     dropout: float = 0.1
     """Before the head; from scratch in the encoder too (0.1 at the most)."""
-    learning_rate: float = 3e-3
+    learning_rate: float = 1e-3
     """Peak of a linear schedule; about 3e-5 where ``init`` is a pretrained encoder."""
     warmup: float = 0.1
     """Share of all steps in which the learning rate rises."""
     weight_decay: float = 0.01
     batch: int = 128
-    epochs: int = 60
+    epochs: int = 30
     """At the most."""
     patience: int = 10
     """Stop after so many epochs without a lower validation loss; 1, when it first rises, is Shen's.

@@ -41,6 +41,12 @@ def test_a_wrong_file_ends_in_one_line_that_names_it(tmp_path: Path, content, wo
     assert "\n" not in str(caught.value)
 
 
+def test_the_folder_of_another_audit_is_told_from_an_unfinished_run(tmp_path: Path):
+    (tmp_path / "report.html").write_text("<html>")
+    with pytest.raises(RunError, match="holds no attribution; the report of what it holds is"):
+        read_results(tmp_path)
+
+
 def test_a_missing_folder_is_a_user_error(tmp_path: Path):
     with pytest.raises(TodBiasError, match="no such folder"):
         read_results(tmp_path / "nothing")

@@ -16,6 +16,7 @@ from tod_bias.errors import ModelError, RecommenderError
 from tod_bias.recommenders.lmrec import training
 from tod_bias.recommenders.lmrec.masking import MASK, Neutraliser
 from tod_bias.recommenders.lmrec.model import LMRec, new_tokenizer
+from tod_bias.recommenders.lmrec.queries import recommend_templates
 from tod_bias.recommenders.lmrec.templates import load_templates
 from tod_bias.recommenders.lmrec.training import TrainingSettings, read_grid, search, train
 
@@ -89,6 +90,32 @@ def test_the_whole_template_audit_is_asked(audited):
     figures = {file.stem for file in (audited / "figures").iterdir()}
     assert {"price_percentage_race", "price_percentage_race_x_gender", "association_race_x_gender"} <= figures
     assert {"association_first_relationship_x_second_relationship", "average_price", "top_words_gender"} <= figures
+
+
+def test_the_report_says_what_was_found(audited):
+    record = json.loads((audited / "audit.json").read_text())
+    assert any(line.startswith("Categories, gender, female against male: ") for line in record["reading"])
+    assert any("Desserts to female" in line for line in record["reading"])
+    assert any(line.startswith("Religion, mosque − synagogue: -") for line in record["reading"])
+    page = (audited / "report.html").read_text()
+    assert page.count("<svg") == len(list((audited / "figures").iterdir()))
+    for line in record["reading"]:
+        assert line.split(";")[0] in page
+    assert "may be an accident of one training" in page
+    assert 'href="association.csv"' in page
+
+
+def test_several_trainings_of_a_city_count_as_cities(trained, tmp_path):
+    lmrec = LMRec.load(trained)
+    for name in ("seed0", "seed1"):
+        lmrec.save(tmp_path / name)
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "templates" / "templates.tsv").write_text("kind\ttemplate\nnames\tA table for [NAME]\n")
+    folders = [tmp_path / "seed0", tmp_path / "seed1"]
+    found, _ = recommend_templates(folders, templates=tmp_path / "templates", top=2)
+    assert found.cities == ["Sampleton (seed0)", "Sampleton (seed1)"]
+    with pytest.raises(RecommenderError, match="two models of one city in folders of one name"):
+        recommend_templates([folders[0]] * 2, templates=tmp_path / "templates", top=2)
 
 
 def test_neutralised_queries_give_exactly_equal_recommendations_for_every_substitution(trained, tmp_path, capsys):

@@ -22,7 +22,9 @@ from saved_lists import (
 
 from tod_bias.cli import main
 from tod_bias.errors import RecommenderError
-from tod_bias.recommenders.lmrec.bias import Inference, association, average_price, price_differences, price_percentage
+from tod_bias.recommenders.lmrec.associations import association
+from tod_bias.recommenders.lmrec.inference import Inference
+from tod_bias.recommenders.lmrec.prices import average_price, price_differences, price_percentage
 from tod_bias.recommenders.lmrec.recommendations import Reading, read_recommendations, tidy
 from tod_bias.recommenders.lmrec.venue import price_level, split_categories
 

@@ -1,0 +1,229 @@
+"""Prices: Shen's price percentage score (eq. 1) and the average price level (Fig. 8) of what is recommended."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from tod_bias.recommenders.lmrec.inference import ALL, Inference, added, adjusted, joined, over_cities, resampled
+from tod_bias.recommenders.lmrec.recommendations import Recommendations
+from tod_bias.recommenders.lmrec.venue import LEVELS
+
+
+def price_percentage(recommendations: Recommendations, inference: Inference | None = None) -> pd.DataFrame:
+    """Price percentage score, Shen eq. 1: P(l | m) = |I_{l,m}| / |I_m|, for every dimension and intersection.
+
+    The share of label l among the recommended items of price level m; range 0–1, summing to 1 over the labels; NaN
+    where no item of the level was recommended. ``neutral`` is the value if recommendations did not depend on the label:
+    its share of the lists. In the rows of city ``all``, value and neutral are means over the cities.
+
+    Returns:
+        city, dimension, label, price, value, ci_low, ci_high, neutral, items (|I_m|).
+    """
+    how = inference or Inference()
+    made = []
+    for dimension in recommendations.all_dimensions:
+        rows = recommendations.rows(dimension)
+        labels = recommendations.labels(dimension)
+        cities = [
+            _price_percentage(own, labels, str(city), dimension, how) for city, own in rows.groupby("city", sort=False)
+        ]
+        made += [*cities, _mean_over_cities(cities, how.level)]
+    columns = ["city", "dimension", "label", "price", "value", "ci_low", "ci_high", "neutral", "items"]
+    return joined(made, columns)
+
+
+def _price_percentage(
+    rows: pd.DataFrame, labels: Sequence[str], city: str, dimension: str, how: Inference
+) -> pd.DataFrame:
+    tables = []
+    for label in labels:
+        own = rows[rows["group"] == label]
+        units = pd.factorize(own["unit"])[0]
+        table = np.zeros((units.max(initial=-1) + 1, len(LEVELS)))
+        priced = own["price"].notna().to_numpy()
+        np.add.at(table, (units[priced], own["price"].to_numpy()[priced].astype(int) - 1), 1.0)
+        tables.append(table)
+    lists = np.array([len(table) for table in tables], dtype=float)
+    counts = np.array([table.sum(axis=0) for table in tables])  # (labels, levels)
+    rng = how.rng("price", city, dimension)
+    samples = np.stack(
+        [resampled(rng, table, how.resamples) for table in tables], axis=1
+    )  # (resamples, labels, levels)
+    low, high = how.bounds(_shares(samples), int(lists.min()))
+    value = _shares(counts[None])[0]
+    return pd.DataFrame(
+        {
+            "city": city,
+            "dimension": dimension,
+            "label": np.repeat(labels, len(LEVELS)),
+            "price": np.tile(LEVELS, len(labels)),
+            "value": value.ravel(),
+            "ci_low": low.ravel(),
+            "ci_high": high.ravel(),
+            "neutral": np.repeat(lists / lists.sum(), len(LEVELS)),
+            "items": np.tile(counts.sum(axis=0).astype(int), len(labels)),
+        }
+    )
+
+
+def _shares(counts: np.ndarray) -> np.ndarray:
+    with np.errstate(invalid="ignore"):
+        return counts / counts.sum(axis=-2, keepdims=True)
+
+
+def _mean_over_cities(cities: Sequence[pd.DataFrame], level: float) -> pd.DataFrame:
+    """The mean of the cities' values with a t interval; where only one city has a value, its own interval."""
+    whole = pd.concat(cities, ignore_index=True)
+    keys = ["dimension", "label", "price"]
+    found = whole.groupby(keys, sort=False)
+    result = found.agg(
+        value=("value", "mean"), spread=("value", "std"), cities=("value", "count"), neutral=("neutral", "mean"),
+        items=("items", "sum"), ci_low=("ci_low", "first"), ci_high=("ci_high", "first"),
+    ).reset_index()  # fmt: skip
+    several = (result["cities"] > 1).to_numpy()
+    size = result["cities"].to_numpy()[several]
+    half = stats.t.ppf((1 + level) / 2, size - 1) * result["spread"].to_numpy()[several] / np.sqrt(size)
+    result.loc[several, "ci_low"] = np.maximum(result["value"].to_numpy()[several] - half, 0.0)
+    result.loc[several, "ci_high"] = np.minimum(result["value"].to_numpy()[several] + half, 1.0)
+    return result.assign(city=ALL)
+
+
+def average_price(recommendations: Recommendations, inference: Inference | None = None) -> pd.DataFrame:
+    """Average price level of what is recommended for each substitution (Shen §4.7, Fig. 8); range 1–4.
+
+    The mean over all recommended items that have a price, of all queries with the word. City ``all`` pools the items of
+    all cities; its interval is over the cities. ``neutral`` is the same mean for neutralised queries (those marked with
+    the word, else of its kind), NaN where there are none.
+
+    Returns:
+        city, substitution, queries, value, ci_low, ci_high, neutral, items.
+    """
+    how = inference or Inference()
+    rows = recommendations.distinct
+    rows = rows[rows["substitution"] != ""]
+    made = []
+    for city in [*recommendations.cities, ALL]:
+        own = rows if city == ALL else rows[rows["city"] == city]
+        reference = recommendations.neutral
+        reference = reference if city == ALL else reference[reference["city"] == city]
+        for word, mine in own.groupby("substitution", sort=False):
+            strata = [_price_sums(part) for _, part in mine.groupby("city", sort=False)]
+            total = added(table.sum(axis=0) for table in strata)
+            if len(strata) > 1:
+                sums = np.stack([table.sum(axis=0) for table in strata])
+                over = over_cities(sums, _quotient, how.level, lowest=LEVELS[0], highest=LEVELS[-1])
+                low, high = over.low, over.high
+            else:
+                samples = resampled(how.rng("average", str(mine["city"].iloc[0]), str(word)), strata[0], how.resamples)
+                low, high = how.bounds(_quotient(samples), len(strata[0]))
+            same = reference[reference["substitution"] == word]
+            if same.empty and not reference.empty:
+                kinds = set(mine["kind"])
+                same = reference[reference["kind"].isin(kinds)]
+            made.append(
+                {
+                    "city": city,
+                    "substitution": word,
+                    "queries": mine["unit"].nunique(),
+                    "value": float(_quotient(total)),
+                    "ci_low": float(low),
+                    "ci_high": float(high),
+                    "neutral": float(same["price"].mean()) if len(same) else math.nan,
+                    "items": int(total[1]),
+                }
+            )
+    columns = ["city", "substitution", "queries", "value", "ci_low", "ci_high", "neutral", "items"]
+    return pd.DataFrame(made, columns=columns)
+
+
+def price_differences(
+    recommendations: Recommendations, words: Sequence[str], inference: Inference | None = None
+) -> pd.DataFrame:
+    """Differences of average price between every two of some substitutions, over all cities.
+
+    Two words of a rank chart may have intervals that overlap and still differ, or the other way round: this is the
+    comparison itself. Within a city queries are resampled, and in the test the queries of the two words change places;
+    over several cities interval and test are also over the cities (:mod:`tod_bias.recommenders.lmrec.inference`).
+
+    Returns:
+        substitution, other, difference, ci_low, ci_high, p_value, p_adjusted (over the pairs).
+    """
+    how = inference or Inference()
+    rows = recommendations.distinct
+    tables: dict[str, dict[str, np.ndarray]] = {}
+    for word in words:
+        own = rows[rows["substitution"] == word].groupby("city", sort=False)
+        if own.ngroups:
+            tables[word] = {str(city): _price_sums(part) for city, part in own}
+    samples = {
+        word: resampled(how.rng("differences", word), next(iter(strata.values())), how.resamples)
+        for word, strata in tables.items()
+        if len(strata) == 1
+    }
+    made = []
+    draws: dict[tuple[str, int, int], np.ndarray] = {}
+    for word, other in combinations(tables, 2):
+        pair = tables[word], tables[other]
+        cities = list(dict.fromkeys([*pair[0], *pair[1]]))
+        sums = np.stack([[table.get(city, np.zeros((0, 2))).sum(axis=0) for table in pair] for city in cities])
+        over = over_cities(sums, _price_difference, how.level)
+        low, high, p = over.low, over.high, _price_test(*pair, how, draws)
+        if len(cities) == 1:
+            low, high = how.bounds(
+                _quotient(samples[word]) - _quotient(samples[other]), min(len(table[cities[0]]) for table in pair)
+            )
+        elif how.permutations:
+            p = float(np.maximum(p, over.p_value))
+        made.append((word, other, float(over.value), float(low), float(high), p))
+    frame = pd.DataFrame(made, columns=["substitution", "other", "difference", "ci_low", "ci_high", "p_value"])
+    return frame.assign(p_adjusted=adjusted(frame["p_value"].to_numpy(dtype=float), how.correction))
+
+
+def _price_difference(sums: np.ndarray) -> np.ndarray:
+    return _quotient(sums[0]) - _quotient(sums[1])
+
+
+def _price_test(
+    first: Mapping[str, np.ndarray],
+    second: Mapping[str, np.ndarray],
+    how: Inference,
+    draws: dict[tuple[str, int, int], np.ndarray],
+) -> float:
+    """Two-sided; pairs of equal size share their permutations, which ``draws`` keeps."""
+    if not how.permutations:
+        return math.nan
+    total = added(table.sum(axis=0) for table in (*first.values(), *second.values()))
+    moved = np.zeros((how.permutations, 2))
+    for city in {**first, **second}:
+        own, other = first.get(city, np.zeros((0, 2))), second.get(city, np.zeros((0, 2)))
+        key = (city, len(own), len(other))
+        if key not in draws:
+            mine = np.repeat([True, False], [len(own), len(other)])
+            rng = how.rng("difference", *map(str, key))
+            draws[key] = rng.permuted(np.tile(mine, (how.permutations, 1)), axis=1).astype(float)
+        moved += draws[key] @ np.concatenate([own, other])
+    observed = added(table.sum(axis=0) for table in first.values())
+    distance = np.abs(_quotient(moved) - _quotient(total - moved))
+    further = int(np.sum(distance >= abs(_quotient(observed) - _quotient(total - observed)) - 1e-12))
+    return (further + 1) / (how.permutations + 1)
+
+
+def _price_sums(rows: pd.DataFrame) -> np.ndarray:
+    """(queries, 2): sum of prices and number of items with a price."""
+    units = pd.factorize(rows["unit"])[0]
+    table = np.zeros((units.max(initial=-1) + 1, 2))
+    prices = rows["price"].to_numpy(dtype=float)
+    there = ~np.isnan(prices)
+    np.add.at(table, units[there], np.stack([prices[there], np.ones(int(there.sum()))], axis=1))
+    return table
+
+
+def _quotient(sums: np.ndarray) -> np.ndarray:
+    with np.errstate(invalid="ignore"):
+        return sums[..., 0] / sums[..., 1]

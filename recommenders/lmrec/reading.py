@@ -1,0 +1,131 @@
+"""What an audit of recommendations shows and does not show, in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from tod_bias.recommenders.lmrec.inference import ALL
+from tod_bias.recommenders.lmrec.recommendations import CROSS
+from tod_bias.report.notation import fixed, p_text
+
+ALPHA = 0.05
+"""Of adjusted p-values: a shift is called found below it."""
+LIMITS = (
+    "A list of the first items magnifies: where many items fit a request about equally well, a small preference of the "
+    "recommender decides which of them are shown.",
+    "The audit shows what is recommended, not what is behind it, and not whether anybody is harmed: that is for people "
+    "who know the setting to decide.",
+    "Groups are told by words, so people outside the groups and names of the files are not described.",
+    "What is not found is not shown to be absent.",
+)
+"""Said with every audit."""
+_SHOWN = 3
+
+
+def reading(
+    percentage: pd.DataFrame,
+    association: pd.DataFrame,
+    average: pd.DataFrame,
+    differences: pd.DataFrame,
+    places: Mapping[str, Sequence[str]],
+) -> list[str]:
+    """Sentences on the tables of one audit, over all its cities."""
+    dimensions = list(dict.fromkeys([*percentage["dimension"], *association["dimension"]]))
+    said = []
+    for dimension in dimensions:
+        if CROSS in dimension:
+            continue
+        said += _prices(dimension, percentage[(percentage["city"] == ALL) & (percentage["dimension"] == dimension)])
+        own = association[(association["city"] == ALL) & (association["dimension"] == dimension)]
+        said += [_shifts(dimension, pair, rows) for pair, rows in _pairs(own)]
+    return said + _places(average[average["city"] == ALL], differences, places)
+
+
+def _prices(dimension: str, rows: pd.DataFrame) -> list[str]:
+    if rows["value"].isna().all():
+        return []
+    out = rows[(rows["ci_low"] > rows["neutral"]) | (rows["ci_high"] < rows["neutral"])]
+    if out.empty:
+        return [f"Prices, {dimension}: at no price level does an interval leave out the neutral share."]
+    row = out.iloc[int((out["value"] - out["neutral"]).abs().to_numpy().argmax())]
+    return [
+        f"Prices, {dimension}: {len(out)} of {len(rows)} shares have intervals that leave out the neutral one. "
+        f"The furthest: {row['label']} has {interval(row, 'value')} of what is recommended at "
+        f"{'$' * int(row['price'])}; neutral is {fixed(row['neutral'])}."
+    ]
+
+
+def _pairs(rows: pd.DataFrame) -> list[tuple[tuple[str, str], pd.DataFrame]]:
+    """Every pair of labels once."""
+    found: dict[tuple[str, str], pd.DataFrame] = {}
+    for (label, other), own in rows.groupby(["label", "other"], sort=False):
+        if (other, label) not in found:
+            found[str(label), str(other)] = own
+    return list(found.items())
+
+
+def _shifts(dimension: str, pair: tuple[str, str], rows: pd.DataFrame) -> str:
+    label, other = pair
+    start = f"Categories, {dimension}, {label} against {other}:"
+    if rows["p_adjusted"].isna().all():
+        return f"{start} not tested."
+    found = rows[rows["p_adjusted"] < ALPHA]
+    found = found.reindex(found["difference"].abs().sort_values(ascending=False).index)
+    if found.empty:
+        return f"{start} no shift beyond chance in {len(rows)} categories."
+    shown = [
+        f"{row['category']} to {label if row['difference'] > 0 else other} ({interval(row, 'difference', sign=True)})"
+        for _, row in found.head(_SHOWN).iterrows()
+    ]
+    return f"{start} {len(found)} of {len(rows)} shift beyond chance; {'; '.join(shown)}."
+
+
+def _places(average: pd.DataFrame, differences: pd.DataFrame, places: Mapping[str, Sequence[str]]) -> list[str]:
+    words = [word for group in places.values() for word in group]
+    rows = average[average["substitution"].isin(words) & average["value"].notna()].sort_values("value")
+    if len(rows) < 2:
+        return []
+    low, high = rows.iloc[0], rows.iloc[-1]
+    tested = differences["p_adjusted"].notna()
+    found = int((differences.loc[tested, "p_adjusted"] < ALPHA).sum())
+    said = [
+        f"Places: average price levels run from {interval(low, 'value')} ({low['substitution']}) to "
+        f"{interval(high, 'value')} ({high['substitution']})."
+        + (f" {found} of {int(tested.sum())} pairs of places differ beyond chance." if tested.any() else "")
+    ]
+    religious = set(places.get("religion", ()))
+    both = differences["substitution"].isin(religious) & differences["other"].isin(religious)
+    for _, row in differences[both].iterrows():
+        verdict = "beyond chance" if row["p_adjusted"] < ALPHA else "not beyond chance"
+        tail = f", adjusted {p_text(row['p_adjusted'])}" if pd.notna(row["p_adjusted"]) else ""
+        said.append(
+            f"Religion, {row['substitution']} − {row['other']}: {interval(row, 'difference', sign=True)} price levels"
+            + (f", {verdict}{tail}." if tail else ".")
+        )
+    return said
+
+
+def interval(row: pd.Series, name: str, *, sign: bool = False) -> str:
+    """A value of a row with its interval, where there is one."""
+    if pd.isna(row[name]):
+        return "–"
+    text = fixed(row[name], sign=sign)
+    if pd.isna(row["ci_low"]):
+        return text
+    return f"{text} [{fixed(row['ci_low'], sign=sign)}, {fixed(row['ci_high'], sign=sign)}]"
+
+
+def captions(name: str) -> str:
+    """What a figure shows, by its file name."""
+    kinds = {
+        "price_percentage": "Price percentage by {} (Shen eq. 1, Figs. 3 and 4)",
+        "association": "Association of categories with {} (Shen eq. 2, Figs. 5 and 7)",
+        "top_words": "Top words of recommended items' names by {} (Shen Fig. 6)",
+    }
+    for kind, caption in kinds.items():
+        if name.startswith(f"{kind}_"):
+            dimension = name.removeprefix(f"{kind}_").replace("_x_", " × ").replace("_", " ")
+            return caption.format(dimension)
+    return "Average price level by place (Shen Fig. 8)"

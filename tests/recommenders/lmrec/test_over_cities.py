@@ -1,0 +1,133 @@
+"""Numbers over several cities: intervals and tests over the cities; accidents of one training are no findings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from tod_bias.recommenders.lmrec.associations import association
+from tod_bias.recommenders.lmrec.audit import audit
+from tod_bias.recommenders.lmrec.inference import Inference, over_cities
+from tod_bias.recommenders.lmrec.item_names import top_words
+from tod_bias.recommenders.lmrec.prices import average_price, price_differences
+from tod_bias.recommenders.lmrec.recommendations import tidy
+
+WORDS = [f"n{number}" for number in range(24)]
+CATEGORIES = ("Thai", "Greek", "Vegan", "Salad", "Pizza")
+QUICK = Inference(resamples=0, permutations=500)
+
+
+def city(name, rng, *, accident=0.0, planted=0.0, words=WORDS):
+    """One city: a list a word, black and white words alternate; how much more often each group gets each category."""
+    bent = rng.normal(0, accident, size=len(CATEGORIES))
+    bent[0] += planted
+    rows = []
+    for number, word in enumerate(words):
+        black = number % 2
+        odds = np.exp(np.where(black, bent, -bent))
+        for rank, code in enumerate(rng.choice(len(CATEGORIES), size=20, p=odds / odds.sum()), start=1):
+            rows.append(
+                {"city": name, "query": f"table for {word}", "substitution": word, "rank": rank,
+                 "label": "black" if black else "white", "item": f"{CATEGORIES[code]} House {rank}",
+                 "price": float(1 + code % 4), "categories": (CATEGORIES[code],)}
+            )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def pooled(rows, category):
+    share = {
+        label: own["categories"].map(lambda cell: category in cell).mean()
+        for label, own in [*rows.groupby("label"), ("whole", rows)]
+    }
+    return (share["black"] - share["white"]) / share["whole"]
+
+
+def of_all(found, **wanted):
+    rows = found[found["city"] == "all"]
+    for name, value in wanted.items():
+        rows = rows[rows[name] == value]
+    return rows
+
+
+def test_the_interval_is_that_of_leaving_out_a_city_at_a_time():
+    rng = np.random.default_rng(0)
+    rows = pd.concat([city(name, rng, accident=0.3) for name in "ABCDE"], ignore_index=True)
+    row = of_all(association(tidy(rows), QUICK), label="black", category="Thai").iloc[0]
+    value = pooled(rows, "Thai")
+    without = np.array([pooled(rows[rows["city"] != name], "Thai") for name in "ABCDE"])
+    error = np.sqrt(4 / 5 * ((without - without.mean()) ** 2).sum())
+    half = stats.t.ppf(0.95, 4) * error
+    assert row["difference"] == pytest.approx(value, abs=1e-12)
+    assert [row["ci_low"], row["ci_high"]] == pytest.approx([value - half, value + half])
+    assert row["p_cities"] == pytest.approx(2 * stats.t.sf(abs(value) / error, 4))
+    assert row["p_value"] == max(row["p_permutation"], row["p_cities"])
+    assert row["ratio_ci_low"] < row["ratio"] < row["ratio_ci_high"]
+
+
+def test_of_means_it_is_the_usual_t_interval():
+    values = np.array([[0.2], [0.5], [0.1], [0.9]])
+    found = over_cities(np.stack([values, np.ones((4, 1))], axis=-1), lambda sums: sums[..., 0] / sums[..., 1], 0.9)
+    expected = stats.t.interval(0.9, 3, loc=values.mean(), scale=stats.sem(values[:, 0]))
+    assert [found.low[0], found.high[0]] == pytest.approx(expected)
+    assert found.p_value[0] == pytest.approx(stats.ttest_1samp(values[:, 0], 0).pvalue)
+
+
+def test_accidents_of_single_trainings_are_found_no_more_often_than_stated():
+    """Every city prefers some category for some group, as a model that was trained once does; none does on average."""
+    rng = np.random.default_rng(1)
+    within, over, covered = [], [], []
+    for number in range(60):
+        rows = pd.concat([city(name, rng, accident=0.25) for name in "ABCDEF"], ignore_index=True)
+        found = of_all(association(tidy(rows), Inference(0.9, 0, 400, seed=number)), label="black")
+        within += list(found["p_permutation"] <= 0.05)
+        over += list(found["p_value"] <= 0.05)
+        covered += list((found["ci_low"] <= 0) & (found["ci_high"] >= 0))
+    assert np.mean(within) > 0.3  # queries alone take the accidents for findings
+    assert np.mean(over) <= 0.07
+    assert 0.85 <= np.mean(covered) <= 0.96
+
+
+def test_what_all_cities_share_is_found():
+    rng = np.random.default_rng(2)
+    rows = pd.concat([city(name, rng, accident=0.2, planted=0.7) for name in "ABCDEF"], ignore_index=True)
+    thai = of_all(association(tidy(rows), QUICK), label="black", category="Thai").iloc[0]
+    assert thai["ci_low"] > 0
+    assert thai["p_adjusted"] < 0.05
+
+
+def test_one_city_alone_says_nothing_of_the_next():
+    rng = np.random.default_rng(3)
+    rows = [city(name, rng, planted=0.5) for name in "ABC"]
+    rows[0]["categories"] = rows[0]["categories"].map(lambda cell: (*cell, "Ramen") if cell == ("Thai",) else cell)
+    found = association(tidy(pd.concat(rows, ignore_index=True)), QUICK)
+    own = found[(found["label"] == "black") & (found["category"] == "Ramen")].set_index("city")
+    assert own.loc["A", "p_value"] < 0.05
+    assert own.loc["all", ["ci_low", "ci_high", "p_value", "p_adjusted"]].isna().all()
+    assert own.loc["all", "difference"] > 0
+
+
+def test_prices_and_item_names_have_intervals_over_cities_within_their_range():
+    rng = np.random.default_rng(4)
+    rows = tidy(pd.concat([city(name, rng, accident=1.0) for name in "AB"], ignore_index=True))
+    prices = of_all(average_price(rows, QUICK))
+    assert prices["ci_low"].between(1, 4).all()
+    assert prices["ci_high"].between(1, 4).all()
+    words = top_words(rows, QUICK)
+    assert words["ci_low"].between(0, 1).all()
+    assert words["ci_high"].between(0, 1).all()
+    difference = price_differences(rows, WORDS[:2], QUICK).iloc[0]
+    sums = rows.distinct.groupby(["substitution", "city"])["price"].sum().unstack() / 20
+    per_city = sums.loc["n0"] - sums.loc["n1"]
+    assert difference["difference"] == pytest.approx(per_city.mean())
+    expected = stats.t.interval(0.9, 1, loc=per_city.mean(), scale=stats.sem(per_city))
+    assert [difference["ci_low"], difference["ci_high"]] == pytest.approx(expected)
+
+
+def test_the_audit_says_how_far_its_findings_go():
+    rng = np.random.default_rng(5)
+    one = audit(tidy(city("A", rng)), QUICK).record["notes"]
+    two = audit(tidy(pd.concat([city(name, rng) for name in "AB"], ignore_index=True)), QUICK).record["notes"]
+    assert any(note.startswith("one city:") for note in one)
+    assert any(note.startswith("2 cities:") for note in two)

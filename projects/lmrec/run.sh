@@ -1,15 +1,24 @@
 #!/bin/sh
-# Trains LMRec on the bundled sample, scores, audits and mitigates it, and attributes its bias in a pipeline.
+# Trains LMRec on the bundled sample, a model a city, scores, audits and mitigates it, and attributes its bias in a
+# pipeline. About 15 minutes on two cores.
 set -e
 cd "$(dirname "$0")"
-size="--hidden 128 --vocabulary 2000 --max-length 64"
-tod-bias recommend statistics --out runs/statistics
-tod-bias recommend train $size --out runs/lmrec
-tod-bias recommend train $size --mask --out runs/lmrec_masked
-tod-bias recommend evaluate --model runs/lmrec --out runs/quality
-tod-bias recommend audit --model runs/lmrec --out runs/audit
-tod-bias recommend mitigate --model runs/lmrec --masked-model runs/lmrec_masked --out runs/mitigation
-python dialogues.py runs/lmrec runs/dialogues.jsonl
+export OMP_NUM_THREADS=1
+cities="Sampleton Exampleton Modelby Testford Trialham Drawnville Mocking"
+options() { for city in $cities; do printf -- "--%s %s " "$1" "$2$city$3"; done; }
+size="--vocabulary 2000 --max-length 64"
+
+tod-bias recommend sample $(options city) --out runs/reviews
+tod-bias recommend statistics $(options reviews runs/reviews/ .csv) --out runs/statistics
+echo $cities | tr ' ' '\n' | xargs -P 2 -I CITY tod-bias recommend train $size --reviews runs/reviews/CITY.csv \
+  --out runs/lmrec/CITY
+tod-bias recommend train $size --mask --reviews runs/reviews/Sampleton.csv --out runs/lmrec_masked
+tod-bias recommend evaluate $(options model runs/lmrec/) $(options reviews runs/reviews/ .csv) --out runs/quality
+tod-bias recommend audit --model runs/lmrec/Sampleton --out runs/audit_one_city
+tod-bias recommend audit $(options model runs/lmrec/) --out runs/audit
+tod-bias recommend mitigate --model runs/lmrec/Sampleton --masked-model runs/lmrec_masked \
+  --reviews runs/reviews/Sampleton.csv --out runs/mitigation
+python dialogues.py runs/lmrec/Sampleton runs/dialogues.jsonl
 for pipeline in fair_response curt_response; do
   tod-bias attribute --pipeline $pipeline.yaml --corpus runs/dialogues.jsonl --axes names_race,names_gender --draws 1 \
     --order recommend,lookup,response --out runs/attribution_$pipeline

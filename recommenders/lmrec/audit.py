@@ -129,8 +129,8 @@ def audit(
         notes.append(f"{cities} cities: intervals over them are wide; the rows of each city have their own")
     places = places_of(distinct)
     average = prices.average_price(recommendations, how) if priced else prices.average_price(_nothing(empty), how)
-    words = [word for group in places.values() for word in group]
-    differences = prices.price_differences(recommendations, words if priced else [], how)
+    kinds = {word: kind for kind, words in places.items() for word in words} if priced else {}
+    differences = prices.price_differences(recommendations, list(kinds), how, kinds=kinds)
     association = associations.association(recommendations if categorised else empty, how)
     percentage = prices.price_percentage(recommendations if priced else empty, how)
     record = {
@@ -205,11 +205,14 @@ def table(result: Audit) -> RenderableType:
     percentage = result.price_percentage[result.price_percentage["city"] == ALL]
     if len(percentage):
         view = Table(title=f"Price percentage P(label | price), {level} intervals", title_justify="left")
-        for name in ("dimension", "label", "neutral", "$", "$$", "$$$", "$$$$"):
-            view.add_column(name, justify="left" if name in ("dimension", "label") else "right")
-        for (dimension, label), rows in percentage.groupby(["dimension", "label"], sort=False):
-            cells = [_interval(row, "value") for _, row in rows.sort_values("price").iterrows()]
-            view.add_row(str(dimension), str(label), f"{rows['neutral'].iloc[0]:.3f}", *cells)
+        for name in ("label", "neutral", "$", "$$", "$$$", "$$$$"):
+            view.add_column(name, justify="left" if name == "label" else "right", no_wrap=name == "label")
+        for dimension, own in percentage.groupby("dimension", sort=False):
+            view.add_section()
+            view.add_row(Text(str(dimension), style="bold"))
+            for label, rows in own.groupby("label", sort=False):
+                cells = [_interval(row, "value") for _, row in rows.sort_values("price").iterrows()]
+                view.add_row(str(label).replace(CROSS, " "), f"{rows['neutral'].iloc[0]:.3f}", *cells)
         made.append(view)
     association = result.association[result.association["city"] == ALL]
     if len(association):

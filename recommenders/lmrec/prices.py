@@ -143,7 +143,11 @@ def average_price(recommendations: Recommendations, inference: Inference | None 
 
 
 def price_differences(
-    recommendations: Recommendations, words: Sequence[str], inference: Inference | None = None
+    recommendations: Recommendations,
+    words: Sequence[str],
+    inference: Inference | None = None,
+    *,
+    kinds: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
     """Differences of average price between every two of some substitutions, over all cities.
 
@@ -151,8 +155,15 @@ def price_differences(
     comparison itself. Within a city queries are resampled, and in the test the queries of the two words change places;
     over several cities interval and test are also over the cities (:mod:`tod_bias.recommenders.lmrec.inference`).
 
+    Args:
+        recommendations: the tidy frame.
+        words: the substitutions.
+        inference: of intervals and tests.
+        kinds: word → its kind (location, religion, …). The pairs of the same two kinds are one family of tests, so that
+            three places of worship do not answer for four hundred pairs of shops; all pairs are one where left out.
+
     Returns:
-        substitution, other, difference, ci_low, ci_high, p_value, p_adjusted (over the pairs).
+        substitution, other, difference, ci_low, ci_high, p_value, p_adjusted (over the pairs of a family).
     """
     how = inference or Inference()
     rows = recommendations.distinct
@@ -182,7 +193,14 @@ def price_differences(
             p = float(np.maximum(p, over.p_value))
         made.append((word, other, float(over.value), float(low), float(high), p))
     frame = pd.DataFrame(made, columns=["substitution", "other", "difference", "ci_low", "ci_high", "p_value"])
-    return frame.assign(p_adjusted=adjusted(frame["p_value"].to_numpy(dtype=float), how.correction))
+    p_values = frame["p_value"].to_numpy(dtype=float)
+    p_adjusted = np.full(len(frame), np.nan)
+    named = zip(frame["substitution"], frame["other"], strict=True)
+    families = pd.factorize(pd.Series([str(sorted((kinds or {}).get(word, "") for word in pair)) for pair in named]))[0]
+    for family in np.unique(families):
+        own = families == family
+        p_adjusted[own] = adjusted(p_values[own], how.correction)
+    return frame.assign(p_adjusted=p_adjusted)
 
 
 def _price_difference(sums: np.ndarray) -> np.ndarray:

@@ -259,6 +259,10 @@ def test_differences_between_places_have_their_own_test():
     assert found.loc[("court", "mall"), "ci_low"] > 1.5
     assert found.loc[("court", "mall"), "p_adjusted"] < 0.01
     assert found.loc[("mall", "bank"), "ci_low"] < 0 < found.loc[("mall", "bank"), "ci_high"]
+    kinds = {"court": "location", "mall": "location", "bank": "religion"}
+    apart = price_differences(tidy(frame), list(kinds), Inference(resamples=0, permutations=1000), kinds=kinds)
+    apart = apart.set_index(["substitution", "other"])
+    assert apart.loc[("court", "mall"), "p_adjusted"] == apart.loc[("court", "mall"), "p_value"]
 
 
 def test_a_category_of_one_label_only_has_an_infinite_ratio_and_a_level_nobody_got_no_share():

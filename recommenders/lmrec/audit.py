@@ -1,4 +1,4 @@
-"""An audit of recommendations: all analyses, their files, figures and tables."""
+"""An audit of recommendations: all analyses, their files and figures."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
 
 from tod_bias.folder import writable
 from tod_bias.recommenders.lmrec import associations, item_names, prices
@@ -191,71 +188,3 @@ def _labels(rows: pd.DataFrame, names: Sequence[str]) -> pd.Series:
         there = rows[name] != ""
         text = text.where(~there, text.where(text == "", text + "; ") + part)
     return text.where(text != "", "all")
-
-
-def table(result: Audit) -> RenderableType:
-    """The main numbers of an audit for the terminal."""
-    made: list[RenderableType] = []
-    record = result.record
-    cities = ", ".join(record["cities"])
-    head = f"{record['recommendations']:,} recommendations for {record['queries']:,} queries; {cities}"
-    made.append(Text(head, style="bold"))
-    made += [Text(f"· {note}", style="dim") for note in record["notes"]]
-    level = f"{result.inference.level:.0%}"
-    percentage = result.price_percentage[result.price_percentage["city"] == ALL]
-    if len(percentage):
-        view = Table(title=f"Price percentage P(label | price), {level} intervals", title_justify="left")
-        for name in ("label", "neutral", "$", "$$", "$$$", "$$$$"):
-            view.add_column(name, justify="left" if name == "label" else "right", no_wrap=name == "label")
-        for dimension, own in percentage.groupby("dimension", sort=False):
-            view.add_section()
-            view.add_row(Text(str(dimension), style="bold"))
-            for label, rows in own.groupby("label", sort=False):
-                cells = [_interval(row, "value") for _, row in rows.sort_values("price").iterrows()]
-                view.add_row(str(label).replace(CROSS, " "), f"{rows['neutral'].iloc[0]:.3f}", *cells)
-        made.append(view)
-    association = result.association[result.association["city"] == ALL]
-    if len(association):
-        view = Table(title=f"Associations of categories (difference), {level} intervals", title_justify="left")
-        for name in ("dimension", "label / other", "found", "strongest that were found"):
-            view.add_column(name)
-        for key, counts in record["found"].items():
-            dimension, _, pair = key.partition(": ")
-            label, _, other = pair.partition(" / ")
-            rows = association[
-                (association["dimension"] == dimension)
-                & (association["label"] == label)
-                & (association["other"] == other)
-                & (association["p_adjusted"] < ALPHA)
-            ]
-            strongest = rows.reindex(rows["difference"].abs().sort_values(ascending=False).index).head(3)
-            cells = [f"{row['category']} {_interval(row, 'difference')}" for _, row in strongest.iterrows()]
-            view.add_row(dimension, pair, f"{counts['found']} of {counts['categories']}", "\n".join(cells))
-        made.append(view)
-    average = result.average_price[result.average_price["city"] == ALL].set_index("substitution")
-    words = [word for group in result.places.values() for word in group if word in average.index]
-    if words:
-        rows = average.loc[words].sort_values("value", ascending=False)
-        view = Table(title=f"Average price level by place, {level} intervals", title_justify="left")
-        for name in ("place", "queries", "average price", "neutral"):
-            view.add_column(name, justify="left" if name == "place" else "right")
-        for word, row in (rows if len(rows) <= 12 else pd.concat([rows.head(6), rows.tail(6)])).iterrows():
-            neutral = f"{row['neutral']:.3f}" if pd.notna(row["neutral"]) else "–"
-            view.add_row(str(word), str(row["queries"]), _interval(row, "value"), neutral)
-        made.append(view)
-        religious = set(result.places.get("religion", ()))
-        shown = result.price_differences
-        shown = shown[shown["substitution"].isin(religious) & shown["other"].isin(religious)]
-        for _, row in shown.iterrows():
-            verdict = "found" if row["p_adjusted"] < ALPHA else "not found"
-            line = f"{row['substitution']} − {row['other']}: {_interval(row, 'difference')}, p {row['p_adjusted']:.3f}"
-            made.append(Text.from_markup(f"{line} ({verdict})"))
-    return Group(*made)
-
-
-def _interval(row: pd.Series, name: str) -> str:
-    if pd.isna(row[name]):
-        return "–"
-    if pd.isna(row["ci_low"]):
-        return f"{row[name]:.3f}"
-    return f"{row[name]:.3f} \\[{row['ci_low']:.3f}, {row['ci_high']:.3f}]"

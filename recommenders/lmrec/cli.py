@@ -94,7 +94,6 @@ def audit(
         raise RecommenderError("give either --model DIR, or --recommendations FILE or --city NAME=FILE")
     writable(out)
     from tod_bias.recommenders.lmrec.audit import audit as run_audit
-    from tod_bias.recommenders.lmrec.audit import table
     from tod_bias.recommenders.lmrec.inference import Inference
 
     source: dict[str, Any]
@@ -112,7 +111,9 @@ def audit(
     result = run_audit(frame, inference, source=source)
     result.save(out, figures=figures)
     if not quiet:
-        Console().print(table(result))
+        from tod_bias.recommenders.lmrec.terminal import audit_view
+
+        Console().print(audit_view(result))
         typer.echo(f"Report: {out / 'report.html'}" if figures else f"Results: {out}")
 
 
@@ -221,7 +222,7 @@ def statistics(
 
     import pandas as pd
 
-    from tod_bias.recommenders.lmrec.reviews import name_statistics, statistics_table
+    from tod_bias.recommenders.lmrec.reviews import name_statistics
 
     every = _reviews(reviews, yelp, city, min_reviews, missing, separators)
     writable(out)
@@ -232,9 +233,10 @@ def statistics(
     (out / "statistics.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     names.to_csv(out / "name_statistics.csv", index=False)
     if not quiet:
-        typer.echo(statistics_table(found).to_string())
-        wide = names.pivot_table(index=["dimension", "label"], columns=["city", "price"], values="value", sort=False)
-        typer.echo(f"\nShare of name mentions by price level\n{wide.round(3).to_string()}\nResults: {out}")
+        from tod_bias.recommenders.lmrec.terminal import statistics_view
+
+        Console().print(statistics_view(found, names))
+        typer.echo(f"Results: {out}")
 
 
 @app.command()
@@ -345,7 +347,9 @@ def evaluate(
     }  # fmt: skip
     quality.save(frame, out, record)
     if not quiet:
-        Console().print(quality.table(frame, level))
+        from tod_bias.recommenders.lmrec.terminal import quality_view
+
+        Console().print(quality_view(frame, level))
         typer.echo(f"Results: {out}")
 
 
@@ -390,7 +394,9 @@ def mitigate(
     result.bias.to_csv(out / "bias.csv", index=False)
     (out / "mitigation.svg").write_text(svg(mitigation.figure(result)), encoding="utf-8")
     if not quiet:
-        Console().print(mitigation.table(result))
+        from tod_bias.recommenders.lmrec.terminal import mitigation_view
+
+        Console().print(mitigation_view(result))
         typer.echo(f"Results: {out}")
 
 

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from rich.table import Table
 
 from tod_bias.recommenders.lmrec import associations, prices, quality
 from tod_bias.recommenders.lmrec.figures import styled
@@ -114,26 +113,6 @@ def bias_of(frame: pd.DataFrame) -> dict[str, float]:
         "association": float(scores["difference"].abs().mean()),
         "price of places": float(places["value"].std(ddof=0)),
     }
-
-
-def table(result: Mitigation) -> Table:
-    """Quality and bias side by side, one column a condition."""
-    view = Table(title="Before and after masking", title_justify="left")
-    view.add_column("score", no_wrap=True)
-    for condition in CONDITIONS:
-        view.add_column(condition, justify="right")
-    for name in SHOWN:
-        rows = result.quality[result.quality["score"] == name].set_index("condition")
-        cells = [
-            "{:.3f} \\[{:.3f}, {:.3f}]".format(*(float(rows[name][c]) for name in ("value", "ci_low", "ci_high")))
-            for c in CONDITIONS
-        ]
-        view.add_row(name, *cells)
-    view.add_section()
-    for name in dict.fromkeys(result.bias["score"]):
-        rows = result.bias[result.bias["score"] == name].set_index("condition")
-        view.add_row(f"bias: {name}", *(f"{rows.loc[c, 'value']:.3f}" for c in CONDITIONS))
-    return view
 
 
 @styled

@@ -216,7 +216,8 @@ def encode(tokenizer: Any, texts: Sequence[str], max_length: int) -> list[list[i
     if mask is None:
         raise ModelError("the encoder's tokenizer has no mask token; LMRec masks names with it")
     prepared = [text.replace(MASK, mask) for text in texts]
-    return tokenizer(prepared, truncation=True, max_length=max_length)["input_ids"]
+    ids_only = {"return_attention_mask": False, "return_token_type_ids": False}
+    return tokenizer(prepared, truncation=True, max_length=max_length, **ids_only)["input_ids"]
 
 
 def read_venues(path: str | Path) -> Iterator[Venue]:

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.table import Table
 from scipy import stats
 
 from tod_bias.errors import RecommenderError
@@ -167,22 +166,3 @@ def save(frame: pd.DataFrame, folder: str | Path, record: Mapping[str, Any]) -> 
     folder.mkdir(parents=True, exist_ok=True)
     frame.to_csv(folder / "quality.csv", index=False)
     (folder / "quality.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def table(frame: pd.DataFrame, level: float = 0.95) -> Table:
-    """Scores as a table, one column a city."""
-    cities = list(dict.fromkeys(frame["city"]))
-    if len(cities) == 2:
-        cities = cities[:1]
-    view = Table(title=f"Recommendation quality on test reviews, {level:.0%} intervals", title_justify="left")
-    view.add_column("score", no_wrap=True)
-    for city in cities:
-        view.add_column(str(city), justify="right")
-    for name in dict.fromkeys(frame["score"]):
-        cells = []
-        for city in cities:
-            row = frame[(frame["city"] == city) & (frame["score"] == name)].iloc[0]
-            ends = "" if np.isnan(row["ci_low"]) else f" \\[{row['ci_low']:.3f}, {row['ci_high']:.3f}]"
-            cells.append(f"{row['value']:.3f}{ends}")
-        view.add_row(str(name), *cells)
-    return view

@@ -15,7 +15,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -324,9 +324,3 @@ def name_statistics(
 def masked(reviews: Iterable[Review], neutraliser: Neutraliser) -> Iterator[Review]:
     """Reviews with names, places and gendered relations masked (train-side masking)."""
     return (Review(review.venue, neutraliser(review.text)) for review in reviews)
-
-
-def statistics_table(statistics: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Statistics of several cities, one column a city (Shen Tables 2 and 6)."""
-    frame = pd.DataFrame([{**row, "top_categories": ", ".join(row["top_categories"])} for row in statistics])
-    return frame.drop(columns=["venues_by_price", "reviews_by_price"]).set_index("city").T

@@ -1,0 +1,159 @@
+"""What the commands print: tables that fit 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from tod_bias.recommenders.lmrec.audit import Audit
+from tod_bias.recommenders.lmrec.inference import ALL
+from tod_bias.recommenders.lmrec.mitigation import CONDITIONS, SHOWN, Mitigation
+from tod_bias.recommenders.lmrec.reading import ALPHA, interval
+from tod_bias.recommenders.lmrec.recommendations import CROSS
+from tod_bias.report.notation import count, fixed, p_text
+
+_SIGNS = ("$", "$$", "$$$", "$$$$")
+_PLACES = 6
+"""So many of the dearest and of the cheapest."""
+_MOST_CITIES = 3
+
+
+def audit_view(audit: Audit) -> RenderableType:
+    """The main numbers of an audit, over all cities and without intersections (both are in the files)."""
+    record = audit.record
+    level = f"{audit.inference.level:.0%}"
+    cities = ", ".join(record["cities"])
+    head = f"{count(record['recommendations'])} recommendations for {count(record['queries'])} queries; {cities}"
+    made: list[RenderableType] = [Text(head, style="bold")]
+    made += [Text(f"· {note}", style="dim") for note in record["notes"]]
+    percentage = _simple(audit.price_percentage)
+    if len(percentage):
+        made.append(_percentage(percentage, f"Price percentage P(label | price), {level} intervals"))
+    association = _simple(audit.association)
+    if len(association):
+        made.append(_associations(association, f"Associations of categories (difference), {level} intervals"))
+    made += _places(audit, f"Average price level by place, {level} intervals")
+    return Group(*made)
+
+
+def _simple(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame[(frame["city"] == ALL) & ~frame["dimension"].str.contains(CROSS, regex=False)]
+
+
+def _percentage(scores: pd.DataFrame, title: str) -> Table:
+    view = _table(title, ("label", "neutral", *_SIGNS))
+    for dimension, own in scores.groupby("dimension", sort=False):
+        view.add_section()
+        view.add_row(Text(str(dimension), style="bold"))
+        for label, rows in own.groupby("label", sort=False):
+            cells = [_cell(row, "value") for _, row in rows.sort_values("price").iterrows()]
+            view.add_row(str(label), fixed(rows["neutral"].iloc[0]), *cells)
+    return view
+
+
+def _associations(scores: pd.DataFrame, title: str) -> Table:
+    view = _table(title, ("dimension", "beyond chance", "strongest"), texts=3)
+    shown = set()
+    for (dimension, label, other), rows in scores.groupby(["dimension", "label", "other"], sort=False):
+        if (dimension, other, label) in shown:
+            continue
+        shown.add((dimension, label, other))
+        found = rows[rows["p_adjusted"] < ALPHA]
+        found = found.reindex(found["difference"].abs().sort_values(ascending=False).index).head(3)
+        leaning = [
+            f"{row['category']} to {label if row['difference'] > 0 else other} {_cell(row, 'difference', sign=True)}"
+            for _, row in found.iterrows()
+        ]
+        counted = f"{int((rows['p_adjusted'] < ALPHA).sum())} of {len(rows)}"
+        view.add_row(f"{dimension}: {label} / {other}", counted, "\n".join(leaning))
+    return view
+
+
+def _places(audit: Audit, title: str) -> list[RenderableType]:
+    average = audit.average_price[audit.average_price["city"] == ALL].set_index("substitution")
+    words = [word for group in audit.places.values() for word in group if word in average.index]
+    if not words:
+        return []
+    rows = average.loc[words].sort_values("value", ascending=False)
+    view = _table(title, ("place", "queries", "average price", "neutral"))
+    left_out = max(0, len(rows) - 2 * _PLACES)
+    for number, (word, row) in enumerate(rows.iterrows()):
+        if left_out and number == _PLACES:
+            view.add_row(f"… {left_out} more")
+        if left_out and _PLACES <= number < _PLACES + left_out:
+            continue
+        neutral = fixed(row["neutral"]) if pd.notna(row["neutral"]) else "–"
+        view.add_row(str(word), count(row["queries"]), _cell(row, "value"), neutral)
+    lines = []
+    religious = set(audit.places.get("religion", ()))
+    pairs = audit.price_differences
+    for _, row in pairs[pairs["substitution"].isin(religious) & pairs["other"].isin(religious)].iterrows():
+        tested = f", adjusted {p_text(row['p_adjusted'])}" if pd.notna(row["p_adjusted"]) else ""
+        lines.append(f"{row['substitution']} − {row['other']}: {interval(row, 'difference', sign=True)}{tested}")
+    return [view, *map(Text, lines)]
+
+
+def quality_view(scores: pd.DataFrame, level: float = 0.95) -> Table:
+    """Scores of recommendation quality, a column a city; of many cities only what holds over all of them."""
+    cities = list(dict.fromkeys(scores["city"]))
+    if len(cities) == 2:
+        cities = cities[:1]
+    elif len(cities) - 1 > _MOST_CITIES:
+        cities = [ALL]
+    many = f", over {scores['city'].nunique() - 1} cities" if cities == [ALL] else ""
+    view = _table(f"Recommendation quality on test reviews, {level:.0%} intervals{many}", ("score", *map(str, cities)))
+    for name in dict.fromkeys(scores["score"]):
+        rows = scores[scores["score"] == name]
+        view.add_row(str(name), *(_cell(rows[rows["city"] == city].iloc[0], "value") for city in cities))
+    return view
+
+
+def mitigation_view(result: Mitigation) -> Table:
+    """Quality and bias side by side, one column a condition."""
+    view = _table("Before and after masking", ("score", *CONDITIONS))
+    for name in SHOWN:
+        rows = result.quality[result.quality["score"] == name]
+        view.add_row(name, *(_cell(rows[rows["condition"] == own].iloc[0], "value") for own in CONDITIONS))
+    view.add_section()
+    for name in dict.fromkeys(result.bias["score"]):
+        rows = result.bias[result.bias["score"] == name].set_index("condition")
+        view.add_row(f"bias: {name}", *(fixed(rows.loc[condition, "value"]) for condition in CONDITIONS))
+    return view
+
+
+def statistics_view(statistics: Sequence[Mapping[str, Any]], names: pd.DataFrame) -> RenderableType:
+    """Sizes of the cities' data (Shen Tables 2 and 6), and where names are mentioned (Table 7)."""
+    sizes = _table("Reviews and venues", ("city", "reviews", "venues", "left out", "most rated", "categories"))
+    prices = _table("Share of venues by price level", ("city", *_SIGNS, "missing"))
+    for city in statistics:
+        left_out = city["venues_with_fewer_reviews"] + city["venues_dropped"]
+        numbers = (city["reviews"], city["venues"], left_out, city["most_rated_venue"], city["categories"])
+        sizes.add_row(city["city"], *map(count, numbers))
+        prices.add_row(city["city"], *(fixed(city["venues_by_price"][key]) for key in (*_SIGNS, "missing")))
+    several = len(statistics) > 1
+    title = "Share of name mentions by price level" + (f", mean of {len(statistics)} cities" if several else "")
+    mentions = _table(title, ("dimension", "label", *_SIGNS), texts=2)
+    for (dimension, label), rows in names.groupby(["dimension", "label"], sort=False):
+        values = rows.groupby("price")["value"].mean().reindex(range(1, 5)).to_numpy(dtype=float)
+        mentions.add_row(str(dimension), str(label), *(fixed(v) if np.isfinite(v) else "–" for v in values))
+    return Group(sizes, prices, mentions)
+
+
+def _table(title: str, columns: Sequence[str], *, texts: int = 1) -> Table:
+    view = Table(title=title, title_justify="left")
+    for number, name in enumerate(columns):
+        view.add_column(
+            escape(name), justify="left" if number < texts else "right", min_width=12 if not number else None
+        )
+    return view
+
+
+def _cell(row: pd.Series, name: str, *, sign: bool = False) -> str:
+    return escape(interval(row, name, sign=sign))

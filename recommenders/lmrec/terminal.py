@@ -48,7 +48,7 @@ def _simple(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _percentage(scores: pd.DataFrame, title: str) -> Table:
-    view = _table(title, ("label", "neutral", *_SIGNS))
+    view = _table(title, ("label", "neutral", *_SIGNS), wrapped=True)
     for dimension, own in scores.groupby("dimension", sort=False):
         view.add_section()
         view.add_row(Text(str(dimension), style="bold"))
@@ -59,7 +59,7 @@ def _percentage(scores: pd.DataFrame, title: str) -> Table:
 
 
 def _associations(scores: pd.DataFrame, title: str) -> Table:
-    view = _table(title, ("dimension", "beyond chance", "strongest"), texts=3)
+    view = _table(title, ("dimension", "beyond chance", "strongest"), texts=3, wrapped=True)
     shown = set()
     for (dimension, label, other), rows in scores.groupby(["dimension", "label", "other"], sort=False):
         if (dimension, other, label) in shown:
@@ -146,12 +146,12 @@ def statistics_view(statistics: Sequence[Mapping[str, Any]], names: pd.DataFrame
     return Group(sizes, prices, mentions)
 
 
-def _table(title: str, columns: Sequence[str], *, texts: int = 1) -> Table:
+def _table(title: str, columns: Sequence[str], *, texts: int = 1, wrapped: bool = False) -> Table:
+    """An empty table; its first ``texts`` columns hold text, the first of them in one line unless ``wrapped``."""
     view = Table(title=title, title_justify="left")
-    for number, name in enumerate(columns):
-        view.add_column(
-            escape(name), justify="left" if number < texts else "right", min_width=12 if not number else None
-        )
+    view.add_column(columns[0], min_width=12, no_wrap=not wrapped)
+    for number, name in enumerate(columns[1:], start=1):
+        view.add_column(name, justify="left" if number < texts else "right")
     return view
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import json
 
 import numpy as np
@@ -97,7 +98,7 @@ def test_the_report_says_what_was_found(audited):
     assert any(line.startswith("Categories, gender, female against male: ") for line in record["reading"])
     assert any("Desserts to female" in line for line in record["reading"])
     assert any(line.startswith("Religion, mosque − synagogue: -") for line in record["reading"])
-    page = (audited / "report.html").read_text()
+    page = html.unescape((audited / "report.html").read_text())
     assert page.count("<svg") == len(list((audited / "figures").iterdir()))
     for line in record["reading"]:
         assert line.split(";")[0] in page

@@ -20,6 +20,7 @@ from tod_bias.errors import IncompleteError, TodBiasError
 from tod_bias.folder import writable
 from tod_bias.options import (
     Arch,
+    AxisLexicons,
     Beams,
     Bootstrap,
     CallModel,
@@ -74,6 +75,7 @@ def attribute(
     draws: Annotated[int, typer.Option(min=1, help="Rewrites drawn a dialogue (Su, Algorithm 1).")] = 3,
     max_per_axis: Annotated[int | None, typer.Option(min=1, help="Rewrite so many dialogues an axis at most.")] = None,
     perturber: PerturberOption = None,
+    lexicon: AxisLexicons = None,
     protect: Protect = None,
     pipeline: PipelineOption = None,
     model: Model = None,
@@ -104,11 +106,8 @@ def attribute(
     dialogues = whole[:max_dialogues]
 
     import tod_bias.attribution  # heavy imports come after what may go wrong at once
-    from tod_bias.perturb.algorithm import load_perturber
 
-    perturbers = [
-        load_perturber(axis, protected=protect or (), model=perturber, device=device) for axis in _names(axes)
-    ]
+    perturbers = _perturbers(axes, lexicon, protected=protect or (), model=perturber, device=device)
     generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype}
     system = _pipeline(corpus, pipeline, (model, api_call_model, response_model), whole, device, generation)
     folder = _folder(out, corpus)
@@ -345,6 +344,7 @@ def words(
     split: SplitOption = Split.test,
     max_dialogues: MaxDialogues = None,
     axes: Annotated[str, typer.Option(help="Axes, joined by commas.")] = "gender,age,race",
+    lexicon: AxisLexicons = None,
     protect: Protect = None,
     bootstrap: Bootstrap = 1000,
     seed: Seed = 0,
@@ -353,9 +353,8 @@ def words(
 ) -> None:
     """Share of words and dialogues that mention each attribute, speaker by speaker (Su Fig. 2)."""
     from tod_bias.corpus import load_corpus
-    from tod_bias.perturb.algorithm import load_perturber
 
-    perturbers = [load_perturber(axis, protected=protect or ()) for axis in _names(axes)]
+    perturbers = _perturbers(axes, lexicon, protected=protect or ())
     dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues)
     folder = _folder(out, corpus)
 
@@ -417,6 +416,21 @@ def report(
 
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _perturbers(axes: str, lexicons: Sequence[str] | None, **options: Any) -> list[Any]:
+    from tod_bias.perturb.algorithm import load_perturber
+
+    names = _names(axes)
+    files: dict[str, str] = {}
+    for text in lexicons or ():
+        axis, equals, file = text.partition("=")
+        if not (equals and file) or axis not in names:
+            raise TodBiasError(f"--lexicon {text}: expected AXIS=FILE, with one of --axes {axes}")
+        if axis in files:
+            raise TodBiasError(f"--lexicon {text}: axis {axis} has a lexicon already, {files[axis]}")
+        files[axis] = file
+    return [load_perturber(axis, lexicon=files.get(axis), **options) for axis in names]
 
 
 def _folder(out: Path | None, corpus: str) -> Path:

@@ -59,3 +59,7 @@ PerturberOption = Annotated[
 ]
 Protect = Annotated[list[str] | None, typer.Option(help="A phrase that is no mention and stays; may be repeated.")]
 Lexicon = Annotated[Path | None, typer.Option(help="A lexicon file that takes the place of the axis's own.")]
+AxisLexicons = Annotated[
+    list[str] | None,
+    typer.Option("--lexicon", metavar="AXIS=FILE", help="A lexicon for one of the axes, e.g. one of your own."),
+]

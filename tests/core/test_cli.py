@@ -98,6 +98,17 @@ def test_train_then_attribute_with_the_model(folder, capsys):
     assert json.loads((folder / "run" / "results.json").read_text())["cost"]["cached"] == 0
 
 
+def test_an_axis_of_ones_own(folder, capsys):
+    (folder / "people.tsv").write_text("pos\twives\tsisters\nnoun\twife\tsister\n")
+    axis = ("--axes", "people", "--lexicon", "people=people.tsv")
+    code, _, err = run(capsys, "attribute", *QUICK, "--pipeline", "Respond.yaml", *axis, "--out", "own", "--quiet")
+    assert code == 0, err
+    assert list(json.loads((folder / "own" / "results.json").read_text())["axes"]) == ["people"]
+    code, out, err = run(capsys, "words", "--corpus", "corpus.jsonl", *axis, "--out", "words", "--bootstrap", 20)
+    assert code == 0, err
+    assert "wives" in out
+
+
 def test_perturb_rewrites_lines(folder, capsys):
     (folder / "text.txt").write_text("My wife likes her car.\nNobody here.\n")
     arguments = ("perturb", "--source", "woman", "--target", "man")
@@ -124,6 +135,14 @@ BROKEN = {
     "no tokenizer": (("attribute", *QUICK, "--model", "bare"), "holds no tokenizer"),
     "no such model": (("attribute", *QUICK, "--model", "./gone"), "./gone: no such folder"),
     "no such axis": (("attribute", *QUICK, "--pipeline", "Respond.yaml", "--axes", "height"), "unknown axis 'height'"),
+    "lexicon of no axis": (
+        ("attribute", *QUICK, "--pipeline", "Respond.yaml", "--axes", "gender", "--lexicon", "faith=faith.tsv"),
+        "--lexicon faith=faith.tsv: expected AXIS=FILE, with one of --axes gender",
+    ),
+    "no such lexicon": (
+        ("attribute", *QUICK, "--pipeline", "Respond.yaml", "--axes", "faith", "--lexicon", "faith=faith.tsv"),
+        "faith.tsv: cannot be read",
+    ),
     "undefined": (
         ("attribute", *QUICK, "--pipeline", "Silent.yaml", "--axes", "gender"),
         "so the fairscore (Su eq. 1)",

@@ -10,11 +10,19 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from tod_bias.recommenders.lmrec.inference import ALL, BLOCK, Inference, adjusted, joined, over_cities, resampled
-from tod_bias.recommenders.lmrec.recommendations import CROSS, Recommendations
+from tod_bias.recommenders.lmrec.inference import (
+    BLOCK,
+    FEWEST_QUERIES,
+    Inference,
+    adjusted,
+    joined,
+    over_cities,
+    resampled,
+)
+from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS, Recommendations
 
-FEWEST_WAYS = 10_000
-"""Words change places where there are so many ways for it."""
+FEWEST_WAYS = 100
+"""Words change places where there are so many ways for it; p is no smaller than one in so many then."""
 
 
 def association(recommendations: Recommendations, inference: Inference | None = None) -> pd.DataFrame:
@@ -23,8 +31,9 @@ def association(recommendations: Recommendations, inference: Inference | None = 
     With f(c | l) = |I_{c,D_l}| / |I_{D_l}|, the share of items of category c in the lists of label l, the *difference*
     is (f(c | l) − f(c | l')) / f(c | D), D being all queries of the dimension: 0 is no association, positive values are
     associations with l. The *ratio* is f(c | l) / f(c | l'): 1 is none, ``inf`` where only l has the category. Every
-    pair of labels is given in both directions. City ``all`` pools the items of all cities. An item counts once in each
-    of its categories; one without a category counts in no f but in every |I|.
+    pair of labels is given in both directions. City ``all`` pools the items of all cities that have lists of both
+    labels. An item counts once in each of its categories; one without a category counts in no f but in every |I|.
+    A category that fewer than five queries of a pair got has no interval within a city.
 
     Returns:
         city, dimension, category, label, other, difference, ci_low, ci_high, ratio, ratio_ci_low, ratio_ci_high,
@@ -36,15 +45,27 @@ def association(recommendations: Recommendations, inference: Inference | None = 
     for dimension in recommendations.all_dimensions:
         rows = recommendations.rows(dimension)
         labels = recommendations.labels(dimension)
-        for city in [*recommendations.cities, ALL]:
-            own = rows if city == ALL else rows[rows["city"] == city]
-            present = [label for label in labels if own["group"].eq(label).any()]
-            if len(present) < 2:
-                continue
-            if city == ALL and len(recommendations.cities) == 1:
-                made.append(made[-1].assign(city=ALL))
-                continue
-            made.append(_association(own, present, city, dimension, recommendations.dimensions, how))
+        there = {(str(city), str(group)) for city, group in zip(rows["city"], rows["group"], strict=True)}
+        by_city = {}
+        for city in recommendations.cities:
+            pairs = list(combinations([label for label in labels if (city, label) in there], 2))
+            if pairs:
+                own = rows[rows["city"] == city]
+                by_city[city] = _association(own, pairs, city, dimension, recommendations.dimensions, how)
+        made += by_city.values()
+        alike: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+        for pair in combinations(labels, 2):
+            cities = tuple(city for city in by_city if all((city, label) in there for label in pair))
+            alike.setdefault(cities, []).append(pair)
+        for cities, pairs in alike.items():
+            if len(cities) == 1:
+                found = by_city[cities[0]]
+                both = [tuple(sorted(pair)) for pair in pairs]
+                wanted = [tuple(sorted(pair)) in both for pair in zip(found["label"], found["other"], strict=True)]
+                made.append(found[wanted].assign(city=ALL))
+            elif cities:
+                own = rows[rows["city"].isin(cities)]
+                made.append(_association(own, pairs, ALL, dimension, recommendations.dimensions, how))
     columns = [
         "city", "dimension", "category", "label", "other", "difference", "ci_low", "ci_high", "ratio", "ratio_ci_low",
         "ratio_ci_high", "items", "p_value", "p_adjusted", "p_permutation", "p_cities", "permuted",
@@ -75,9 +96,15 @@ def _units(rows: pd.DataFrame) -> _Units:
 
 
 def _association(
-    rows: pd.DataFrame, labels: Sequence[str], city: str, dimension: str, dimensions: Sequence[str], how: Inference
+    rows: pd.DataFrame,
+    pairs: Sequence[tuple[str, str]],
+    city: str,
+    dimension: str,
+    dimensions: Sequence[str],
+    how: Inference,
 ) -> pd.DataFrame:
     units = _units(rows)
+    labels = list(dict.fromkeys(units.frame["group"]))
     cities = list(dict.fromkeys(units.frame["city"]))
     members = {
         (label, name): units.table[((units.frame["group"] == label) & (units.frame["city"] == name)).to_numpy()]
@@ -92,8 +119,8 @@ def _association(
         else np.zeros((0, len(labels), sums.shape[-1]))
     )
     made = []
-    for first, second in combinations(range(len(labels)), 2):
-        label, other = labels[first], labels[second]
+    for label, other in pairs:
+        first, second = labels.index(label), labels.index(other)
         difference, ratio = _scores(sums.sum(axis=0), first, second)
         p, permuted = _permutation_test(units, label, other, city, dimension, dimensions, how)
         p_cities = np.full(len(units.categories), np.nan)
@@ -105,6 +132,8 @@ def _association(
             bounds = how.bounds(differences, clusters)
             ratio_bounds = how.bounds(np.where(np.isinf(ratios), 1e300, ratios), clusters)
             ratio_bounds = np.where(ratio_bounds > 1e290, np.inf, ratio_bounds)
+            few = sum((members[name, cities[0]][:, :-1] > 0).sum(axis=0) for name in (label, other)) < FEWEST_QUERIES
+            bounds[:, few] = ratio_bounds[:, few] = np.nan
         found = pd.DataFrame(
             {
                 "city": city,
@@ -188,7 +217,7 @@ def _permutation_test(
         facts = pd.DataFrame({"word": names, "mine": mine}).drop_duplicates()
         if "" in facts["word"].to_numpy() or facts["word"].duplicated().any():
             continue  # words unknown, or of several groups
-        fixed = [name for name in others if frame.groupby(names)[name].nunique().max() == 1]
+        fixed = [name for name in ("city", *others) if frame.groupby(names)[name].nunique().max() == 1]
         owners = frame.drop_duplicates(word).set_index(word).loc[facts["word"], fixed]
         groups = owners.groupby(fixed, sort=False).ngroup().to_numpy() if fixed else np.zeros(len(facts), dtype=int)
         ways = math.prod(

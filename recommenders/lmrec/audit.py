@@ -14,10 +14,10 @@ import pandas as pd
 
 from tod_bias.folder import writable
 from tod_bias.recommenders.lmrec import associations, item_names, prices
-from tod_bias.recommenders.lmrec.inference import ALL, Inference
+from tod_bias.recommenders.lmrec.inference import Inference
 from tod_bias.recommenders.lmrec.page import write_report
 from tod_bias.recommenders.lmrec.reading import ALPHA, reading
-from tod_bias.recommenders.lmrec.recommendations import COLUMNS, CROSS, Recommendations
+from tod_bias.recommenders.lmrec.recommendations import ALL, COLUMNS, CROSS, Recommendations
 from tod_bias.recommenders.lmrec.templates import nightlife, places_of
 
 SCHEMA = 1

@@ -12,8 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
 
-from tod_bias.recommenders.lmrec.inference import ALL
-from tod_bias.recommenders.lmrec.recommendations import CROSS
+from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS
 from tod_bias.report.figures import DASHES, WIDTH
 from tod_bias.report.palette import GRID, INK, MUTED, STAGE_COLOURS, new_figure, strip, style, to_svg
 
@@ -58,7 +57,7 @@ def price_percentage(scores: pd.DataFrame, dimension: str) -> Figure:
     for panel, city in zip(panels, cities, strict=False):
         for number, label in enumerate(labels):
             rows = own[(own["city"] == city) & (own["label"] == label)].sort_values("price")
-            places = rows["price"].to_numpy() + 0.12 * (number - (len(labels) - 1) / 2)
+            places = rows["price"].to_numpy() + min(0.12, 0.7 / len(labels)) * (number - (len(labels) - 1) / 2)
             colour = STAGE_COLOURS[number % len(STAGE_COLOURS)]
             _whiskers(panel, places, rows, colour)
             panel.plot(
@@ -217,7 +216,6 @@ def top_words(words: pd.DataFrame, dimension: str, most: int = 12) -> Figure:
     """
     own = words[words["dimension"] == dimension]
     labels = list(dict.fromkeys(own["label"]))
-    mean = own.groupby("word")["value"].mean()
     figure = new_figure(WIDTH, 0.9 + 0.2 * most)
     panels = figure.subplots(1, len(labels), squeeze=False, sharex=True)[0]
     for number, (panel, label) in enumerate(zip(panels, labels, strict=True)):
@@ -226,7 +224,7 @@ def top_words(words: pd.DataFrame, dimension: str, most: int = 12) -> Figure:
         panel.barh(heights, rows["value"], height=0.62, color=STAGE_COLOURS[number % len(STAGE_COLOURS)], zorder=2)
         for height, (_, row) in zip(heights, rows.iterrows(), strict=True):
             panel.plot([row["ci_low"], row["ci_high"]], [height, height], color=INK, linewidth=1, zorder=3)
-            panel.plot([mean[row["word"]]], [height], marker="|", markersize=11, color=MUTED, zorder=3)
+            panel.plot([row["neutral"]], [height], marker="|", markersize=11, color=MUTED, zorder=3)
         panel.set_yticks(heights, list(rows["word"]))
         panel.set_ylim(len(rows) - 0.4, -0.6)
         panel.set_title(label.replace(CROSS, " "))

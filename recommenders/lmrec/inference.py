@@ -12,10 +12,11 @@ shows that it is one. Several models of one city count as cities.
 
 Tests. The null hypothesis is that a query's group does not matter. Groups belong to words (a name is black or white),
 so the groups of the words change places, all queries of a word together, within the groups of the other dimensions.
-Where the words are too few for that (fewer than 10,000 ways) or not known, the groups of the queries change places
-within a city. p = (b + 1) / (m + 1), two-sided. Over several cities there is a second null hypothesis, that the shift
-is 0 on average over cities, with a t test of the jackknife; the p-value is the larger of the two, since a shift must be
-beyond the chance of words and beyond that of cities.
+Where the words are too few for that (fewer than 100 ways) or not known, the groups of the queries change places within
+a city: such a test takes the queries of a word for independent and finds too much, and the audit says where it was
+used. p = (b + 1) / (m + 1), two-sided. Over several cities there is a second null hypothesis, that the shift is 0 on
+average over cities, with a t test of the jackknife; the p-value is the larger of the two, since a shift must be beyond
+the chance of words and beyond that of cities.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from scipy import stats
 from tod_bias.errors import RecommenderError
 from tod_bias.inference import holm, interval, resample_counts
 
-ALL = "all"
-"""The rows over all cities."""
+FEWEST_QUERIES = 5
+"""What fewer queries got has no interval within a city: resampling so few shows no spread."""
 BLOCK = 4_000_000
 """Numbers of a resampling or permutation at once."""
 
@@ -111,6 +112,21 @@ def over_cities(
         distance = np.abs(value - null)
         p = np.where((distance == 0) & (error == 0), 1.0, 2 * stats.t.sf(distance / error, freedom))
         return OverCities(value, np.maximum(value - half, lowest), np.minimum(value + half, highest), p)
+
+
+def mean_of_shares(rows: pd.DataFrame, level: float) -> tuple[float, float, float]:
+    """Mean over cities of values in 0–1 with a t interval: (mean, lower, upper).
+
+    Args:
+        rows: a row a city, with value, ci_low, ci_high; those without a value are left out, and where only one has a
+            value its own interval holds.
+        level: of the interval.
+    """
+    values, lows, highs = rows[["value", "ci_low", "ci_high"]].dropna(subset="value").to_numpy(dtype=float).T
+    if len(values) < 2:
+        return (values[0], lows[0], highs[0]) if len(values) else (np.nan, np.nan, np.nan)
+    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
+    return float(values.mean()), max(values.mean() - half, 0.0), min(values.mean() + half, 1.0)
 
 
 def adjusted(p_values: np.ndarray, correction: str) -> np.ndarray:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
 from tod_bias.recommenders.lmrec.inference import Inference, over_cities, resampled
 from tod_bias.recommenders.lmrec.recommendations import Recommendations
@@ -17,37 +17,27 @@ _WORD = re.compile(r"[^\W\d_][\w'’]+")
 def top_words(recommendations: Recommendations, inference: Inference | None = None, *, most: int = 20) -> pd.DataFrame:
     """Top words of the names of recommended items per group, over all cities (Shen Fig. 6: raw frequency).
 
-    ``value`` is the share of the group's recommended items whose name holds the word; stop words are left out. With
-    several cities the intervals are over the cities.
+    ``value`` is the share of the group's recommended items whose name holds the word, ``neutral`` the mean of this
+    share over all groups of the dimension; stop words are left out. With several cities the intervals are over them.
 
     Returns:
-        dimension, label, word, items, value, ci_low, ci_high; the ``most`` frequent words of each label.
+        dimension, label, word, items, value, ci_low, ci_high, neutral; the ``most`` frequent words of each label.
     """
-    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-
     how = inference or Inference()
     made = []
     for dimension in recommendations.all_dimensions:
         rows = recommendations.rows(dimension)
         rows = rows[rows["item"] != ""]
-        words = {
-            name: frozenset(word for word in _WORD.findall(name.lower()) if word not in ENGLISH_STOP_WORDS)
-            for name in rows["item"].unique()
-        }
-        for label in recommendations.labels(dimension):
-            own = rows[rows["group"] == label]
-            counts = Counter(word for name in own["item"] for word in words[name])
-            chosen = [word for word, _ in sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))[:most]]
-            if not chosen:
-                continue
-            number = {word: place for place, word in enumerate(chosen)}
-            units = pd.factorize(own["unit"])[0]
-            table = np.zeros((units.max(initial=-1) + 1, len(chosen) + 1))
-            for unit, name in zip(units, own["item"], strict=True):
-                table[unit, [number[word] for word in words[name] if word in number]] += 1
-                table[unit, -1] += 1
-            total = table.sum(axis=0)
-            cities = own.drop_duplicates("unit")["city"].to_numpy()
+        items, names = pd.factorize(rows["item"])
+        words, holds = _words(list(names))
+        labels = [label for label in recommendations.labels(dimension) if rows["group"].eq(label).any()]
+        lists = {label: _lists(rows, items, label, len(names)) for label in labels}
+        shares = np.array([np.asarray(own.sum(axis=0)).ravel() @ holds / own.sum() for own, _ in lists.values()])
+        neutral = shares.mean(axis=0) if len(labels) else np.zeros(len(words))
+        for (label, (own, cities)), share in zip(lists.items(), shares, strict=True):
+            order = np.lexsort((words, -share))[:most]
+            order = order[share[order] > 0]
+            table = np.column_stack([(own @ holds[:, order]).toarray(), np.asarray(own.sum(axis=1)).ravel()])
             if len(set(cities)) > 1:
                 sums = np.stack([table[cities == city].sum(axis=0) for city in dict.fromkeys(cities)])
                 over = over_cities(sums, _shares, how.level, lowest=0.0, highest=1.0)
@@ -55,11 +45,35 @@ def top_words(recommendations: Recommendations, inference: Inference | None = No
             else:
                 samples = resampled(how.rng("words", dimension, label), table, how.resamples)
                 low, high = how.bounds(_shares(samples), len(table))
-            for place, word in enumerate(chosen):
-                made.append(
-                    (dimension, label, word, int(total[place]), total[place] / total[-1], low[place], high[place])
-                )
-    return pd.DataFrame(made, columns=["dimension", "label", "word", "items", "value", "ci_low", "ci_high"])
+            counts = table.sum(axis=0)
+            for place, number in enumerate(order):
+                values = (share[number], low[place], high[place], neutral[number])
+                made.append((dimension, label, words[number], int(counts[place]), *map(float, values)))
+    columns = ["dimension", "label", "word", "items", "value", "ci_low", "ci_high", "neutral"]
+    return pd.DataFrame(made, columns=columns)
+
+
+def _words(names: list[str]) -> tuple[np.ndarray, sparse.csr_array]:
+    """The words of some names, and which name holds which: (names, words) of 0 and 1."""
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+    held = [sorted(set(_WORD.findall(name.lower())) - ENGLISH_STOP_WORDS) for name in names]
+    words = sorted({word for own in held for word in own})
+    number = {word: place for place, word in enumerate(words)}
+    columns = [number[word] for own in held for word in own]
+    rows = np.repeat(np.arange(len(names)), [len(own) for own in held])
+    return np.array(words, dtype=object), sparse.csr_array(
+        (np.ones(len(columns)), (rows, columns)), shape=(len(names), len(words))
+    )
+
+
+def _lists(rows: pd.DataFrame, items: np.ndarray, label: str, names: int) -> tuple[sparse.csr_array, np.ndarray]:
+    """How often each query of a label got each name, (queries, names), and the queries' cities."""
+    mine = rows["group"].eq(label).to_numpy()
+    own = rows[mine]
+    units = pd.factorize(own["unit"])[0]
+    counts = sparse.csr_array((np.ones(len(own)), (units, items[mine])), shape=(units.max(initial=-1) + 1, names))
+    return counts, own.drop_duplicates("unit")["city"].to_numpy()
 
 
 def _shares(sums: np.ndarray) -> np.ndarray:

@@ -11,8 +11,8 @@ import pandas as pd
 from markupsafe import Markup
 
 import tod_bias.report
-from tod_bias.recommenders.lmrec.inference import ALL
 from tod_bias.recommenders.lmrec.reading import ALPHA, LIMITS, captions, interval
+from tod_bias.recommenders.lmrec.recommendations import ALL
 from tod_bias.report.notation import count, fixed, p_cell
 from tod_bias.report.palette import inline
 

@@ -8,11 +8,23 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
-from tod_bias.recommenders.lmrec.inference import ALL, Inference, added, adjusted, joined, over_cities, resampled
-from tod_bias.recommenders.lmrec.recommendations import Recommendations
+from tod_bias.recommenders.lmrec.inference import (
+    BLOCK,
+    FEWEST_QUERIES,
+    Inference,
+    added,
+    adjusted,
+    joined,
+    mean_of_shares,
+    over_cities,
+    resampled,
+)
+from tod_bias.recommenders.lmrec.recommendations import ALL, Recommendations
 from tod_bias.recommenders.lmrec.venue import LEVELS
+
+_KEPT = 16
+"""Permutations of so many sizes are kept, at most 16 MB each."""
 
 
 def price_percentage(recommendations: Recommendations, inference: Inference | None = None) -> pd.DataFrame:
@@ -20,7 +32,8 @@ def price_percentage(recommendations: Recommendations, inference: Inference | No
 
     The share of label l among the recommended items of price level m; range 0–1, summing to 1 over the labels; NaN
     where no item of the level was recommended. ``neutral`` is the value if recommendations did not depend on the label:
-    its share of the lists. In the rows of city ``all``, value and neutral are means over the cities.
+    its share of the lists. In the rows of city ``all``, value and neutral are means over the cities that have lists of
+    every label. A level of which fewer than five queries got an item has no interval within a city.
 
     Returns:
         city, dimension, label, price, value, ci_low, ci_high, neutral, items (|I_m|).
@@ -33,7 +46,8 @@ def price_percentage(recommendations: Recommendations, inference: Inference | No
         cities = [
             _price_percentage(own, labels, str(city), dimension, how) for city, own in rows.groupby("city", sort=False)
         ]
-        made += [*cities, _mean_over_cities(cities, how.level)]
+        whole = [own for own in cities if (own["neutral"] > 0).all()] or cities
+        made += [*cities, _mean_over_cities(whole, how.level)]
     columns = ["city", "dimension", "label", "price", "value", "ci_low", "ci_high", "neutral", "items"]
     return joined(made, columns)
 
@@ -56,6 +70,8 @@ def _price_percentage(
         [resampled(rng, table, how.resamples) for table in tables], axis=1
     )  # (resamples, labels, levels)
     low, high = how.bounds(_shares(samples), int(lists.min()))
+    few = sum((table > 0).sum(axis=0) for table in tables) < FEWEST_QUERIES
+    low[:, few] = high[:, few] = np.nan
     value = _shares(counts[None])[0]
     return pd.DataFrame(
         {
@@ -80,18 +96,12 @@ def _shares(counts: np.ndarray) -> np.ndarray:
 def _mean_over_cities(cities: Sequence[pd.DataFrame], level: float) -> pd.DataFrame:
     """The mean of the cities' values with a t interval; where only one city has a value, its own interval."""
     whole = pd.concat(cities, ignore_index=True)
-    keys = ["dimension", "label", "price"]
-    found = whole.groupby(keys, sort=False)
-    result = found.agg(
-        value=("value", "mean"), spread=("value", "std"), cities=("value", "count"), neutral=("neutral", "mean"),
-        items=("items", "sum"), ci_low=("ci_low", "first"), ci_high=("ci_high", "first"),
-    ).reset_index()  # fmt: skip
-    several = (result["cities"] > 1).to_numpy()
-    size = result["cities"].to_numpy()[several]
-    half = stats.t.ppf((1 + level) / 2, size - 1) * result["spread"].to_numpy()[several] / np.sqrt(size)
-    result.loc[several, "ci_low"] = np.maximum(result["value"].to_numpy()[several] - half, 0.0)
-    result.loc[several, "ci_high"] = np.minimum(result["value"].to_numpy()[several] + half, 1.0)
-    return result.assign(city=ALL)
+    rows = []
+    for key, own in whole.groupby(["dimension", "label", "price"], sort=False):
+        mean = mean_of_shares(own, level)
+        rows.append((ALL, *key, *mean, own["neutral"].mean(), own["items"].sum()))
+    columns = ["city", "dimension", "label", "price", "value", "ci_low", "ci_high", "neutral", "items"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def average_price(recommendations: Recommendations, inference: Inference | None = None) -> pd.DataFrame:
@@ -178,13 +188,13 @@ def price_differences(
         if len(strata) == 1
     }
     made = []
-    draws: dict[tuple[str, int, int], np.ndarray] = {}
+    kept: dict[str, np.ndarray] = {}
     for word, other in combinations(tables, 2):
         pair = tables[word], tables[other]
         cities = list(dict.fromkeys([*pair[0], *pair[1]]))
         sums = np.stack([[table.get(city, np.zeros((0, 2))).sum(axis=0) for table in pair] for city in cities])
         over = over_cities(sums, _price_difference, how.level)
-        low, high, p = over.low, over.high, _price_test(*pair, how, draws)
+        low, high, p = over.low, over.high, _price_test(*pair, how, kept)
         if len(cities) == 1:
             low, high = how.bounds(
                 _quotient(samples[word]) - _quotient(samples[other]), min(len(table[cities[0]]) for table in pair)
@@ -208,28 +218,41 @@ def _price_difference(sums: np.ndarray) -> np.ndarray:
 
 
 def _price_test(
-    first: Mapping[str, np.ndarray],
-    second: Mapping[str, np.ndarray],
-    how: Inference,
-    draws: dict[tuple[str, int, int], np.ndarray],
+    first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray], how: Inference, kept: dict[str, np.ndarray]
 ) -> float:
-    """Two-sided; pairs of equal size share their permutations, which ``draws`` keeps."""
-    if not how.permutations:
-        return math.nan
+    """Two-sided; the queries of the two words change places within a city. NaN where a word has no price."""
     total = added(table.sum(axis=0) for table in (*first.values(), *second.values()))
+    observed = added(table.sum(axis=0) for table in first.values())
+    distance = abs(_quotient(observed) - _quotient(total - observed))
+    if not how.permutations or np.isnan(distance):
+        return math.nan
     moved = np.zeros((how.permutations, 2))
     for city in {**first, **second}:
-        own, other = first.get(city, np.zeros((0, 2))), second.get(city, np.zeros((0, 2)))
-        key = (city, len(own), len(other))
-        if key not in draws:
-            mine = np.repeat([True, False], [len(own), len(other)])
-            rng = how.rng("difference", *map(str, key))
-            draws[key] = rng.permuted(np.tile(mine, (how.permutations, 1)), axis=1).astype(float)
-        moved += draws[key] @ np.concatenate([own, other])
-    observed = added(table.sum(axis=0) for table in first.values())
-    distance = np.abs(_quotient(moved) - _quotient(total - moved))
-    further = int(np.sum(distance >= abs(_quotient(observed) - _quotient(total - observed)) - 1e-12))
+        own, other = (table.get(city, np.zeros((0, 2))) for table in (first, second))
+        moved += _moved(np.concatenate([own, other]), len(own), city, how, kept)
+    found = np.abs(_quotient(moved) - _quotient(total - moved))
+    further = int(np.sum(np.isnan(found) | (found >= distance - 1e-12)))
     return (further + 1) / (how.permutations + 1)
+
+
+def _moved(table: np.ndarray, size: int, city: str, how: Inference, kept: dict[str, np.ndarray]) -> np.ndarray:
+    """(permutations, 2): sums of ``size`` rows of a table, drawn anew each time.
+
+    Tables of one size see the same draws, which ``kept`` holds while they are few and small.
+    """
+    key = f"{city}/{size}/{len(table)}"
+    rng = how.rng("difference", key)
+    mine = np.repeat(np.array([1.0, 0.0], dtype=np.float32), [size, len(table) - size])
+    if key in kept:
+        return kept[key] @ table
+    rows = max(1, BLOCK // len(table))
+    parts = []
+    for start in range(0, how.permutations, rows):
+        drawn = rng.permuted(np.tile(mine, (min(rows, how.permutations - start), 1)), axis=1)
+        parts.append(drawn @ table)
+        if how.permutations <= rows and len(kept) < _KEPT:
+            kept[key] = drawn
+    return np.concatenate(parts)
 
 
 def _price_sums(rows: pd.DataFrame) -> np.ndarray:

@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from tod_bias.errors import RecommenderError
 from tod_bias.inference import interval, resample_counts
+from tod_bias.recommenders.lmrec.inference import mean_of_shares
+from tod_bias.recommenders.lmrec.recommendations import ALL
 
 CUTS = (5, 10, 20)
 VENUE_SCORES = ("P", "R", "F1", "MRR", "accuracy", *(f"HR@{k}" for k in CUTS))
 CATEGORY_SCORES = tuple(f"category {name}" for name in (*(f"P@{k}" for k in CUTS), "R-precision", "MAP", "MRR", "nDCG"))
-ALL = "all"
 
 
 @dataclass(frozen=True)
@@ -151,12 +151,8 @@ def quality(cities: Mapping[str, Ranked], *, level: float = 0.95, resamples: int
     frame = pd.DataFrame(made, columns=["city", "score", "value", "ci_low", "ci_high", "reviews"])
     rows = []
     for score, own in frame.groupby("score", sort=False):
-        values = own["value"].to_numpy()
-        low, high = own[["ci_low", "ci_high"]].iloc[0]
-        if len(values) > 1:
-            half = stats.t.ppf((1 + level) / 2, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
-            low, high = max(values.mean() - half, 0.0), min(values.mean() + half, 1.0)
-        rows.append((ALL, str(score), values.mean(), low, high, own["reviews"].sum()))
+        mean = mean_of_shares(own, level)
+        rows.append((ALL, str(score), *mean, own["reviews"].sum()))
     return pd.concat([frame, pd.DataFrame(rows, columns=frame.columns)], ignore_index=True)
 
 

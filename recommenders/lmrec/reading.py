@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from tod_bias.recommenders.lmrec.inference import ALL
-from tod_bias.recommenders.lmrec.recommendations import CROSS
+from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS
 from tod_bias.report.notation import fixed, p_text
 
 ALPHA = 0.05

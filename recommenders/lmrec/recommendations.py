@@ -30,6 +30,7 @@ import csv
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,8 @@ KNOWN_LABELS: Mapping[str, str] = {
 }
 """Labels whose dimension need not be said; any other label is of the dimension ``label``."""
 NO_GROUP, NEUTRAL = "all", "neutral"
+ALL = "all"
+"""The rows over all cities."""
 CROSS = "×"
 _MATCHING = ("city", "substitution", "second", "query", "rank", "item", "item_id", "price", "categories")
 _UNIT = ("city", "kind", "template", "substitution", "second", "query")
@@ -88,15 +91,18 @@ class Recommendations:
     """Rows of neutralised queries, same columns; may be empty."""
     notes: tuple[str, ...] = ()
     """Lines for the user: repeated queries, missing prices, short lists."""
+    _labels: dict[str, list[str]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    @property
+    @cached_property
     def cities(self) -> list[str]:
         """Cities in order."""
         return list(dict.fromkeys(self.frame["city"]))
 
     def labels(self, dimension: str) -> list[str]:
         """Labels of a dimension, or of an intersection like ``race×gender``, in the order in which they were met."""
-        return list(dict.fromkeys(self.rows(dimension)["group"]))
+        if dimension not in self._labels:
+            self._labels[dimension] = list(dict.fromkeys(self.rows(dimension)["group"]))
+        return list(self._labels[dimension])
 
     def rows(self, dimension: str) -> pd.DataFrame:
         """The recommendations that belong to a group of ``dimension``: the frame with the columns ``group``, ``unit``.
@@ -115,12 +121,12 @@ class Recommendations:
             group = group + CROSS + found[f"group{number}"]
         return found.assign(group=group)
 
-    @property
+    @cached_property
     def distinct(self) -> pd.DataFrame:
         """Every recommendation once, whatever its labels."""
         return self.frame.drop_duplicates("row")
 
-    @property
+    @cached_property
     def all_dimensions(self) -> tuple[str, ...]:
         """The dimensions and those of their pairs that have queries with labels of both."""
         pairs = [
@@ -153,8 +159,19 @@ def read_recommendations(
     reading = reading or Reading()
     if not files:
         raise RecommenderError("no recommendations: give --recommendations FILE or --city NAME=FILE")
+    stems = [Path(path).stem for city, path in files if city is None]
+    if doubled := [stem for stem in stems if stems.count(stem) > 1]:
+        raise RecommenderError(f"two files are named {doubled[0]!r}; tell the cities apart with --city NAME=FILE")
     parts = [_read(city, Path(path), reading) for city, path in files]
-    parts += [_read(city, Path(path), reading).assign(label=NEUTRAL) for city, path in neutral]
+    cities = list(dict.fromkeys(name for part in parts for name in part["city"]))
+    for city, path in neutral:
+        own = _read(city if city is not None or len(cities) > 1 else cities[0], Path(path), reading)
+        if unknown := set(own["city"]) - set(cities):
+            raise RecommenderError(
+                f"{path}: neutral lists of {sorted(unknown)[0]!r}, but the cities are {_listed(cities)}; "
+                "say whose they are with --neutral NAME=FILE"
+            )
+        parts.append(own.assign(label=NEUTRAL))
     frame = pd.concat(parts, ignore_index=True)
     return tidy(frame, reading)
 
@@ -177,6 +194,8 @@ def tidy(frame: pd.DataFrame, reading: Reading | None = None) -> Recommendations
         elif column != "rank":
             blank = NO_GROUP if column == "label" else ""
             frame[column] = frame[column].fillna(blank).astype(str) if column in frame else blank
+    if frame["city"].eq(ALL).any():
+        raise RecommenderError(f"a city is called {ALL!r}, as the rows over all cities are; give it another name")
     notes = []
     if reading.top is not None:
         frame = frame[frame["rank"] <= reading.top].reset_index(drop=True)
@@ -241,6 +260,10 @@ def _with_labels(frame: pd.DataFrame, reading: Reading) -> pd.DataFrame:
                     found.setdefault(dimension, pd.Series("", index=frame.index)).loc[rows] = label
     marked = frame.drop(columns=extra)
     for dimension, labels in found.items():
+        if CROSS in dimension or labels.str.contains(CROSS, regex=False).any():
+            raise RecommenderError(
+                f"dimension {dimension!r}: its name or a label holds {CROSS!r}, our own sign; rename it"
+            )
         marked[f"label:{dimension}"] = labels
     return marked.assign(is_neutral=neutral)
 
@@ -277,7 +300,10 @@ def _read(city: str | None, path: Path, reading: Reading) -> pd.DataFrame:
     if "price" in frame:
         frame["price"] = [math.nan if p is None else float(p) for p in _parse(frame["price"], place, price_level)]
     if "categories" in frame:
-        cells = [cell if isinstance(cell, str) else tuple(() if cell is None else cell) for cell in frame["categories"]]
+        cells = [
+            tuple(cell) if isinstance(cell, list | tuple | np.ndarray) else cell if isinstance(cell, str) else ()
+            for cell in frame["categories"]
+        ]
         split = {cell: split_categories(cell, reading.separators) for cell in set(cells)}
         frame["categories"] = [split[cell] for cell in cells]
     for column in frame.columns.difference(["rank", "price", "categories"]):
@@ -318,7 +344,7 @@ def _rank(cell: object) -> int:
         number = float(str(cell))
     except ValueError:
         number = math.nan
-    if not (number >= 0 and number == int(number)):
+    if not (0 <= number < 1e9 and number == int(number)):
         raise ValueError(f"rank {str(cell)!r}: expected a whole number, 0 or 1 for the first item")
     return int(number)
 

@@ -13,10 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from tod_bias.recommenders.lmrec.audit import Audit
-from tod_bias.recommenders.lmrec.inference import ALL
 from tod_bias.recommenders.lmrec.mitigation import CONDITIONS, SHOWN, Mitigation
 from tod_bias.recommenders.lmrec.reading import ALPHA, interval
-from tod_bias.recommenders.lmrec.recommendations import CROSS
+from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS
 from tod_bias.report.notation import count, fixed, p_text
 
 _SIGNS = ("$", "$$", "$$$", "$$$$")

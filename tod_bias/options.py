@@ -36,7 +36,7 @@ Corpus = Annotated[str, typer.Option(help="A corpus's name, or the path of a .js
 Datapath = Annotated[Path | None, typer.Option(help="Folder that holds the corpora, in ParlAI's layout.")]
 SplitOption = Annotated[Split, typer.Option(help="Which split of the corpus.")]
 MaxDialogues = Annotated[int | None, typer.Option(min=1, help="Read so many dialogues at the most.")]
-Seed = Annotated[int, typer.Option(help="Seeds everything that is drawn.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seeds everything that is drawn.")]
 Out = Annotated[Path | None, typer.Option(help="Folder for the results; by default runs/CORPUS.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no table.")]
 PipelineOption = Annotated[str | None, typer.Option(help="'demo' or a pipeline file (.yaml).")]

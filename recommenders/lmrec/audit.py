@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -15,13 +16,15 @@ import pandas as pd
 from tod_bias.folder import writable
 from tod_bias.recommenders.lmrec import associations, item_names, prices
 from tod_bias.recommenders.lmrec.inference import Inference
-from tod_bias.recommenders.lmrec.page import write_report
-from tod_bias.recommenders.lmrec.reading import ALPHA, reading
+from tod_bias.recommenders.lmrec.page import REPORT, write_report
+from tod_bias.recommenders.lmrec.reading import ALPHA, pairs_of, reading
 from tod_bias.recommenders.lmrec.recommendations import ALL, COLUMNS, CROSS, Recommendations
-from tod_bias.recommenders.lmrec.templates import nightlife, places_of
+from tod_bias.recommenders.lmrec.templates import TemplateSet, nightlife, places_of
 
 SCHEMA = 1
 """Version of ``audit.json``."""
+MOST_PLACES = 100
+"""Of more substitutions without a label the pairs are not compared."""
 FEW_CITIES = 4
 """With fewer, intervals over cities are too wide to show much."""
 
@@ -52,11 +55,11 @@ class Audit:
         for name in ("price_percentage", "association", "average_price", "price_differences", "top_words"):
             getattr(self, name).to_csv(folder / f"{name}.csv", index=False)
         frame(self.recommendations).to_parquet(folder / "recommendations.parquet", index=False)
+        for old in [folder / REPORT, *(folder / "figures").glob("*.svg")]:
+            old.unlink(missing_ok=True)
         if figures:
             from tod_bias.recommenders.lmrec.figures import svg
 
-            for old in (folder / "figures").glob("*.svg"):
-                old.unlink()
             drawn = {name: svg(figure) for name, figure in self.figures().items()}
             for name, text in drawn.items():
                 (folder / "figures" / f"{name}.svg").write_text(text, encoding="utf-8")
@@ -70,7 +73,7 @@ class Audit:
 
         made = {}
         for dimension in self.recommendations.all_dimensions:
-            name = dimension.replace(CROSS, "_x_").replace(" ", "_")
+            name = _file_name(dimension)
             if self.price_percentage["dimension"].eq(dimension).any():
                 made[f"price_percentage_{name}"] = figures.price_percentage(self.price_percentage, dimension)
             if self.top_words["dimension"].eq(dimension).any():
@@ -80,10 +83,12 @@ class Audit:
                 continue
             across, upwards = (self._polar(part) for part in dimension.split(CROSS))
             if across and upwards:
-                relations = "relationship" in dimension
-                name = dimension.replace(CROSS, "_x_").replace(" ", "_")
-                made[f"association_{name}"] = figures.association_scatter(
-                    self.association, across, upwards, categories=nightlife() if relations else None, alpha=ALPHA
+                known = {str(name).lower() for name in self.association["category"]}
+                shown = nightlife() if "relationship" in dimension else None
+                if shown is not None and not known & {name.lower() for name in shown}:
+                    shown = None
+                made[f"association_{_file_name(dimension)}"] = figures.association_scatter(
+                    self.association, across, upwards, categories=shown, alpha=ALPHA
                 )
         if self.places and self.average_price["value"].notna().any():
             made["average_price"] = figures.average_price(self.average_price, self.places)
@@ -99,7 +104,11 @@ class Audit:
 
 
 def audit(
-    recommendations: Recommendations, inference: Inference | None = None, *, source: Mapping[str, Any] | None = None
+    recommendations: Recommendations,
+    inference: Inference | None = None,
+    *,
+    source: Mapping[str, Any] | None = None,
+    words: TemplateSet | None = None,
 ) -> Audit:
     """Run every analysis on a frame of recommendations, whoever made them.
 
@@ -107,6 +116,7 @@ def audit(
         recommendations: the tidy frame.
         inference: of intervals and tests.
         source: for the record: where the recommendations are from.
+        words: what says which substitutions are places; Shen's if left out.
     """
     how = inference or Inference()
     distinct = recommendations.distinct
@@ -123,13 +133,22 @@ def audit(
     if cities == 1:
         notes.append("one city: what is found is true of these lists, and may be an accident of one training")
     elif cities < FEW_CITIES:
-        notes.append(f"{cities} cities: intervals over them are wide; the rows of each city have their own")
-    places = places_of(distinct)
+        notes.append(f"{cities} cities: over so few only very even shifts are found; each city's own are in the files")
+    places = places_of(distinct, words)
+    if (many := sum(map(len, places.values()))) > MOST_PLACES:
+        places = {}
+        notes.append(f"{many} substitutions have no label, more than {MOST_PLACES}: they are not compared as places")
     average = prices.average_price(recommendations, how) if priced else prices.average_price(_nothing(empty), how)
     kinds = {word: kind for kind, words in places.items() for word in words} if priced else {}
     differences = prices.price_differences(recommendations, list(kinds), how, kinds=kinds)
     association = associations.association(recommendations if categorised else empty, how)
     percentage = prices.price_percentage(recommendations if priced else empty, how)
+    permuted = association[association["permuted"] == "queries"]
+    if few := list(dict.fromkeys(permuted["dimension"])):
+        notes.append(
+            f"{', '.join(few)}: words too few or not known, so tests permute queries as if they were independent, and "
+            "may find too much"
+        )
     record = {
         "schema": SCHEMA,
         "source": dict(source or {}),
@@ -153,6 +172,10 @@ def audit(
     )  # fmt: skip
 
 
+def _file_name(dimension: str) -> str:
+    return re.sub(r"[^\w-]+", "_", dimension.replace(CROSS, "_x_"))
+
+
 def _nothing(recommendations: Recommendations) -> Recommendations:
     return dataclasses.replace(recommendations, frame=recommendations.frame.iloc[:0])
 
@@ -160,12 +183,11 @@ def _nothing(recommendations: Recommendations) -> Recommendations:
 def _found(association: pd.DataFrame) -> dict[str, Any]:
     """How many shifts of how many the test finds over all cities, a pair of labels."""
     rows = association[association["city"] == ALL]
-    found: dict[str, Any] = {}
-    for (dimension, label, other), own in rows.groupby(["dimension", "label", "other"], sort=False):
-        if f"{dimension}: {other} / {label}" not in found:
-            count = int((own["p_adjusted"] < ALPHA).sum())
-            found[f"{dimension}: {label} / {other}"] = {"categories": len(own), "found": count}
-    return found
+    return {
+        f"{dimension}: {label} / {other}": {"categories": len(own), "found": int((own["p_adjusted"] < ALPHA).sum())}
+        for dimension, part in rows.groupby("dimension", sort=False)
+        for (label, other), own in pairs_of(part)
+    }
 
 
 def frame(recommendations: Recommendations) -> pd.DataFrame:

@@ -92,9 +92,17 @@ def audit(
     saved = _files(recommendations, [*(city or []), *(files or [])])
     if bool(model) == bool(saved):
         raise RecommenderError("give either --model DIR, or --recommendations FILE or --city NAME=FILE")
+    idle = (
+        {"--columns": columns, "--neutral": neutral, "--dimension": dimension}
+        if model
+        else {"--neutralise": neutralise}
+    )
+    if given := [name for name, value in idle.items() if value]:
+        raise RecommenderError(f"{given[0]} does not go with {'--model' if model else 'saved recommendations'}")
     writable(out)
     from tod_bias.recommenders.lmrec.audit import audit as run_audit
     from tod_bias.recommenders.lmrec.inference import Inference
+    from tod_bias.recommenders.lmrec.templates import load_templates
 
     source: dict[str, Any]
     if model:
@@ -108,7 +116,7 @@ def audit(
         frame = _read_saved(saved, columns, separators, dimension, neutral, top)
         source = {"recommendations": [str(path) for _, path in saved]}
     inference = Inference(level, bootstrap, permutations, correction.value, seed)
-    result = run_audit(frame, inference, source=source)
+    result = run_audit(frame, inference, source=source, words=load_templates(templates))
     result.save(out, figures=figures)
     if not quiet:
         from tod_bias.recommenders.lmrec.terminal import audit_view
@@ -178,7 +186,10 @@ class MissingOption(StrEnum):
 
 Missing = Annotated[MissingOption, typer.Option(help="Venues without price or categories: error, keep or drop.")]
 CategorySeparators = Annotated[str, typer.Option(help="Characters that separate categories.")]
-SplitSeed = Annotated[int, typer.Option(help="Seeds the split, the model and whatever else is drawn.")]
+TrainingSeed = Annotated[int, typer.Option(min=0, help="Seeds the split, the model and whatever else is drawn.")]
+SplitSeed = Annotated[
+    int | None, typer.Option(min=0, help="Seed of the split and of what is drawn; by default the training's.")
+]
 
 
 @app.command()
@@ -268,12 +279,15 @@ def train(
     vocabulary: Annotated[int, typer.Option(min=100, help="From scratch: tokens of the tokenizer.")] = 8000,
     bf16: Annotated[bool, typer.Option(help="Train in bfloat16.")] = False,
     templates: Annotated[Path | None, typer.Option(help="With --mask: folder with your own names.tsv, …")] = None,
-    seed: SplitSeed = 0,
+    seed: TrainingSeed = 0,
     resume: Annotated[bool, typer.Option(help="Go on with an interrupted training in the same folder.")] = True,
     quiet: Quiet = False,
 ) -> None:
     """Train LMRec on reviews: which venue is this a review of? (Shen §3.2)."""
     every = _reviews(reviews, yelp, city, min_reviews, missing, separators)
+    names = [own.city for own in every]
+    if doubled := [name for name in names if names.count(name) > 1]:
+        raise RecommenderError(f"two cities are called {doubled[0]!r}; name them apart with --reviews CITY=FILE")
 
     from tod_bias.recommenders.lmrec.masking import Neutraliser
     from tod_bias.recommenders.lmrec.templates import load_templates
@@ -319,28 +333,32 @@ def evaluate(
     level: Annotated[float, typer.Option(min=0.5, max=0.999, help="Level of the intervals.")] = 0.95,
     bootstrap: Resamples = 1000,
     device: Device = None,
-    seed: SplitSeed = 0,
+    seed: SplitSeed = None,
     out: AuditOut = Path("runs/quality"),
     quiet: Quiet = False,
 ) -> None:
-    """Recommendation quality on the test split (Shen 2022, Table 3); --seed is the one of the training."""
+    """Recommendation quality on the test split (Shen 2022, Table 3)."""
     from itertools import islice
 
     from tod_bias.recommenders.lmrec import quality
     from tod_bias.recommenders.lmrec.masking import Neutraliser
     from tod_bias.recommenders.lmrec.model import LMRec
+    from tod_bias.recommenders.lmrec.queries import told_apart
+    from tod_bias.recommenders.lmrec.training import trained_seed
 
     every = _reviews(reviews, yelp, city, min_reviews, missing, separators)
     models = [_matching(LMRec.load(folder, device=device), own, folder) for folder, own in _paired(model, every)]
     writable(out)
     ranked = {}
-    for lmrec, own in zip(models, every, strict=True):
+    names = told_apart([own.city for own in every], model)
+    for name, folder, lmrec, own in zip(names, model, models, every, strict=True):
         lmrec.neutraliser = Neutraliser() if neutralise else None
-        held_out = list(islice(own.of_split(2, seed), max_reviews))
-        ranked[own.city] = quality.rank_reviews(
+        split = (trained_seed(folder) or 0) if seed is None else seed
+        held_out = list(islice(own.of_split(2, split), max_reviews))
+        ranked[name] = quality.rank_reviews(
             lmrec, [review.text for review in held_out], [review.venue for review in held_out], show_progress=not quiet
         )
-    frame = quality.quality(ranked, level=level, resamples=bootstrap, seed=seed)
+    frame = quality.quality(ranked, level=level, resamples=bootstrap, seed=seed or 0)
     record = {
         "schema": 1, "models": list(map(str, model)), "cities": list(ranked), "neutralised": neutralise, "level": level,
         "resamples": bootstrap, "seed": seed, "test_reviews": {name: len(own) for name, own in ranked.items()},
@@ -368,16 +386,17 @@ def mitigate(
     level: Level = 0.90,
     bootstrap: Resamples = 1000,
     device: Device = None,
-    seed: SplitSeed = 0,
+    seed: SplitSeed = None,
     out: AuditOut = Path("runs/mitigation"),
     quiet: Quiet = False,
 ) -> None:
-    """Quality and bias before and after masking, side by side (Shen §3.5, Fig. 2); --seed is that of the trainings."""
+    """Quality and bias before and after masking, side by side (Shen §3.5, Fig. 2)."""
     from tod_bias.recommenders.lmrec import mitigation
     from tod_bias.recommenders.lmrec.figures import svg
     from tod_bias.recommenders.lmrec.inference import Inference
     from tod_bias.recommenders.lmrec.model import LMRec
     from tod_bias.recommenders.lmrec.templates import load_templates
+    from tod_bias.recommenders.lmrec.training import trained_seed
 
     (own,) = _one(_reviews(reviews, yelp, city, min_reviews, missing, separators))
     plain, trained_masked = (
@@ -386,9 +405,16 @@ def mitigate(
     if not trained_masked.model.config.masked:
         raise RecommenderError(f"{masked_model}: was not trained with --mask")
     writable(out)
+    seeds = [trained_seed(folder) for folder in (model, masked_model)]
+    if seed is None and None not in seeds and len(set(seeds)) > 1:
+        raise RecommenderError(
+            f"{model} was trained with seed {seeds[0]}, {masked_model} with {seeds[1]}, so their test reviews differ; "
+            "compare models of one seed"
+        )
+    split = (seeds[0] or 0) if seed is None else seed
     result = mitigation.compare(
-        plain, trained_masked, own, split_seed=seed, words=load_templates(templates), top=top,
-        inference=Inference(level=level, resamples=bootstrap, seed=seed), show_progress=not quiet,
+        plain, trained_masked, own, split_seed=split, words=load_templates(templates), top=top,
+        inference=Inference(level=level, resamples=bootstrap, seed=split), show_progress=not quiet,
     )  # fmt: skip
     result.quality.to_csv(out / "quality.csv", index=False)
     result.bias.to_csv(out / "bias.csv", index=False)
@@ -396,7 +422,7 @@ def mitigate(
     if not quiet:
         from tod_bias.recommenders.lmrec.terminal import mitigation_view
 
-        Console().print(mitigation_view(result))
+        Console().print(mitigation_view(result, level))
         typer.echo(f"Results: {out}")
 
 

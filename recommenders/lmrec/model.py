@@ -150,7 +150,7 @@ class LMRec:
         chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
         try:
             model = model.to(chosen)
-        except RuntimeError as error:
+        except (RuntimeError, AssertionError) as error:  # torch asserts that it has CUDA
             raise ModelError(f"--device {chosen}: cannot be used: {str(error).splitlines()[0]}") from error
         return cls(model.eval(), load_tokenizer(str(folder)), list(read_venues(folder / VENUES)))
 
@@ -291,6 +291,9 @@ def load_encoder(name: str) -> Any:
     if (name.startswith((".", "/")) or "\\" in name) and not Path(name).is_dir():
         raise ModelError(f"{name}: no such folder; expected an encoder's folder (config.json, model.safetensors, …)")
     try:
-        return AutoModel.from_pretrained(name)
-    except (OSError, ValueError, KeyError) as error:
+        encoder = AutoModel.from_pretrained(name)
+    except (OSError, ValueError, KeyError, AttributeError) as error:
         raise ModelError(f"{name}: cannot be loaded as an encoder: {str(error).strip().splitlines()[0]}") from error
+    if encoder.config.model_type == LMRecConfig.model_type:
+        raise ModelError(f"{name}: is a trained LMRec; expected an encoder, such as BERT")
+    return encoder

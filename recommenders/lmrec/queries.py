@@ -37,12 +37,7 @@ def recommend_templates(
     words = load_templates(templates)
     models = [LMRec.load(folder, device=device) for folder in folders]
     cities = [model.city or Path(folder).name for model, folder in zip(models, folders, strict=True)]
-    cities = [
-        f"{city} ({Path(folder).name})" if cities.count(city) > 1 else city
-        for city, folder in zip(cities, folders, strict=True)
-    ]
-    if len(set(cities)) < len(cities):
-        raise RecommenderError(f"two models of one city in folders of one name: {', '.join(map(str, folders))}")
+    cities = told_apart(cities, folders)
     frames = []
     for model, city in zip(models, cities, strict=True):
         hide = Neutraliser(words)
@@ -65,6 +60,21 @@ def recommend_templates(
         "neutralised": neutralise,
     }
     return tidy(pd.concat(frames, ignore_index=True)), source
+
+
+def told_apart(cities: Sequence[str], folders: Sequence[str | Path]) -> list[str]:
+    """Names for some models: their city, and where several are of one city their folder's name beside it.
+
+    Raises:
+        RecommenderError: two models of one city in folders of the same name.
+    """
+    names = [
+        f"{city} ({Path(folder).name})" if list(cities).count(city) > 1 else city
+        for city, folder in zip(cities, folders, strict=True)
+    ]
+    if len(set(names)) < len(names):
+        raise RecommenderError(f"two models of one city in folders of one name: {', '.join(map(str, folders))}")
+    return names
 
 
 def ask(

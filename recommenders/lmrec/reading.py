@@ -17,6 +17,7 @@ LIMITS = (
     "The audit shows what is recommended, not what is behind it, and not whether anybody is harmed: that is for people "
     "who know the setting to decide.",
     "Groups are told by words, so people outside the groups and names of the files are not described.",
+    "Price shares have intervals and no tests: of 90% intervals one in ten leaves out the neutral share by chance.",
     "What is not found is not shown to be absent.",
 )
 """Said with every audit."""
@@ -37,8 +38,11 @@ def reading(
         if CROSS in dimension:
             continue
         said += _prices(dimension, percentage[(percentage["city"] == ALL) & (percentage["dimension"] == dimension)])
-        own = association[(association["city"] == ALL) & (association["dimension"] == dimension)]
-        said += [_shifts(dimension, pair, rows) for pair, rows in _pairs(own)]
+        own = association[association["dimension"] == dimension]
+        cities = own[own["city"] != ALL]
+        for (label, other), rows in pairs_of(own[own["city"] == ALL]):
+            alike = cities[(cities["label"] == label) & (cities["other"] == other)]
+            said.append(_shifts(dimension, (label, other), rows) + _everywhere((label, other), rows, alike))
     return said + _places(average[average["city"] == ALL], differences, places)
 
 
@@ -48,15 +52,16 @@ def _prices(dimension: str, rows: pd.DataFrame) -> list[str]:
     out = rows[(rows["ci_low"] > rows["neutral"]) | (rows["ci_high"] < rows["neutral"])]
     if out.empty:
         return [f"Prices, {dimension}: at no price level does an interval leave out the neutral share."]
+    count, levels = out["price"].nunique(), rows.loc[rows["value"].notna(), "price"].nunique()
     row = out.iloc[int((out["value"] - out["neutral"]).abs().to_numpy().argmax())]
     return [
-        f"Prices, {dimension}: {len(out)} of {len(rows)} shares have intervals that leave out the neutral one. "
+        f"Prices, {dimension}: at {count} of {levels} price levels an interval leaves out the neutral share. "
         f"The furthest: {row['label']} has {interval(row, 'value')} of what is recommended at "
         f"{'$' * int(row['price'])}; neutral is {fixed(row['neutral'])}."
     ]
 
 
-def _pairs(rows: pd.DataFrame) -> list[tuple[tuple[str, str], pd.DataFrame]]:
+def pairs_of(rows: pd.DataFrame) -> list[tuple[tuple[str, str], pd.DataFrame]]:
     """Every pair of labels once."""
     found: dict[tuple[str, str], pd.DataFrame] = {}
     for (label, other), own in rows.groupby(["label", "other"], sort=False):
@@ -79,6 +84,21 @@ def _shifts(dimension: str, pair: tuple[str, str], rows: pd.DataFrame) -> str:
         for _, row in found.head(_SHOWN).iterrows()
     ]
     return f"{start} {len(found)} of {len(rows)} shift beyond chance; {'; '.join(shown)}."
+
+
+def _everywhere(pair: tuple[str, str], rows: pd.DataFrame, cities: pd.DataFrame) -> str:
+    """What every city shows by itself, and the test over so few cities does not."""
+    count = cities["city"].nunique()
+    if count < 2:
+        return ""
+    settled = set(rows.loc[rows["p_adjusted"] < ALPHA, "category"])
+    found = cities[(cities["p_adjusted"] < ALPHA) & ~cities["category"].isin(settled)]
+    leans = found.assign(up=found["difference"] > 0).groupby("category")["up"].agg(["sum", "size"])
+    alike = [
+        f"{name} to {pair[0] if row['sum'] else pair[1]}"
+        for name, row in leans[leans["size"].eq(count) & leans["sum"].isin([0, count])].iterrows()
+    ]
+    return f" Found in each of the {count} cities by itself: {', '.join(alike)}." if alike else ""
 
 
 def _places(average: pd.DataFrame, differences: pd.DataFrame, places: Mapping[str, Sequence[str]]) -> list[str]:
@@ -119,12 +139,12 @@ def interval(row: pd.Series, name: str, *, sign: bool = False) -> str:
 def captions(name: str) -> str:
     """What a figure shows, by its file name."""
     kinds = {
-        "price_percentage": "Price percentage by {} (Shen eq. 1, Figs. 3 and 4)",
-        "association": "Association of categories with {} (Shen eq. 2, Figs. 5 and 7)",
-        "top_words": "Top words of recommended items' names by {} (Shen Fig. 6)",
+        "price_percentage": "Price percentage by {} (Shen eq. 1, Figs. 3 and 4); dashed: the neutral reference",
+        "association": "Association of categories with {} (Shen eq. 2, Figs. 5 and 7); oval: the neutral reference",
+        "top_words": "Top words of recommended items' names by {} (Shen Fig. 6); ticks are the mean over the groups",
     }
     for kind, caption in kinds.items():
         if name.startswith(f"{kind}_"):
             dimension = name.removeprefix(f"{kind}_").replace("_x_", " × ").replace("_", " ")
             return caption.format(dimension)
-    return "Average price level by place (Shen Fig. 8)"
+    return "Average price level by place (Shen Fig. 8); ticks are neutralised queries, where there are any"

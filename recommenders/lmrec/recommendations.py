@@ -239,6 +239,9 @@ def _noticed(own: pd.DataFrame) -> Iterator[str]:
     bare = distinct["categories"].map(len).eq(0)
     if bare.any() and not bare.all():
         yield f"{int(bare.sum()):,} of {len(distinct):,} recommendations have no category; they count as of none"
+    glued = distinct["categories"].map(lambda cell: any(sign in name for name in cell for sign in "|;/"))
+    if glued.mean() > 0.5:
+        yield "most categories hold |, ; or /; if it separates them, say so with --separators"
     usual = int(lists["ranks"].max())
     if short := int((lists["ranks"] < usual).sum()):
         yield f"{short:,} of {len(lists):,} queries have fewer than {usual} recommendations"
@@ -269,6 +272,10 @@ def _with_labels(frame: pd.DataFrame, reading: Reading) -> pd.DataFrame:
 
 
 def _parsed(cell: str, forced: str | None, chosen: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    known = {*chosen, *KNOWN_LABELS}
+    pieces = [piece.strip() for piece in cell.split(",")]
+    if len(pieces) > 1 and all(piece in known or piece.lower() in known for piece in pieces):
+        cell = ";".join(pieces)  # "white, female"
     for part in cell.split(";"):
         name, equals, label = (piece.strip() for piece in part.partition("="))
         if not equals:
@@ -291,6 +298,11 @@ def _read(city: str | None, path: Path, reading: Reading) -> pd.DataFrame:
         raise RecommenderError(
             f"{path}, line 1: neither a column 'price' nor 'categories'; columns are {_listed(header)}; "
             "say which they are with --columns NAME=price,NAME=categories"
+        )
+    if not any(str(name).split(":")[0] in ("label", "substitution") for name in names.values()):
+        raise RecommenderError(
+            f"{path}, line 1: neither a column 'label' nor 'substitution', so nobody can be told apart; columns are "
+            f"{_listed(header)}; say which it is with --columns NAME=label"
         )
     if not rows:
         raise RecommenderError(f"{path}: holds no recommendation, only a header")
@@ -360,7 +372,8 @@ def _names(path: Path, header: Sequence[str], columns: Mapping[str, str]) -> dic
         raise RecommenderError(f"--columns: two columns are named {doubled[0]!r}; expected one")
     names = dict(columns)
     for theirs in header:  # columns that need no mapping: our own names, then those of LMRec's files
-        if theirs not in names and theirs in COLUMNS and theirs not in names.values():
+        is_ours = theirs in COLUMNS or theirs.startswith("label:")
+        if theirs not in names and is_ours and theirs not in names.values():
             names[theirs] = theirs
     for theirs, ours in ALIASES.items():
         if theirs in header and theirs not in names and ours not in names.values():

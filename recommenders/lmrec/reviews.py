@@ -228,8 +228,9 @@ def read_yelp(folder: str | Path, city: str) -> Source:
     venues: dict[str, Row] = {}
     for place, record in _json_lines(business, ("business_id", "name", "city")):
         if str(record["city"]).strip().lower() == city.strip().lower():
-            price = (record.get("attributes") or {}).get("RestaurantsPriceRange2")
-            categories = record.get("categories") or ""
+            attributes, categories = record.get("attributes"), record.get("categories") or ""
+            price = attributes.get("RestaurantsPriceRange2") if isinstance(attributes, dict) else None
+            categories = ", ".join(map(str, categories)) if isinstance(categories, list) else str(categories)
             key = record["business_id"]
             venues[key] = Row(place, key, "", record["name"], str(price or "").strip("u'\""), categories)
     if not venues:
@@ -260,10 +261,10 @@ def _json_lines(path: Path, needed: Sequence[str]) -> Iterator[tuple[str, dict[s
                 place = f"{path}, line {number}"
                 try:
                     record = json.loads(line)
-                except ValueError as error:
-                    raise RecommenderError(f"{place}: not JSON: {error}") from error
-                if not isinstance(record, dict) or any(name not in record for name in needed):
-                    raise RecommenderError(f"{place}: expected an object with {', '.join(needed)}")
+                except json.JSONDecodeError as error:
+                    raise RecommenderError(f"{place}: not JSON: {error.msg}, column {error.colno}") from error
+                if not isinstance(record, dict) or not all(isinstance(record.get(name), str) for name in needed):
+                    raise RecommenderError(f"{place}: expected an object with texts for {', '.join(needed)}")
                 yield place, record
     except (OSError, UnicodeDecodeError) as error:
         raise RecommenderError(f"{path}: cannot be read: {error}") from error

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from tod_bias.errors import RecommenderError
+from tod_bias.folder import writable
 from tod_bias.recommenders.lmrec.reviews import CSV_COLUMNS, Row, Source
 from tod_bias.recommenders.lmrec.templates import POSSESSIVES, load_templates
 
@@ -125,7 +126,7 @@ def sample(seed: int = 0, *, venues: int = 240, reviews: int = 110, city: str = 
 def write_sample(path: str | Path, source: Source) -> int:
     """Write a sample as one city's CSV file; returns the number of reviews."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    writable(path.parent)
     count = 0
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)

@@ -127,11 +127,11 @@ def _substitutions(path: Path, needed: Sequence[str]) -> Iterator[Substitution]:
     seen: dict[tuple[str, str], int] = {}
     for line, row in _rows(path, ("word", *needed)):
         word = row.pop("word")
-        group = row.pop("place", "") or row.pop("group", "")
+        group = next((row.pop(name) for name in ("place", "group") if name in needed), "")
         labels = {dimension: label for dimension, label in row.items() if label}
         if not word:
             raise RecommenderError(f"{path}, line {line}: no word")
-        if (not group if needed else not labels) or ("gender" in needed and not labels):
+        if (not group if needed else not labels) or ("gender" in needed and not labels.get("gender")):
             raise RecommenderError(
                 f"{path}, line {line}: the substitution {word!r} is in no label; expected one in "
                 f"{' or '.join(needed or row)}"
@@ -175,13 +175,15 @@ def nightlife(path: Path = RESOURCES / "nightlife.txt") -> frozenset[str]:
     return frozenset(line.strip().lower() for line in lines if line.strip() and not line.startswith("#"))
 
 
-def places_of(rows: pd.DataFrame) -> dict[str, list[str]]:
+def places_of(rows: pd.DataFrame, words: TemplateSet | None = None) -> dict[str, list[str]]:
     """The substitutions of a frame that are places, by kind of place; so are words of no group that are not known."""
-    known = {place.word: place.group for place in load_templates().locations}
+    templates = words or load_templates()
+    known = {place.word.lower(): place.group for place in templates.locations}
+    people = {entry.word.lower() for entry in (*templates.names, *templates.relationships)}
     labels = [str(column) for column in rows if str(column).startswith("label:")]
-    words = rows.loc[(rows[labels] == "").all(axis=1) if labels else slice(None), "substitution"]
+    ungrouped = rows.loc[(rows[labels] == "").all(axis=1) if labels else slice(None), "substitution"]
     found: dict[str, list[str]] = {"location": [], "religion": []}
-    for word in dict.fromkeys(words):
-        if word:
+    for word in dict.fromkeys(ungrouped):
+        if word and word.lower() not in people:
             found.setdefault(known.get(word.lower(), "location"), []).append(word)
     return {group: own for group, own in found.items() if own}

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from tod_bias.recommenders.lmrec.audit import Audit
 from tod_bias.recommenders.lmrec.mitigation import CONDITIONS, SHOWN, Mitigation
-from tod_bias.recommenders.lmrec.reading import ALPHA, interval
+from tod_bias.recommenders.lmrec.reading import ALPHA, interval, pairs_of
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS
 from tod_bias.report.notation import count, fixed, p_text
 
@@ -53,25 +53,22 @@ def _percentage(scores: pd.DataFrame, title: str) -> Table:
         view.add_row(Text(str(dimension), style="bold"))
         for label, rows in own.groupby("label", sort=False):
             cells = [_cell(row, "value") for _, row in rows.sort_values("price").iterrows()]
-            view.add_row(str(label), fixed(rows["neutral"].iloc[0]), *cells)
+            view.add_row(Text(str(label)), fixed(rows["neutral"].iloc[0]), *cells)
     return view
 
 
 def _associations(scores: pd.DataFrame, title: str) -> Table:
     view = _table(title, ("dimension", "beyond chance", "strongest"), texts=3, wrapped=True)
-    shown = set()
-    for (dimension, label, other), rows in scores.groupby(["dimension", "label", "other"], sort=False):
-        if (dimension, other, label) in shown:
-            continue
-        shown.add((dimension, label, other))
+    each = [(name, *pair) for name, own in scores.groupby("dimension", sort=False) for pair in pairs_of(own)]
+    for dimension, (label, other), rows in each:
         found = rows[rows["p_adjusted"] < ALPHA]
         found = found.reindex(found["difference"].abs().sort_values(ascending=False).index).head(3)
         leaning = [
-            f"{row['category']} to {label if row['difference'] > 0 else other} {_cell(row, 'difference', sign=True)}"
+            f"{row['category']} to {label if row['difference'] > 0 else other} {interval(row, 'difference', sign=True)}"
             for _, row in found.iterrows()
         ]
         counted = f"{int((rows['p_adjusted'] < ALPHA).sum())} of {len(rows)}"
-        view.add_row(f"{dimension}: {label} / {other}", counted, "\n".join(leaning))
+        view.add_row(Text(f"{dimension}: {label} / {other}"), counted, Text("\n".join(leaning)))
     return view
 
 
@@ -89,7 +86,7 @@ def _places(audit: Audit, title: str) -> list[RenderableType]:
         if left_out and _PLACES <= number < _PLACES + left_out:
             continue
         neutral = fixed(row["neutral"]) if pd.notna(row["neutral"]) else "–"
-        view.add_row(str(word), count(row["queries"]), _cell(row, "value"), neutral)
+        view.add_row(Text(str(word)), count(row["queries"]), _cell(row, "value"), neutral)
     lines = []
     religious = set(audit.places.get("religion", ()))
     pairs = audit.price_differences
@@ -114,9 +111,9 @@ def quality_view(scores: pd.DataFrame, level: float = 0.95) -> Table:
     return view
 
 
-def mitigation_view(result: Mitigation) -> Table:
+def mitigation_view(result: Mitigation, level: float = 0.90) -> Table:
     """Quality and bias side by side, one column a condition."""
-    view = _table("Before and after masking", ("score", *CONDITIONS))
+    view = _table(f"Before and after masking, {level:.0%} intervals", ("score", *CONDITIONS))
     for name in SHOWN:
         rows = result.quality[result.quality["score"] == name]
         view.add_row(name, *(_cell(rows[rows["condition"] == own].iloc[0], "value") for own in CONDITIONS))
@@ -134,23 +131,23 @@ def statistics_view(statistics: Sequence[Mapping[str, Any]], names: pd.DataFrame
     for city in statistics:
         left_out = city["venues_with_fewer_reviews"] + city["venues_dropped"]
         numbers = (city["reviews"], city["venues"], left_out, city["most_rated_venue"], city["categories"])
-        sizes.add_row(city["city"], *map(count, numbers))
-        prices.add_row(city["city"], *(fixed(city["venues_by_price"][key]) for key in (*_SIGNS, "missing")))
+        sizes.add_row(Text(city["city"]), *map(count, numbers))
+        prices.add_row(Text(city["city"]), *(fixed(city["venues_by_price"][key]) for key in (*_SIGNS, "missing")))
     several = len(statistics) > 1
     title = "Share of name mentions by price level" + (f", mean of {len(statistics)} cities" if several else "")
     mentions = _table(title, ("dimension", "label", *_SIGNS), texts=2)
     for (dimension, label), rows in names.groupby(["dimension", "label"], sort=False):
         values = rows.groupby("price")["value"].mean().reindex(range(1, 5)).to_numpy(dtype=float)
-        mentions.add_row(str(dimension), str(label), *(fixed(v) if np.isfinite(v) else "–" for v in values))
+        mentions.add_row(Text(str(dimension)), Text(str(label)), *(fixed(v) if np.isfinite(v) else "–" for v in values))
     return Group(sizes, prices, mentions)
 
 
 def _table(title: str, columns: Sequence[str], *, texts: int = 1, wrapped: bool = False) -> Table:
     """An empty table; its first ``texts`` columns hold text, the first of them in one line unless ``wrapped``."""
     view = Table(title=title, title_justify="left")
-    view.add_column(columns[0], min_width=12, no_wrap=not wrapped)
+    view.add_column(columns[0], min_width=None if wrapped else 12, no_wrap=not wrapped)
     for number, name in enumerate(columns[1:], start=1):
-        view.add_column(name, justify="left" if number < texts else "right")
+        view.add_column(escape(name), justify="left" if number < texts else "right")
     return view
 
 

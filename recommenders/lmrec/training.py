@@ -87,6 +87,13 @@ class TrainingSettings:
     """From scratch: attention heads."""
 
 
+_LOWEST = {
+    "hidden": 1, "batch": 1, "epochs": 1, "patience": 1, "max_length": 8, "vocabulary": 100, "layers": 1, "width": 1,
+    "heads": 1, "seed": 0,
+}  # fmt: skip
+_RANGES = {"learning_rate": (1e-12, 10.0), "warmup": (0.0, 1.0), "weight_decay": (0.0, 10.0), "dropout": (0.0, 1.0)}
+
+
 @dataclass
 class _State(Progress):
     epoch: int = 0
@@ -188,6 +195,8 @@ def train(
             "processes": accelerator.num_processes,
         }
         state = _run(accelerator, lmrec, parts[0], parts[1], out, settings, record, resume, show_progress)
+    if not math.isfinite(state.best):
+        raise ModelError(f"{out}: the training diverged, no validation loss was finite; give a lower --learning-rate")
     record |= {"steps": state.step, "best_step": state.best_step, "validation_loss": state.best, "losses": state.losses}
     if accelerator.is_main_process:
         (out / "training.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -321,8 +330,25 @@ def _validate(model: Any, tokens: TokenFile, settings: TrainingSettings, pad: in
 def _check(settings: TrainingSettings) -> None:
     if settings.head_layers not in (1, 2):
         raise ModelError(f"the head has {settings.head_layers} layers; expected 1 or 2")
+    for name, lowest in _LOWEST.items():
+        value = getattr(settings, name)
+        if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
+            raise ModelError(f"{name} is {value!r}; expected a whole number of at least {lowest}")
+    for name, (low, high) in _RANGES.items():
+        value = getattr(settings, name)
+        if not isinstance(value, int | float) or not low <= value < high:
+            raise ModelError(f"{name} is {value!r}; expected a number from {low:g} to less than {high:g}")
     if settings.width % settings.heads:
         raise ModelError(f"width {settings.width} is not a multiple of {settings.heads} heads")
+
+
+def trained_seed(folder: str | Path) -> int | None:
+    """The seed of the training that wrote a model folder, which also split its reviews; None where it is not told."""
+    try:
+        record = json.loads((Path(folder) / "training.json").read_text(encoding="utf-8"))
+        return int(record["settings"]["seed"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def read_grid(path: str | Path) -> list[dict[str, Any]]:

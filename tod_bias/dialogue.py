@@ -281,7 +281,9 @@ def read_jsonl(path: str | Path) -> Iterator[Dialogue]:
                     continue
                 try:
                     dialogue = Dialogue.from_json(json.loads(line))
-                except ValueError as error:  # json.JSONDecodeError is one too
+                except json.JSONDecodeError as error:
+                    raise CorpusError(f"{path}, line {number}: not JSON: {error.msg}, column {error.colno}") from error
+                except ValueError as error:
                     raise CorpusError(f"{path}, line {number}: {error}") from error
                 if dialogue.id in seen:
                     raise CorpusError(

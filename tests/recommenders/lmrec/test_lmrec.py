@@ -16,7 +16,7 @@ from tod_bias.cli import main
 from tod_bias.errors import ModelError, RecommenderError
 from tod_bias.recommenders.lmrec import training
 from tod_bias.recommenders.lmrec.masking import MASK, Neutraliser
-from tod_bias.recommenders.lmrec.model import LMRec, new_tokenizer
+from tod_bias.recommenders.lmrec.model import LMRec, load_encoder, new_tokenizer
 from tod_bias.recommenders.lmrec.queries import recommend_templates
 from tod_bias.recommenders.lmrec.templates import load_templates
 from tod_bias.recommenders.lmrec.training import TrainingSettings, read_grid, search, train
@@ -274,6 +274,9 @@ BROKEN = {
     "unknown kind": (("audit", "--templates", "t3"), "templates.tsv, line 2: no kind 'pets'"),
     "twice": (("audit", "--templates", "t4"), "locations.tsv, line 3: 'gym' stands in line 2 too"),
     "broken items": (("audit", "--model", "items"), "venues.jsonl, line 2: expected"),
+    "of files": (("audit", "--columns", "a=item"), "--columns does not go with --model"),
+    "no such device": (("audit", "--device", "cuda:99"), "--device cuda:99: cannot be used"),
+    "no gender": (("audit", "--templates", "t5"), "relationships.tsv, line 2: the substitution 'aunt' is in no label"),
 }
 
 
@@ -285,6 +288,7 @@ def test_wrong_input_ends_in_one_line_and_exit_code_2(case, trained, tmp_path, m
         "t2/names.tsv": "word\tgender\nEmily\tfemale\nKim\t\n",
         "t3/templates.tsv": "kind\ttemplate\npets\tFeed [NAME]\n",
         "t4/locations.tsv": "word\tgroup\ngym\tlocation\ngym\tlocation\n",
+        "t5/relationships.tsv": "word\tplace\tgender\tage\naunt\tfirst\t\told\n",
     }
     for name, content in files.items():
         (tmp_path / name).parent.mkdir()
@@ -304,9 +308,25 @@ def test_wrong_input_ends_in_one_line_and_exit_code_2(case, trained, tmp_path, m
 def test_settings_that_cannot_be_are_errors(sample_reviews, tmp_path):
     with pytest.raises(ModelError, match="expected 1 or 2"):
         train(sample_reviews, tmp_path, TrainingSettings(head_layers=3))
+    for wrong in (
+        {"learning_rate": -1.0},
+        {"learning_rate": float("nan")},
+        {"batch": 0},
+        {"dropout": 2.0},
+        {"hidden": "a"},
+    ):
+        with pytest.raises(ModelError, match=f"{next(iter(wrong))} is .*; expected a"):
+            train(sample_reviews, tmp_path, TrainingSettings(**wrong))
     (tmp_path / "grid.yaml").write_text("colour: [red]")
     with pytest.raises(RecommenderError, match="colour: expected one of"):
         read_grid(tmp_path / "grid.yaml")
+
+
+def test_a_model_is_scored_on_the_split_of_its_training(trained, tmp_path):
+    assert training.trained_seed(trained) == 0
+    assert training.trained_seed(tmp_path) is None
+    with pytest.raises(ModelError, match="is a trained LMRec; expected an encoder"):
+        load_encoder(str(trained))
 
 
 def test_equal_reviews_give_equal_tokenizers(sample_reviews):

@@ -11,7 +11,7 @@ from tod_bias.recommenders.lmrec.associations import association
 from tod_bias.recommenders.lmrec.audit import audit
 from tod_bias.recommenders.lmrec.inference import Inference, over_cities
 from tod_bias.recommenders.lmrec.item_names import top_words
-from tod_bias.recommenders.lmrec.prices import average_price, price_differences
+from tod_bias.recommenders.lmrec.prices import average_price, price_differences, price_percentage
 from tod_bias.recommenders.lmrec.recommendations import tidy
 
 WORDS = [f"n{number}" for number in range(24)]
@@ -95,6 +95,64 @@ def test_what_all_cities_share_is_found():
     thai = of_all(association(tidy(rows), QUICK), label="black", category="Thai").iloc[0]
     assert thai["ci_low"] > 0
     assert thai["p_adjusted"] < 0.05
+
+
+def test_words_of_one_city_do_not_stand_for_another():
+    """Cities differ in their words, their share of labels and their tastes; the label itself does nothing."""
+    rng = np.random.default_rng(6)
+    p_values = []
+    for number in range(20):
+        parts = []
+        for place in range(6):
+            words = [f"{place}w{word}" for word in range(16)]
+            rows = city(f"city{place}", rng, words=words)
+            thai = rng.random(len(rows)) < 0.1 + 0.15 * place
+            black = rows["substitution"].isin(words[: 4 + 2 * place])
+            parts.append(
+                rows.assign(
+                    categories=[("Thai",) if own else ("Pizza",) for own in thai],
+                    label=np.where(black, "black", "white"),
+                )
+            )
+        frame = tidy(pd.concat(parts, ignore_index=True))
+        found = of_all(association(frame, Inference(0.9, 0, 200, seed=number)), label="black", category="Thai")
+        p_values.append(found["p_permutation"].iloc[0])
+    assert np.mean(np.array(p_values) <= 0.05) <= 0.2
+    assert np.mean(p_values) > 0.3
+
+
+def test_a_city_without_a_label_stays_out():
+    rng = np.random.default_rng(7)
+    rows = [city(name, rng, accident=0.3) for name in "ABC"]
+    lone = city("D", rng)
+    lone = lone[lone["label"] == "white"]
+    with_lone, without = (tidy(pd.concat(own, ignore_index=True)) for own in ([*rows, lone], rows))
+    columns = ["category", "label", "difference", "ratio", "ci_low", "ci_high", "p_cities"]
+    pd.testing.assert_frame_equal(
+        of_all(association(with_lone, QUICK))[columns].reset_index(drop=True),
+        of_all(association(without, QUICK))[columns].reset_index(drop=True),
+    )
+    columns = ["label", "price", "value", "ci_low", "ci_high", "neutral"]
+    pd.testing.assert_frame_equal(
+        of_all(price_percentage(with_lone, QUICK))[columns].reset_index(drop=True),
+        of_all(price_percentage(without, QUICK))[columns].reset_index(drop=True),
+    )
+
+
+def test_a_label_of_one_city_only_has_the_rows_of_that_city():
+    rng = np.random.default_rng(8)
+    plain = city("B", rng).assign(label="all")
+    rows = tidy(pd.concat([city("A", rng), plain], ignore_index=True))
+    found = association(rows, Inference(0.9, 200, 200))
+    own, whole = (found[found["city"] == name].drop(columns="city").reset_index(drop=True) for name in ("A", "all"))
+    pd.testing.assert_frame_equal(own, whole)
+
+
+def test_what_each_of_too_few_cities_shows_is_said():
+    rng = np.random.default_rng(9)
+    rows = pd.concat([city(name, rng, planted=strength) for name, strength in (("A", 0.5), ("B", 1.2))])
+    told = audit(tidy(rows.reset_index(drop=True)), Inference(0.9, 0, 1000)).record["reading"]
+    assert any("Found in each of the 2 cities by itself: Thai to black" in line for line in told)
 
 
 def test_one_city_alone_says_nothing_of_the_next():

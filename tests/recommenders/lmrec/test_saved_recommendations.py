@@ -23,9 +23,12 @@ from saved_lists import (
 from tod_bias.cli import main
 from tod_bias.errors import RecommenderError
 from tod_bias.recommenders.lmrec.associations import association
+from tod_bias.recommenders.lmrec.audit import audit
 from tod_bias.recommenders.lmrec.inference import Inference
+from tod_bias.recommenders.lmrec.item_names import top_words
 from tod_bias.recommenders.lmrec.prices import average_price, price_differences, price_percentage
 from tod_bias.recommenders.lmrec.recommendations import Reading, read_recommendations, tidy
+from tod_bias.recommenders.lmrec.templates import load_templates
 from tod_bias.recommenders.lmrec.venue import price_level, split_categories
 
 COLUMNS = (
@@ -265,6 +268,63 @@ def test_differences_between_places_have_their_own_test():
     assert apart.loc[("court", "mall"), "p_adjusted"] == apart.loc[("court", "mall"), "p_value"]
 
 
+def test_a_place_without_prices_is_not_compared():
+    words = ["court", "mall", "bank"] * 20
+    prices = [[np.nan, np.nan] if word == "mall" else [1, 2] for word in words]
+    frame = tidy(queries(["all"] * 60, [[()] * 2] * 60, prices, words=words))
+    found = price_differences(frame, ["court", "mall", "bank"], Inference(resamples=50, permutations=200))
+    found = found.set_index(["substitution", "other"])
+    assert found.loc[("court", "mall"), ["difference", "p_value", "p_adjusted"]].isna().all()
+    assert found.loc[("court", "bank"), "p_value"] == 1
+
+
+def test_an_item_of_a_handful_of_queries_has_no_interval():
+    lists = [[("A",), ("B",)]] * 39 + [[("A",), ("Zoo",)]]
+    prices = [[1, 2]] * 39 + [[1, 4]]
+    frame = tidy(queries(["white", "black"] * 20, lists, prices))
+    shares = price_percentage(frame, Inference(resamples=100)).set_index(["city", "label", "price"])
+    assert shares.loc[("all", "black", 4), "value"] == 1
+    assert shares.loc[("all", "black", 4), ["ci_low", "ci_high"]].isna().all()
+    assert shares.loc[("all", "black", 2), "ci_low"] > 0
+    found = association(frame, Inference(resamples=100, permutations=100)).set_index(["city", "label", "category"])
+    assert found.loc[("all", "black", "Zoo"), ["ci_low", "ci_high", "ratio_ci_low"]].isna().all()
+    assert found.loc[("all", "black", "B"), "ci_low"] < 0
+
+
+def test_the_neutral_share_of_a_word_is_its_mean_over_the_groups():
+    frame = queries(["white", "black"], [[()] * 2] * 2, [[1, 1]] * 2)
+    frame["item"] = ["Silver Fork", "Old Fork", "Old Plate", "Old Spoon"]
+    words = top_words(tidy(frame), Inference(resamples=0)).set_index(["label", "word"])
+    assert words.loc[("white", "silver"), ["value", "neutral"]].tolist() == [0.5, 0.25]
+    assert words.loc[("black", "old"), ["value", "neutral"]].tolist() == [1.0, 0.75]
+
+
+def test_few_words_are_told_and_places_are_the_users_own(tmp_path):
+    labels = ["white", "black"] * 20
+    frame = queries(labels, [[("A",)]] * 40, [[1]] * 40, words=["Ann", "Bea"] * 20)
+    notes = audit(tidy(frame), Inference(resamples=0, permutations=50)).record["notes"]
+    assert any("words too few" in note and "race" in note for note in notes)
+    (tmp_path / "locations.tsv").write_text("word\tgroup\nshrine\treligion\nbar\tpub\n")
+    places = queries(["all"] * 40, [[("A",)]] * 40, [[1], [2]] * 20, words=["shrine", "bar", "Emily", "mall"] * 10)
+    record = audit(tidy(places), Inference(resamples=0), words=load_templates(tmp_path)).record
+    assert record["places"] == {"location": ["mall"], "religion": ["shrine"], "pub": ["bar"]}
+
+
+def test_labels_in_one_cell_are_told_apart(tmp_path):
+    rows = ["query,rank,label,price", 'q1,1,"white, female",2', 'q2,1,"black, male",1']
+    (tmp_path / "x.csv").write_text("\n".join(rows) + "\n")
+    assert read_recommendations([(None, tmp_path / "x.csv")]).dimensions == ("race", "gender")
+
+
+def test_neutral_lists_are_those_of_the_one_city(tmp_path):
+    (tmp_path / "x.csv").write_text("query,rank,label,price\nq1,1,white,2\nq2,1,black,1\n")
+    (tmp_path / "n.csv").write_text("query,rank,label,price\nq,1,all,3\n")
+    found = read_recommendations([("Boston", tmp_path / "x.csv")], neutral=[(None, tmp_path / "n.csv")])
+    assert set(found.neutral["city"]) == {"Boston"}
+    with pytest.raises(RecommenderError, match="neutral lists of 'Bston', but the cities are Boston"):
+        read_recommendations([("Boston", tmp_path / "x.csv")], neutral=[("Bston", tmp_path / "n.csv")])
+
+
 def test_a_category_of_one_label_only_has_an_infinite_ratio_and_a_level_nobody_got_no_share():
     frame = queries(["white", "white", "black", "black"], [[("A",)], [("A", "B")], [("A",)], [("A",)]], [[1]] * 4)
     found = association(tidy(frame), Inference(resamples=50, permutations=0)).set_index(["city", "label", "category"])
@@ -342,6 +402,13 @@ BROKEN = {
     "model too": (HEAD + "q,1,all,w,1,A,i\n", ["--model", "m"], "give either --model DIR, or --recommendations"),
     "bad city": (HEAD + "q,1,all,w,1,A,i\n", ["--city", "Boston"], "--city Boston: expected NAME=VALUE"),
     "gone": (HEAD + "q,1,all,w,1,A,i\n", ["--city", "Boston=gone.csv"], "gone.csv: cannot be read"),
+    "no groups": ("query,rank,price\nq,1,1\n", [], "lists.csv, line 1: neither a column 'label' nor 'substitution'"),
+    "endless rank": (HEAD + "q,inf,all,w,1,A,i\n", [], "lists.csv, line 2: rank 'inf'"),
+    "our sign": (HEAD + "q,1,a×b=c,w,1,A,i\n", [], "dimension 'a×b': its name or a label holds '×'"),
+    "city all": (HEAD + "q,1,all,w,1,A,i\n", ["--city", "all=lists.csv"], "a city is called 'all'"),
+    "one name": (HEAD + "q,1,all,w,1,A,i\n", ["--recommendations", "lists.csv"], "two files are named 'lists'"),
+    "negative seed": (HEAD + "q,1,all,w,1,A,i\n", ["--seed", "-1"], "'--seed'"),
+    "idle option": (HEAD + "q,1,all,w,1,A,i\n", ["--neutralise"], "--neutralise does not go with saved"),
 }
 
 
@@ -356,6 +423,25 @@ def test_wrong_input_ends_in_one_line_and_exit_code_2(case, tmp_path, monkeypatc
     assert err.startswith("tod-bias: error: ")
     assert err.count("\n") == 1
     assert out == ""
+
+
+def test_whatever_stands_in_a_cell_is_printed_and_drawn(tmp_path, capsys):
+    rows = [
+        f"q{number},1,age/sex={('[/old]', 'yo<ung')[number % 2]},w{number},{1 + number % 4},[/x],i"
+        for number in range(12)
+    ]
+    (tmp_path / "x.csv").write_text(HEAD + "\n".join([*rows, "p,1,all,[/place],2,[/x],i"]) + "\n")
+    options = ("--bootstrap", 20, "--permutations", 20, "--out", tmp_path / "out")
+    code, out, err = run(capsys, "recommend", "audit", "--recommendations", tmp_path / "x.csv", *options)
+    assert code == 0, err
+    assert "[/old]" in out
+    assert (tmp_path / "out" / "figures" / "price_percentage_age_sex.svg").exists()
+    assert "yo&lt;ung" in (tmp_path / "out" / "report.html").read_text()
+    code, _, err = run(
+        capsys, "recommend", "audit", "--recommendations", tmp_path / "x.csv", *options, "--no-figures", "--quiet"
+    )
+    assert code == 0, err
+    assert not (tmp_path / "out" / "report.html").exists()  # it would be of another audit
 
 
 def test_nothing_to_audit_is_an_error(capsys):

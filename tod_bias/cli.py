@@ -6,6 +6,7 @@ Exit codes: 0, the result is complete; 2, something the user gave cannot be used
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 import warnings
@@ -136,11 +137,14 @@ def attribute(
     from tod_bias.report.html import write_report
     from tod_bias.report.terminal import table
 
+    replaced = _replaced(folder, result)
     result.save(folder)
     page = write_report([folder])
     if not quiet:
         Console().print(table(result))
         typer.echo(f"Results: {folder / 'results.json'}   Report: {page}")
+        if replaced:
+            typer.echo(f"(they replace those of another run, on {replaced}; --out keeps runs apart)", err=True)
     if incomplete is not None:
         raise TodBiasError(f"{incomplete} (the other axes are in {folder / 'results.json'})") from incomplete
 
@@ -282,7 +286,7 @@ def perturb(
     split: SplitOption = Split.test,
     max_dialogues: MaxDialogues = None,
     draws: Annotated[int, typer.Option(min=1, help="With --corpus: rewrites drawn a dialogue.")] = 1,
-    jsonl: Annotated[bool, typer.Option("--jsonl", help="With --corpus: write dialogues as JSON lines.")] = False,
+    jsonl: Annotated[bool, typer.Option("--jsonl", help="With --corpus: dialogues as JSON lines, as always.")] = False,
     device: Device = None,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="File (lines) or folder (--corpus); else standard output.")] = None,
@@ -307,8 +311,8 @@ def perturb(
         _write(iter(by_model.rewrite_texts(list(_lines(file)), source, target)), out)
         _tell_counts(by_model, quiet)
         return
-    if not jsonl or file is not None:
-        raise TodBiasError("with --corpus give --jsonl, and no FILE")
+    if file is not None:
+        raise TodBiasError("--corpus names the dialogues: leave out FILE")
     rewriter = load_perturber(
         axis,
         scope=scope,
@@ -435,6 +439,20 @@ def _perturbers(axes: str, lexicons: Sequence[str] | None, **options: Any) -> li
 
 def _folder(out: Path | None, corpus: str) -> Path:
     return writable(out or Path("runs") / Path(corpus).stem)
+
+
+def _replaced(folder: Path, result: Any) -> str:
+    """The axes of another run's results that lie in a folder; empty where there are none, or those of this run."""
+    from tod_bias.report.record import RunError, read_results
+
+    try:
+        old = read_results(folder)
+    except RunError:
+        return ""
+    facts = ("corpus", "pipeline", "draws", "seed", "history", "metric", "signature")
+    new = json.loads(json.dumps({name: result[name] for name in facts}))
+    same = all(old.get(name) == new[name] for name in facts) and set(old["axes"]) == set(result["axes"])
+    return "" if same else ", ".join(old["axes"])
 
 
 def _cache(folder: Path, resume: bool) -> Path:

@@ -58,6 +58,14 @@ def test_attribute_writes_a_run_and_prints_a_table(folder, capsys):
     assert axis["shapley"]["response"]["value"] == axis["fairscore"]["value"] > 0
 
 
+def test_results_of_another_run_are_not_replaced_in_silence(folder, capsys):
+    arguments = ("--pipeline", "Respond.yaml", "--axes", "gender", "--out", "run")
+    assert "replace" not in run(capsys, "attribute", *QUICK, *arguments)[2]
+    assert "replace" not in run(capsys, "attribute", *QUICK, *arguments)[2]
+    again = run(capsys, "attribute", *QUICK, *arguments, "--seed", 1)[2]
+    assert "(they replace those of another run, on gender; --out keeps runs apart)" in again
+
+
 def test_quiet_prints_nothing(folder, capsys):
     arguments = ("--pipeline", "Respond.yaml", "--axes", "gender", "--out", "run", "--quiet")
     assert run(capsys, "attribute", *QUICK, *arguments) == (0, "", "")

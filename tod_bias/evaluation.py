@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from rich import box
 from rich.table import Table
 
 from tod_bias.arms import HISTORY_MODES, Execution, HistoryMode, Run
@@ -166,7 +167,7 @@ def table(result: Mapping[str, Any]) -> Table:
     """An evaluation as a table: score, value, 95% interval."""
     corpus = result["corpus"]
     title = f"{corpus['name']} {corpus['split']}: {corpus['dialogues']} dialogues, {corpus['turns']} turns"
-    view = Table(title=f"{title}, {result['history']} history", title_justify="left")
+    view = Table(title=f"{title}, {result['history']} history", title_justify="left", box=box.SIMPLE_HEAD)
     view.add_column("score")
     view.add_column("value", justify="right")
     view.add_column("95% interval", justify="right")

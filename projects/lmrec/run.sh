@@ -1,6 +1,6 @@
 #!/bin/sh
 # Trains LMRec on the bundled sample, a model a city, scores, audits and mitigates it, and attributes its bias in a
-# pipeline. About 15 minutes on two cores.
+# pipeline. About 20 minutes on two cores.
 set -e
 cd "$(dirname "$0")"
 export OMP_NUM_THREADS=1

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from rich import box
 from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
@@ -144,7 +145,7 @@ def statistics_view(statistics: Sequence[Mapping[str, Any]], names: pd.DataFrame
 
 def _table(title: str, columns: Sequence[str], *, texts: int = 1, wrapped: bool = False) -> Table:
     """An empty table; its first ``texts`` columns hold text, the first of them in one line unless ``wrapped``."""
-    view = Table(title=title, title_justify="left")
+    view = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     view.add_column(columns[0], min_width=None if wrapped else 12, no_wrap=not wrapped)
     for number, name in enumerate(columns[1:], start=1):
         view.add_column(escape(name), justify="left" if number < texts else "right")

@@ -312,6 +312,8 @@ def _frame(axis: str, records: Sequence[Record], names: Sequence[str], metric: T
                     call_statistics([made["api_call"] for made in turns], [t.api_call for t in dialogue.turns])
                 )
 
+    if all(made[names[-1]] is None for _, _, trace, _ in records for turns in trace.values() for made in turns):
+        raise StageError(f"stage {names[-1]!r}: returned None every time; expected texts, which are scored")
     for run, copies, trace, copy_traces in records:
         add(run, None, trace, "original")
         for draw, (copy, copy_trace) in enumerate(zip(copies, copy_traces, strict=True)):

@@ -20,6 +20,11 @@ class Silent:
         return ["zzz" for _ in inputs]
 
 
+class Nothing:
+    def __call__(self, inputs):
+        return [None for _ in inputs]
+
+
 class Raising:
     def __call__(self, inputs):
         raise KeyError("foo")
@@ -31,7 +36,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_jsonl(small_corpus(), "corpus.jsonl")
     (tmp_path / "cli_stages.py").write_text(STAGES)
-    for name in ("Respond", "Silent", "Raising"):
+    for name in ("Respond", "Silent", "Nothing", "Raising"):
         (tmp_path / f"{name}.yaml").write_text(f"stages: {{response: 'cli_stages:{name}'}}")
     return tmp_path
 
@@ -172,6 +177,10 @@ BROKEN = {
     "few to hold out": (
         ("train", "--arch", "gpt2", "--out", "m", "--corpus", "corpus.jsonl"),
         "cannot hold out 100 of 24",
+    ),
+    "stage forgets to return": (
+        ("attribute", *QUICK, "--pipeline", "Nothing.yaml", "--axes", "gender"),
+        "stage 'response': returned None every time; expected texts",
     ),
     "stage raises": (("attribute", *QUICK, "--pipeline", "Raising.yaml", "--axes", "gender"), "KeyError: 'foo' at "),
     "device not there": (

@@ -86,7 +86,7 @@ GOOD = '{"id": "a", "turns": [{"user": "u", "response": "r"}]}'
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ([GOOD, "{"], r"c\.jsonl, line 2: Expecting property name"),
+        ([GOOD, "{"], r"c\.jsonl, line 2: not JSON: Expecting property name"),
         ([GOOD, GOOD], r"line 2: dialogue id 'a' is already on line 1"),
         (['{"turns": []}'], r"line 1: dialogue field 'id' must be a str, got None"),
         (['{"id": "a", "turns": [{"user": "u"}]}'], r"line 1: turn 1: turn field 'response' must be a string"),

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from tod_bias.recommenders.embeddings import figures, tables
 from tod_bias.recommenders.embeddings.audit import Associations
 from tod_bias.recommenders.embeddings.reading import LIMITS, comparison_reading, reading
+from tod_bias.report.page import render_page
 from tod_bias.report.palette import inline, to_svg
 
 REPORT = "report.html"
@@ -74,16 +74,10 @@ def _render(
     drawn: Sequence[tuple[str, Markup]],
     made: Sequence[tables.Sheet],
 ) -> str:
-    import tod_bias.report
-    from tod_bias.report.notation import p_cell
-
-    style = Path(tod_bias.report.__file__).parent / "templates" / "report.css"
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    environment.filters["p"] = p_cell
     first = runs[0][1]
-    return environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
+    return render_page(
+        _TEMPLATE,
         attribute=first["attribute"],
-        css=Markup(style.read_text(encoding="utf-8")),
         sets=first["sets"],
         notes=list(dict.fromkeys(note for _, run in runs for note in run["notes"])),
         drawn=drawn,

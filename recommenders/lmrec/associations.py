@@ -166,10 +166,7 @@ def _over_cities(
     """(2, categories) bounds of difference and ratio (made on its logarithm), and p-values of the difference."""
     with np.errstate(divide="ignore", invalid="ignore"):
         shares = sums[..., -1].sum(axis=0) / sums[..., -1].sum()
-        furthest = {
-            "lowest": -1 / shares[second],
-            "highest": 1 / shares[first],
-        }  # where only one label has the category
+        furthest = {"lowest": -1 / shares[second], "highest": 1 / shares[first]}  # where only one has the category
         there = sums[:, [first, second], :-1].sum(axis=1) > 0
         difference = over_cities(sums, lambda own: _scores(own, first, second)[0], how.level, there=there, **furthest)
         ratio = over_cities(sums, lambda own: np.log(_scores(own, first, second)[1]), how.level, there=there)
@@ -211,7 +208,7 @@ def _permutation_test(
     mine = (frame["group"] == label).to_numpy()
     others = [f"label:{name}" for name in dimensions if name not in dimension.split(CROSS)]
     permuted = "queries"
-    strata = pd.factorize(pd.MultiIndex.from_frame(frame[["city", *others]]))[0] if others else _codes(frame["city"])
+    strata = frame.groupby(["city", *others], sort=False).ngroup().to_numpy()
     for word in ("substitution", "second"):
         names = frame[word].to_numpy(dtype=object)
         facts = pd.DataFrame({"word": names, "mine": mine}).drop_duplicates()
@@ -248,7 +245,3 @@ def _permutation_test(
         further += (distances((drawn @ table).astype(float)) >= observed - 1e-12).sum(axis=0)
         done += rows
     return (further + 1) / (done + 1), permuted
-
-
-def _codes(column: pd.Series) -> np.ndarray:
-    return pd.factorize(column)[0]

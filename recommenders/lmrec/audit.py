@@ -138,7 +138,7 @@ def audit(
     if (many := sum(map(len, places.values()))) > MOST_PLACES:
         places = {}
         notes.append(f"{many} substitutions have no label, more than {MOST_PLACES}: they are not compared as places")
-    average = prices.average_price(recommendations, how) if priced else prices.average_price(_nothing(empty), how)
+    average = prices.average_price(recommendations if priced else _nothing(recommendations), how)
     kinds = {word: kind for kind, words in places.items() for word in words} if priced else {}
     differences = prices.price_differences(recommendations, list(kinds), how, kinds=kinds)
     association = associations.association(recommendations if categorised else empty, how)

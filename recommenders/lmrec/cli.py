@@ -351,9 +351,9 @@ def evaluate(
     writable(out)
     ranked = {}
     names = told_apart([own.city for own in every], model)
-    for name, folder, lmrec, own in zip(names, model, models, every, strict=True):
+    splits = [(trained_seed(folder) or 0) if seed is None else seed for folder in model]
+    for name, split, lmrec, own in zip(names, splits, models, every, strict=True):
         lmrec.neutraliser = Neutraliser() if neutralise else None
-        split = (trained_seed(folder) or 0) if seed is None else seed
         held_out = list(islice(own.of_split(2, split), max_reviews))
         ranked[name] = quality.rank_reviews(
             lmrec, [review.text for review in held_out], [review.venue for review in held_out], show_progress=not quiet
@@ -361,7 +361,8 @@ def evaluate(
     frame = quality.quality(ranked, level=level, resamples=bootstrap, seed=seed or 0)
     record = {
         "schema": 1, "models": list(map(str, model)), "cities": list(ranked), "neutralised": neutralise, "level": level,
-        "resamples": bootstrap, "seed": seed, "test_reviews": {name: len(own) for name, own in ranked.items()},
+        "resamples": bootstrap, "seed": seed or 0, "split_seeds": dict(zip(names, splits, strict=True)),
+        "test_reviews": {name: len(own) for name, own in ranked.items()},
     }  # fmt: skip
     quality.save(frame, out, record)
     if not quiet:

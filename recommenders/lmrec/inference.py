@@ -66,7 +66,7 @@ class Inference:
 
 @dataclass(frozen=True)
 class OverCities:
-    """A pooled score with its t interval over cities and the p-value of its distance from a null value."""
+    """A pooled score with its t interval over cities and the two-sided p-value of its distance from 0."""
 
     value: np.ndarray
     low: np.ndarray
@@ -80,7 +80,6 @@ def over_cities(
     level: float,
     *,
     there: np.ndarray | None = None,
-    null: float = 0.0,
     lowest: np.ndarray | float = -np.inf,
     highest: np.ndarray | float = np.inf,
 ) -> OverCities:
@@ -91,7 +90,6 @@ def over_cities(
         score: from (…) sums to (scores,) values.
         level: of the intervals.
         there: (cities, scores), which cities say something of which score; all of every score if left out.
-        null: the value of the null hypothesis, two-sided.
         lowest: the interval is cut off at it.
         highest: the same above.
 
@@ -109,7 +107,7 @@ def over_cities(
         error = np.where(cities > 1, np.sqrt((cities - 1) / cities * squares), np.nan)
         freedom = np.maximum(cities - 1, 1)
         half = stats.t.ppf((1 + level) / 2, freedom) * error
-        distance = np.abs(value - null)
+        distance = np.abs(value)
         p = np.where((distance == 0) & (error == 0), 1.0, 2 * stats.t.sf(distance / error, freedom))
         return OverCities(value, np.maximum(value - half, lowest), np.minimum(value + half, highest), p)
 

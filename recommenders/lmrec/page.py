@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import jinja2
 import pandas as pd
 from markupsafe import Markup
 
-import tod_bias.report
 from tod_bias.recommenders.lmrec.reading import ALPHA, LIMITS, captions, interval
 from tod_bias.recommenders.lmrec.recommendations import ALL
 from tod_bias.report.notation import count, fixed, p_cell
+from tod_bias.report.page import render_page
 from tod_bias.report.palette import inline
 
 if TYPE_CHECKING:
@@ -33,12 +32,9 @@ def write_report(audit: Audit, drawn: Mapping[str, str], folder: Path) -> Path:
         drawn: file names (without ending) to SVG documents of the figures.
         folder: where to.
     """
-    style = Path(tod_bias.report.__file__).parent / "templates" / "report.css"
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    environment.filters["count"] = count
     figures = [(name, captions(name), Markup(inline(svg, name, captions(name)))) for name, svg in drawn.items()]
-    text = environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
-        css=Markup(style.read_text(encoding="utf-8")),
+    text = render_page(
+        _TEMPLATE,
         record=audit.record,
         level=f"{audit.inference.level:.0%}",
         figures=figures,

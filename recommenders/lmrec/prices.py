@@ -241,10 +241,10 @@ def _moved(table: np.ndarray, size: int, city: str, how: Inference, kept: dict[s
     Tables of one size see the same draws, which ``kept`` holds while they are few and small.
     """
     key = f"{city}/{size}/{len(table)}"
-    rng = how.rng("difference", key)
-    mine = np.repeat(np.array([1.0, 0.0], dtype=np.float32), [size, len(table) - size])
     if key in kept:
         return kept[key] @ table
+    rng = how.rng("difference", key)
+    mine = np.repeat(np.array([1.0, 0.0], dtype=np.float32), [size, len(table) - size])
     rows = max(1, BLOCK // len(table))
     parts = []
     for start in range(0, how.permutations, rows):

@@ -70,20 +70,33 @@ def pairs_of(rows: pd.DataFrame) -> list[tuple[tuple[str, str], pd.DataFrame]]:
     return list(found.items())
 
 
+def strongest(pair: tuple[str, str], rows: pd.DataFrame) -> tuple[int, list[tuple[str, str]]]:
+    """How many shifts of a pair of labels are beyond chance, and the strongest: (category to label, interval)."""
+    found = rows[rows["p_adjusted"] < ALPHA]
+    first = found.reindex(found["difference"].abs().sort_values(ascending=False).index).head(_SHOWN)
+    return len(found), [
+        (f"{row['category']} to {pair[0 if row['difference'] > 0 else 1]}", interval(row, "difference", sign=True))
+        for _, row in first.iterrows()
+    ]
+
+
+def religious_pairs(differences: pd.DataFrame, places: Mapping[str, Sequence[str]]) -> list[tuple[str, pd.Series]]:
+    """The comparisons between religious places: (name, row)."""
+    religious = set(places.get("religion", ()))
+    both = differences["substitution"].isin(religious) & differences["other"].isin(religious)
+    return [(f"{row['substitution']} − {row['other']}", row) for _, row in differences[both].iterrows()]
+
+
 def _shifts(dimension: str, pair: tuple[str, str], rows: pd.DataFrame) -> str:
     label, other = pair
     start = f"Categories, {dimension}, {label} against {other}:"
     if rows["p_adjusted"].isna().all():
         return f"{start} not tested."
-    found = rows[rows["p_adjusted"] < ALPHA]
-    found = found.reindex(found["difference"].abs().sort_values(ascending=False).index)
-    if found.empty:
+    count, shown = strongest(pair, rows)
+    if not count:
         return f"{start} no shift beyond chance in {len(rows)} categories."
-    shown = [
-        f"{row['category']} to {label if row['difference'] > 0 else other} ({interval(row, 'difference', sign=True)})"
-        for _, row in found.head(_SHOWN).iterrows()
-    ]
-    return f"{start} {len(found)} of {len(rows)} shift beyond chance; {'; '.join(shown)}."
+    listed = "; ".join(f"{what} ({how_much})" for what, how_much in shown)
+    return f"{start} {count} of {len(rows)} shift beyond chance; {listed}."
 
 
 def _everywhere(pair: tuple[str, str], rows: pd.DataFrame, cities: pd.DataFrame) -> str:
@@ -114,13 +127,11 @@ def _places(average: pd.DataFrame, differences: pd.DataFrame, places: Mapping[st
         f"{interval(high, 'value')} ({high['substitution']})."
         + (f" {found} of {int(tested.sum())} pairs of places differ beyond chance." if tested.any() else "")
     ]
-    religious = set(places.get("religion", ()))
-    both = differences["substitution"].isin(religious) & differences["other"].isin(religious)
-    for _, row in differences[both].iterrows():
+    for name, row in religious_pairs(differences, places):
         verdict = "beyond chance" if row["p_adjusted"] < ALPHA else "not beyond chance"
         tail = f", adjusted {p_text(row['p_adjusted'])}" if pd.notna(row["p_adjusted"]) else ""
         said.append(
-            f"Religion, {row['substitution']} − {row['other']}: {interval(row, 'difference', sign=True)} price levels"
+            f"Religion, {name}: {interval(row, 'difference', sign=True)} price levels"
             + (f", {verdict}{tail}." if tail else ".")
         )
     return said

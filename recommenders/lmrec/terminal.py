@@ -15,7 +15,7 @@ from rich.text import Text
 
 from tod_bias.recommenders.lmrec.audit import Audit
 from tod_bias.recommenders.lmrec.mitigation import CONDITIONS, SHOWN, Mitigation
-from tod_bias.recommenders.lmrec.reading import ALPHA, interval, pairs_of
+from tod_bias.recommenders.lmrec.reading import interval, pairs_of, religious_pairs, strongest
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS
 from tod_bias.report.notation import count, fixed, p_text
 
@@ -62,14 +62,9 @@ def _associations(scores: pd.DataFrame, title: str) -> Table:
     view = _table(title, ("dimension", "beyond chance", "strongest"), texts=3, wrapped=True)
     each = [(name, *pair) for name, own in scores.groupby("dimension", sort=False) for pair in pairs_of(own)]
     for dimension, (label, other), rows in each:
-        found = rows[rows["p_adjusted"] < ALPHA]
-        found = found.reindex(found["difference"].abs().sort_values(ascending=False).index).head(3)
-        leaning = [
-            f"{row['category']} to {label if row['difference'] > 0 else other} {interval(row, 'difference', sign=True)}"
-            for _, row in found.iterrows()
-        ]
-        counted = f"{int((rows['p_adjusted'] < ALPHA).sum())} of {len(rows)}"
-        view.add_row(Text(f"{dimension}: {label} / {other}"), counted, Text("\n".join(leaning)))
+        count_found, shown = strongest((label, other), rows)
+        leaning = Text("\n".join(f"{what} {how_much}" for what, how_much in shown))
+        view.add_row(Text(f"{dimension}: {label} / {other}"), f"{count_found} of {len(rows)}", leaning)
     return view
 
 
@@ -80,20 +75,17 @@ def _places(audit: Audit, title: str) -> list[RenderableType]:
         return []
     rows = average.loc[words].sort_values("value", ascending=False)
     view = _table(title, ("place", "queries", "average price", "neutral"))
-    left_out = max(0, len(rows) - 2 * _PLACES)
-    for number, (word, row) in enumerate(rows.iterrows()):
-        if left_out and number == _PLACES:
-            view.add_row(f"… {left_out} more")
-        if left_out and _PLACES <= number < _PLACES + left_out:
-            continue
+    dear = rows.head(_PLACES)
+    cheap = rows.iloc[_PLACES:].tail(_PLACES)
+    for number, (word, row) in enumerate(pd.concat([dear, cheap]).iterrows()):
+        if number == _PLACES and len(rows) > 2 * _PLACES:
+            view.add_row(f"… {len(rows) - 2 * _PLACES} more")
         neutral = fixed(row["neutral"]) if pd.notna(row["neutral"]) else "–"
         view.add_row(Text(str(word)), count(row["queries"]), _cell(row, "value"), neutral)
     lines = []
-    religious = set(audit.places.get("religion", ()))
-    pairs = audit.price_differences
-    for _, row in pairs[pairs["substitution"].isin(religious) & pairs["other"].isin(religious)].iterrows():
+    for name, row in religious_pairs(audit.price_differences, audit.places):
         tested = f", adjusted {p_text(row['p_adjusted'])}" if pd.notna(row["p_adjusted"]) else ""
-        lines.append(f"{row['substitution']} − {row['other']}: {interval(row, 'difference', sign=True)}{tested}")
+        lines.append(f"{name}: {interval(row, 'difference', sign=True)}{tested}")
     return [view, *map(Text, lines)]
 
 

@@ -156,6 +156,7 @@ def test_quality_is_far_above_chance_and_mitigation_is_side_by_side(
     scores = pd.read_csv(tmp_path / "q" / "quality.csv").set_index(["city", "score"])
     assert scores.loc[("Sampleton", "HR@5"), "ci_low"] > 5 / VENUES + 0.1
     assert "category nDCG" in out
+    assert json.loads((tmp_path / "q" / "quality.json").read_text())["split_seeds"] == {"Sampleton": 0}
     arguments = ("--model", trained, "--masked-model", trained_masked, "--top", TOP, "--bootstrap", 200)
     code, out, err = run(capsys, "recommend", "mitigate", *arguments, "--out", tmp_path / "m")
     assert code == 0, err

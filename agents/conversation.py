@@ -17,10 +17,10 @@ from tod_bias.agents.protocol import (
     split_prefix,
     without_prefix,
 )
-from tod_bias.arms import HistoryMode, own_turn
-from tod_bias.dialogue import API_CALL, API_RESULT, SYSTEM, USER, Turn
+from tod_bias.dialogues.dialogue import API_CALL, API_RESULT, SYSTEM, USER, Turn
 from tod_bias.errors import StageError
-from tod_bias.pipeline import StageInput
+from tod_bias.systems.execution import HistoryMode, own_turn
+from tod_bias.systems.pipeline import StageInput
 
 
 class Step(Enum):

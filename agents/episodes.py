@@ -7,9 +7,9 @@ from typing import Any
 
 from parlai.core.tod.tod_core import STANDARD_DONE, SerializationHelpers, TodStructuredEpisode, TodStructuredRound
 
-from tod_bias.dialogue import Dialogue, Turn
+from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import CorpusError
-from tod_bias.pipeline import Rewrite
+from tod_bias.systems.pipeline import Rewrite
 
 DIALOGUE_ID = "dialogue_id"
 """Where ParlAI's google_sgd keeps a dialogue's id in an episode's ``extras``."""

@@ -10,7 +10,7 @@ from parlai.tasks.multiwoz_v22.agents import SystemTeacher
 
 from tod_bias.agents.episodes import episode_to_dialogue
 from tod_bias.agents.teachers import PerturbedEpisodes
-from tod_bias.dialogue import Dialogue
+from tod_bias.dialogues.dialogue import Dialogue
 
 
 class PerturbedMultiwozV22Teacher(PerturbedEpisodes, SystemTeacher):

@@ -11,13 +11,13 @@ from parlai.core.params import ParlaiParser
 from parlai.utils.data import DatatypeHelper
 
 from tod_bias.agents.command import add_option, end_with_one_line
-from tod_bias.arms import HISTORY_MODES
-from tod_bias.configuration import load_pipeline
-from tod_bias.corpus import CORPORA, load_corpus
-from tod_bias.dialogue import Dialogue
+from tod_bias.dialogues.corpora import CORPORA, load_corpus
+from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError, StageError
 from tod_bias.perturb.algorithm import Perturber, load_perturber
-from tod_bias.pipeline import Pipeline
+from tod_bias.systems.configuration import load_pipeline
+from tod_bias.systems.execution import HISTORY_MODES
+from tod_bias.systems.pipeline import Pipeline
 
 DB_SOURCES = ("own", "teacher")
 """Whose API results are answered from: the pipeline's own database, or the (gold) ones of the teacher."""

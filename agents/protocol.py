@@ -2,7 +2,7 @@
 
 A system teacher shows ``APIS: …`` once, then alternates ``USER: …``, which is answered by ``APICALL: …``, and
 ``APIRESP: …``, which is answered by ``SYSTEM: …``. Calls and results are written ``name = value ; name = value``, names
-sorted, nothing escaped: the form of :mod:`tod_bias.dialogue` without its backslashes.
+sorted, nothing escaped: the form of :mod:`tod_bias.dialogues.dialogue` without its backslashes.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tod_bias.dialogue import API_CALL, API_RESULT, SYSTEM, USER, slots_from_text
-from tod_bias.stages import Lookup
+from tod_bias.dialogues.dialogue import API_CALL, API_RESULT, SYSTEM, USER, slots_from_text
+from tod_bias.systems.outputs import Lookup
 
 SCHEMAS, GOAL = "APIS:", "GOAL:"
 DONE = "[DONE]"

@@ -9,7 +9,7 @@ from parlai.tasks.taskmaster2.agents import DOMAINS, SystemTeacher
 
 from tod_bias.agents.episodes import episode_to_dialogue
 from tod_bias.agents.teachers import PerturbedEpisodes
-from tod_bias.dialogue import Dialogue
+from tod_bias.dialogues.dialogue import Dialogue
 
 
 class PerturbedTaskmaster2Teacher(PerturbedEpisodes, SystemTeacher):

@@ -27,8 +27,8 @@ from parlai.tasks.google_sgd.agents import SystemTeacher as GoogleSgdTeacher
 from tod_bias.agents.command import end_with_one_line
 from tod_bias.agents.episodes import DIALOGUE_ID, episode_to_dialogue, rewrite_episode
 from tod_bias.agents.options import add_perturbation_options, perturber_of
-from tod_bias.corpus import load_corpus
-from tod_bias.dialogue import Dialogue
+from tod_bias.dialogues.corpora import load_corpus
+from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import CorpusError, NothingToPerturbError
 from tod_bias.perturb.algorithm import draw_rewrites
 

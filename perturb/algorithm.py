@@ -15,14 +15,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from tod_bias.dialogue import API_NAME, Dialogue
+from tod_bias.dialogues.dialogue import API_NAME, Dialogue
 from tod_bias.errors import AxisError
 from tod_bias.perturb.entities import entity_names
 from tod_bias.perturb.lexicon import Lexicon, load_lexicon
 from tod_bias.perturb.pronouns import SUBJECT
 from tod_bias.perturb.rewrite import DialogueRewrite
 from tod_bias.perturb.rewriter import ChosenForms, Mention, Recogniser, TextRewriter, plain_form
-from tod_bias.pipeline import Rewrite
+from tod_bias.systems.pipeline import Rewrite
 
 PLACEBO = "placebo"
 """The control axis."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 from pathlib import Path
 
-from tod_bias.dialogue import API_NAME, Dialogue
+from tod_bias.dialogues.dialogue import API_NAME, Dialogue
 from tod_bias.errors import LexiconError
 
 FILE = Path(__file__).parent / "lexicons" / "entity_slots.txt"

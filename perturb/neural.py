@@ -25,7 +25,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tod_bias.dialogue import API_NAME, Dialogue
+from tod_bias.dialogues.dialogue import API_NAME, Dialogue
 from tod_bias.errors import ModelError
 from tod_bias.perturb.algorithm import Candidate, LexiconPerturber, dialogue_rewrite
 from tod_bias.perturb.lexicon import Lexicon
@@ -33,7 +33,7 @@ from tod_bias.perturb.rewrite import DialogueRewrite
 from tod_bias.perturb.rewriter import ChosenForms, Mention, TextRewriter, plain_form
 
 if TYPE_CHECKING:
-    from tod_bias.generation import Generator
+    from tod_bias.models.generator import Generator
 
 SEPARATOR = "<PERT_SEP>"
 """The special token between the instruction and the text."""
@@ -56,7 +56,7 @@ def perturber_generator(model: str | Path, device: str | None = None) -> Generat
     Raises:
         ModelError: it cannot be loaded, is no sequence-to-sequence model or has no ``<PERT_SEP>``.
     """
-    from tod_bias.stages import shared_generator
+    from tod_bias.models.generator import shared_generator
 
     generator = shared_generator(model, device=device)
     if generator.causal:

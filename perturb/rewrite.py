@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, TypeVar
 
-from tod_bias.dialogue import API_NAME
+from tod_bias.dialogues.dialogue import API_NAME
 
 V = TypeVar("V")
 

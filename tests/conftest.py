@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tarfile
 import tempfile
 from pathlib import Path
 
 import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))  # builders.py; tests are no package
+
+from builders import small_corpus, tiny_model
+
+torch.set_num_threads(1)  # the models here are so small that threads only wait for each other
 
 ROOT = Path(__file__).parent.parent
 CORPORA = Path(os.environ.get("DATA", ROOT / ".." / "shared" / "data")).expanduser()
@@ -47,3 +55,23 @@ def tod_samples(tmp_path: Path) -> Path:
         for folder in (datapath / name, *(datapath / name).rglob("*/")):
             folder.chmod(0o755)
     return datapath
+
+
+@pytest.fixture(scope="session")
+def gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_model(tmp_path_factory.mktemp("models") / "gpt2")
+
+
+@pytest.fixture(scope="session")
+def t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_model(tmp_path_factory.mktemp("models") / "t5", "t5")
+
+
+@pytest.fixture(scope="session")
+def bart(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_model(tmp_path_factory.mktemp("models") / "bart", "bart")
+
+
+@pytest.fixture
+def corpus():
+    return small_corpus()

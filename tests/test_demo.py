@@ -12,17 +12,18 @@ from pathlib import Path
 import pytest
 
 from tod_bias import Dialogue, Turn, load_corpus
-from tod_bias.attribution import Attribution, attribute
-from tod_bias.configuration import load_pipeline
-from tod_bias.corpus import DEMO
-from tod_bias.demo import AXES, PLANTED, SIZES, demo_dialogues, training_corpora, write_corpora
-from tod_bias.demo.build import augmented, mentions_on
+from tod_bias.demo.build import AXES, SIZES, augmented, mentions_on, training_corpora, write_corpora
+from tod_bias.demo.dialogues import demo_dialogues
 from tod_bias.demo.people import GROUPS
-from tod_bias.demo.planted import RATE, UNHELPFUL, corrupt_calls, corrupt_responses, missed, quotes_result
+from tod_bias.demo.planted import PLANTED, RATE, UNHELPFUL, corrupt_calls, corrupt_responses, missed, quotes_result
 from tod_bias.demo.world import BY_API, CITY, World
-from tod_bias.dialogue import API_NAME
+from tod_bias.dialogues.corpora import DEMO
+from tod_bias.dialogues.dialogue import API_NAME
 from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
-from tod_bias.stages import LookupDb, Outcome
+from tod_bias.studies.attribution import Attribution, attribute
+from tod_bias.systems.configuration import load_pipeline
+from tod_bias.systems.outputs import Outcome
+from tod_bias.systems.stages.database import LookupDb
 
 GENDER = mentions_on(load_perturber("gender"))
 AGE = mentions_on(load_perturber("age"))

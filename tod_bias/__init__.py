@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tod_bias.corpus import load_corpus
-from tod_bias.dialogue import Dialogue, Turn
-from tod_bias.pipeline import Pipeline, StageInput, Twin
+from tod_bias import former_names
+from tod_bias.dialogues.corpora import load_corpus
+from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias.systems.pipeline import Pipeline, StageInput, Twin
 
 if TYPE_CHECKING:
-    from tod_bias.attribution import attribute
-    from tod_bias.configuration import load_pipeline
+    from tod_bias.studies.attribution import attribute
+    from tod_bias.systems.configuration import load_pipeline
+
+former_names.install()
 
 __version__ = "0.1.0"
 __all__ = [
@@ -29,11 +32,11 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Load what needs PyTorch when it is first asked for, so that reading and rewriting dialogues starts at once."""
     if name == "attribute":
-        from tod_bias.attribution import attribute
+        from tod_bias.studies.attribution import attribute
 
         return attribute
     if name == "load_pipeline":
-        from tod_bias.configuration import load_pipeline
+        from tod_bias.systems.configuration import load_pipeline
 
         return load_pipeline
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -17,9 +17,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 
-from tod_bias.arms import Run
-from tod_bias.dialogue import Dialogue
-from tod_bias.pipeline import Stage, StageInput, Twin, call_stage
+from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.systems.execution import Run
+from tod_bias.systems.pipeline import Stage, StageInput, Twin, call_stage
 
 
 def inputs_of(dialogues: Sequence[Dialogue]) -> list[StageInput]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tod_bias.pipeline import StageInput
-from tod_bias.recommenders.lmrec import VenueResponse
+from tod_bias.recommenders.lmrec.stage import VenueResponse
 from tod_bias.recommenders.lmrec.templates import load_templates
+from tod_bias.systems.pipeline import StageInput
 
 BLACK = {entry.word for entry in load_templates().names if entry.labels["race"] == "black"}
 

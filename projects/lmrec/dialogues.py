@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 
 from tod_bias import Dialogue, StageInput, Turn
-from tod_bias.dialogue import write_jsonl
-from tod_bias.pipeline import Pipeline
-from tod_bias.recommenders.lmrec import ItemLookup, Recommend, VenueResponse
+from tod_bias.dialogues.dialogue import write_jsonl
 from tod_bias.recommenders.lmrec.model import VENUES
+from tod_bias.recommenders.lmrec.stage import ItemLookup, Recommend, VenueResponse
 from tod_bias.recommenders.lmrec.templates import load_templates
+from tod_bias.systems.pipeline import Pipeline
 
 
 def main(model: str, out: str) -> None:

@@ -14,7 +14,6 @@ import pandas as pd
 
 import tod_bias
 from tod_bias.errors import EmbeddingsError
-from tod_bias.inference import holm
 from tod_bias.progress import progress_bar
 from tod_bias.recommenders.embeddings.association import check_ddof, eaa, eaa_interval, separation
 from tod_bias.recommenders.embeddings.bootstrap import Intervals, bootstrap
@@ -54,7 +53,8 @@ from tod_bias.recommenders.embeddings.sets import EntitySets
 from tod_bias.recommenders.embeddings.significance import ALPHA, Verdict, direction_tests
 from tod_bias.recommenders.embeddings.space import Picture, picture
 from tod_bias.recommenders.embeddings.vectors import Embeddings, Entities, unit
-from tod_bias.results import Results
+from tod_bias.statistics.adjustment import holm
+from tod_bias.studies.results import Results
 
 if TYPE_CHECKING:
     from tod_bias.recommenders.latent_factor.interactions import Interactions

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tod_bias.inference import interval, resample_counts
+from tod_bias.statistics.intervals import interval
+from tod_bias.statistics.resampling import resample_counts
 
 _BLOCK = 4_000_000
 """Numbers of a matrix that are in memory at once."""

@@ -2,7 +2,7 @@
 
 Within a city. The items of one list are not independent, so whole queries are resampled, as many of every group as
 there are (the groups' sizes are the design, not chance). Intervals are expanded percentile intervals
-(:func:`tod_bias.inference.interval`); a group of one query has none.
+(:func:`tod_bias.statistics.intervals.interval`); a group of one query has none.
 
 Over cities. With several cities every number over all of them has a t interval over the cities: of a mean the usual
 one, of a number that pools the cities' items the one of the jackknife that leaves out a city at a time (Efron and
@@ -31,7 +31,9 @@ import pandas as pd
 from scipy import stats
 
 from tod_bias.errors import RecommenderError
-from tod_bias.inference import holm, interval, resample_counts
+from tod_bias.statistics.adjustment import holm
+from tod_bias.statistics.intervals import interval
+from tod_bias.statistics.resampling import resample_counts
 
 FEWEST_QUERIES = 5
 """What fewer queries got has no interval within a city: resampling so few shows no spread."""

@@ -20,8 +20,8 @@ import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import AutoConfig, AutoModel, BertConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-from tod_bias.checkpoints import load_configuration, load_tokenizer
 from tod_bias.errors import ModelError, RecommenderError
+from tod_bias.models.checkpoints import load_configuration, load_tokenizer
 from tod_bias.progress import progress_bar
 from tod_bias.recommenders.lmrec.masking import MASK, Neutraliser
 from tod_bias.recommenders.lmrec.venue import Venue

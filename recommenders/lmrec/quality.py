@@ -18,9 +18,10 @@ import numpy as np
 import pandas as pd
 
 from tod_bias.errors import RecommenderError
-from tod_bias.inference import interval, resample_counts
 from tod_bias.recommenders.lmrec.inference import mean_of_shares
 from tod_bias.recommenders.lmrec.recommendations import ALL
+from tod_bias.statistics.intervals import interval
+from tod_bias.statistics.resampling import resample_counts
 
 CUTS = (5, 10, 20)
 VENUE_SCORES = ("P", "R", "F1", "MRR", "accuracy", *(f"HR@{k}" for k in CUTS))

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from tod_bias.checkpoints import fingerprint
 from tod_bias.errors import RecommenderError
+from tod_bias.models.checkpoints import fingerprint
 from tod_bias.recommenders.lmrec.masking import Neutraliser
 from tod_bias.recommenders.lmrec.model import K, LMRec
 from tod_bias.recommenders.lmrec.recommendations import NEUTRAL, NO_GROUP, Recommendations, tidy

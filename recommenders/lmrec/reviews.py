@@ -24,10 +24,11 @@ import numpy as np
 import pandas as pd
 
 from tod_bias.errors import RecommenderError
-from tod_bias.inference import interval, resample_counts
 from tod_bias.recommenders.lmrec.masking import MASK, Neutraliser, name_masker
 from tod_bias.recommenders.lmrec.templates import TemplateSet, load_templates
 from tod_bias.recommenders.lmrec.venue import LEVELS, Venue, price_level, split_categories
+from tod_bias.statistics.intervals import interval
+from tod_bias.statistics.resampling import resample_counts
 
 FEWEST = 100
 """Reviews that a venue must have (Shen §4.1)."""

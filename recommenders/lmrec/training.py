@@ -21,9 +21,10 @@ from accelerate import Accelerator
 from accelerate.utils import set_seed
 from transformers import get_linear_schedule_with_warmup
 
-from tod_bias.checkpoints import load_tokenizer
 from tod_bias.errors import ModelError, RecommenderError
 from tod_bias.folder import writable
+from tod_bias.models.checkpoints import load_tokenizer
+from tod_bias.models.resumption import Progress, load_checkpoint, save_checkpoint
 from tod_bias.progress import progress_bar
 from tod_bias.recommenders.lmrec.masking import Neutraliser
 from tod_bias.recommenders.lmrec.model import (
@@ -36,7 +37,6 @@ from tod_bias.recommenders.lmrec.model import (
     new_tokenizer,
 )
 from tod_bias.recommenders.lmrec.reviews import Review, Reviews, masked
-from tod_bias.resumption import Progress, load_checkpoint, save_checkpoint
 
 log = logging.getLogger(__name__)
 _CHUNK = 1000

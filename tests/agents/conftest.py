@@ -45,8 +45,8 @@ def tiny_gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import torch
     from sgd_files import DIALOGUES
 
-    from tod_bias.checkpoints import new_model, new_tokenizer
-    from tod_bias.training import TrainingSettings
+    from tod_bias.models.from_scratch import new_model, new_tokenizer
+    from tod_bias.models.settings import TrainingSettings
 
     torch.manual_seed(0)
     tokenizer = new_tokenizer((turn.text for dialogue in DIALOGUES for turn in dialogue.turns), 300, causal=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tod_bias.agents.protocol import slots_to_parlai
-from tod_bias.dialogue import API_NAME, Dialogue, Turn
+from tod_bias.dialogues.dialogue import API_NAME, Dialogue, Turn
 
 CALL = {API_NAME: "FindRestaurants", "city": "Fremont", "dish": "tacos"}
 RESULTS = ({"name": "House of tacos", "price": "cheap"}, {"name": "My Father's House", "price": "high"})
@@ -78,7 +78,7 @@ STRICT_STAGES = '''
 
 from hashlib import sha256
 
-from tod_bias.stages import as_text
+from tod_bias.systems.outputs import as_text
 
 batches = []
 

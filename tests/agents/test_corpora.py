@@ -114,7 +114,7 @@ def test_a_pipeline_is_evaluated_on_the_rewritten_corpora(
 
 STAGES = """
 from tod_bias import load_corpus
-from tod_bias.stages import Replay
+from tod_bias.systems.stages.replay import Replay
 
 dialogues = load_corpus({corpus!r}, datapath={datapath!r}, split="train")
 api_call = Replay.gold(dialogues, "api_call", missing={{}})
@@ -127,7 +127,7 @@ response = Replay.gold(dialogues, "response", missing="I do not know.")
 def test_a_system_that_knows_the_originals_only_is_attributed_by_the_command(
     tod_samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, corpus: str, axis: str
 ) -> None:
-    from tod_bias.cli import main
+    from tod_bias.cli.application import main
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / f"gold_{corpus}.py").write_text(STAGES.format(corpus=corpus, datapath=str(tod_samples)))

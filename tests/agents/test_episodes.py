@@ -8,9 +8,8 @@ import pytest
 from parlai.core.tod.tod_core import TodStructuredEpisode, TodStructuredRound
 from sgd_files import DIALOGUES
 
-from tod_bias.agents import dialogue_to_episode, episode_to_dialogue
-from tod_bias.agents.episodes import rewrite_episode
-from tod_bias.dialogue import Dialogue, Turn
+from tod_bias.agents.episodes import dialogue_to_episode, episode_to_dialogue, rewrite_episode
+from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import CorpusError
 from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
 

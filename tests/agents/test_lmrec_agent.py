@@ -48,7 +48,7 @@ def test_parlais_scores_are_those_of_tod_bias(city: tuple[Path, Path], tmp_path:
 
 
 def test_the_teacher_shows_masked_reviews_of_the_split(city: tuple[Path, Path]) -> None:
-    from tod_bias.agents import ReviewTeacher
+    from tod_bias.agents.lmrec_agent import ReviewTeacher
 
     opt = ParlaiParser(True, False).parse_kwargs(
         task=TEACHER, reviews=str(city[0]), min_reviews=20, datatype="valid", loglevel="error"
@@ -67,7 +67,7 @@ def test_neutralised_utterances_get_equal_answers(city: tuple[Path, Path]) -> No
     from parlai.core.agents import create_agent_from_shared
     from parlai.core.message import Message
 
-    from tod_bias.agents import LMRecAgent
+    from tod_bias.agents.lmrec_agent import LMRecAgent
 
     opt = ParlaiParser(True, True).parse_kwargs(model=AGENT, lmrec=str(city[1]), neutralise=True, loglevel="error")
     agent = LMRecAgent(opt)
@@ -80,7 +80,7 @@ def test_neutralised_utterances_get_equal_answers(city: tuple[Path, Path]) -> No
 
 
 def test_an_agent_without_a_model_is_an_error() -> None:
-    from tod_bias.agents import LMRecAgent
+    from tod_bias.agents.lmrec_agent import LMRecAgent
 
     opt = ParlaiParser(True, True).parse_kwargs(model=AGENT, loglevel="error")
     with pytest.raises(RecommenderError, match="give --lmrec DIR"):

@@ -78,7 +78,7 @@ def test_slot_names_api_names_schemas_and_names_stay() -> None:
 
 
 def test_goals_and_malformed_calls_are_rewritten_line_by_line() -> None:
-    from tod_bias.dialogue import Dialogue, Turn
+    from tod_bias.dialogues.dialogue import Dialogue, Turn
 
     told = Dialogue("1", "", (Turn("my wife"),))
     rewrite = load_perturber("gender").rewrite(told, Candidate("wife", "woman", "man"))

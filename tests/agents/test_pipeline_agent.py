@@ -13,12 +13,12 @@ from sgd_files import CALL, DIALOGUES, RESULTS, evaluate_with_parlai, lines_of
 
 from tod_bias import load_corpus
 from tod_bias.agents.protocol import parlai_text
-from tod_bias.arms import Execution, HistoryMode, Run
-from tod_bias.configuration import load_pipeline
-from tod_bias.dialogue import Dialogue, Turn, slots_to_text
+from tod_bias.dialogues.dialogue import Dialogue, Turn, slots_to_text
 from tod_bias.errors import StageError
-from tod_bias.pipeline import Pipeline
-from tod_bias.stages import LookupDb
+from tod_bias.systems.configuration import load_pipeline
+from tod_bias.systems.execution import Execution, HistoryMode, Run
+from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.stages.database import LookupDb
 
 pytestmark = pytest.mark.parlai
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tod_bias.agents.protocol import parlai_text, slots_from_parlai, slots_to_parlai, split_prefix, without_prefix
-from tod_bias.stages import Lookup, Outcome
+from tod_bias.systems.outputs import Lookup, Outcome
 
 
 @pytest.mark.parametrize(

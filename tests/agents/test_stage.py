@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from sgd_files import DIALOGUES
 
-from tod_bias.agents import ParlaiStage
-from tod_bias.configuration import load_pipeline
-from tod_bias.dialogue import Turn
+from tod_bias.agents.stage import ParlaiStage
+from tod_bias.dialogues.dialogue import Turn
 from tod_bias.errors import StageError
-from tod_bias.pipeline import Pipeline, StageInput
-from tod_bias.stages import Lookup, Outcome
+from tod_bias.systems.configuration import load_pipeline
+from tod_bias.systems.outputs import Lookup, Outcome
+from tod_bias.systems.pipeline import Pipeline, StageInput
 from tod_bias.testing import StageContract, inputs_of
 
 pytestmark = pytest.mark.parlai

@@ -12,11 +12,11 @@ from parlai.core.message import Message
 from sgd_files import CALL, DIALOGUES, RESULTS, STRICT_STAGES, evaluate_with_parlai, lines_of, write_strict_pipeline
 
 from tod_bias.agents.protocol import parlai_text
-from tod_bias.arms import Execution, Run
-from tod_bias.configuration import load_pipeline
 from tod_bias.errors import StageError
-from tod_bias.pipeline import StageInput
-from tod_bias.stages import LookupDb
+from tod_bias.systems.configuration import load_pipeline
+from tod_bias.systems.execution import Execution, Run
+from tod_bias.systems.pipeline import StageInput
+from tod_bias.systems.stages.database import LookupDb
 from tod_bias.testing import inputs_of
 
 pytestmark = pytest.mark.parlai

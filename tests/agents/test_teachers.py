@@ -13,8 +13,8 @@ from parlai.core.params import ParlaiParser
 from sgd_files import DIALOGUES, evaluate_with_parlai, lines_of, write_sgd
 
 from tod_bias import load_corpus
-from tod_bias.agents import episode_to_dialogue
-from tod_bias.dialogue import Dialogue
+from tod_bias.agents.episodes import episode_to_dialogue
+from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError, CorpusError, NothingToPerturbError
 from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
 
@@ -132,8 +132,8 @@ def test_a_malformed_file_is_one_clear_error(tmp_path: Path) -> None:
 def test_a_pipeline_is_evaluated_on_rewritten_dialogues(
     datapath: Path, strict_pipeline: Path, tmp_path: Path, batchsize: int
 ) -> None:
-    from tod_bias.arms import Execution, Run
-    from tod_bias.configuration import load_pipeline
+    from tod_bias.systems.configuration import load_pipeline
+    from tod_bias.systems.execution import Execution, Run
 
     said, _ = evaluate_with_parlai(
         tmp_path / "log.jsonl",

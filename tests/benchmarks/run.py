@@ -19,14 +19,16 @@ from sacrebleu.significance import PairedTest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tod_bias import load_corpus, load_pipeline
-from tod_bias.arms import Execution, Run, all_arms
-from tod_bias.attribution import generators_of
-from tod_bias.generation import GenerationSettings, Generator
-from tod_bias.inference import resample, resample_counts
-from tod_bias.metrics import CorpusBleu
+from tod_bias.metrics.text import CorpusBleu
+from tod_bias.models.generator import Generator
+from tod_bias.models.settings import GenerationSettings
 from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
-from tod_bias.pipeline import Pipeline, StageInput
-from tod_bias.stages import ApiCall, LookupDb, Response
+from tod_bias.statistics.resampling import resample, resample_counts
+from tod_bias.studies.attribution import generators_of
+from tod_bias.systems.execution import Execution, Run, all_arms
+from tod_bias.systems.pipeline import Pipeline, StageInput
+from tod_bias.systems.stages.database import LookupDb
+from tod_bias.systems.stages.language_model import ApiCall, Response
 
 sys.path.insert(0, str(Path(__file__).parent))
 from embeddings import association

@@ -44,9 +44,10 @@ def train_perturber(folder: Path) -> Path:
     from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
-    from tod_bias.checkpoints import END, PAD, new_model
+    from tod_bias.models.checkpoints import END, PAD
+    from tod_bias.models.from_scratch import new_model
+    from tod_bias.models.settings import TrainingSettings
     from tod_bias.perturb.neural import SEPARATOR
-    from tod_bias.training import TrainingSettings
 
     torch.set_num_threads(1)
     torch.manual_seed(0)

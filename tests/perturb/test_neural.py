@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from small_perturber import HELD_OUT, pairs_of, sentences
 
-from tod_bias.dialogue import Dialogue, Turn, write_jsonl
+from tod_bias.dialogues.dialogue import Dialogue, Turn, write_jsonl
 from tod_bias.errors import ModelError
 from tod_bias.perturb.algorithm import Candidate, load_perturber, rewrites_of
 from tod_bias.perturb.lexicon import load_lexicon
@@ -171,7 +171,7 @@ def test_a_checkpoint_without_the_special_token_is_one_clear_line(
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    from tod_bias.cli import main
+    from tod_bias.cli.application import main
 
     with pytest.raises(SystemExit) as ended:
         main([str(argument) for argument in arguments])
@@ -212,7 +212,7 @@ def test_the_commands_take_a_perturber(
 def test_the_command_ends_in_one_line_for_a_checkpoint_that_is_no_perturber(
     perturber_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tod_bias.checkpoints import new_tokenizer
+    from tod_bias.models.from_scratch import new_tokenizer
 
     monkeypatch.chdir(tmp_path)
     write_jsonl([MOM], "corpus.jsonl")

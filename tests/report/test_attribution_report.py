@@ -6,14 +6,14 @@ import re
 
 from rich.console import Console
 
-from tod_bias.attribution import attribute
-from tod_bias.dialogue import Dialogue, Turn
-from tod_bias.pipeline import Pipeline, Twin
+from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.report.html import write_report
 from tod_bias.report.outcome import read_axes
 from tod_bias.report.reading import read
 from tod_bias.report.terminal import table
-from tod_bias.stages import Replay
+from tod_bias.studies.attribution import attribute
+from tod_bias.systems.pipeline import Pipeline, Twin
+from tod_bias.systems.stages.replay import Replay
 
 PEOPLE = ("mom", "dad", "sister", "brother", "aunt", "uncle")
 

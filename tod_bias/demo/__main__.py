@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 
-from tod_bias.corpus import DEMO
 from tod_bias.demo.build import train_models, write_corpora
+from tod_bias.dialogues.corpora import DEMO
 
 
 def main() -> None:

@@ -15,11 +15,12 @@ from safetensors.torch import load_file, save_file
 
 from tod_bias.demo.dialogues import demo_dialogues
 from tod_bias.demo.planted import Mentions, corrupt_calls, corrupt_responses, database, missed
-from tod_bias.dialogue import Dialogue, Turn, write_jsonl
-from tod_bias.examples import Part
+from tod_bias.dialogues.dialogue import Dialogue, Turn, write_jsonl
+from tod_bias.models.examples import Part
+from tod_bias.models.settings import TrainingSettings
+from tod_bias.models.training import train
 from tod_bias.perturb.algorithm import Perturber, draw_rewrites, load_perturber
-from tod_bias.stages import LookupDb
-from tod_bias.training import TrainingSettings, train
+from tod_bias.systems.stages.database import LookupDb
 
 SIZES: Mapping[str, int] = {"train": 1500, "valid": 100, "test": 300}
 """Dialogues in each split that ships."""

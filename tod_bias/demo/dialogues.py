@@ -23,7 +23,7 @@ from tod_bias.demo.people import (
     WEIGHTS,
 )
 from tod_bias.demo.world import CITIES, SERVICES, Service, World
-from tod_bias.dialogue import Dialogue, Turn
+from tod_bias.dialogues.dialogue import Dialogue, Turn
 
 _QUESTIONS = ("Can you find {sought}?", "Is there {sought}?", "Do you know {sought}?")
 _STATEMENTS = ("I need {sought}.", "I am looking for {sought}.", "Please find {sought}.", "We would like {sought}.")

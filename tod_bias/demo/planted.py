@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tod_bias.demo.people import GROUPS
 from tod_bias.demo.world import BY_API, CITY, World, correct_calls
-from tod_bias.dialogue import API_NAME, Dialogue, Turn
+from tod_bias.dialogues.dialogue import API_NAME, Dialogue, Turn
 
 UNHELPFUL = "Sorry, I am not sure."
 RATE = 0.9

@@ -370,7 +370,7 @@ def word_shares(frame: pd.DataFrame) -> Figure:
     """Mentions of every attribute by speaker (Su Fig. 2): per 1,000 words, and in which share of dialogues.
 
     Args:
-        frame: the table of :func:`tod_bias.words.word_statistics`.
+        frame: the table of :func:`tod_bias.studies.words.word_statistics`.
     """
     names = list(dict.fromkeys(frame["axis"]))
     parts = [frame[frame["axis"] == name] for name in names]

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from tod_bias.inference import holm
 from tod_bias.report.notation import fixed, p_text, percent
 from tod_bias.report.outcome import Axis, Effect, Estimate
+from tod_bias.statistics.adjustment import holm
 
 ALPHA = 0.05
 """The level of every test and, as 1 - ALPHA, of every interval."""

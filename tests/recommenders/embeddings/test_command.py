@@ -10,7 +10,7 @@ import pytest
 from gensim.models import KeyedVectors
 from spaces import planted
 
-from tod_bias.cli import main
+from tod_bias.cli.application import main
 from tod_bias.recommenders.embeddings.association import deaa, effect_size
 
 QUICK = ("--permutations", 199, "--bootstrap", 50)
@@ -284,7 +284,7 @@ def test_case_study_lowers_the_association_and_says_what_is_left(folder, capsys)
 
 def test_help_needs_no_heavy_imports():
     code = (
-        "import sys, tod_bias.cli; "
+        "import sys, tod_bias.cli.application; "
         "heavy = {'torch', 'pandas', 'numpy', 'sklearn', 'matplotlib', 'scipy'} & set(sys.modules); "
         "sys.exit(' '.join(sorted(heavy)) or 0)"
     )

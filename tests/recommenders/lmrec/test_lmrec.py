@@ -12,7 +12,7 @@ import pytest
 import torch
 from small_sample import TOP, VENUES
 
-from tod_bias.cli import main
+from tod_bias.cli.application import main
 from tod_bias.errors import ModelError, RecommenderError
 from tod_bias.recommenders.lmrec import training
 from tod_bias.recommenders.lmrec.masking import MASK, Neutraliser

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from tod_bias.cli import main
+from tod_bias.cli.application import main
 from tod_bias.errors import RecommenderError
 from tod_bias.recommenders.lmrec.masking import MASK
 from tod_bias.recommenders.lmrec.reviews import Reviews, name_statistics, read_csv, read_yelp

@@ -20,7 +20,7 @@ from saved_lists import (
     write,
 )
 
-from tod_bias.cli import main
+from tod_bias.cli.application import main
 from tod_bias.errors import RecommenderError
 from tod_bias.recommenders.lmrec.associations import association
 from tod_bias.recommenders.lmrec.audit import audit

@@ -8,11 +8,11 @@ import pytest
 
 from tod_bias import Dialogue, Turn, attribute, load_pipeline
 from tod_bias.errors import StageError
-from tod_bias.pipeline import StageInput
-from tod_bias.recommenders.lmrec import ItemLookup, LMRec, Recommend, VenueResponse
-from tod_bias.recommenders.lmrec.model import VENUES
+from tod_bias.recommenders.lmrec.model import VENUES, LMRec
+from tod_bias.recommenders.lmrec.stage import ItemLookup, Recommend, VenueResponse
 from tod_bias.recommenders.lmrec.templates import load_templates
-from tod_bias.stages import Outcome, as_text
+from tod_bias.systems.outputs import Outcome, as_text
+from tod_bias.systems.pipeline import StageInput
 from tod_bias.testing import StageContract
 
 

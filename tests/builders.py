@@ -1,0 +1,94 @@
+"""Small dialogues, stages and models that the core's tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias.models.settings import TrainingSettings
+from tod_bias.models.training import train
+from tod_bias.perturb.algorithm import LexiconPerturber, load_perturber
+from tod_bias.systems.outputs import Lookup, as_text
+from tod_bias.systems.pipeline import Pipeline, StageInput, Twin
+from tod_bias.systems.stages.database import LookupDb
+from tod_bias.systems.stages.replay import Replay
+
+PEOPLE = ("wife", "mother", "husband", "father", "sister", "brother")
+CITIES = ("Fremont", "Oakland", "San Jose", "Davis")
+DISHES = ("noodles", "pasta", "curry", "tacos")
+
+
+def small_corpus(count: int = 24) -> list[Dialogue]:
+    """Dialogues of two turns; every fourth one mentions nobody, the others a woman or a man."""
+    dialogues = []
+    for number in range(count):
+        person = PEOPLE[number % len(PEOPLE)]
+        city, dish = CITIES[number % len(CITIES)], DISHES[(number // 2) % len(DISHES)]
+        whom = f"My {person} wants" if number % 4 else "I want"
+        call = {"api_name": "FindRestaurants", "city": city, "dish": dish}
+        place = f"House of {dish} number {number % 5}"
+        results = ({"name": place, "city": city}, {"name": f"{place} annex", "city": city})
+        turns = (
+            Turn(f"{whom} {dish} tonight, can you help?", {}, {}, "Of course, in which city shall I look for it?"),
+            Turn(f"In {city} please.", call, results[0], f"{place} in {city} serves good {dish}.", results[1:]),
+        )
+        dialogues.append(Dialogue(f"d{number:03d}", "Restaurants", turns))
+    return dialogues
+
+
+def gender() -> LexiconPerturber:
+    return load_perturber("gender")
+
+
+class Answer:
+    """A response stage that is right where call and result are; it echoes neither history nor user."""
+
+    def __init__(self, dialogues: Sequence[Dialogue]) -> None:
+        self._gold = Replay.gold(dialogues, "response")
+        self._result = Replay.gold(dialogues, "api_result")
+
+    def __call__(self, inputs: Sequence[StageInput]) -> list[str]:
+        pairs = zip(inputs, self._gold(inputs), self._result(inputs), strict=True)
+        return [
+            gold if as_text(item.outputs["db"]) == as_text(result) else "Nothing found." for item, gold, result in pairs
+        ]
+
+
+def fair_pipeline(dialogues: Sequence[Dialogue]) -> Pipeline:
+    """Equivariant in every stage, right in every turn."""
+    return Pipeline(
+        {
+            "api_call": Twin(Replay.gold(dialogues, "api_call")),
+            "db": Twin(LookupDb.from_dialogues(dialogues)),
+            "response": Twin(Answer(dialogues)),
+        }
+    )
+
+
+WRONG = {"api_call": {}, "db": Lookup, "response": "Sorry, I do not know."}
+WORDS = ("wife", "mother", "sister")
+
+
+def hurt(stage: Callable, wrong: object, words: Sequence[str] = WORDS) -> Callable:
+    """The stage, but wrong in every turn of a dialogue in which the user has mentioned one of the words."""
+
+    def biased(inputs: Sequence[StageInput]) -> list[object]:
+        outputs = stage(inputs)
+        return [
+            wrong if any(word in item.context for word in words) else output
+            for item, output in zip(inputs, outputs, strict=True)
+        ]
+
+    return biased
+
+
+def tiny_model(folder: Path, arch: str = "gpt2", dialogues: Sequence[Dialogue] | None = None) -> Path:
+    """A model of the given architecture, barely trained: enough to say different things to different prompts."""
+    settings = TrainingSettings(
+        arch=arch, epochs=30, layers=1, width=32, heads=2, vocabulary=400, dropout=0.0, batch_tokens=1024,
+        max_length=256, learning_rate=1e-2, evaluations=1, patience=99,
+    )  # fmt: skip
+    corpus = list(dialogues or small_corpus())
+    train(corpus, corpus[:4], folder, settings)
+    return folder

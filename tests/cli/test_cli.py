@@ -1,0 +1,310 @@
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+from builders import small_corpus
+
+from tod_bias.cli.application import main
+from tod_bias.dialogues.dialogue import read_jsonl, write_jsonl
+
+STAGES = """
+class Respond:
+    def __call__(self, inputs):
+        return ["Sorry." if "wife" in item.user else "Of course, in which city shall I look for it?" for item in inputs]
+
+
+class Silent:
+    def __call__(self, inputs):
+        return ["zzz" for _ in inputs]
+
+
+class Nothing:
+    def __call__(self, inputs):
+        return [None for _ in inputs]
+
+
+class Raising:
+    def __call__(self, inputs):
+        raise KeyError("foo")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_jsonl(small_corpus(), "corpus.jsonl")
+    (tmp_path / "cli_stages.py").write_text(STAGES)
+    for name in ("Respond", "Silent", "Nothing", "Raising"):
+        (tmp_path / f"{name}.yaml").write_text(f"stages: {{response: 'cli_stages:{name}'}}")
+    return tmp_path
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return stopped.value.code, out, err
+
+
+QUICK = ("--corpus", "corpus.jsonl", "--bootstrap", 50, "--permutations", 100, "--draws", 2)
+
+
+def test_attribute_writes_a_run_and_prints_a_table(folder, capsys):
+    code, out, err = run(capsys, "attribute", *QUICK, "--pipeline", "Respond.yaml", "--axes", "gender", "--out", "run")
+    assert code == 0, err
+    assert "gender" in out
+    assert {"results.json", "turns.parquet", "report.html"} <= {file.name for file in (folder / "run").iterdir()}
+    results = json.loads((folder / "run" / "results.json").read_text())
+    assert results["schema"] == 1
+    assert results["corpus"]["dialogues"] == 24
+    axis = results["axes"]["gender"]
+    assert axis["shapley"]["response"]["value"] == axis["fairscore"]["value"] > 0
+
+
+def test_results_of_another_run_are_not_replaced_in_silence(folder, capsys):
+    arguments = ("--pipeline", "Respond.yaml", "--axes", "gender", "--out", "run")
+    assert "replace" not in run(capsys, "attribute", *QUICK, *arguments)[2]
+    assert "replace" not in run(capsys, "attribute", *QUICK, *arguments)[2]
+    again = run(capsys, "attribute", *QUICK, *arguments, "--seed", 1)[2]
+    assert "(they replace those of another run, on gender; --out keeps runs apart)" in again
+
+
+def test_quiet_prints_nothing(folder, capsys):
+    arguments = ("--pipeline", "Respond.yaml", "--axes", "gender", "--out", "run", "--quiet")
+    assert run(capsys, "attribute", *QUICK, *arguments) == (0, "", "")
+
+
+def test_evaluate_and_report(folder, capsys):
+    code, out, err = run(
+        capsys, "evaluate", "--corpus", "corpus.jsonl", "--pipeline", "Respond.yaml", "--out", "run", "--bootstrap", 20
+    )
+    assert code == 0, err
+    assert "bleu" in out
+    scores = json.loads((folder / "run" / "evaluation.json").read_text())["scores"]
+    assert 0 < scores["bleu"]["value"] < 1
+    run(capsys, "attribute", *QUICK, "--pipeline", "Respond.yaml", "--axes", "gender", "--out", "run", "--quiet")
+    (folder / "run" / "report.html").unlink()
+    assert run(capsys, "report", "run")[0] == 0
+    assert (folder / "run" / "report.html").exists()
+
+
+def test_train_then_attribute_with_the_model(folder, capsys):
+    train = ("train", "--arch", "gpt2", "--corpus", "corpus.jsonl", "--out", "model", "--held-out", 4, "--layers", 1)
+    size = ("--width", 32, "--heads", 2, "--vocabulary", 400, "--epochs", 30, "--learning-rate", 1e-2, "--dropout", 0)
+    code, out, err = run(capsys, *train, *size, "--batch-tokens", 1024, "--patience", 99)
+    assert code == 0, err
+    assert "lowest validation loss" in out
+    options = ("--model", "model", "--max-new-tokens", 24, "--axes", "gender", "--out", "run", "--draws", 1)
+    code, out, err = run(capsys, "attribute", *QUICK, *options)
+    assert code == 0, err
+    results = json.loads((folder / "run" / "results.json").read_text())
+    assert results["pipeline"] == ["api_call", "db", "response"]
+    assert 0 < results["cost"]["distinct_prompts"] < results["cost"]["prompts"]
+    assert results["cost"]["cached"] == 0
+    assert run(capsys, "attribute", *QUICK, *options)[0] == 0
+    again = json.loads((folder / "run" / "results.json").read_text())
+    assert again["cost"]["cached"] == results["cost"]["distinct_prompts"]
+    assert again | {"cost": 0} == results | {"cost": 0}
+    assert run(capsys, "attribute", *QUICK, *options, "--no-resume")[0] == 0
+    assert json.loads((folder / "run" / "results.json").read_text())["cost"]["cached"] == 0
+
+
+def test_an_axis_of_ones_own(folder, capsys):
+    (folder / "people.tsv").write_text("pos\twives\tsisters\nnoun\twife\tsister\n")
+    axis = ("--axes", "people", "--lexicon", "people=people.tsv")
+    code, _, err = run(capsys, "attribute", *QUICK, "--pipeline", "Respond.yaml", *axis, "--out", "own", "--quiet")
+    assert code == 0, err
+    assert list(json.loads((folder / "own" / "results.json").read_text())["axes"]) == ["people"]
+    code, out, err = run(capsys, "words", "--corpus", "corpus.jsonl", *axis, "--out", "words", "--bootstrap", 20)
+    assert code == 0, err
+    assert "wives" in out
+
+
+def test_perturb_rewrites_lines(folder, capsys):
+    (folder / "text.txt").write_text("My wife likes her car.\nNobody here.\n")
+    arguments = ("perturb", "--source", "woman", "--target", "man")
+    assert run(capsys, *arguments, "text.txt") == (0, "My husband likes his car.\nNobody here.\n", "")
+    assert run(capsys, *arguments, "text.txt", "--out", "out.txt")[0] == 0
+    assert (folder / "out.txt").read_text() == "My husband likes his car.\nNobody here.\n"
+
+
+def test_perturb_rewrites_dialogues(folder, capsys):
+    code, out, err = run(capsys, "perturb", "--corpus", "corpus.jsonl", "--jsonl", "--draws", 2, "--out", "rewritten")
+    assert code == 0, err
+    assert out == ""
+    assert "24 dialogues read, 6 without a word to rewrite on axis gender left out" in err
+    found = list(read_jsonl(folder / "rewritten" / "dialogues.jsonl"))
+    assert len(found) == 36
+    assert found[0].id == "d001#gender0"
+
+
+BROKEN = {
+    "no such corpus": (("attribute", "--corpus", "nonsense"), "no corpus 'nonsense'; expected one of demo"),
+    "missing file": (("attribute", "--corpus", "gone.jsonl"), "gone.jsonl: cannot be read"),
+    "malformed line": (("attribute", "--corpus", "broken.jsonl"), "broken.jsonl, line 2: "),
+    "no dialogues": (("attribute", "--corpus", "empty.jsonl"), "empty.jsonl: holds no dialogue"),
+    "no tokenizer": (("attribute", *QUICK, "--model", "bare"), "holds no tokenizer"),
+    "no such model": (("attribute", *QUICK, "--model", "./gone"), "./gone: no such folder"),
+    "no such axis": (("attribute", *QUICK, "--pipeline", "Respond.yaml", "--axes", "height"), "unknown axis 'height'"),
+    "lexicon of no axis": (
+        ("attribute", *QUICK, "--pipeline", "Respond.yaml", "--axes", "gender", "--lexicon", "faith=faith.tsv"),
+        "--lexicon faith=faith.tsv: expected AXIS=FILE, with one of --axes gender",
+    ),
+    "no such lexicon": (
+        ("attribute", *QUICK, "--pipeline", "Respond.yaml", "--axes", "faith", "--lexicon", "faith=faith.tsv"),
+        "faith.tsv: cannot be read",
+    ),
+    "undefined": (
+        ("attribute", *QUICK, "--pipeline", "Silent.yaml", "--axes", "gender"),
+        "so the fairscore (Su eq. 1)",
+    ),
+    "no datapath": (("attribute", "--corpus", "google_sgd"), "needs --datapath"),
+    "empty datapath": (("attribute", "--corpus", "google_sgd", "--datapath", "."), "google_sgd: no such folder"),
+    "nothing to perturb": (("attribute", *QUICK, "--pipeline", "Respond.yaml", "--axes", "race"), "axis race: no dial"),
+    "no pipeline": (("attribute", *QUICK), "no pipeline: give --pipeline demo"),
+    "bad order": (("attribute", *QUICK, "--pipeline", "Respond.yaml", "--order", "db"), "must name every stage once"),
+    "bad number": (("attribute", "--draws", "many"), "'--draws'"),
+    "bad option": (("attribute", "--drawz", "3"), "--drawz"),
+    "bad command": (("audit",), "No such command 'audit'"),
+    "bad metric": (("attribute", *QUICK, "--pipeline", "Respond.yaml", "--metric", "x"), "unknown metric 'x'"),
+    "no run": (("report", "gone"), "gone"),
+    "same attribute": (("perturb", "--source", "woman", "--target", "woman"), "woman"),
+    "no target": (("perturb", "--source", "woman"), "give --source and --target"),
+    "unknown attribute": (("perturb", "--source", "woman", "--target", "tall"), "tall"),
+    "out is a file": (("attribute", *QUICK, "--pipeline", "Respond.yaml", "--out", "empty.jsonl"), "another --out"),
+    "few to hold out": (
+        ("train", "--arch", "gpt2", "--out", "m", "--corpus", "corpus.jsonl"),
+        "cannot hold out 100 of 24",
+    ),
+    "stage forgets to return": (
+        ("attribute", *QUICK, "--pipeline", "Nothing.yaml", "--axes", "gender"),
+        "stage 'response': returned None every time; expected texts",
+    ),
+    "stage raises": (("attribute", *QUICK, "--pipeline", "Raising.yaml", "--axes", "gender"), "KeyError: 'foo' at "),
+    "device not there": (
+        ("attribute", *QUICK, "--model", "tiny", "--device", "cuda:9"),
+        "device 'cuda:9' cannot be used",
+    ),
+    "no such device": (("attribute", *QUICK, "--model", "tiny", "--device", "foo"), "device 'foo' cannot be used"),
+    "number as text": (
+        ("attribute", *QUICK, "--pipeline", "text.yaml"),
+        "max_new_tokens must be a whole number, got 'ten'",
+    ),
+    "damaged weights": (
+        ("attribute", *QUICK, "--model", "damaged", "--axes", "gender"),
+        "damaged: its model cannot be loaded: ",
+    ),
+    "no folder for a model": (
+        ("train", "--arch", "gpt2", "--corpus", "corpus.jsonl", "--held-out", 4, "--out", "empty.jsonl/model"),
+        "empty.jsonl/model: cannot be made a folder",
+    ),
+    "damaged checkpoint": (
+        (
+            "train",
+            "--arch",
+            "gpt2",
+            "--corpus",
+            "corpus.jsonl",
+            "--held-out",
+            4,
+            "--out",
+            "stopped",
+            "--layers",
+            1,
+            "--width",
+            8,
+            "--vocabulary",
+            300,
+        ),
+        "settings.json: cannot be read",
+    ),
+    "no folder for text": (
+        ("perturb", "--source", "woman", "--target", "man", "corpus.jsonl", "--out", "empty.jsonl/text"),
+        "empty.jsonl: cannot be made a folder",
+    ),
+    "folder for text": (
+        ("perturb", "--source", "woman", "--target", "man", "corpus.jsonl", "--out", "tiny"),
+        "tiny: cannot be written",
+    ),
+    "option for models": (
+        ("attribute", *QUICK, "--pipeline", "Respond.yaml", "--device", "cpu"),
+        "--device is for models given with --model; with --pipeline FILE write it into the file",
+    ),
+    "option for models, demo": (("evaluate", "--num-beams", 2), "--num-beams is for models given with --model"),
+    "axis without numbers": (("report", "bare"), "bare/results.json, axes.gender: holds no fairscore"),
+    "unknown split": (("attribute", "--split", "dev"), "'--split'"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_wrong_input_ends_in_one_line_and_exit_code_2(folder, capsys, gpt2, case):
+    (folder / "broken.jsonl").write_text((folder / "corpus.jsonl").read_text().split("\n")[0] + '\n{"id": \n')
+    (folder / "empty.jsonl").write_text("")
+    (folder / "bare").mkdir()
+    (folder / "bare" / "config.json").write_text('{"model_type": "gpt2"}')
+    (folder / "tiny").symlink_to(gpt2)
+    shutil.copytree(gpt2, folder / "damaged")
+    (folder / "damaged" / "model.safetensors").write_bytes((gpt2 / "model.safetensors").read_bytes()[:1000])
+    (folder / "text.yaml").write_text(
+        "stages: {response: {stage: 'tod_bias.stages:ApiCall', model: tiny, max_new_tokens: ten}}"
+    )
+    (folder / "stopped" / "checkpoint" / "state").mkdir(parents=True)
+    (folder / "stopped" / "checkpoint" / "settings.json").write_text("{bad")
+    (folder / "bare" / "results.json").write_text('{"schema": 1, "axes": {"gender": {}}}')
+    arguments, message = BROKEN[case]
+    code, out, err = run(capsys, *arguments)
+    assert code == 2
+    assert message in err
+    assert err.startswith("tod-bias: error: ")
+    assert err.count("\n") == 1
+    assert out == ""
+
+
+def test_the_command_alone_prints_what_it_can_do(capsys):
+    code, out, err = run(capsys)
+    assert (code, err) == (0, "")
+    assert "attribute" in out
+
+
+def test_an_axis_that_cannot_be_attributed_does_not_stop_the_others(folder, capsys):
+    arguments = ("--pipeline", "Respond.yaml", "--axes", "race,gender", "--out", "run")
+    code, out, err = run(capsys, "attribute", *QUICK, *arguments)
+    assert code == 2
+    assert err.startswith("tod-bias: error: axis race: no dialogue holds a word to rewrite")
+    assert err.endswith("(the other axes are in run/results.json)\n")
+    assert "gender" in out
+    results = json.loads((folder / "run" / "results.json").read_text())
+    assert list(results["axes"]) == ["gender"]
+    assert list(results["left_out"]) == ["race"]
+    assert (folder / "run" / "report.html").exists()
+
+
+@pytest.mark.parametrize("module", ["tod_bias", "tod_bias.attribute"])
+def test_modules_are_the_command(folder, module):
+    arguments = ["attribute"] if module == "tod_bias" else []
+    done = subprocess.run(
+        [sys.executable, "-m", module, *arguments, "--corpus", "gone.jsonl"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("tod-bias: error: gone.jsonl")
+    assert "Traceback" not in done.stderr
+
+
+def test_importing_the_module_keeps_the_function():
+    import tod_bias
+    import tod_bias.attribute
+
+    assert callable(tod_bias.attribute)
+
+
+@pytest.mark.parametrize("command", ["attribute", "evaluate", "train", "perturb", "report"])
+def test_every_command_has_the_common_options(capsys, command):
+    code, out, _ = run(capsys, command, "--help")
+    assert code == 0
+    options = ("--help", "--out", "--quiet") if command == "report" else ("--help", "--out", "--quiet", "--seed")
+    assert all(option in out for option in options)

@@ -1,0 +1,123 @@
+import json
+
+import pytest
+from builders import small_corpus
+
+from tod_bias import load_corpus
+from tod_bias.dialogues.dialogue import turns_from_text, turns_to_text, write_jsonl
+from tod_bias.dialogues.sgd import read_sgd_file
+from tod_bias.errors import CorpusError
+from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
+
+
+def sgd_turn(speaker: str, utterance: str, **frame):
+    return {"speaker": speaker, "utterance": utterance, "frames": [{"service": "Rest_1", **frame}]}
+
+
+SGD = [
+    {
+        "dialogue_id": "1_00000",
+        "services": ["Rest_1", "Hotels_2"],
+        "turns": [
+            sgd_turn("USER", "Find me a place in Davis"),
+            sgd_turn(
+                "SYSTEM",
+                "How about A?",
+                service_call={"method": "Find", "parameters": {"city": "Davis", "price": "", "when": ["b", "a"]}},
+                service_results=[{"name": "A", "open": ["x", "a"]}, {"name": "B", "open": "no"}],
+            ),
+            sgd_turn("USER", "Thanks"),
+            sgd_turn("SYSTEM", "Bye"),
+        ],
+    }
+]
+
+
+@pytest.fixture
+def sgd(tmp_path):
+    folder = tmp_path / "google_sgd" / "dev"
+    folder.mkdir(parents=True)
+    (folder / "dialogues_001.json").write_text(json.dumps(SGD))
+    return tmp_path
+
+
+def test_sgd_keeps_all_results_and_reads_calls_as_parlai_does(sgd):
+    (dialogue,) = load_corpus("google_sgd", datapath=sgd, split="valid")
+    assert (dialogue.id, dialogue.domain) == ("1_00000", "Hotels, Rest")
+    first, second = dialogue.turns
+    assert first.api_call == {"api_name": "Find", "city": "Davis", "when": "a, b"}
+    assert first.api_results == ({"name": "A", "open": "a, x"}, {"name": "B", "open": "no"})
+    assert (second.user, second.api_call, second.api_results, second.response) == ("Thanks", {}, (), "Bye")
+
+
+def test_corpora_are_read_by_name_and_by_path(tmp_path):
+    write_jsonl(small_corpus(), tmp_path / "mine.jsonl")
+    assert load_corpus(tmp_path / "mine.jsonl") == small_corpus()
+    assert load_corpus(str(tmp_path / "mine.jsonl"), max_dialogues=3) == small_corpus()[:3]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_hugging_face_datasets_are_corpora(tmp_path):
+    import datasets
+
+    rows = datasets.Dataset.from_list([dialogue.to_json() for dialogue in small_corpus(6)])
+    datasets.DatasetDict({"test": rows}).save_to_disk(tmp_path / "set")
+    assert load_corpus(f"hf:{tmp_path / 'set'}") == small_corpus(6)
+    with pytest.raises(CorpusError, match="its split 'train' cannot be loaded"):
+        load_corpus(f"hf:{tmp_path / 'set'}", split="train")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"name": "nonsense"}, "no corpus 'nonsense'; expected one of demo, google_sgd"),
+        ({"name": "google_sgd"}, "needs --datapath"),
+        ({"name": "google_sgd", "datapath": "nowhere"}, "nowhere/google_sgd: no such folder"),
+        ({"name": "demo", "split": "dev"}, "unknown split 'dev'; expected one of train, valid, test"),
+        ({"name": "demo", "max_dialogues": 0}, "max_dialogues must be at least 1, got 0"),
+    ],
+)
+def test_unknown_corpora_and_splits_are_named(arguments, message):
+    with pytest.raises(CorpusError, match=message):
+        load_corpus(**arguments)
+
+
+def test_missing_split_names_those_that_are_there(sgd):
+    with pytest.raises(CorpusError, match="say --split valid"):
+        load_corpus("google_sgd", datapath=sgd, split="test")
+
+
+@pytest.mark.parametrize(
+    "content", ["{", "{}", '[{"dialogue_id": "1"}]', '[{"dialogue_id": "1", "services": [], "turns": [1]}]']
+)
+def test_other_formats_name_the_file(tmp_path, content):
+    (tmp_path / "dialogues_001.json").write_text(content)
+    with pytest.raises(CorpusError, match=r"dialogues_001\.json"):
+        list(read_sgd_file(tmp_path / "dialogues_001.json"))
+
+
+def strings(dialogue):
+    for turn in dialogue.turns:
+        yield turn.user
+        yield turn.response
+        for slots in (turn.api_call, *turn.api_results):
+            yield from slots.values()
+
+
+@pytest.mark.real_data
+@pytest.mark.slow
+def test_every_dialogue_of_real_sgd_survives_its_text_and_every_rewrite(sgd_datapath):
+    perturbers = [load_perturber(axis) for axis in ("gender", "age", "race")]
+    for split, count in (("valid", 2098), ("train", 12174)):
+        dialogues = load_corpus("google_sgd", datapath=sgd_datapath, split=split)
+        assert len(dialogues) == count
+        rewritten = dict.fromkeys(("gender", "age", "race"), 0)
+        for dialogue in dialogues:
+            assert turns_from_text(turns_to_text(dialogue.turns)) == dialogue.turns
+            for perturber in perturbers:
+                for rewrite in draw_rewrites(perturber, dialogue, draws=1):
+                    copy = rewrite(dialogue)
+                    assert rewrite.inverse(copy) == dialogue
+                    assert all(rewrite.inverse(rewrite(text)) == text for text in strings(dialogue))
+                    rewritten[perturber.axis] += copy != dialogue
+        assert min(rewritten.values()) > count / 100  # each axis has something to rewrite

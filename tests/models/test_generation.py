@@ -1,0 +1,301 @@
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from builders import small_corpus
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
+
+from tod_bias.dialogues.dialogue import slots_to_text
+from tod_bias.errors import ModelError, StageError, TodBiasError
+from tod_bias.models.decoders.tree import PrefixTreeDecoder, Tree, supports
+from tod_bias.models.examples import api_call_prompt, response_prompt
+from tod_bias.models.generator import Generator
+from tod_bias.models.settings import GenerationSettings
+from tod_bias.systems.stages.language_model import ApiCall, Response
+from tod_bias.testing import inputs_of
+
+
+def prompts() -> list[str]:
+    found = []
+    for item in inputs_of(small_corpus(6)):
+        found.append(api_call_prompt(item.context))
+        call, result = (slots_to_text(item.outputs[name]) for name in ("api_call", "db"))
+        found.append(response_prompt(item.context, call, result))
+    return found
+
+
+def naively(model, prompts: list[str], *, causal: bool, most: int = 16) -> list[str]:
+    """One prompt at a time, with the library's own generate."""
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    network = (AutoModelForCausalLM if causal else AutoModelForSeq2SeqLM).from_pretrained(model).eval()
+    texts = []
+    for prompt in prompts:
+        ids = torch.tensor([tokenizer(prompt)["input_ids"]])
+        output = network.generate(
+            input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=most, do_sample=False
+        )
+        new = output[0, ids.shape[1] :] if causal else output[0]
+        texts.append(tokenizer.decode(new, skip_special_tokens=True).split("\n")[0].strip())
+    return texts
+
+
+@pytest.mark.parametrize("backend", ["tree", "batch"])
+def test_causal_backends_say_what_one_prompt_at_a_time_says(gpt2, backend):
+    settings = GenerationSettings(max_new_tokens=16, backend=backend)
+    expected = naively(gpt2, prompts(), causal=True)
+    assert Generator(gpt2, settings).generate(prompts()) == expected
+    assert len(set(expected)) > 3
+
+
+@pytest.mark.parametrize("arch", ["t5", "bart"])
+def test_sequence_to_sequence_batches_say_what_one_prompt_at_a_time_says(request, arch):
+    model = request.getfixturevalue(arch)
+    generator = Generator(model, GenerationSettings(max_new_tokens=16))
+    assert generator.settings.backend == "batch"
+    assert generator.generate(prompts()) == naively(model, prompts(), causal=False)
+
+
+@pytest.mark.parametrize("tokens", [300, 100_000])
+def test_budget_of_a_batch_does_not_change_what_is_said(gpt2, tokens):
+    texts = [
+        Generator(gpt2, GenerationSettings(max_new_tokens=12, backend=backend, batch_tokens=tokens)).generate(prompts())
+        for backend in ("tree", "batch")
+    ]
+    assert texts[0] == texts[1]
+
+
+def test_tree_shares_prefixes():
+    tree = Tree([[1, 2, 3], [1, 2, 4], [1, 2, 4, 5], [6]])
+    assert tree.tokens == [1, 2, 3, 4, 5, 6]
+    assert tree.paths == [[0, 1, 2], [0, 1, 3], [0, 1, 3, 4], [5]]
+    assert tree.depths() == [0, 1, 2, 2, 3, 0]
+    assert tree.visible().astype(int).tolist()[4] == [1, 1, 0, 1, 1, 0]
+
+
+def test_prompts_that_stop_at_different_steps_go_on_alone(gpt2):
+    model = AutoModelForCausalLM.from_pretrained(gpt2).eval()
+    rng = np.random.default_rng(0)
+    stops = rng.choice(model.config.vocab_size, model.config.vocab_size // 8, replace=False).tolist()
+    trunks = [rng.integers(0, model.config.vocab_size, 12).tolist() for _ in range(5)]
+    sequences = [
+        [*trunk[:cut], *rng.integers(0, model.config.vocab_size, 3).tolist()]
+        for number, trunk in enumerate(trunks)
+        for cut in rng.integers(2, 12, 2 * number + 1).tolist()
+    ]
+    settings = GenerationSettings(max_new_tokens=20, batch_tokens=64)
+    decoder = PrefixTreeDecoder(lambda: model, stops, settings, token_bytes=1, most_bytes=100_000)
+    expected = []
+    with torch.inference_mode():
+        for sequence in sequences:
+            tokens = list(sequence)
+            while len(tokens) - len(sequence) < 20:
+                token = int(model(torch.tensor([tokens])).logits[0, -1].argmax())
+                if token in stops:
+                    break
+                tokens.append(token)
+            expected.append(tokens[len(sequence) :])
+        assert decoder.decode(sequences) == expected
+        planned = {}
+        for batch in decoder.plan(sequences):
+            outputs = decoder.decode([sequences[index] for index in batch])
+            planned |= dict(zip(batch, outputs, strict=True))
+    assert [planned[index] for index in range(len(sequences))] == expected
+    assert len({len(tokens) for tokens in expected}) > 4  # else nothing was dropped on the way
+
+
+def test_tree_is_for_models_whose_prompts_are_alone():
+    def config(**changes):
+        return SimpleNamespace(**{"model_type": "qwen2", "layer_types": ["full_attention"] * 2} | changes)
+
+    assert supports(config())
+    assert not supports(config(layer_types=["full_attention", "sliding_attention"]))
+    assert not supports(config(use_sliding_window=True))
+    assert not supports(config(rope_parameters={"rope_type": "dynamic", "factor": 2.0}))
+    assert not supports(config(model_type="mamba"))
+
+
+def test_many_prompts_of_one_dialogue_stay_within_the_budget():
+    trunk = list(range(50))
+    sequences = [[*trunk, number] for number in range(300)]
+    settings = GenerationSettings(max_new_tokens=10, batch_tokens=1000)
+    for most, rows in ((10**9, 128), (500, 44)):  # 50 + 44 + 44 * 10 > 500 > what 40 rows need
+        decoder = PrefixTreeDecoder(lambda: None, [0], settings, token_bytes=1, most_bytes=most)
+        plan = decoder.plan(sequences)
+        assert sorted(index for batch in plan for index in batch) == list(range(300))
+        assert max(map(len, plan)) <= rows
+
+
+def test_equal_prompts_are_computed_once_and_counted(gpt2):
+    generator = Generator(gpt2, GenerationSettings(max_new_tokens=4))
+    first = generator.generate(["a", "b", "a"])
+    assert first[0] == first[2]
+    generator.generate(["b", "c"])
+    cost = generator.cost
+    assert (cost.prompts, cost.distinct_prompts, cost.computed, cost.cached) == (5, 3, 3, 0)
+
+
+def test_cache_survives_the_process_and_knows_model_and_settings(tmp_path, gpt2, t5):
+    def run(model, most):
+        generator = Generator(model, GenerationSettings(max_new_tokens=most))
+        generator.use_cache(tmp_path / "cache.sqlite")
+        return generator.generate(prompts()), generator.cost.computed
+
+    texts, computed = run(gpt2, 4)
+    assert computed == len(set(prompts()))
+    assert run(gpt2, 4) == (texts, 0)
+    assert run(gpt2, 5)[1] > 0
+    assert run(t5, 4)[1] > 0
+
+
+def test_partly_cached_batch_computes_only_what_is_missing(tmp_path, gpt2):
+    generator = Generator(gpt2, GenerationSettings(max_new_tokens=8))
+    generator.use_cache(tmp_path / "cache.sqlite")
+    generator.generate(prompts()[:5])
+    generator.generate(prompts())
+    assert generator.cost.computed == len(set(prompts()))
+    assert generator.generate(prompts()) == Generator(gpt2, GenerationSettings(max_new_tokens=8)).generate(prompts())
+
+
+def test_a_prompt_that_is_too_long_loses_its_beginning(gpt2):
+    generator = Generator(gpt2, GenerationSettings(max_new_tokens=8))
+    end = prompts()[3]
+    assert generator.max_prompt == 256 - 8
+    long = ["word " * 400 + end, "other " * 400 + end]
+    tokenizer = generator.tokenizer
+    assert all(len(tokenizer(text)["input_ids"]) > 256 for text in long)
+    assert len(generator.generate(long)) == 2
+
+
+def test_stages_parse_calls_and_read_results(gpt2):
+    inputs = inputs_of(small_corpus(3))
+    calls = ApiCall(gpt2, max_new_tokens=16)(inputs)
+    assert all(isinstance(call, (dict, str)) for call in calls)
+    assert all(isinstance(text, str) for text in Response(gpt2, max_new_tokens=16)(inputs))
+    assert ApiCall(gpt2, max_new_tokens=16).generator is Response(gpt2, max_new_tokens=16).generator
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda m: Generator("/nowhere/at/all"), ModelError, "/nowhere/at/all: no such folder"),
+        (lambda m: Generator(m, GenerationSettings(backend="tree", num_beams=2)), ModelError, "'tree' needs greedy"),
+        (lambda m: Generator(m, GenerationSettings(dtype="int4")), ModelError, "unknown dtype 'int4'"),
+        (lambda m: Generator(m, GenerationSettings(max_new_tokens=0)), ModelError, "must be at least 1"),
+        (
+            lambda m: Generator(m, GenerationSettings(max_new_tokens=300)).max_prompt,
+            ModelError,
+            "leave no room for 300",
+        ),
+        (lambda m: ApiCall(m, temperature=1), StageError, "unknown stage argument .*'temperature'"),
+    ],
+)
+def test_unusable_models_and_settings_say_why(gpt2, make, error, message):
+    with pytest.raises(error, match=message):
+        make(gpt2)
+
+
+def test_folder_without_a_tokenizer_says_so(tmp_path, gpt2):
+    for file in gpt2.iterdir():
+        if file.is_file() and "tokenizer" not in file.name:
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+    with pytest.raises(ModelError, match=r"holds no tokenizer \(tokenizer\.json\)"):
+        Generator(tmp_path)
+
+
+def test_folder_without_weights_says_so(tmp_path, gpt2):
+    for file in gpt2.iterdir():
+        if file.is_file() and file.suffix == ".json":
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+    with pytest.raises(ModelError, match="its model cannot be loaded"):
+        Generator(tmp_path).generate(["a"])
+
+
+def test_file_that_is_no_cache_says_so(tmp_path, gpt2):
+    (tmp_path / "cache.sqlite").write_text("this is no database at all, just text that is long enough to be read")
+    with pytest.raises(TodBiasError, match="cannot be used as generation cache"):
+        Generator(gpt2).use_cache(tmp_path / "cache.sqlite")
+
+
+def test_beams_run(gpt2):
+    assert len(Generator(gpt2, GenerationSettings(num_beams=3, max_new_tokens=6)).generate(prompts()[:4])) == 4
+
+
+SLOW_RUN = textwrap.dedent(
+    """
+    import sys, time, torch
+    torch.set_num_threads(1)
+    from tod_bias.models.generator import GenerationSettings, Generator
+    import tod_bias.models.cache as cache
+    import tod_bias.models.decoders.tree as tree
+    tree._MOST_ROWS = 4  # many small batches, so that there is a middle to be killed in
+    put = cache.GenerationCache.put
+    def slowly(self, texts):
+        put(self, texts)
+        time.sleep(float(sys.argv[3]))
+    cache.GenerationCache.put = slowly
+    generator = Generator(sys.argv[1], GenerationSettings(max_new_tokens=8))
+    generator.use_cache(sys.argv[2])
+    texts = generator.generate(sys.stdin.read().split("\\0"))
+    print(generator.cost.computed, *texts, sep="\\0")
+    """
+)
+
+
+def test_killed_run_resumes_and_computes_nothing_twice(tmp_path, gpt2):
+    def start(cache, pause):
+        arguments = [sys.executable, "-c", SLOW_RUN, str(gpt2), str(tmp_path / cache), str(pause)]
+        process = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        process.stdin.write("\0".join(prompts()))
+        process.stdin.close()
+        return process
+
+    def stored():
+        if not (tmp_path / "killed").exists():
+            return 0
+        try:
+            with sqlite3.connect(tmp_path / "killed") as database:
+                return database.execute("SELECT COUNT(*) FROM generations").fetchone()[0]
+        except sqlite3.OperationalError:  # the table is not there yet
+            return 0
+
+    process = start("killed", 0.5)
+    deadline = time.monotonic() + 120
+    while not stored() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    done = stored()
+    distinct = len(set(prompts()))
+    assert 0 < done < distinct
+    resumed, whole = (start(cache, 0) for cache in ("killed", "whole"))
+    (resumed_count, *resumed_texts), (whole_count, *whole_texts) = (
+        process.stdout.read().rstrip("\n").split("\0") for process in (resumed, whole)
+    )
+    for process in (resumed, whole):
+        assert process.wait() == 0
+        process.stdout.close()
+    assert int(resumed_count) == distinct - done
+    assert int(whole_count) == distinct
+    assert resumed_texts == whole_texts
+
+
+@pytest.mark.parametrize("backend", ["tree", "batch"])
+def test_empty_prompts_and_lone_surrogates_are_answered(gpt2, backend):
+    generator = Generator(gpt2, GenerationSettings(max_new_tokens=4, backend=backend))
+    said = generator.generate(["", "USER: a \ud800\nAPICALL:", "USER: a \ufffd\nAPICALL:"])
+    assert said[0] == generator.generate([generator.tokenizer.eos_token])[0]
+    assert said[1] == said[2]
+
+
+def test_sequence_to_sequence_models_take_them_too(t5):
+    generator = Generator(t5, GenerationSettings(max_new_tokens=4))
+    assert len(generator.generate(["", "\udfff"])) == 2

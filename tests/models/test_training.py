@@ -1,0 +1,161 @@
+import json
+
+import pytest
+from builders import small_corpus
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
+
+from tod_bias.errors import ModelError
+from tod_bias.models.examples import IGNORED, api_call_prompt, causal_sequences, response_prompt, seq2seq_sequences
+from tod_bias.models.from_scratch import new_tokenizer
+from tod_bias.models.settings import TrainingSettings
+from tod_bias.models.training import hold_out, train
+from tod_bias.testing import inputs_of
+
+TINY = {"layers": 1, "width": 32, "heads": 2, "vocabulary": 400, "dropout": 0.0, "max_length": 256}
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return new_tokenizer((turn.text for d in small_corpus() for turn in d.turns), 400, causal=True)
+
+
+def test_whole_dialogue_holds_every_prompt_and_target(tokenizer):
+    dialogue = small_corpus()[1]
+    sequence = causal_sequences([dialogue], tokenizer, loss="targets")[0]
+    text = tokenizer.decode(sequence.input_ids[:-1])
+    assert text == "\n".join(turn.text for turn in dialogue.turns) + "\n"
+    assert sequence.input_ids[-1] == tokenizer.eos_token_id
+    for item in inputs_of([dialogue]):
+        prompt = tokenizer(api_call_prompt(item.context))["input_ids"]
+        assert list(sequence.input_ids[: len(prompt)]) == prompt  # as the model is asked, so it was trained
+        assert sequence.labels[len(prompt) - 1] == IGNORED
+        assert sequence.labels[len(prompt)] == sequence.input_ids[len(prompt)]
+    targets = tokenizer.decode([token for token in sequence.labels if token != IGNORED])
+    lines = [line for turn in dialogue.turns for line in turn.text.split("\n")[1::2]]
+    assert targets == "".join(line.split(":", 1)[1] + "\n" for line in lines)
+
+
+def test_parts_choose_the_targets(tokenizer):
+    calls, responses = (
+        causal_sequences(small_corpus()[1:2], tokenizer, parts=(part,), loss="targets")[0].labels
+        for part in ("api_call", "response")
+    )
+    both = causal_sequences(small_corpus()[1:2], tokenizer, loss="targets")[0].labels
+    assert [max(pair) for pair in zip(calls, responses, strict=True)] == list(both)
+    assert not any(a != IGNORED and b != IGNORED for a, b in zip(calls, responses, strict=True))
+
+
+@pytest.mark.parametrize("length", [32, 50, 1024])
+def test_windows_of_a_long_dialogue_train_every_token_once(tokenizer, length):
+    dialogue = small_corpus()[1]
+    whole = causal_sequences([dialogue], tokenizer)[0]
+    windows = causal_sequences([dialogue], tokenizer, max_length=length)
+    trained = [label for window in windows for label in window.labels if label != IGNORED]
+    assert trained == list(whole.labels)
+    assert all(len(window) <= length for window in windows)
+
+
+def test_seq2seq_examples_are_prompts_and_targets():
+    tokenizer = new_tokenizer((turn.text for d in small_corpus() for turn in d.turns), 400, causal=False)
+    dialogue = small_corpus()[1]
+    sequences = seq2seq_sequences([dialogue], tokenizer)
+    assert len(sequences) == 4
+    read = lambda ids: tokenizer.decode(ids, skip_special_tokens=True)  # noqa: E731
+    item = inputs_of([dialogue])[1]
+    assert read(sequences[2].input_ids) == api_call_prompt(item.context)
+    assert read(sequences[2].labels) == "api_name = FindRestaurants ; city = Oakland ; dish = noodles"
+    assert read(sequences[3].input_ids).startswith(response_prompt(item.context, "", "")[:40])
+    assert read(sequences[3].labels) == dialogue.turns[1].response
+    assert all(sequence.labels[-1] == tokenizer.eos_token_id for sequence in sequences)
+
+
+@pytest.mark.parametrize(
+    ("arch", "auto"), [("gpt2", AutoModelForCausalLM), ("t5", AutoModelForSeq2SeqLM), ("bart", AutoModelForSeq2SeqLM)]
+)
+def test_trained_folder_loads_and_has_learnt(request, arch, auto):
+    folder = request.getfixturevalue(arch)
+    assert {"config.json", "model.safetensors", "tokenizer.json", "training.json"} <= {f.name for f in folder.iterdir()}
+    model, tokenizer = auto.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    assert model.config.model_type == arch
+    assert tokenizer("x")["input_ids"]
+    losses = [entry["validation"] for entry in json.loads((folder / "training.json").read_text())["losses"]]
+    assert losses[-1] < losses[0] - 0.3
+    assert not (folder / "checkpoint").exists()
+
+
+def test_fine_tuning_starts_from_the_checkpoint(tmp_path, gpt2):
+    corpus = small_corpus()
+    before = json.loads((gpt2 / "training.json").read_text())["validation_loss"]
+    settings = TrainingSettings(init=str(gpt2), epochs=1, learning_rate=1e-5, batch_tokens=1024, evaluations=1)
+    record = train(corpus, corpus[:4], tmp_path / "tuned", settings)
+    assert record["losses"][0]["validation"] == pytest.approx(before, abs=0.1)
+
+
+class InterruptedTrainingError(Exception):
+    pass
+
+
+def test_interrupted_training_resumes_to_the_same_model(tmp_path, monkeypatch):
+    corpus = small_corpus()
+    settings = TrainingSettings(**TINY, epochs=3, batch_tokens=512, evaluations=1, learning_rate=3e-3)
+    whole = train(corpus, corpus[:4], tmp_path / "whole", settings)
+
+    import tod_bias.models.training as training
+
+    save, count = training.save_checkpoint, 0
+
+    def stop_after_two(*arguments):
+        nonlocal count
+        save(*arguments)
+        count += 1
+        if count == 2:
+            raise InterruptedTrainingError
+
+    monkeypatch.setattr(training, "save_checkpoint", stop_after_two)
+    with pytest.raises(InterruptedTrainingError):
+        train(corpus, corpus[:4], tmp_path / "cut", settings)
+    monkeypatch.setattr(training, "save_checkpoint", save)
+    with pytest.raises(ModelError, match="belongs to a training with other settings"):
+        train(corpus, corpus[:4], tmp_path / "cut", TrainingSettings(**TINY, epochs=9))
+    resumed = train(corpus, corpus[:4], tmp_path / "cut", settings)
+    assert resumed["validation_loss"] == pytest.approx(whole["validation_loss"], abs=1e-5)
+    assert [entry["step"] for entry in resumed["losses"]] == [entry["step"] for entry in whole["losses"]]
+
+
+def test_training_stops_where_validation_gets_worse(tmp_path):
+    corpus = small_corpus()
+    settings = TrainingSettings(**TINY, epochs=40, batch_tokens=512, evaluations=1, learning_rate=0.3, patience=2)
+    record = train(corpus, corpus[:4], tmp_path / "m", settings)
+    assert record["best_step"] < record["steps"]
+    assert len(record["losses"]) < 40
+
+
+def test_held_out_dialogues_are_seeded_and_disjoint():
+    corpus = small_corpus()
+    kept, held = hold_out(corpus, 5, seed=1)
+    assert len(held) == 5
+    assert {d.id for d in kept} | {d.id for d in held} == {d.id for d in corpus}
+    assert hold_out(corpus, 5, seed=1) == (kept, held)
+    assert hold_out(corpus, 5, seed=2)[1] != held
+    with pytest.raises(ModelError, match="cannot hold out 24 of 24"):
+        hold_out(corpus, 24)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"arch": "lstm"}, "unknown architecture 'lstm'"),
+        ({"parts": ("db",)}, "expected one or both of api_call, response"),
+        ({"width": 30, "heads": 4}, "width 30 is not a multiple of 4 heads"),
+        ({"loss": "some"}, "expected 'all' or 'targets'"),
+        ({"init": "./no/such/folder"}, "no such folder"),
+    ],
+)
+def test_unusable_settings_say_why(tmp_path, changes, message):
+    with pytest.raises(ModelError, match=message):
+        train(small_corpus(), small_corpus(4), tmp_path, TrainingSettings(**changes))
+
+
+def test_checkpoint_of_another_architecture_is_refused(tmp_path, t5):
+    with pytest.raises(ModelError, match="is a t5 checkpoint, but --arch is bart"):
+        train(small_corpus(), small_corpus(4), tmp_path, TrainingSettings(arch="bart", init=str(t5)))

@@ -1,0 +1,107 @@
+"""Word statistics: counted by hand."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from tod_bias.dialogues.dialogue import Dialogue, Turn, write_jsonl
+from tod_bias.errors import AxisError
+from tod_bias.perturb.algorithm import load_perturber
+from tod_bias.studies.words import table, word_statistics
+
+CALL = {"api_name": "Find", "guest": "my mother", "artist": "Lady Gaga"}
+DIALOGUES = [
+    Dialogue("1", "", (Turn("My mother likes Lady Gaga.", CALL, {}, "Does she like it?"), Turn("Yes", {}, {}, "Ok"))),
+    Dialogue("2", "", (Turn("A table for my mother-in-law and my son.", {}, {}, "Done for her and him."),)),
+    Dialogue("3", "", (Turn("Hello", {}, {}, "Hello you"),)),
+]
+"""User: 5 + 1 + 8 + 1 = 15 words; system: 4 + 1 + 5 + 2 = 12."""
+
+
+def test_mentions_are_counted_speaker_by_speaker() -> None:
+    result = word_statistics(DIALOGUES, ["gender"], bootstrap=0)
+    assert result["words"] == {"user": 15, "system": 12, "both": 27}
+    woman = result["axes"]["gender"]["woman"]
+    assert woman["user"] == {
+        "mentions": 2,
+        "share_of_words": pytest.approx(2 / 15),
+        "share_of_mentions": pytest.approx(2 / 3),
+        "dialogues": 2,
+        "share_of_dialogues": pytest.approx(2 / 3),
+        "share_of_words_ci": None,
+        "share_of_dialogues_ci": None,
+    }
+    assert (woman["system"]["mentions"], woman["system"]["dialogues"]) == (2, 2)
+    assert (woman["both"]["mentions"], woman["both"]["dialogues"]) == (4, 2)
+    assert woman["both"]["share_of_words"] == pytest.approx(4 / 27)
+    assert result["axes"]["gender"]["man"]["both"]["share_of_mentions"] == pytest.approx(2 / 6)
+    assert result["axes"]["gender"]["non-binary"]["user"]["share_of_words"] == 0
+
+
+def test_an_axis_nobody_mentions_has_no_share_of_mentions_and_no_interval() -> None:
+    both = word_statistics(DIALOGUES, ["race"], bootstrap=50)["axes"]["race"]["black"]["both"]
+    assert both["share_of_mentions"] is None
+    assert (both["share_of_words"], both["share_of_words_ci"]) == (0, None)
+
+
+def test_intervals_hold_their_share_and_depend_on_the_seed_only() -> None:
+    first, again, other = (word_statistics(DIALOGUES * 4, ["gender"], bootstrap=99, seed=seed) for seed in (1, 1, 2))
+    woman = first["axes"]["gender"]["woman"]["both"]
+    low, high = woman["share_of_words_ci"]
+    assert low < woman["share_of_words"] < high
+    assert first == again
+    assert first["axes"] != other["axes"]
+
+
+def test_axes_must_be_given_once() -> None:
+    with pytest.raises(AxisError, match="axes are gender, gender; give at least one, and each once"):
+        word_statistics(DIALOGUES, ["gender", load_perturber("gender")])
+    with pytest.raises(AxisError, match="axes are none"):
+        word_statistics(DIALOGUES, [])
+
+
+def test_protected_phrases_do_not_count() -> None:
+    perturber = load_perturber("gender", protected=["my mother likes"])
+    assert word_statistics(DIALOGUES, [perturber], bootstrap=0)["axes"]["gender"]["woman"]["user"]["mentions"] == 1
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    from tod_bias.cli.application import main
+
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    printed = capsys.readouterr()
+    assert isinstance(ended.value.code, int)
+    return ended.value.code, printed.out, printed.err
+
+
+def test_the_command_writes_record_table_and_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    write_jsonl(DIALOGUES, "corpus.jsonl")
+    code, out, err = run(capsys, "words", "--corpus", "corpus.jsonl", "--axes", "gender,age", "--out", "run")
+    assert (code, err) == (0, "")
+    (row,) = (line for line in out.splitlines() if line.startswith("  woman"))
+    assert row.split()[:4] == ["woman", "4", "133.3", "166.7"]
+    assert max(len(line.rstrip()) for line in out.splitlines()) <= 80
+    assert "…" not in out
+    with Path("run/words.csv").open() as file:
+        rows = {(row["axis"], row["attribute"], row["speaker"]): row for row in csv.DictReader(file)}
+    assert len(rows) == 3 * (3 + 5)
+    assert float(rows["gender", "woman", "user"]["share_of_words"]) == pytest.approx(2 / 15)
+    record = json.loads(Path("run/words.json").read_text())
+    assert record["signature"]["axis gender"].startswith("lexicon:gender|")
+    assert "<svg" in Path("run/figures/words.svg").read_text()
+    code, _, err = run(capsys, "words", "--corpus", "corpus.jsonl", "--axes", "height")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "unknown axis 'height'" in err
+
+
+def test_the_table_has_a_row_an_attribute() -> None:
+    assert table(word_statistics(DIALOGUES, ["gender", "age"], bootstrap=0)).row_count == 2 + 3 + 5

@@ -1,0 +1,165 @@
+from collections.abc import Sequence
+
+import pytest
+from builders import gender, small_corpus
+
+from tod_bias.errors import ModelError, StageError
+from tod_bias.perturb.algorithm import draw_rewrites
+from tod_bias.systems.outputs import Lookup, Outcome
+from tod_bias.systems.pipeline import Pipeline, StageInput, Twin, unrewrite
+from tod_bias.systems.stages.database import LookupDb
+from tod_bias.systems.stages.replay import Replay
+from tod_bias.testing import StageContract, inputs_of
+
+
+def shout(inputs: Sequence[StageInput]) -> list[str]:
+    return [item.user.upper() for item in inputs]
+
+
+def rewritten_input():
+    dialogue = small_corpus()[1]
+    rewrite = draw_rewrites(gender(), dialogue, 1)[0]
+    copy = rewrite(dialogue)
+    return dialogue, rewrite, StageInput(copy.turns[:1], copy.turns[1].user, {}, rewrite)
+
+
+def test_twin_rewrites_what_the_stage_says_to_the_original():
+    dialogue, rewrite, item = rewritten_input()
+    echo = lambda inputs: [item.history[0].user for item in inputs]  # noqa: E731
+    assert echo([item]) == [rewrite(dialogue).turns[0].user]
+    seen = []
+
+    def spy(inputs):
+        seen.extend(inputs)
+        return echo(inputs)
+
+    assert Twin(spy)([item]) == [rewrite(dialogue.turns[0].user)]
+    assert seen == [StageInput(dialogue.turns[:1], dialogue.turns[1].user)]
+
+
+def test_unrewrite_gives_back_the_original_objects():
+    dialogue, _, item = rewritten_input()
+    assert unrewrite(item).history == dialogue.turns[:1]
+    assert unrewrite(item).history[0] is dialogue.turns[0]
+
+
+def test_pipeline_hands_outputs_on_and_swap_leaves_the_original_alone():
+    pipeline = Pipeline({"first": shout, "second": lambda inputs: [item.outputs["first"] + "!" for item in inputs]})
+    item = StageInput((), "hello")
+    assert pipeline([item])[0].outputs == {"first": "HELLO", "second": "HELLO!"}
+    swapped = pipeline.swap(["second"])
+    assert isinstance(swapped.stages["second"], Twin)
+    assert swapped.stages["first"] is shout
+    assert pipeline.swap([]).stages == pipeline.stages
+    assert item.outputs == {}
+    assert swapped([item])[0].outputs == {"first": "HELLO", "second": "HELLO!"}
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Pipeline({}), "at least one stage"),
+        (lambda: Pipeline({"residual": shout}), "stage name 'residual': is taken by a column of the results"),
+        (lambda: Pipeline({"a": 3}), "stage 'a': expected a callable, got int"),
+        (lambda: Pipeline({"a,b": shout}), "without a comma"),
+        (lambda: Pipeline({"a": shout}).swap(["b"]), "no stage 'b' in this pipeline; it has a"),
+        (lambda: Pipeline({"a": lambda inputs: []})([StageInput((), "x")]), "stage 'a': expected 1 outputs"),
+        (lambda: Pipeline({"a": lambda inputs: "x"})([StageInput((), "x")]), "called with a list of inputs"),
+    ],
+)
+def test_broken_pipelines_say_what_is_wrong(make, message):
+    with pytest.raises(StageError, match=message):
+        make()
+
+
+class TestShoutKeepsTheContract(StageContract):
+    @pytest.fixture
+    def stage(self):
+        return shout
+
+    @pytest.fixture
+    def inputs(self):
+        return inputs_of(small_corpus(4))
+
+
+class TestLookupKeepsTheContract(StageContract):
+    @pytest.fixture
+    def stage(self):
+        return LookupDb.from_dialogues(small_corpus())
+
+    @pytest.fixture
+    def inputs(self):
+        return inputs_of(small_corpus(4))
+
+
+def test_lookup_tells_its_outcomes_apart(tmp_path):
+    table = {
+        (("api_name", "Find"), ("city", "Davis")): ({"name": "A"}, {"name": "B"}),
+        (("api_name", "Find"), ("city", "Fremont")): (),
+    }
+    LookupDb(table).save(tmp_path / "db.jsonl")
+    for database in (LookupDb(table), LookupDb(tmp_path / "db.jsonl")):
+        outcomes = {
+            call: database.look_up(call).outcome
+            for call in (
+                "city = Davis ; api_name = Find", "api_name = Find ; city = Fremont",
+                "api_name = Find ; city = Oakland", "find Davis", "",
+            )
+        }  # fmt: skip
+        assert list(outcomes.values()) == [
+            Outcome.FOUND, Outcome.EMPTY, Outcome.NO_ROW, Outcome.MALFORMED, Outcome.NO_CALL,
+        ]  # fmt: skip
+        assert database.look_up({"api_name": "Find", "city": "Davis"}).result == {"name": "A"}
+    assert Lookup(Outcome.EMPTY).result == {}
+
+
+def test_lookup_counts_calls_with_conflicting_results():
+    dialogues = small_corpus(40)
+    database = LookupDb.from_dialogues(dialogues)
+    calls = {tuple(sorted(turn.api_call.items())) for d in dialogues for turn in d.turns if turn.api_call}
+    assert len(database) == len(calls)
+    assert database.conflicts > 0  # the same call names other places there
+
+
+@pytest.mark.parametrize("line", ["{", '{"call": {}}', '{"call": 3, "results": []}'])
+def test_broken_database_names_file_and_line(tmp_path, line):
+    (tmp_path / "db.jsonl").write_text('{"call": {"a": "b"}, "results": []}\n' + line)
+    with pytest.raises(StageError, match=r"db\.jsonl, line 2: expected"):
+        LookupDb(tmp_path / "db.jsonl")
+
+
+def test_replay_refuses_what_it_has_not_seen():
+    replay = Replay.gold(small_corpus(2), "response")
+    with pytest.raises(StageError, match="nothing was recorded for the context that ends in 'Hi'"):
+        replay([StageInput((), "Hi")])
+    assert Replay({}, missing="")([StageInput((), "Hi")]) == [""]
+
+
+def test_what_a_stage_raises_is_one_line_that_says_where():
+    def broken(inputs):
+        raise KeyError("foo")
+
+    def late(inputs):
+        yield "one"
+        raise RuntimeError("two\nlines")
+
+    with pytest.raises(StageError) as caught:
+        Pipeline({"a": shout, "b": broken})([StageInput((), "hello")])
+    line = broken.__code__.co_firstlineno + 1
+    assert f"stage 'b' ({broken.__module__}:{broken.__qualname__}): KeyError: 'foo' at {__file__}:{line};" in str(
+        caught.value
+    )
+    assert isinstance(caught.value.__cause__, KeyError)
+    with pytest.raises(StageError, match=r"stage 'a' .*: RuntimeError: two lines at .*; fix the stage"):
+        Pipeline({"a": late})([StageInput((), "hello")])
+
+
+def test_errors_of_this_package_pass_through_a_stage_unchanged():
+    error = ModelError("no such model")
+
+    def broken(inputs):
+        raise error
+
+    with pytest.raises(ModelError) as caught:
+        Pipeline({"a": broken})([StageInput((), "hello")])
+    assert caught.value is error

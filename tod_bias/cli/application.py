@@ -1,0 +1,62 @@
+"""The ``tod-bias`` command. It reads options, calls the library, prints; the work is elsewhere.
+
+Exit codes: 0, the result is complete; 2, something the user gave cannot be used (one line says what, and what to do);
+130, interrupted.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import warnings
+from collections.abc import Sequence
+
+import typer
+
+from tod_bias.cli.associate import associate
+from tod_bias.cli.attribute import attribute
+from tod_bias.cli.evaluate import evaluate
+from tod_bias.cli.perturb import perturb
+from tod_bias.cli.recommend import app as recommend
+from tod_bias.cli.report import report
+from tod_bias.cli.train import train
+from tod_bias.cli.words import words
+from tod_bias.errors import TodBiasError
+from tod_bias.models.processes import is_first_process
+
+app = typer.Typer(
+    name="tod-bias",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Finds which component of a modular task-oriented dialogue system treats people differently.",
+)
+for command in (attribute, evaluate, train, perturb, words, report):
+    app.command()(command)
+app.add_typer(associate, name="associate")
+app.add_typer(recommend, name="recommend")
+# typer carries its own copy of click and exports the leaves of its exceptions only.
+_kinds = typer.BadParameter.__mro__
+_CommandLineError: type[Exception] = next(kind for kind in _kinds if kind.__name__ == "ClickException")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; ends the process."""
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    # Libraries warn of what their own next versions will change; that is for us to read in the tests.
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    warnings.filterwarnings("ignore", category=DeprecationWarning)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if not given:
+        given = ["--help"]  # the command alone asks what it can do; that is no error
+    try:
+        code = app(args=given, prog_name="tod-bias", standalone_mode=False)
+    except (TodBiasError, _CommandLineError) as error:
+        text = str(error) if isinstance(error, TodBiasError) else error.format_message()  # type: ignore[attr-defined]
+        if is_first_process():
+            sys.stderr.write(f"tod-bias: error: {' '.join(text.split())}\n")
+        sys.exit(2)
+    except (KeyboardInterrupt, typer.Abort):
+        sys.stderr.write("tod-bias: interrupted; run the same command again to go on\n")
+        sys.exit(130)
+    sys.exit(code if isinstance(code, int) else 0)

@@ -1,0 +1,78 @@
+"""What several commands make of their options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tod_bias.errors import TodBiasError
+from tod_bias.folder import writable
+from tod_bias.models.processes import is_first_process
+
+CACHE = "generations.sqlite"
+"""The file in a run's folder that holds what its models generated."""
+
+
+def names_of(text: str) -> list[str]:
+    """Names that are joined by commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def perturbers_of(axes: str, lexicons: Sequence[str] | None, **options: Any) -> list[Any]:
+    """The perturbers of axes, with lexicons given as ``AXIS=FILE``."""
+    from tod_bias.perturb.algorithm import load_perturber
+
+    names = names_of(axes)
+    files: dict[str, str] = {}
+    for text in lexicons or ():
+        axis, equals, file = text.partition("=")
+        if not (equals and file) or axis not in names:
+            raise TodBiasError(f"--lexicon {text}: expected AXIS=FILE, with one of --axes {axes}")
+        if axis in files:
+            raise TodBiasError(f"--lexicon {text}: axis {axis} has a lexicon already, {files[axis]}")
+        files[axis] = file
+    return [load_perturber(axis, lexicon=files.get(axis), **options) for axis in names]
+
+
+def folder_of(out: Path | None, corpus: str) -> Path:
+    """The folder for the results of a run on a corpus."""
+    return writable(out or Path("runs") / Path(corpus).stem)
+
+
+def answers_of(folder: Path, resume: bool) -> Path:
+    """The file that keeps what models generated; emptied where nothing is to be resumed."""
+    if not resume:
+        from tod_bias.models.processes import process_state
+
+        if is_first_process():
+            for file in folder.glob(f"{CACHE}*"):
+                file.unlink()
+        process_state().wait_for_everyone()
+    return folder / CACHE
+
+
+def pipeline_of(
+    corpus: str,
+    spec: str | None,
+    models: Sequence[str | None],
+    dialogues: Sequence[Any],
+    device: str | None,
+    generation: dict[str, Any],
+) -> Any:
+    """The pipeline that the options name."""
+
+    from tod_bias.systems.configuration import load_pipeline
+
+    model, api_call_model, response_model = models
+    if spec is None and not any(models) and corpus == "demo":
+        spec = "demo"
+    return load_pipeline(
+        spec,
+        dialogues=dialogues,
+        model=model,
+        api_call_model=api_call_model,
+        response_model=response_model,
+        device=device,
+        generation=generation,
+    )

@@ -1,0 +1,80 @@
+"""``tod-bias evaluate``."""
+
+from __future__ import annotations
+
+import typer
+from rich.console import Console
+
+from tod_bias.cli.arguments import answers_of, folder_of, pipeline_of
+from tod_bias.cli.options import (
+    Beams,
+    Bootstrap,
+    CallModel,
+    Corpus,
+    Datapath,
+    Device,
+    History,
+    HistoryOption,
+    MaxDialogues,
+    Model,
+    NewTokens,
+    Out,
+    PipelineOption,
+    Precision,
+    Quiet,
+    ResponseModel,
+    Resume,
+    Seed,
+    Split,
+    SplitOption,
+)
+from tod_bias.models.processes import is_first_process
+
+
+def evaluate(
+    corpus: Corpus = "demo",
+    datapath: Datapath = None,
+    split: SplitOption = Split.test,
+    max_dialogues: MaxDialogues = None,
+    pipeline: PipelineOption = None,
+    model: Model = None,
+    api_call_model: CallModel = None,
+    response_model: ResponseModel = None,
+    history: HistoryOption = History.gold,
+    bootstrap: Bootstrap = 1000,
+    device: Device = None,
+    num_beams: Beams = None,
+    max_new_tokens: NewTokens = None,
+    dtype: Precision = None,
+    seed: Seed = 0,
+    out: Out = None,
+    resume: Resume = True,
+    quiet: Quiet = False,
+) -> None:
+    """Joint goal accuracy and BLEU of a pipeline on a corpus (Su Table 1); writes evaluation.json."""
+    from tod_bias.dialogues.corpora import load_corpus
+
+    whole = load_corpus(corpus, datapath=datapath, split=split.value)
+    dialogues = whole[:max_dialogues]
+
+    import tod_bias.studies.evaluation  # heavy imports come after what may go wrong at once
+
+    generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype}
+    system = pipeline_of(corpus, pipeline, (model, api_call_model, response_model), whole, device, generation)
+    folder = folder_of(out, corpus)
+    result = tod_bias.studies.evaluation.evaluate(
+        system,
+        dialogues,
+        history=history.value,
+        bootstrap=bootstrap,
+        seed=seed,
+        corpus={"name": corpus, "split": split.value},
+        cache=answers_of(folder, resume),
+        show_progress=not quiet,
+    )
+    if not is_first_process():
+        return
+    result.save(folder)
+    if not quiet:
+        Console().print(tod_bias.studies.evaluation.table(result))
+        typer.echo(f"Results: {folder / 'evaluation.json'}")

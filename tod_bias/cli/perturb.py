@@ -1,0 +1,127 @@
+"""``tod-bias perturb``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tod_bias.cli.options import (
+    Datapath,
+    Device,
+    Lexicon,
+    MaxDialogues,
+    PerturberOption,
+    Protect,
+    Quiet,
+    Seed,
+    Split,
+    SplitOption,
+)
+from tod_bias.errors import TodBiasError
+from tod_bias.folder import writable
+
+
+def perturb(
+    file: Annotated[Path | None, typer.Argument(help="Text, a line each; standard input if not given.")] = None,
+    axis: Annotated[str, typer.Option(help="gender, age, race, placebo or another axis.")] = "gender",
+    source: Annotated[str | None, typer.Option(help="Attribute whose words are rewritten.")] = None,
+    target: Annotated[str | None, typer.Option(help="Attribute they are rewritten to.")] = None,
+    scope: Annotated[
+        str | None, typer.Option(help="With --corpus: all words of the source 'attribute', or the drawn 'word' only.")
+    ] = None,
+    lexicon: Lexicon = None,
+    protect: Protect = None,
+    perturber: PerturberOption = None,
+    corpus: Annotated[str | None, typer.Option(help="Rewrite whole dialogues of this corpus (Algorithm 1).")] = None,
+    datapath: Datapath = None,
+    split: SplitOption = Split.test,
+    max_dialogues: MaxDialogues = None,
+    draws: Annotated[int, typer.Option(min=1, help="With --corpus: rewrites drawn a dialogue.")] = 1,
+    jsonl: Annotated[bool, typer.Option("--jsonl", help="With --corpus: dialogues as JSON lines, as always.")] = False,
+    device: Device = None,
+    seed: Seed = 0,
+    out: Annotated[Path | None, typer.Option(help="File (lines) or folder (--corpus); else standard output.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Rewrite text along a demographic axis, a line in, a line out; or whole dialogues by Algorithm 1."""
+    from tod_bias.dialogues.dialogue import json_line
+    from tod_bias.perturb.algorithm import draw_candidates, load_perturber, rewrites_of, text_rewriter
+
+    options: dict[str, Any] = {"lexicon": lexicon, "protected": protect or ()}
+    if corpus is None:
+        if source is None or target is None:
+            raise TodBiasError("give --source and --target, e.g. --axis gender --source woman --target man")
+        if scope is not None:
+            raise TodBiasError("--scope goes with --corpus; a line of text is rewritten as a whole")
+        if perturber is None:
+            rewrite = text_rewriter(axis, source, target, **options)
+            _write((rewrite(line) for line in _lines(file)), out)
+            return
+        by_model = load_perturber(axis, model=perturber, device=device, **options)
+        by_model.lexicon.pair(source, target)  # before the text is read
+        _write(iter(by_model.rewrite_texts(list(_lines(file)), source, target)), out)
+        _tell_counts(by_model, quiet)
+        return
+    if file is not None:
+        raise TodBiasError("--corpus names the dialogues: leave out FILE")
+    rewriter = load_perturber(
+        axis,
+        scope=scope,
+        sources=[source] if source else None,
+        targets=[target] if target else None,
+        model=perturber,
+        device=device,
+        **options,
+    )
+    from tod_bias.dialogues.corpora import load_corpus
+
+    dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues)
+    drawn = [(dialogue, draw_candidates(rewriter, dialogue, draws, seed)) for dialogue in dialogues]
+
+    def rewritten() -> Iterator[str]:
+        for (dialogue, _), rewrites in zip(drawn, rewrites_of(rewriter, drawn), strict=True):
+            for number, change in enumerate(rewrites):
+                record = change(dialogue).to_json() | {"id": f"{dialogue.id}#{axis}{number}"}
+                yield json_line(record)
+
+    _write(rewritten(), out / "dialogues.jsonl" if out else None)
+    if not quiet:
+        left_out = sum(not candidates for _, candidates in drawn)
+        message = f"{len(dialogues)} dialogues read, {left_out} without a word to rewrite on axis {axis} left out"
+        typer.echo(message, err=True)
+    _tell_counts(rewriter, quiet)
+
+
+def _tell_counts(perturber: Any, quiet: bool) -> None:
+    counts = getattr(perturber, "counts", None)
+    if counts is not None and not quiet:
+        message = f"{counts['by_model']} of {counts['texts']} texts with a mention rewritten by the model, the others "
+        typer.echo(message + "by the lexicon (see perturb/README.md)", err=True)
+
+
+def _lines(file: Path | None) -> Iterator[str]:
+    if file is None:
+        yield from sys.stdin
+        return
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as stream:
+            yield from stream
+    except (OSError, UnicodeDecodeError) as error:
+        raise TodBiasError(f"{file}: cannot be read: {error}") from error
+
+
+def _write(lines: Iterator[str], path: Path | None) -> None:
+    if path is None:
+        for line in lines:
+            sys.stdout.write(line)
+        return
+    writable(path.parent)
+    try:
+        with path.open("w", encoding="utf-8", newline="") as stream:
+            stream.writelines(lines)
+    except OSError as error:
+        raise TodBiasError(f"{path}: cannot be written ({error}); choose another --out") from error

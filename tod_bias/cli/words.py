@@ -1,0 +1,53 @@
+"""``tod-bias words``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from tod_bias.cli.arguments import folder_of, perturbers_of
+from tod_bias.cli.options import (
+    AxisLexicons,
+    Bootstrap,
+    Corpus,
+    Datapath,
+    MaxDialogues,
+    Out,
+    Protect,
+    Quiet,
+    Seed,
+    Split,
+    SplitOption,
+)
+
+
+def words(
+    corpus: Corpus = "demo",
+    datapath: Datapath = None,
+    split: SplitOption = Split.test,
+    max_dialogues: MaxDialogues = None,
+    axes: Annotated[str, typer.Option(help="Axes, joined by commas.")] = "gender,age,race",
+    lexicon: AxisLexicons = None,
+    protect: Protect = None,
+    bootstrap: Bootstrap = 1000,
+    seed: Seed = 0,
+    out: Out = None,
+    quiet: Quiet = False,
+) -> None:
+    """Share of words and dialogues that mention each attribute, speaker by speaker (Su Fig. 2)."""
+    from tod_bias.dialogues.corpora import load_corpus
+
+    perturbers = perturbers_of(axes, lexicon, protected=protect or ())
+    dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues)
+    folder = folder_of(out, corpus)
+
+    import tod_bias.studies.words  # heavy imports come after what may go wrong at once
+
+    about = {"name": corpus, "split": split.value}
+    result = tod_bias.studies.words.word_statistics(dialogues, perturbers, bootstrap=bootstrap, seed=seed, corpus=about)
+    result.save(folder)
+    if not quiet:
+        Console().print(tod_bias.studies.words.table(result))
+        typer.echo(f"Results: {folder / 'words.csv'}   Figure: {folder / 'figures' / 'words.svg'}")

@@ -1,0 +1,69 @@
+"""Google SGD (Rastogi et al. 2020), as it is distributed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tod_bias.dialogues.datapath import corpus_folder, joined, read_json
+from tod_bias.dialogues.dialogue import API_NAME, Dialogue, Turn
+from tod_bias.errors import CorpusError
+
+
+def read_google_sgd(datapath: Path | None, split: str) -> Iterable[Dialogue]:
+    """The dialogues of one split (``train``, ``valid``, ``test``) below ``datapath``, file by file.
+
+    Raises:
+        CorpusError: no such folder or split, or a file that is not in SGD's format.
+    """
+    folder = corpus_folder(datapath, "google_sgd", "google_sgd")
+    names = {"train": "train", "valid": "dev", "test": "test"}
+    files = sorted((folder / names[split]).glob("dialogues_*.json"))
+    if not files:
+        there = [ours for ours, theirs in names.items() if any((folder / theirs).glob("dialogues_*.json"))]
+        raise CorpusError(
+            f"{folder / names[split]}: no dialogues_*.json there; "
+            + (f"say --split {' or '.join(there)}" if there else "no split found, is this Google SGD?")
+        )
+    for file in files:
+        yield from read_sgd_file(file)
+
+
+def read_sgd_file(path: str | Path) -> Iterable[Dialogue]:
+    """Read one ``dialogues_*.json`` of Google SGD (Rastogi et al. 2020).
+
+    A turn is a user and the following system utterance. The system frame's ``service_call`` becomes the API call
+    (empty parameters left out, as ParlAI does), *all* its ``service_results`` are kept.
+
+    Raises:
+        CorpusError: not SGD's format; names the file and the dialogue.
+    """
+    path = Path(path)
+    records = read_json(path, list)
+    for number, record in enumerate(records, start=1):
+        try:
+            yield _sgd_dialogue(record)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise CorpusError(f"{path}, dialogue {number}: not in Google SGD's format ({error!r})") from error
+
+
+def _sgd_dialogue(record: Mapping[str, Any]) -> Dialogue:
+    turns = []
+    spoken = record["turns"]
+    for user, system in zip(spoken[::2], spoken[1::2], strict=True):
+        if (user["speaker"], system["speaker"]) != ("USER", "SYSTEM"):
+            raise ValueError("turns do not alternate between USER and SYSTEM")
+        call: dict[str, str] = {}
+        results: list[dict[str, str]] = []
+        for frame in system["frames"]:
+            if "service_call" in frame:
+                parameters = frame["service_call"]["parameters"]
+                call.update({slot.strip(): joined(value) for slot, value in parameters.items() if value})
+                call[API_NAME] = frame["service_call"]["method"]
+                results = [{slot: joined(value) for slot, value in row.items()} for row in frame["service_results"]]
+        turns.append(
+            Turn(user["utterance"], call, results[0] if results else {}, system["utterance"], tuple(results[1:]))
+        )
+    domains = sorted({service.split("_")[0].strip() for service in record["services"]})
+    return Dialogue(record["dialogue_id"], ", ".join(domains), tuple(turns))

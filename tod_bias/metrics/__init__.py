@@ -1,0 +1,1 @@
+"""What a response and a call are worth."""

@@ -1,0 +1,1 @@
+"""Language models: loading, training, decoding."""

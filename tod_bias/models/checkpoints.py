@@ -1,0 +1,117 @@
+"""Models and tokenizers: loading them from a folder or hub name, and making new ones."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    GenerationConfig,
+)
+from transformers.utils import cached_file
+from transformers.utils import logging as transformers_logging
+
+from tod_bias.errors import ModelError
+from tod_bias.hub import absence
+
+if TYPE_CHECKING:
+    pass
+
+transformers_logging.disable_progress_bar()  # progress is ours to show
+
+PAD, END = "<pad>", "</s>"
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "spiece.model", "tokenizer.model")
+
+
+def is_causal(name: str) -> bool:
+    """Whether a checkpoint is a causal model (else sequence to sequence).
+
+    Raises:
+        ModelError: its configuration cannot be loaded.
+    """
+    return not getattr(load_configuration(name), "is_encoder_decoder", False)
+
+
+def load_configuration(name: str) -> Any:
+    """Load a checkpoint's configuration.
+
+    Raises:
+        ModelError: there is none.
+    """
+    return _from_pretrained(AutoConfig, name, "configuration")
+
+
+def load_generation_config(name: str) -> Any:
+    """Load a checkpoint's generation defaults; those of the library where it has none."""
+    try:
+        return _local_first(GenerationConfig, name)
+    except (OSError, ModelError):
+        return GenerationConfig()
+
+
+def load_tokenizer(name: str) -> Any:
+    """Load a tokenizer from a folder or hub name.
+
+    Raises:
+        ModelError: there is none.
+    """
+    folder = Path(name)
+    if folder.is_dir() and not any((folder / file).exists() for file in _TOKENIZER_FILES):
+        raise ModelError(f"{name}: holds no tokenizer (tokenizer.json); save it with tokenizer.save_pretrained")
+    return _from_pretrained(AutoTokenizer, name, "tokenizer")
+
+
+def load_model(name: str, *, causal: bool, dtype: torch.dtype = torch.float32) -> Any:
+    """Load a model's weights from a folder or hub name.
+
+    Raises:
+        ModelError: there are none.
+    """
+    return _from_pretrained(AutoModelForCausalLM if causal else AutoModelForSeq2SeqLM, name, "model", dtype=dtype)
+
+
+def _from_pretrained(kind: Any, name: str, what: str, **options: Any) -> Any:
+    try:
+        return _local_first(kind, name, **options)
+    except ModelError:
+        raise
+    except Exception as error:  # a damaged file can raise anything, down to the error classes of its format
+        first = str(error).strip().split("\n")[0] or type(error).__name__
+        raise ModelError(f"{name}: its {what} cannot be loaded: {first}") from error
+
+
+def _local_first(kind: Any, name: str, **options: Any) -> Any:
+    """Load from a folder, from what the hub's own cache holds, or else from the hub, in this order."""
+    if Path(name).is_dir():
+        return kind.from_pretrained(name, **options)
+    with suppress(OSError, ValueError):  # not, or not wholly, in the cache
+        return kind.from_pretrained(name, local_files_only=True, **options)
+    if reason := absence(name, "model"):
+        raise ModelError(f"{name}: {reason}; expected a model folder (config.json, model.safetensors, tokenizer)")
+    return kind.from_pretrained(name, **options)
+
+
+def fingerprint(name: str) -> str:
+    """A hash of everything that decides a checkpoint's output: configuration, weights and tokenizer.
+
+    For a folder, of its files; for a hub name, of the files that the hub's own cache holds for it.
+    """
+    folder = Path(name)
+    if not folder.is_dir():
+        found = cached_file(name, "config.json", local_files_only=True)  # it was loaded from there
+        folder = Path(found).parent
+    names = {"config.json", "generation_config.json", "merges.txt", "special_tokens_map.json", *_TOKENIZER_FILES}
+    digest = hashlib.sha256()
+    for file in sorted(folder.iterdir()):
+        if file.name in names or file.suffix in (".safetensors", ".bin"):
+            digest.update(file.name.encode())
+            with file.open("rb") as stream:
+                digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,1 @@
+"""Back ends that decode batches of prompts."""

@@ -1,0 +1,97 @@
+"""Which back end decodes: chosen by model, settings and device."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from tod_bias.errors import ModelError
+from tod_bias.models.decoders.batch import BatchDecoder
+from tod_bias.models.decoders.decoder import Decoder
+from tod_bias.models.decoders.tree import SUPPORTED, PrefixTreeDecoder, supports, token_bytes
+from tod_bias.models.settings import GenerationSettings
+
+_MOST_BYTES = {"cpu": 2**28, "cuda": 2**32}
+"""What the keys and values of one batch of trees may take."""
+
+
+def resolved(
+    name: str, config: Any, settings: GenerationSettings, *, causal: bool, device: torch.device
+) -> GenerationSettings:
+    """Settings with every ``auto`` replaced by what was chosen, so that the signature says it.
+
+    Args:
+        name: the checkpoint's, for messages.
+        config: its configuration.
+        settings: as they were asked for.
+        causal: whether it continues its input (else sequence to sequence).
+        device: where it runs.
+
+    Raises:
+        ModelError: a setting has no such value, or does not go with the model.
+    """
+    dtype, backend = settings.dtype, settings.backend
+    for field, value, known in (
+        ("dtype", dtype, ("auto", "float32", "bfloat16")),
+        ("backend", backend, ("auto", "batch", "tree")),
+    ):
+        if value not in known:
+            raise ModelError(f"unknown {field} {value!r}; expected one of {', '.join(known)}")
+    for field in ("max_new_tokens", "num_beams", "batch_tokens"):
+        if type(value := getattr(settings, field)) is not int:
+            raise ModelError(f"{field} must be a whole number, got {value!r}")
+    if dtype == "auto":
+        fast = device.type == "cuda" and torch.cuda.is_bf16_supported()
+        dtype = "bfloat16" if fast else "float32"
+    can_share = causal and settings.num_beams == 1 and supports(config)
+    if backend == "tree" and not can_share:
+        raise ModelError(
+            f"{name}: backend 'tree' needs greedy decoding and one of {', '.join(SUPPORTED)} with "
+            f"full attention and fixed positions, got {config.model_type} with {settings.num_beams} beam(s); "
+            "use 'batch'"
+        )
+    if backend == "auto":
+        backend = "tree" if can_share else "batch"
+    if settings.max_new_tokens < 1 or settings.num_beams < 1:
+        raise ModelError(
+            f"max_new_tokens and num_beams must be at least 1, got {settings.max_new_tokens} and {settings.num_beams}"
+        )
+    usual = 16384 if device.type == "cuda" else 4096
+    tokens = settings.batch_tokens or (1024 if backend == "tree" else usual)
+    return dataclasses.replace(settings, dtype=dtype, backend=backend, batch_tokens=tokens)
+
+
+def new_decoder(
+    model: Callable[[], Any],
+    config: Any,
+    tokenizer: Any,
+    stop_tokens: Sequence[int],
+    settings: GenerationSettings,
+    *,
+    causal: bool,
+    device: torch.device,
+) -> Decoder:
+    """The back end that resolved settings name.
+
+    Args:
+        model: gives the model when it is needed.
+        config: its configuration.
+        tokenizer: its tokenizer.
+        stop_tokens: tokens that end an output.
+        settings: of :func:`resolved`.
+        causal: whether it continues its input.
+        device: where it runs.
+    """
+    if settings.backend == "tree":
+        return PrefixTreeDecoder(
+            model,
+            stop_tokens,
+            settings,
+            token_bytes=token_bytes(config, 2 if settings.dtype == "bfloat16" else 4),
+            most_bytes=_MOST_BYTES["cuda" if device.type == "cuda" else "cpu"],
+        )
+    pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
+    return BatchDecoder(model, stop_tokens, settings, pad, causal)

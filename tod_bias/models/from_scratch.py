@@ -1,0 +1,66 @@
+"""New models and tokenizers, with random weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForSeq2SeqLM,
+    BartConfig,
+    GPT2Config,
+    PreTrainedTokenizerFast,
+    T5Config,
+)
+
+from tod_bias.models.settings import TrainingSettings
+
+PAD, END = "<pad>", "</s>"
+
+
+def new_tokenizer(texts: Iterable[str], vocabulary: int, *, causal: bool) -> Any:
+    """Train a byte-level BPE tokenizer; for sequence-to-sequence models it ends every text with ``</s>``."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=[PAD, END],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    if not causal:
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single=f"$A {END}", special_tokens=[(END, tokenizer.token_to_id(END))]
+        )
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token=PAD, eos_token=END)
+
+
+def new_model(settings: TrainingSettings, tokenizer: Any) -> Any:
+    """A model with random weights of the size that the settings give."""
+    s = settings
+    ends = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id, "bos_token_id": None}
+    vocabulary = len(tokenizer)
+    positions = max(s.max_length, s.positions or 0)
+    if s.arch == "gpt2":
+        config: Any = GPT2Config(
+            vocab_size=vocabulary, n_positions=positions, n_embd=s.width, n_layer=s.layers, n_head=s.heads,
+            resid_pdrop=s.dropout, embd_pdrop=s.dropout, attn_pdrop=s.dropout, **ends,
+        )  # fmt: skip
+        return AutoModelForCausalLM.from_config(config)
+    if s.arch == "bart":
+        config = BartConfig(
+            vocab_size=vocabulary, max_position_embeddings=positions, d_model=s.width, dropout=s.dropout,
+            encoder_layers=s.layers, decoder_layers=s.layers, encoder_attention_heads=s.heads,
+            decoder_attention_heads=s.heads, encoder_ffn_dim=4 * s.width, decoder_ffn_dim=4 * s.width,
+            decoder_start_token_id=tokenizer.eos_token_id, forced_bos_token_id=None, forced_eos_token_id=None, **ends,
+        )  # fmt: skip
+    else:
+        config = T5Config(
+            vocab_size=vocabulary, d_model=s.width, d_kv=s.width // s.heads, d_ff=4 * s.width, num_layers=s.layers,
+            num_heads=s.heads, dropout_rate=s.dropout, decoder_start_token_id=tokenizer.pad_token_id, **ends,
+        )  # fmt: skip
+    return AutoModelForSeq2SeqLM.from_config(config)

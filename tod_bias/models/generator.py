@@ -1,0 +1,253 @@
+"""Generating text from many prompts, most of which repeat.
+
+An attribution asks a model the same thing many times: over arms, over draws, and in all turns before the first
+rewritten word. :class:`Generator` computes every distinct prompt once, keeps what it computed in an SQLite file so
+that a killed run goes on where it stopped, and shares the work out over the processes of ``accelerate launch``.
+
+Batches are planned over *all* distinct prompts of a call, also those already in the cache, and written as they are
+done. So an interrupted and resumed run computes the very batches that an uninterrupted one does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from weakref import WeakValueDictionary
+
+import torch
+from accelerate.utils import broadcast_object_list, gather_object
+
+from tod_bias.errors import ModelError
+from tod_bias.models import checkpoints
+from tod_bias.models.cache import GenerationCache
+from tod_bias.models.decoders.choice import new_decoder, resolved
+from tod_bias.models.decoders.decoder import Decoder
+from tod_bias.models.examples import encode_prompts
+from tod_bias.models.processes import process_state, usable_device
+from tod_bias.models.settings import GenerationSettings
+from tod_bias.progress import progress_bar
+
+log = logging.getLogger(__name__)
+
+
+_generators: WeakValueDictionary[Any, Generator] = WeakValueDictionary()
+"""Those in use, by checkpoint and settings."""
+_LINE_FEEDS = ("\n", "Ċ", "<0x0A>")
+"""How tokenizers write a line feed: as itself, in byte-level BPE, as a byte token."""
+
+
+@dataclass
+class Cost:
+    """What generating has cost so far."""
+
+    prompts: int = 0
+    """Prompts asked for."""
+    distinct_prompts: int = 0
+    """Distinct ones among them."""
+    cached: int = 0
+    """Distinct ones that an earlier run had computed."""
+    computed: int = 0
+    """Distinct ones that this run computed."""
+
+
+class Generator:
+    """Texts that a causal or sequence-to-sequence model continues prompts with.
+
+    Args:
+        model: a checkpoint's folder or hub name.
+        settings: how to decode.
+        device: where; by default the GPU of this process where there is one.
+
+    Raises:
+        ModelError: the checkpoint cannot be loaded or has no tokenizer, a setting has no such value, or the device is
+            not there.
+    """
+
+    def __init__(
+        self, model: str | Path, settings: GenerationSettings | None = None, *, device: str | None = None
+    ) -> None:
+        self.name = str(model)
+        self.cost = Cost()
+        self.show_progress = False
+        self._cache = GenerationCache(None)
+        self._asked: set[str] = set()
+        self._device = usable_device(device) if device else process_state().device
+        self.causal = checkpoints.is_causal(self.name)
+        self.tokenizer = checkpoints.load_tokenizer(self.name)
+        self.settings = resolved(
+            self.name,
+            checkpoints.load_configuration(self.name),
+            settings or GenerationSettings(),
+            causal=self.causal,
+            device=self._device,
+        )
+
+    @cached_property
+    def model(self) -> Any:
+        """The model, loaded when the first prompt is not in the cache."""
+        dtype = torch.bfloat16 if self.settings.dtype == "bfloat16" else torch.float32
+        return checkpoints.load_model(self.name, causal=self.causal, dtype=dtype).to(self._device).eval()
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of the checkpoint; part of every cache key."""
+        return checkpoints.fingerprint(self.name)
+
+    @cached_property
+    def max_prompt(self) -> int:
+        """Tokens of a prompt at the most; longer ones lose their beginning."""
+        config = checkpoints.load_configuration(self.name)
+        positions = getattr(config, "max_position_embeddings", None) or 1024
+        room = positions - self.settings.max_new_tokens if self.causal else positions
+        if room < 1:
+            raise ModelError(
+                f"{self.name}: {positions} positions leave no room for {self.settings.max_new_tokens} new tokens; "
+                "lower max_new_tokens"
+            )
+        return room
+
+    @property
+    def signature(self) -> str:
+        """Model, fingerprint, precision and decoding, as one line of ``key:value`` parts."""
+        s = self.settings
+        decoding = "greedy" if s.num_beams == 1 else f"beam{s.num_beams}"
+        name = Path(self.name).name
+        numbers = f"{s.dtype}|{self._device.type}|backend:{s.backend}"
+        return f"model:{name}|hash:{self.fingerprint}|{decoding}|max:{s.max_new_tokens}|{numbers}"
+
+    def use_cache(self, path: str | Path | None) -> None:
+        """Start a new account of cost, and keep results in this SQLite file from now on (None: in memory)."""
+        if path is not None or self._cache.path is not None:
+            self._cache = GenerationCache(path)
+        self._asked.clear()
+
+    def generate(self, prompts: Sequence[str]) -> list[str]:
+        """Continue every prompt: the text up to the first line feed or end mark, stripped.
+
+        Equal prompts are computed once. Under ``accelerate launch`` every process must call this with the same
+        prompts, and gets all results.
+        """
+        distinct = list(dict.fromkeys(prompts))
+        keys = dict(zip(distinct, map(self._key, distinct), strict=True))
+        known = self._known(keys)
+        new = [prompt for prompt in distinct if keys[prompt] not in self._asked]
+        self._asked.update(keys.values())
+        self.cost.prompts += len(prompts)
+        self.cost.distinct_prompts += len(new)
+        self.cost.cached += sum(keys[prompt] in known for prompt in new)
+        if len(known) < len(keys):
+            known |= self._compute(distinct, keys, known)
+        return [known[keys[prompt]] for prompt in prompts]
+
+    def _known(self, keys: Mapping[str, str]) -> dict[str, str]:
+        """What the cache holds, as the first process sees it.
+
+        All processes must plan by the same knowledge: one that read the file later would see what others have
+        written by then, deal out the batches differently, and leave some to nobody.
+        """
+        state = process_state()
+        if state.num_processes == 1:
+            return self._cache.get(keys.values())
+        found = [self._cache.get(keys.values()) if state.is_main_process else {}]
+        broadcast_object_list(found)
+        return found[0]
+
+    def _key(self, prompt: str) -> str:
+        return hashlib.sha256(f"{self._key_prefix}\n{prompt}".encode("utf-8", "surrogatepass")).hexdigest()
+
+    @cached_property
+    def _key_prefix(self) -> str:
+        relevant = {k: v for k, v in dataclasses.asdict(self.settings).items() if k != "batch_tokens"}
+        return json.dumps([self.fingerprint, relevant])
+
+    def _compute(self, prompts: Sequence[str], keys: dict[str, str], known: dict[str, str]) -> dict[str, str]:
+        state = process_state()
+        # The order must not depend on which turn or arm asked first, or a changed run would batch differently.
+        ordered = sorted(prompts)
+        sequences = encode_prompts(self.tokenizer, ordered, self.max_prompt)
+        batches = self._decoder.plan(sequences)
+        # Different prompts can have the same tokens (truncation); they simply decode to the same text.
+        todo = [batch for batch in batches if any(keys[ordered[i]] not in known for i in batch)]
+        mine = todo[state.process_index :: state.num_processes]
+        made: dict[str, str] = {}
+        total = sum(len(batch) for batch in mine)
+        show = self.show_progress and state.is_main_process
+        with progress_bar(total, f"generating with {Path(self.name).name}", show=show) as bar:
+            for batch in mine:
+                missing = [i for i in batch if keys[ordered[i]] not in known]
+                texts = self._texts([sequences[i] for i in missing])
+                fresh = {keys[ordered[i]]: text for i, text in zip(missing, texts, strict=True)}
+                self._cache.put(fresh)
+                made |= fresh
+                bar.advance(len(batch))
+        self.cost.computed += len(made)
+        if state.num_processes > 1:
+            made = {key: text for part in gather_object([made]) for key, text in part.items()}
+            self._cache.remember(made)
+        return made
+
+    @torch.inference_mode()
+    def _texts(self, sequences: Sequence[Sequence[int]]) -> list[str]:
+        outputs = self._decoder.decode(sequences)
+        texts = self.tokenizer.batch_decode(outputs, skip_special_tokens=True)
+        return [text.split("\n", 1)[0].strip() for text in texts]
+
+    @cached_property
+    def _decoder(self) -> Decoder:
+        return new_decoder(
+            lambda: self.model,
+            checkpoints.load_configuration(self.name),
+            self.tokenizer,
+            self.stop_tokens,
+            self.settings,
+            causal=self.causal,
+            device=self._device,
+        )
+
+    @cached_property
+    def stop_tokens(self) -> tuple[int, ...]:
+        """Tokens that end an output: the end mark, and every token that holds a line feed."""
+        ends = {self.tokenizer.eos_token_id, *_as_list(getattr(self._generation_config, "eos_token_id", None))}
+        if self.causal:
+            vocabulary = self.tokenizer.get_vocab().items()
+            ends |= {number for token, number in vocabulary if any(mark in token for mark in _LINE_FEEDS)}
+        return tuple(sorted(end for end in ends if end is not None))
+
+    @cached_property
+    def _generation_config(self) -> Any:
+        return checkpoints.load_generation_config(self.name)
+
+
+def _as_list(value: Any) -> list[int]:
+    return value if isinstance(value, list) else [value]
+
+
+def shared_generator(
+    model: Generator | str | Path, settings: GenerationSettings | None = None, device: str | None = None
+) -> Generator:
+    """The generator of a checkpoint; stages that name the same one with the same settings share it.
+
+    A checkpoint that was written anew since (a retrained model in the same folder) gets a generator of its own.
+    """
+    if isinstance(model, Generator):
+        return model
+    key = (str(model), _written(Path(model)), settings or GenerationSettings(), device)
+    generator = _generators.get(key)
+    if generator is None:
+        generator = _generators[key] = Generator(model, settings, device=device)
+    return generator
+
+
+def _written(folder: Path) -> tuple[tuple[str, int, int], ...]:
+    """Name, size and time of the files in a checkpoint's folder; nothing for a hub name."""
+    if not folder.is_dir():
+        return ()
+    files = [(file.name, file.stat()) for file in sorted(folder.iterdir()) if file.is_file()]
+    return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in files)

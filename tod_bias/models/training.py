@@ -1,0 +1,249 @@
+"""Training stage models: GPT-2, BART and T5 in SimpleTOD fashion, from a checkpoint or from scratch.
+
+The result is a folder with ``config.json``, ``model.safetensors`` and the tokenizer that ``AutoModel…`` and
+``AutoTokenizer`` load, plus ``training.json``: what it was trained with, and its losses.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import math
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from accelerate.utils import set_seed
+from transformers import get_cosine_schedule_with_warmup
+
+from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.errors import ModelError
+from tod_bias.folder import writable
+from tod_bias.models.checkpoints import load_model, load_tokenizer
+from tod_bias.models.examples import IGNORED, PARTS, TokenSequence, causal_sequences, seq2seq_sequences
+from tod_bias.models.from_scratch import new_model, new_tokenizer
+from tod_bias.models.resumption import Progress, load_checkpoint, save_checkpoint
+from tod_bias.models.settings import ARCHITECTURES, TrainingSettings
+from tod_bias.progress import progress_bar
+
+log = logging.getLogger(__name__)
+# At every checkpoint it warns that tied weights are saved once, as they should be.
+logging.getLogger("accelerate.utils.other").setLevel(logging.ERROR)
+
+
+def train(
+    dialogues: Sequence[Dialogue],
+    validation: Sequence[Dialogue],
+    out: str | Path,
+    settings: TrainingSettings | None = None,
+    *,
+    resume: bool = True,
+    show_progress: bool = False,
+) -> dict[str, Any]:
+    """Train a stage model and save the one with the lowest validation loss to ``out``.
+
+    Under ``accelerate launch`` batches are shared out over the processes.
+
+    Args:
+        dialogues: to train on.
+        validation: dialogues for early stopping.
+        out: folder for the model; ``out/checkpoint`` holds the state for resuming until the training is complete.
+        resume: go on where an interrupted training with the same settings stopped.
+
+    Returns:
+        What is also written to ``training.json``: settings, steps, losses in nats a token.
+
+    Raises:
+        ModelError: unusable settings or checkpoint.
+        TodBiasError: ``out`` cannot be written to.
+    """
+    settings = settings or TrainingSettings()
+    _check(settings, dialogues, validation)
+    out = writable(out)  # now, not when an hour of training is to be saved
+    accelerator = Accelerator(
+        mixed_precision="bf16" if settings.bf16 else "no", cpu=not torch.accelerator.is_available()
+    )
+    set_seed(settings.seed)
+    causal = settings.arch == "gpt2"
+    if settings.init == "scratch":
+        texts = (turn.text for dialogue in dialogues for turn in dialogue.turns)
+        tokenizer = new_tokenizer(texts, settings.vocabulary, causal=causal)
+        model = new_model(settings, tokenizer)
+    else:
+        tokenizer, model = load_tokenizer(settings.init), load_model(settings.init, causal=causal)
+        if model.config.model_type != settings.arch:
+            raise ModelError(
+                f"{settings.init}: is a {model.config.model_type} checkpoint, but --arch is {settings.arch}"
+            )
+    max_length = min(settings.max_length, getattr(model.config, "max_position_embeddings", None) or settings.max_length)
+    make = causal_sequences if causal else seq2seq_sequences
+    options: dict[str, Any] = {"parts": settings.parts, "max_length": max_length}
+    if causal:
+        options["loss"] = settings.loss
+    train_set, valid_set = make(dialogues, tokenizer, **options), make(validation, tokenizer, **options)
+
+    processes = accelerator.num_processes
+    per_epoch = math.ceil(len(list(_batches(train_set, settings, 0))) / processes)
+    total = per_epoch * settings.epochs
+    decayed = [p for p in model.parameters() if p.ndim >= 2]
+    plain = [p for p in model.parameters() if p.ndim < 2]
+    groups = [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": plain, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, betas=(0.9, 0.95), fused=True)
+    schedule = get_cosine_schedule_with_warmup(optimizer, math.ceil(settings.warmup * total), total)
+    model, optimizer = accelerator.prepare(model, optimizer)
+    state = Progress()
+    accelerator.register_for_checkpointing(schedule, state)
+    checkpoint = out / "checkpoint"
+    record = {"settings": dataclasses.asdict(settings), "dialogues": len(dialogues), "processes": processes}
+    if resume and load_checkpoint(accelerator, checkpoint, record):
+        log.info("resuming at step %d of %d", state.step, total)
+
+    pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
+    marks = {per_epoch * number // settings.evaluations for number in range(1, settings.evaluations + 1)}
+    running: list[float] = []
+    last = min(total, settings.max_steps or total)
+    with progress_bar(last, "training", show=show_progress and accelerator.is_main_process) as bar:
+        bar.advance(state.step)
+        while state.step < last and state.stale < settings.patience:
+            epoch, position = divmod(state.step, per_epoch)
+            batches = list(_batches(train_set, settings, epoch))
+            mine = (batches * processes)[accelerator.process_index :: processes][:per_epoch]
+            model.train()
+            for batch in mine[position:]:
+                loss, tokens = _loss(model, batch, pad, causal, accelerator)
+                accelerator.backward(loss / tokens.clamp(min=1))
+                accelerator.clip_grad_norm_(model.parameters(), 1.0)
+                optimizer.step()
+                schedule.step()
+                optimizer.zero_grad()
+                state.step += 1
+                running.append(float(loss.detach() / tokens.clamp(min=1)))
+                bar.advance()
+                bar.describe(f"training, loss {np.mean(running[-50:]):.3f}, best validation {state.best:.3f}")
+                if (state.step - 1) % per_epoch + 1 in marks or state.step == last:
+                    _validate(model, valid_set, settings, pad, causal, accelerator, state, float(np.mean(running)))
+                    running = []
+                    if state.best_step == state.step:
+                        _save(accelerator, model, tokenizer, out)
+                    save_checkpoint(accelerator, checkpoint, record)
+                    model.train()
+                    if state.stale >= settings.patience:
+                        break
+                if state.step == last:
+                    break
+    record |= {"steps": state.step, "best_step": state.best_step, "validation_loss": state.best, "losses": state.losses}
+    if accelerator.is_main_process:
+        (out / "training.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        shutil.rmtree(checkpoint, ignore_errors=True)
+    accelerator.wait_for_everyone()
+    return record
+
+
+def _check(settings: TrainingSettings, dialogues: Sequence[Dialogue], validation: Sequence[Dialogue]) -> None:
+    if settings.arch not in ARCHITECTURES:
+        raise ModelError(f"unknown architecture {settings.arch!r}; expected one of {', '.join(ARCHITECTURES)}")
+    if not settings.parts or any(part not in PARTS for part in settings.parts):
+        raise ModelError(f"parts are {settings.parts!r}; expected one or both of {', '.join(PARTS)}")
+    if settings.loss not in ("all", "targets"):
+        raise ModelError(f"loss is {settings.loss!r}; expected 'all' or 'targets'")
+    if settings.width % settings.heads:
+        raise ModelError(f"width {settings.width} is not a multiple of {settings.heads} heads")
+    if not dialogues or not validation:
+        raise ModelError("training needs at least one dialogue to train on and one to validate on")
+
+
+def _batches(
+    sequences: Sequence[TokenSequence], settings: TrainingSettings, epoch: int | None
+) -> Iterator[list[TokenSequence]]:
+    """Batches of similar length within the token budget; shuffled by (seed, epoch), in order where epoch is None."""
+    order = np.arange(len(sequences))
+    rng = np.random.default_rng([settings.seed, 0 if epoch is None else epoch + 1])
+    if epoch is not None:
+        rng.shuffle(order)
+    lengths = np.array([len(sequence) for sequence in sequences])
+    order = order[np.argsort(lengths[order], kind="stable")]  # equal lengths stay shuffled
+    batches: list[list[int]] = []
+    for index in order:
+        if not batches or (len(batches[-1]) + 1) * lengths[index] > settings.batch_tokens:
+            batches.append([])
+        batches[-1].append(int(index))
+    if epoch is not None:
+        rng.shuffle(batches)  # type: ignore[arg-type]
+    for batch in batches:
+        yield [sequences[index] for index in batch]
+
+
+def _loss(
+    model: Any, batch: Sequence[TokenSequence], pad: int, causal: bool, accelerator: Accelerator
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Summed cross-entropy in nats, and how many tokens it is the sum of."""
+    device = accelerator.device
+    ids = _padded([sequence.input_ids for sequence in batch], pad).to(device)  # (batch, length)
+    labels = _padded([sequence.labels for sequence in batch], IGNORED).to(device)
+    mask = _padded([(1,) * len(sequence.input_ids) for sequence in batch], 0).to(device)
+    if causal:
+        logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits[:, :-1]
+        labels = labels[:, 1:]
+    else:
+        logits = model(input_ids=ids, attention_mask=mask, labels=labels).logits
+    loss = torch.nn.functional.cross_entropy(
+        logits.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="sum"
+    )
+    return loss, (labels != IGNORED).sum()
+
+
+def _padded(rows: Sequence[Sequence[int]], value: int) -> torch.Tensor:
+    width = max(map(len, rows))
+    return torch.tensor([[*row, *[value] * (width - len(row))] for row in rows])
+
+
+def _validate(
+    model: Any,
+    sequences: Sequence[TokenSequence],
+    settings: TrainingSettings,
+    pad: int,
+    causal: bool,
+    accelerator: Accelerator,
+    state: Progress,
+    train_loss: float,
+) -> None:
+    model.eval()
+    totals = torch.zeros(2, dtype=torch.float64)
+    with torch.no_grad():
+        for batch in list(_batches(sequences, settings, None))[accelerator.process_index :: accelerator.num_processes]:
+            loss, tokens = _loss(model, batch, pad, causal, accelerator)
+            totals += torch.tensor([float(loss), float(tokens)], dtype=torch.float64)
+    totals = accelerator.reduce(totals.to(torch.float32).to(accelerator.device), reduction="sum").cpu()
+    loss = float(totals[0] / totals[1])
+    state.losses.append({"step": state.step, "train": train_loss, "validation": loss})
+    log.info("step %d: training loss %.4f, validation loss %.4f", state.step, train_loss, loss)
+    if loss < state.best:
+        state.best, state.best_step, state.stale = loss, state.step, 0
+    else:
+        state.stale += 1
+
+
+def _save(accelerator: Accelerator, model: Any, tokenizer: Any, out: Path) -> None:
+    if accelerator.is_main_process:
+        accelerator.unwrap_model(model).save_pretrained(out)
+        tokenizer.save_pretrained(out)
+
+
+def hold_out(dialogues: Sequence[Dialogue], count: int, seed: int = 0) -> tuple[list[Dialogue], list[Dialogue]]:
+    """Split off ``count`` dialogues for validation, drawn by ``seed``: (the others, the held-out ones).
+
+    So the split that is audited later takes no part in early stopping.
+
+    Raises:
+        ModelError: nothing would be left to train on.
+    """
+    if not 0 < count < len(dialogues):
+        raise ModelError(f"cannot hold out {count} of {len(dialogues)} dialogues for validation")
+    chosen = set(np.random.default_rng(seed).permutation(len(dialogues))[:count].tolist())
+    kept = [dialogue for number, dialogue in enumerate(dialogues) if number not in chosen]
+    return kept, [dialogue for number, dialogue in enumerate(dialogues) if number in chosen]

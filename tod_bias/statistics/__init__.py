@@ -1,0 +1,1 @@
+"""Resampling, intervals, tests: the only such code in the project."""

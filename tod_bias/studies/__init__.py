@@ -1,0 +1,1 @@
+"""Attribution, evaluation, words: each computes a result."""

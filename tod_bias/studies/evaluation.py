@@ -1,0 +1,182 @@
+"""How good a pipeline is on a corpus: joint goal accuracy of its API calls and BLEU of its responses (Su Table 1)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from rich import box
+from rich.table import Table
+
+from tod_bias.dialogues.dialogue import Dialogue, well_formed
+from tod_bias.errors import CorpusError, TodBiasError
+from tod_bias.metrics.calls import CALL_COLUMNS, call_statistics
+from tod_bias.metrics.text import CorpusBleu, SentenceBleu
+from tod_bias.statistics.intervals import interval
+from tod_bias.statistics.resampling import resample
+from tod_bias.studies.attribution import generators_of, signature_of
+from tod_bias.studies.results import Results
+from tod_bias.systems.execution import HISTORY_MODES, Execution, HistoryMode, Run
+from tod_bias.systems.outputs import Lookup, as_text
+from tod_bias.systems.pipeline import Pipeline
+
+SCHEMA = 1
+"""Version of ``evaluation.json``."""
+
+
+class Evaluation(Results):
+    """The content of ``evaluation.json``; ``turns`` holds input, stage outputs and references."""
+
+    record_name = "evaluation.json"
+    frame_name = "responses.parquet"
+
+
+def evaluate(
+    pipeline: Pipeline,
+    dialogues: Sequence[Dialogue],
+    *,
+    history: HistoryMode = "gold",
+    bootstrap: int = 1000,
+    seed: int = 0,
+    corpus: Mapping[str, str] | None = None,
+    cache: str | Path | None = None,
+    show_progress: bool = False,
+) -> Evaluation:
+    """Score a pipeline on original dialogues.
+
+    ``jga`` is the share of turns whose API call equals the gold call as a dictionary, empty calls included, as
+    ParlAI's ``SlotMetrics`` counts it; ``jga_noempty`` counts turns with a gold call only, ``jga_empty`` the others.
+    ``jga_parlai…`` are the same after ParlAI's own reading of the text, which makes a set of every predicted value
+    that holds ``", "``, so that it never equals the gold string. (ParlAI also scores one ``[DONE]`` round a dialogue,
+    whose gold call is empty.) ``bleu`` is sacreBLEU's corpus BLEU, ``sentence_bleu`` ParlAI's ``nlg_bleu``; all on
+    0–1, with 95% bootstrap intervals over dialogues.
+
+    Args:
+        pipeline: the system; JGA is of its stage ``api_call``, BLEU of its last stage.
+        dialogues: at least one.
+        history: ``gold`` (teacher-forced) or ``system`` (free-running).
+        bootstrap: resamples of dialogues; 0 for no intervals.
+        seed: of the resamples.
+        corpus: ``name`` and ``split`` for the record.
+        cache: SQLite file for generated texts.
+        show_progress: on stderr.
+
+    Raises:
+        CorpusError: no dialogue.
+        TodBiasError: unknown ``history``.
+    """
+    dialogues = list(dialogues)
+    if not dialogues:
+        raise CorpusError("nothing to evaluate: the corpus holds no dialogue")
+    if history not in HISTORY_MODES:
+        raise TodBiasError(f"unknown history {history!r}; expected one of {', '.join(HISTORY_MODES)}")
+    started = time.monotonic()
+    for generator in generators_of(pipeline):
+        generator.use_cache(cache)
+        generator.show_progress = show_progress
+    traces = Execution(pipeline, history)([Run(dialogue) for dialogue in dialogues])
+    frame = _frame(dialogues, [trace[frozenset()] for trace in traces], pipeline)
+    owners = pd.factorize(frame["dialogue"])[0]
+
+    def summed(table: np.ndarray) -> np.ndarray:
+        sums = np.zeros((len(dialogues), table.shape[1]))
+        np.add.at(sums, owners, table)
+        return sums
+
+    def estimate(table: np.ndarray, score: Any) -> dict[str, Any]:
+        sums = summed(table)
+        value = score(sums.sum(axis=0)[None])[0]
+        found: dict[str, Any] = {"value": None if np.isnan(value) else float(value)}
+        if bootstrap:
+            low, high = interval(resample(sums, score, bootstrap, seed), len(dialogues))
+            found["ci"] = None if np.isnan(low) else [float(low), float(high)]
+        return found
+
+    scores: dict[str, Any] = {}
+    if "api_call" in pipeline.stages:
+        calls = frame.attrs.pop("calls")
+        for name, (part, whole) in _RATIOS.items():
+            scores[name] = estimate(calls, _ratio(part, whole))
+    for key, metric in (("bleu", CorpusBleu()), ("sentence_bleu", SentenceBleu())):
+        table = metric.statistics(frame[pipeline.names[-1]].tolist(), frame["reference"].tolist())
+        scores[key] = estimate(table, metric.score)
+    result = Evaluation(
+        schema=SCHEMA,
+        corpus={"name": "dialogues", "split": "", **(corpus or {}), "dialogues": len(dialogues), "turns": len(frame)},
+        pipeline=list(pipeline.names),
+        history=history,
+        scores=scores,
+        signature={"bleu": CorpusBleu().signature, "sentence_bleu": SentenceBleu().signature, **signature_of(pipeline)},
+        seconds=round(time.monotonic() - started, 3),
+    )
+    if "lookup" in frame:
+        result["lookups"] = {str(name): int(count) for name, count in frame["lookup"].value_counts().items()}
+    result.turns = frame
+    return result
+
+
+_RATIOS = {
+    "jga": ("correct", "turns"),
+    "jga_noempty": ("call_correct", "call_turns"),
+    "jga_empty": ("empty_correct", "empty_turns"),
+    "jga_parlai": ("correct_parlai", "turns"),
+    "jga_parlai_noempty": ("call_correct_parlai", "call_turns"),
+    "slot_precision": ("slots_predicted_right", "slots_predicted"),
+    "slot_recall": ("slots_gold_right", "slots_gold"),
+    "malformed_calls": ("malformed", "turns"),
+}
+"""Score to (numerator, denominator) among the call statistics."""
+
+
+def _column(table: np.ndarray, name: str) -> np.ndarray:
+    if name.startswith("empty_"):
+        whole, called = {"empty_turns": ("turns", "call_turns"), "empty_correct": ("correct", "call_correct")}[name]
+        return _column(table, whole) - _column(table, called)
+    return table[:, CALL_COLUMNS.index(name)]
+
+
+def _ratio(part: str, whole: str) -> Any:
+    def score(sums: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return _column(sums, part) / _column(sums, whole)
+
+    return score
+
+
+def _frame(dialogues: Sequence[Dialogue], traces: Sequence[Sequence[Mapping[str, Any]]], pipeline: Pipeline) -> Any:
+    rows = []
+    calls = []
+    for dialogue, outputs in zip(dialogues, traces, strict=True):
+        for number, (turn, made) in enumerate(zip(dialogue.turns, outputs, strict=True)):
+            row = {"dialogue": dialogue.id, "turn": number, "user": well_formed(turn.user)}
+            row |= {name: as_text(made[name]) for name in pipeline.names}
+            lookups = [made[name].outcome.value for name in pipeline.names if isinstance(made[name], Lookup)]
+            if lookups:
+                row["lookup"] = lookups[0]
+            rows.append(row | {"gold_api_call": as_text(turn.api_call), "reference": well_formed(turn.response)})
+            calls.append((made.get("api_call"), turn.api_call))
+    frame = pd.DataFrame(rows)
+    if "api_call" in pipeline.stages:
+        frame.attrs["calls"] = call_statistics([made for made, _ in calls], [gold for _, gold in calls])
+    return frame
+
+
+def table(result: Mapping[str, Any]) -> Table:
+    """An evaluation as a table: score, value, 95% interval."""
+    corpus = result["corpus"]
+    title = f"{corpus['name']} {corpus['split']}: {corpus['dialogues']} dialogues, {corpus['turns']} turns"
+    view = Table(title=f"{title}, {result['history']} history", title_justify="left", box=box.SIMPLE_HEAD)
+    view.add_column("score")
+    view.add_column("value", justify="right")
+    view.add_column("95% interval", justify="right")
+    for name, score in result["scores"].items():
+        ci = score.get("ci")
+        value = "–" if score["value"] is None else f"{score['value']:.4f}"
+        view.add_row(name, value, f"[{ci[0]:.4f}, {ci[1]:.4f}]".replace("[", "\\[") if ci else "")
+    for name, count in result.get("lookups", {}).items():
+        view.add_row(f"lookups: {name}", str(count), "")
+    return view

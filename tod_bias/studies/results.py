@@ -1,0 +1,57 @@
+"""What a run leaves: a record of plain JSON types, and a frame with a row a turn."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pandas as pd
+
+from tod_bias.dialogues.dialogue import well_formed
+from tod_bias.errors import TodBiasError
+from tod_bias.folder import writable
+
+
+class Results(dict[str, Any]):
+    """The content of a run's JSON file, with the frame of its turns beside it."""
+
+    record_name: ClassVar[str]
+    """Name of the JSON file."""
+    frame_name: ClassVar[str]
+    """Name of the Parquet file."""
+    turns: pd.DataFrame
+    """One row a turn (draw and arm)."""
+
+    def save(self, folder: str | Path) -> None:
+        """Write both files, each whole or not at all; the record last, so that it stands for a complete run.
+
+        Raises:
+            TodBiasError: the folder cannot be written to.
+        """
+        folder = writable(folder)
+        with _replacing(folder / self.frame_name) as path:
+            self.turns.to_parquet(path, index=False)
+        self.save_record(folder)
+
+    def save_record(self, folder: Path) -> None:
+        """Write the JSON file."""
+        text = json.dumps(self, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        with _replacing(folder / self.record_name) as path:
+            path.write_text(well_formed(text), encoding="utf-8")
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A file beside ``path`` to write into, which takes its place when it is complete."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        yield part
+        os.replace(part, path)
+    except OSError as error:
+        raise TodBiasError(f"{path}: cannot be written ({error}); choose another --out") from error
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,234 @@
+"""How often a corpus mentions whom: shares of words and of dialogues per axis and attribute (Su Fig. 2)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from rich import box
+from rich.table import Table
+
+from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.errors import AxisError
+from tod_bias.perturb.algorithm import LexiconPerturber, load_perturber
+from tod_bias.report.notation import count, fixed
+from tod_bias.statistics.intervals import interval
+from tod_bias.statistics.resampling import resample
+from tod_bias.studies.results import Results
+
+SCHEMA = 1
+"""Version of ``words.json``."""
+SPEAKERS = ("user", "system", "both")
+_WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
+_PER_AXIS = ("mentions", "share_of_words", "share_of_mentions", "dialogues", "share_of_dialogues")
+
+
+class WordStatistics(Results):
+    """The content of ``words.json``; ``turns`` is its table, a row an axis, attribute and speaker."""
+
+    record_name = "words.json"
+    frame_name = "words.csv"
+
+    def save(self, folder: str | Path) -> None:
+        """Write the record and the table, and the figure to ``figures/words.svg``."""
+        from tod_bias.report.figures import word_shares
+        from tod_bias.report.palette import to_svg
+
+        folder = Path(folder)
+        (folder / "figures").mkdir(parents=True, exist_ok=True)
+        self.turns.to_csv(folder / self.frame_name, index=False)
+        (folder / "figures" / "words.svg").write_text(to_svg(word_shares(self.turns)), encoding="utf-8")
+        self.save_record(folder)
+
+
+def word_statistics(
+    dialogues: Sequence[Dialogue],
+    axes: Sequence[str | LexiconPerturber] = ("gender", "age", "race"),
+    *,
+    bootstrap: int = 1000,
+    seed: int = 0,
+    corpus: Mapping[str, str] | None = None,
+) -> WordStatistics:
+    """Count the mentions of every attribute in what users and systems say.
+
+    A mention is what the perturber would rewrite: a word or phrase of the axis's lexicon, in a context where it speaks
+    of somebody (:mod:`tod_bias.perturb`); a phrase counts once. Calls and results are not counted. Of every axis,
+    attribute and speaker (``user``, ``system``, ``both``):
+
+    - ``mentions``, and ``share_of_words``: mentions per spoken word of that speaker, 0–1;
+    - ``share_of_mentions``: among the mentions of the axis by that speaker (None where there are none);
+    - ``dialogues`` in which the speaker mentions the attribute, and ``share_of_dialogues``, 0–1.
+
+    Shares of words and of dialogues have 95% bootstrap intervals over dialogues (``…_low``, ``…_high``);
+    where nothing was counted there is none, as resamples cannot tell how rare it is.
+
+    Args:
+        dialogues: at least one.
+        axes: names or perturbers; a perturber's ``sources`` and protected phrases count.
+        bootstrap: resamples; 0 for no intervals.
+        seed: of the resamples.
+        corpus: ``name`` and ``split`` for the record.
+
+    Raises:
+        AxisError: an unknown axis, one given twice, or none.
+    """
+    perturbers = [load_perturber(axis) if isinstance(axis, str) else axis for axis in axes]
+    names = [perturber.axis for perturber in perturbers]
+    if not names or len(set(names)) < len(names):
+        raise AxisError(f"axes are {', '.join(names) or 'none'}; give at least one, and each once")
+    words = np.array([_words(dialogue) for dialogue in dialogues])  # (dialogues, speakers)
+    rows = [
+        row
+        for perturber in perturbers
+        for row in _rows(perturber, _mentions(perturber, dialogues), words, bootstrap, seed)
+    ]
+    result = WordStatistics(
+        schema=SCHEMA,
+        corpus={"name": "dialogues", "split": "", **(corpus or {}), "dialogues": len(dialogues)},
+        words=dict(zip(SPEAKERS, words.sum(axis=0).tolist(), strict=True)),
+        seed=seed,
+        signature={
+            "intervals": f"95%, expanded percentile, {bootstrap} resamples of dialogues, seed {seed}",
+            **{f"axis {perturber.axis}": perturber.signature for perturber in perturbers},
+        },
+        axes={
+            name: {
+                attribute: {row["speaker"]: _plain(row) for row in rows if (row["axis"], row["attribute"]) == key}
+                for attribute in perturber.attributes
+                for key in [(name, attribute)]
+            }
+            for name, perturber in zip(names, perturbers, strict=True)
+        },
+    )
+    result.turns = pd.DataFrame(rows)
+    return result
+
+
+def _words(dialogue: Dialogue) -> tuple[int, int, int]:
+    user = sum(len(_WORD.findall(turn.user)) for turn in dialogue.turns)
+    system = sum(len(_WORD.findall(turn.response)) for turn in dialogue.turns)
+    return user, system, user + system
+
+
+def _mentions(perturber: LexiconPerturber, dialogues: Sequence[Dialogue]) -> np.ndarray:
+    """How often each attribute is mentioned, (dialogues, attributes, speakers)."""
+    counts = np.zeros((len(dialogues), len(perturber.attributes), len(SPEAKERS)))
+    places = {attribute: number for number, attribute in enumerate(perturber.attributes)}
+    for row, dialogue in zip(counts, dialogues, strict=True):
+        for speaker, attribute in perturber.mentions(dialogue):
+            row[places[attribute], SPEAKERS.index(speaker)] += 1
+    counts[:, :, 2] = counts[:, :, 0] + counts[:, :, 1]
+    return counts
+
+
+def _rows(
+    perturber: LexiconPerturber, mentions: np.ndarray, words: np.ndarray, bootstrap: int, seed: int
+) -> Iterator[dict[str, Any]]:
+    attributes = perturber.attributes
+    shape = mentions.shape[1:]
+    statistics = np.concatenate(
+        [
+            mentions.reshape(len(mentions), -1),
+            (mentions > 0).reshape(len(mentions), -1),
+            words,
+            np.ones((len(words), 1)),
+        ],
+        axis=1,
+    )
+
+    def shares(sums: np.ndarray) -> np.ndarray:
+        """(rows, 2, attributes, speakers): of words, of dialogues."""
+        cells = shape[0] * shape[1]
+        of_words = sums[:, :cells].reshape(-1, *shape) / _positive(sums[:, None, -4:-1])
+        of_dialogues = sums[:, cells : 2 * cells].reshape(-1, *shape) / sums[:, None, -1:]
+        return np.stack([of_words, of_dialogues], axis=1)
+
+    values = shares(statistics.sum(axis=0, keepdims=True))[0]
+    bounds = np.full((2, *values.shape), np.nan)
+    if bootstrap:
+        bounds = interval(resample(statistics, shares, bootstrap, seed), len(statistics))
+        bounds[:, values == 0] = np.nan
+    total = mentions.sum(axis=0)
+    for a, attribute in enumerate(attributes):
+        for s, speaker in enumerate(SPEAKERS):
+            of_axis = total[:, s].sum()
+            yield {
+                "axis": perturber.axis,
+                "attribute": attribute,
+                "speaker": speaker,
+                "mentions": int(total[a, s]),
+                "share_of_words": float(values[0, a, s]),
+                "share_of_words_low": float(bounds[0, 0, a, s]),
+                "share_of_words_high": float(bounds[1, 0, a, s]),
+                "share_of_mentions": float(total[a, s] / of_axis) if of_axis else np.nan,
+                "dialogues": int((mentions[:, a, s] > 0).sum()),
+                "share_of_dialogues": float(values[1, a, s]),
+                "share_of_dialogues_low": float(bounds[0, 1, a, s]),
+                "share_of_dialogues_high": float(bounds[1, 1, a, s]),
+            }
+
+
+def _positive(counts: np.ndarray) -> np.ndarray:
+    return np.where(counts > 0, counts, np.nan)
+
+
+def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row for JSON: intervals as pairs, None for what is undefined."""
+
+    def known(value: float) -> float | None:
+        return None if np.isnan(value) else value
+
+    plain: dict[str, Any] = {name: known(row[name]) for name in _PER_AXIS}
+    for name in ("share_of_words", "share_of_dialogues"):
+        bounds = [row[f"{name}_low"], row[f"{name}_high"]]
+        plain[f"{name}_ci"] = None if np.isnan(bounds).any() else bounds
+    return plain
+
+
+def table(result: WordStatistics) -> Table:
+    """A row an axis and attribute: mentions by speaker in per mille of words, and the dialogues, with intervals."""
+    corpus = result["corpus"]
+    title = f"{corpus['name']} {corpus['split']}".strip() + f": {count(corpus['dialogues'])} dialogues"
+    view = Table(
+        title=f"{title}, {count(result['words']['both'])} words; mentions per 1,000 words",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
+    view.add_column("", no_wrap=True)
+    for heading in ("count", "user", "system", "both \\[95%]", "dialogues \\[95%]"):
+        view.add_column(heading, justify="right", no_wrap=True)
+    for axis, attributes in result["axes"].items():
+        view.add_row(f"[bold]{axis}[/bold]")
+        for number, (attribute, speakers) in enumerate(attributes.items()):
+            both = speakers["both"]
+            view.add_row(
+                f" {attribute}",
+                count(both["mentions"]),
+                *(_scaled(speakers[speaker]["share_of_words"], 1000) for speaker in ("user", "system")),
+                _with_bounds(both["share_of_words"], both["share_of_words_ci"], 1000, ""),
+                _with_bounds(both["share_of_dialogues"], both["share_of_dialogues_ci"], 100, "%"),
+                end_section=number == len(attributes) - 1,
+            )
+    return view
+
+
+def _scaled(share: float | None, scale: int) -> str:
+    return fixed(None if share is None else scale * share, _decimals(share, scale))
+
+
+def _decimals(share: float | None, scale: int) -> int:
+    return 1 if scale == 100 or (share or 0.0) * scale >= 10 else 2
+
+
+def _with_bounds(share: float | None, bounds: Sequence[float] | None, scale: int, unit: str) -> str:
+    value = _scaled(share, scale) + unit
+    if bounds is None:
+        return value
+    low, high = (fixed(scale * bound, _decimals(share, scale)) for bound in bounds)
+    return f"{value} \\[{low}, {high}]"

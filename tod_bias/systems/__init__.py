@@ -1,0 +1,1 @@
+"""Stages, flows, pipelines, twins, and running them on all tellings."""

@@ -1,0 +1,216 @@
+"""Pipelines from YAML files and from model folders.
+
+A pipeline file names its stages in order; each is ``module:Class`` with its arguments, or ``module:function``::
+
+    stages:
+      api_call: {stage: "tod_bias.stages:ApiCall", model: models/api_call}
+      db: {stage: "tod_bias.stages:LookupDb", table: database.jsonl}
+      response: {stage: "my_stages:Polite", base: models/response}
+
+Modules are looked for beside the file and in the current folder too. An argument that names a file or folder beside
+the pipeline file is taken as that path.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tod_bias.dialogues.corpora import DEMO
+from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.errors import StageError, TodBiasError, described
+from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.stages.database import LookupDb
+from tod_bias.systems.stages.language_model import ApiCall, Response
+
+
+class StageEntry(BaseModel):
+    """One stage of a pipeline file: where its class is, and its arguments."""
+
+    model_config = ConfigDict(extra="allow")
+    stage: str = Field(pattern=r"^\w+(\.\w+)*:\w+$")
+
+
+class PipelineFile(BaseModel):
+    """A pipeline file."""
+
+    model_config = ConfigDict(extra="forbid")
+    description: str = ""
+    stages: dict[str, StageEntry | str] = Field(min_length=1)
+
+
+def load_pipeline(
+    spec: str | Path | None = None,
+    *,
+    dialogues: Sequence[Dialogue] = (),
+    model: str | Path | None = None,
+    api_call_model: str | Path | None = None,
+    response_model: str | Path | None = None,
+    device: str | None = None,
+    generation: Mapping[str, Any] | None = None,
+) -> Pipeline:
+    """Build a pipeline from a file, or the standard one from trained models.
+
+    Args:
+        spec: ``demo``, or the path of a YAML file.
+        dialogues: the corpus whose gold calls and results make the database of the standard pipeline.
+        model: checkpoint of both language-model stages of the standard pipeline.
+        api_call_model: checkpoint of its API-call stage, instead of ``model``.
+        response_model: checkpoint of its response stage, instead of ``model``.
+        device: where the standard pipeline's models run; a file says it a stage.
+        generation: fields of :class:`~tod_bias.models.settings.GenerationSettings` for the standard pipeline, None
+            for the usual value; a file says it a stage.
+
+    Raises:
+        StageError: the file or a stage in it is unusable.
+        ModelError: a checkpoint cannot be loaded.
+    """
+    call, response = api_call_model or model, response_model or model
+    if call or response:
+        if spec is not None:
+            raise StageError("give either a pipeline or models, not both")
+        if not (call and response):
+            missing = "--response-model" if call else "--api-call-model"
+            raise StageError(f"a pipeline needs a model for both stages: add {missing}, or give --model")
+        chosen = {name: value for name, value in (generation or {}).items() if value is not None}
+        options = {"device": device, **chosen}
+        return Pipeline(
+            {
+                "api_call": ApiCall(call, **options),
+                "db": LookupDb.from_dialogues(dialogues),
+                "response": Response(response, **options),
+            }
+        )
+    if spec is None:
+        raise StageError("no pipeline: give --pipeline demo, --pipeline FILE.yaml or --model DIR")
+    if given := [name for name, value in {"device": device, **(generation or {})}.items() if value is not None]:
+        option = f"--{given[0].replace('_', '-')}"
+        raise StageError(
+            f"{option} is for models given with --model; with --pipeline FILE write it into the file, "
+            f"beside a stage's model: {{stage: …, model: …, {given[0]}: …}}"
+        )
+    path = DEMO / "pipeline.yaml" if str(spec) == "demo" else Path(spec)
+    file = _read(path)
+    return Pipeline({name: _build(name, entry, path) for name, entry in file.stages.items()})
+
+
+def _read(path: Path) -> PipelineFile:
+    try:
+        content = yaml.load(path.read_text(encoding="utf-8-sig"), _UniqueKeys)
+    except (OSError, UnicodeDecodeError) as error:
+        raise StageError(f"{path}: cannot be read ({error}); --pipeline takes 'demo' or a YAML file") from error
+    except yaml.YAMLError as error:
+        raise StageError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+    try:
+        return PipelineFile.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        places = [str(part) for part in first["loc"] if part not in ("[key]", "str", "StageEntry")]
+        where = ".".join(places) or "the file"
+        raise StageError(
+            f"{path}: {where}: {_problem(first)}; "
+            'expected stages: {name: {stage: "module:Class", …}, …} or stages: {name: "module:Class", …}'
+        ) from error
+
+
+_PROBLEMS = {
+    "missing": "is missing",
+    "extra_forbidden": "is unknown",
+    "too_short": "names no stage, there must be at least 1",
+    "string_pattern_mismatch": "is not of the form module:Class",
+}
+
+
+def _problem(found: Any) -> str:
+    """What is wrong with one entry of a pipeline file, in this project's words."""
+    given = found["input"]
+    shown = "nothing" if given is None else repr(given)
+    if found["loc"][-1:] == ("[key]",):
+        return f"the name {shown} is no text, write it in quotes"
+    return _PROBLEMS.get(found["type"], f"got {shown:.60}")
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """YAML in which a key that stands twice in a mapping is an error; plainly read, the last one would win."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """The mapping of a node."""
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            line = key.start_mark.line + 1
+            if key.value in lines:
+                raise yaml.MarkedYAMLError(
+                    problem=f"{key.value!r} on line {line} is already on line {lines[key.value]}"
+                )
+            lines[key.value] = line
+        return super().construct_mapping(node, deep)
+
+
+def _build(name: str, entry: StageEntry | str, path: Path) -> Any:
+    if isinstance(entry, str):
+        try:
+            entry = StageEntry(stage=entry)
+        except ValidationError as error:
+            raise StageError(f"{path}: stage {name!r}: expected 'module:Class', got {entry!r}") from error
+    target = import_object(entry.stage, f"{path}: stage {name!r}", path.parent)
+    arguments = {key: _resolve(value, path.parent) for key, value in (entry.model_extra or {}).items()}
+    if not inspect.isclass(target):
+        if arguments:
+            raise StageError(f"{path}: stage {name!r}: {entry.stage} is no class, so it takes no arguments")
+        return target
+    try:
+        inspect.signature(target).bind(**arguments)
+    except TypeError as error:
+        raise StageError(f"{path}: stage {name!r}: {entry.stage}: {error}") from error
+    try:
+        return target(**arguments)
+    except TodBiasError as error:
+        raise type(error)(f"{path}: stage {name!r}: {error}") from error
+    except Exception as error:
+        raise StageError(f"{path}: stage {name!r}: {entry.stage} cannot be made: {described(error)}") from error
+
+
+def _resolve(value: Any, folder: Path) -> Any:
+    if isinstance(value, str) and value and (folder / value).exists():
+        return str((folder / value).resolve())
+    return value
+
+
+def import_object(spec: str, where: str, folder: Path) -> Any:
+    """Import ``module:name``, looking into ``folder`` and the current folder too.
+
+    Raises:
+        StageError: no such module or name, or the module cannot be run.
+    """
+    module_name, _, attribute = spec.partition(":")
+    with _importable(folder):
+        try:
+            module = importlib.import_module(module_name)
+        except ImportError as error:
+            raise StageError(f"{where}: cannot import {module_name!r}: {error}") from error
+        except Exception as error:
+            raise StageError(f"{where}: cannot import {module_name!r}: {described(error)}") from error
+    try:
+        return getattr(module, attribute)
+    except AttributeError as error:
+        raise StageError(f"{where}: module {module_name!r} has no {attribute!r}") from error
+
+
+@contextmanager
+def _importable(folder: Path) -> Iterator[None]:
+    before = list(sys.path)
+    sys.path[:0] = [str(folder.resolve()), str(Path.cwd())]
+    try:
+        yield
+    finally:
+        sys.path[:] = before

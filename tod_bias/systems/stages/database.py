@@ -1,0 +1,114 @@
+"""Su's database: results looked up by exact call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from tod_bias.dialogues.dialogue import Dialogue, json_line
+from tod_bias.errors import StageError
+from tod_bias.systems.outputs import Lookup, Outcome, parse_call
+from tod_bias.systems.pipeline import StageInput
+
+
+class LookupDb:
+    """Su's database: a table from API call to results, matched exactly.
+
+    Args:
+        table: call to results, or the path of a file that :meth:`save` wrote.
+        api_call: name of the stage whose output is the call.
+    """
+
+    def __init__(
+        self,
+        table: Mapping[tuple[tuple[str, str], ...], tuple[Mapping[str, str], ...]] | str | Path,
+        *,
+        api_call: str = "api_call",
+    ) -> None:
+        self.conflicts = 0
+        """Calls of the corpus whose results differ from the first ones seen, which are kept."""
+        self._table = dict(table) if isinstance(table, Mapping) else dict(_read_table(Path(table)))
+        self._call = api_call
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    @property
+    def signature(self) -> str:
+        """How many calls the table knows, and a hash of it."""
+        digest = blake2b(digest_size=8)
+        for line in self._lines():
+            digest.update(line.encode("utf-8", "surrogatepass"))
+        return f"rows:{len(self)}|hash:{digest.hexdigest()}"
+
+    @classmethod
+    def from_dialogues(cls, dialogues: Iterable[Dialogue], *, api_call: str = "api_call") -> LookupDb:
+        """The table of all gold calls of a corpus. Where one call has several results, the first seen is kept."""
+        database = cls({}, api_call=api_call)
+        for dialogue in dialogues:
+            for turn in dialogue.turns:
+                if turn.api_call:
+                    first = database._table.setdefault(_key(turn.api_call), turn.api_results)
+                    database.conflicts += first != turn.api_results
+        return database
+
+    def __call__(self, inputs: Sequence[StageInput], /) -> list[Lookup]:
+        """One lookup an input.
+
+        Raises:
+            StageError: an input has no output of the API-call stage.
+        """
+        return [self.look_up(self._output(item)) for item in inputs]
+
+    def _output(self, item: StageInput) -> Any:
+        if self._call not in item.outputs:
+            there = ", ".join(item.outputs) or "none"
+            raise StageError(f"LookupDb: needs the output of a stage {self._call!r} before it; there is {there}")
+        return item.outputs[self._call]
+
+    def look_up(self, call: Mapping[str, str] | str) -> Lookup:
+        """The results of one call."""
+        if isinstance(call, str):
+            call = parse_call(call)
+        if not isinstance(call, Mapping):
+            return Lookup(Outcome.MALFORMED)
+        if not call:
+            return Lookup(Outcome.NO_CALL)
+        rows = self._table.get(_key(call))
+        if rows is None:
+            return Lookup(Outcome.NO_ROW)
+        return Lookup(Outcome.FOUND, rows) if rows else Lookup(Outcome.EMPTY)
+
+    def save(self, path: str | Path) -> None:
+        """Write the table as JSON lines: ``{"call": {…}, "results": [{…}, …]}``."""
+        with Path(path).open("w", encoding="utf-8") as file:
+            file.writelines(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        for call, rows in sorted(self._table.items()):
+            record = {"call": dict(call), "results": [dict(row) for row in rows]}
+            yield json_line(record)
+
+
+def _key(call: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((str(slot), str(value)) for slot, value in call.items()))
+
+
+def _read_table(path: Path) -> Iterable[tuple[tuple[tuple[str, str], ...], tuple[Mapping[str, str], ...]]]:
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")  # splitlines would also cut inside of values
+    except (OSError, UnicodeDecodeError) as error:
+        raise StageError(f"{path}: cannot be read as a database: {error}") from error
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+            yield _key(record["call"]), tuple(dict(row) for row in record["results"])
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise StageError(
+                f'{path}, line {number}: expected {{"call": {{…}}, "results": [{{…}}]}} ({error!r})'
+            ) from error

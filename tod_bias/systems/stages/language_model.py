@@ -1,0 +1,77 @@
+"""Su's language-model stages: an API-call model and a response model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tod_bias.dialogues.dialogue import unescape
+from tod_bias.errors import StageError
+from tod_bias.models.examples import api_call_prompt, response_prompt
+from tod_bias.models.generator import Generator, shared_generator
+from tod_bias.models.settings import GenerationSettings
+from tod_bias.systems.outputs import as_text, parse_call
+from tod_bias.systems.pipeline import StageInput
+
+
+class ApiCall:
+    """A language model that reads the context and writes the API call of the turn.
+
+    Its output is the call as a mapping (empty: no call), or the raw text where that is *malformed*.
+
+    Args:
+        model: a checkpoint's folder or hub name, or a :class:`~tod_bias.models.generator.Generator`.
+        device: where it runs; chosen where left out.
+        generation: fields of :class:`~tod_bias.models.settings.GenerationSettings`.
+    """
+
+    def __init__(self, model: Generator | str | Path, *, device: str | None = None, **generation: Any) -> None:
+        self.generator = shared_generator(model, _settings(generation), device)
+
+    def __call__(self, inputs: Sequence[StageInput], /) -> list[Mapping[str, str] | str]:
+        """One call an input."""
+        return [
+            parse_call(text) for text in self.generator.generate([api_call_prompt(item.context) for item in inputs])
+        ]
+
+
+class Response:
+    """A language model that reads context, API call and API result and writes the response.
+
+    Args:
+        model: a checkpoint's folder or hub name, or a :class:`~tod_bias.models.generator.Generator`.
+        api_call: name of the stage whose output is the call.
+        db: name of the stage whose output is the result.
+        device: where it runs; chosen where left out.
+        generation: fields of :class:`~tod_bias.models.settings.GenerationSettings`.
+    """
+
+    def __init__(
+        self,
+        model: Generator | str | Path,
+        *,
+        api_call: str = "api_call",
+        db: str = "db",
+        device: str | None = None,
+        **generation: Any,
+    ) -> None:
+        self.generator = shared_generator(model, _settings(generation), device)
+        self._call = api_call
+        self._db = db
+
+    def __call__(self, inputs: Sequence[StageInput], /) -> list[str]:
+        """One response an input."""
+        prompts = [
+            response_prompt(item.context, as_text(item.outputs.get(self._call)), as_text(item.outputs.get(self._db)))
+            for item in inputs
+        ]
+        return [unescape(text) for text in self.generator.generate(prompts)]
+
+
+def _settings(options: Mapping[str, Any]) -> GenerationSettings:
+    try:
+        return GenerationSettings(**options)
+    except TypeError as error:
+        known = ", ".join(GenerationSettings.__dataclass_fields__)
+        raise StageError(f"unknown stage argument ({error}); generation takes {known}") from error

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tod_bias.dialogues.dialogue import Dialogue, Turn
+from hypothesis import strategies as st
+
+from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.models.settings import TrainingSettings
 from tod_bias.models.training import train
 from tod_bias.perturb.algorithm import LexiconPerturber, load_perturber
@@ -13,6 +15,24 @@ from tod_bias.systems.outputs import Lookup, as_text
 from tod_bias.systems.pipeline import Pipeline, StageInput, Twin
 from tod_bias.systems.stages.database import LookupDb
 from tod_bias.systems.stages.replay import Replay
+
+texts = st.text(st.sampled_from("ab ;|=\\\n\r#n,."), max_size=12) | st.text(max_size=12).filter(
+    lambda text: not any(0xD800 <= ord(c) < 0xE000 for c in text)
+)
+json_values = st.recursive(
+    texts | st.integers() | st.booleans() | st.none() | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=5,
+)
+slots = st.dictionaries(texts | st.just("api_name"), json_values, max_size=3)
+steps = st.builds(Step, slots, st.lists(slots, max_size=3).map(tuple), texts)
+dialogue_turns = st.builds(
+    lambda user, steps, response: Turn(user, steps=steps, response=response),
+    texts,
+    st.lists(steps, max_size=3).map(tuple),
+    texts,
+)
+"""Any turns: JSON values, several steps, what was said with a call, texts that look like the text form's own marks."""
 
 PEOPLE = ("wife", "mother", "husband", "father", "sister", "brother")
 CITIES = ("Fremont", "Oakland", "San Jose", "Davis")

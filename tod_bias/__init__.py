@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tod_bias import former_names
 from tod_bias.dialogues.corpora import load_corpus
-from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.systems.pipeline import Pipeline, StageInput, Twin
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ __all__ = [
     "Dialogue",
     "Pipeline",
     "StageInput",
+    "Step",
     "Turn",
     "Twin",
     "__version__",

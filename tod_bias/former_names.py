@@ -17,7 +17,7 @@ FORMER = {
     "configuration": ("systems.configuration",),
     "corpus": ("dialogues.corpora", "dialogues.sgd"),
     "datapath": ("dialogues.datapath",),
-    "dialogue": ("dialogues.dialogue",),
+    "dialogue": ("dialogues.dialogue", "dialogues.text", "dialogues.jsonl"),
     "estimates": ("studies.estimates", "statistics.settings"),
     "evaluation": ("studies.evaluation",),
     "examples": ("models.examples",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from tod_bias import Dialogue, StageInput, Turn
-from tod_bias.dialogues.dialogue import write_jsonl
+from tod_bias.dialogues.jsonl import write_jsonl
 from tod_bias.recommenders.lmrec.model import VENUES
 from tod_bias.recommenders.lmrec.stage import ItemLookup, Recommend, VenueResponse
 from tod_bias.recommenders.lmrec.templates import load_templates

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.parlai
 
 def first_results(dialogue: Dialogue) -> Dialogue:
     """The dialogue as ParlAI knows it."""
-    turns = tuple(dataclasses.replace(turn, more_results=()) for turn in dialogue.turns)
+    turns = tuple(Turn(turn.user, turn.api_call, turn.api_result, turn.response) for turn in dialogue.turns)
     return dataclasses.replace(dialogue, turns=turns)
 
 

@@ -14,7 +14,7 @@ from sgd_files import DIALOGUES, evaluate_with_parlai, lines_of, write_sgd
 
 from tod_bias import load_corpus
 from tod_bias.agents.episodes import episode_to_dialogue
-from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import AxisError, CorpusError, NothingToPerturbError
 from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
 
@@ -43,7 +43,7 @@ def core_dialogues(dialogues: list[Dialogue], axis: str, seed: int, draw: int, *
     for dialogue in sorted(dialogues, key=lambda dialogue: dialogue.id):
         for rewrite in draw_rewrites(perturber, dialogue, 3, seed)[draw : draw + 1]:
             twin = rewrite(dialogue)
-            turns = tuple(dataclasses.replace(turn, more_results=()) for turn in twin.turns)
+            turns = tuple(Turn(turn.user, turn.api_call, turn.api_result, turn.response) for turn in twin.turns)
             made.append(dataclasses.replace(twin, turns=turns))
     return made
 

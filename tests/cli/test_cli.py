@@ -7,7 +7,7 @@ import pytest
 from builders import small_corpus
 
 from tod_bias.cli.application import main
-from tod_bias.dialogues.dialogue import read_jsonl, write_jsonl
+from tod_bias.dialogues.jsonl import read_jsonl, write_jsonl
 
 STAGES = """
 class Respond:

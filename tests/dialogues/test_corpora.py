@@ -4,7 +4,8 @@ import pytest
 from builders import small_corpus
 
 from tod_bias import load_corpus
-from tod_bias.dialogues.dialogue import turns_from_text, turns_to_text, write_jsonl
+from tod_bias.dialogues.dialogue import turns_from_text, turns_to_text
+from tod_bias.dialogues.jsonl import write_jsonl
 from tod_bias.dialogues.sgd import read_sgd_file
 from tod_bias.errors import CorpusError
 from tod_bias.perturb.algorithm import draw_rewrites, load_perturber

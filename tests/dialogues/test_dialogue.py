@@ -1,47 +1,181 @@
+import copy
+import dataclasses
 import json
+import pickle
+import subprocess
+import sys
 
 import pytest
+from builders import dialogue_turns, json_values, slots, texts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tod_bias.dialogues.dialogue import (
-    Dialogue,
-    Turn,
-    read_jsonl,
-    slots_from_text,
-    slots_to_text,
-    turns_from_text,
-    turns_to_text,
-    write_jsonl,
-)
+from tod_bias.dialogues.dialogue import Dialogue, Step, Turn, turns_from_text, turns_to_text
+from tod_bias.dialogues.jsonl import read_jsonl, write_jsonl
+from tod_bias.dialogues.text import slots_from_text, slots_to_text
 from tod_bias.errors import CorpusError
+from tod_bias.systems.outputs import parse_call
 from tod_bias.systems.stages.database import LookupDb
 
-texts = st.text(st.sampled_from("ab ;|=\\\n\rn,."), max_size=12) | st.text(max_size=12).filter(
-    lambda text: not any(0xD800 <= ord(c) < 0xE000 for c in text)
-)
-slots = st.dictionaries(texts, texts, max_size=3)
+flat = st.dictionaries(texts, texts, max_size=3)
 full = st.dictionaries(texts, texts, min_size=1, max_size=3)
-turns = st.builds(Turn, texts, slots, slots, texts) | st.builds(
-    Turn, texts, slots, full, texts, st.lists(full, max_size=2).map(tuple)
-)
+
+
+def exactly(turns):
+    """Turns with the types of their values: in Python 2 == 2.0 and 1 == True."""
+    return repr([(turn.user, [step.to_json() for step in turn.steps], turn.response) for turn in turns])
 
 
 @given(slots)
 def test_slots_survive_their_text(mapping):
-    assert slots_from_text(slots_to_text(mapping)) == mapping
+    read = slots_from_text(slots_to_text(mapping))
+    assert read == mapping
+    assert slots_to_text(read) == slots_to_text(mapping)
 
 
-@given(st.lists(turns, max_size=3).map(tuple))
-def test_turns_survive_their_text_with_all_results(dialogue):
-    text = turns_to_text(dialogue)
-    assert turns_from_text(text) == dialogue
-    assert len(text.split("\n")) == max(1, 4 * len(dialogue))
+@given(st.lists(dialogue_turns, max_size=3).map(tuple))
+def test_turns_survive_their_text_with_all_steps_and_results(turns):
+    text = turns_to_text(turns)
+    assert turns_from_text(text) == turns
+    lines = sum(2 + sum(2 + bool(step.said) for step in turn.steps or (Step({}),)) for turn in turns)
+    assert len(text.split("\n")) == max(1, lines)
 
 
-@given(turns)
+@given(dialogue_turns)
 def test_turns_survive_json(turn):
-    assert Turn.from_json(json.loads(json.dumps(turn.to_json()))) == turn
+    assert exactly([Turn.from_json(json.loads(json.dumps(turn.to_json())))]) == exactly([turn])
+
+
+@given(texts, flat, full, texts, st.lists(full, max_size=2).map(tuple))
+def test_one_step_has_two_forms_that_are_equal(user, call, result, response, more):
+    old = Turn(user, call, result, response, more)
+    new = Turn(user, steps=(Step(call, (result, *more)),), response=response)
+    assert old == new
+    assert old.digest == new.digest
+    assert (new.api_call, new.api_result, new.response, new.more_results) == (call, result, response, more)
+    assert new.to_json() == old.to_json()
+    assert set(new.to_json()) - {"more_results"} == {"user", "api_call", "api_result", "response"}
+
+
+SEVERAL = Turn(
+    "Two seats for my mom.",
+    steps=(
+        Step({"name": "find", "arguments": {"seats": 2, "tags": ["a ; b", None]}}, ({"id": "7"}, {"id": 8})),
+        Step({"api_name": "book", "id": "7"}, said="One moment."),
+    ),
+    response="Done.",
+)
+
+
+def test_several_steps_are_several_pairs_and_other_values_are_json():
+    assert SEVERAL.to_text() == (
+        "USER: Two seats for my mom.\n"
+        r'APICALL: api_name = find ; seats = \#2 ; tags = \#["a \; b",null]' + "\n"
+        r"APIRESP: id = 7 | id = \#8" + "\n"
+        "SYSTEM: One moment.\n"
+        "APICALL: api_name = book ; id = 7\n"
+        "APIRESP: \n"
+        "SYSTEM: Done."
+    )
+    assert SEVERAL.text.split("\n")[2] == "APIRESP: id = 7"
+    assert list(SEVERAL.utterances) == [
+        ("user", "Two seats for my mom."), ("system", "One moment."), ("system", "Done."),
+    ]  # fmt: skip
+
+
+def test_the_first_step_is_what_one_step_code_reads():
+    assert SEVERAL.api_call == {"api_name": "find", "seats": 2, "tags": ["a ; b", None]}
+    assert (SEVERAL.api_result, SEVERAL.more_results) == ({"id": "7"}, ({"id": 8},))
+    assert [call["api_name"] for call in SEVERAL.calls] == ["find", "book"]
+    assert (SEVERAL.steps[0].name, SEVERAL.steps[0].arguments) == ("find", {"seats": 2, "tags": ["a ; b", None]})
+    assert (Turn("u").api_call, Turn("u").api_result, Turn("u").api_results, Turn("u").calls) == ({}, {}, (), ())
+    assert Turn("u", {}, {"a": "b"}).api_result == {"a": "b"}  # a result without a call
+
+
+def test_json_of_several_steps():
+    assert SEVERAL.to_json() == {
+        "user": "Two seats for my mom.",
+        "steps": [
+            {
+                "call": {"api_name": "find", "seats": 2, "tags": ["a ; b", None]},
+                "results": [{"id": "7"}, {"id": 8}],
+            },
+            {"call": {"api_name": "book", "id": "7"}, "results": [], "said": "One moment."},
+        ],
+        "response": "Done.",
+    }
+
+
+def test_what_is_empty_is_left_out():
+    assert Step({"a": "b"}, ({}, {"c": "d"}, {})).results == ({"c": "d"},)
+    assert Turn("u", steps=(Step({}), Step({"a": "b"}))) == Turn("u", {"a": "b"})
+    assert Turn("u", steps=()) == Turn("u")
+
+
+def test_a_turn_is_copied_replaced_and_stored():
+    assert dataclasses.replace(SEVERAL, user="x") == Turn("x", steps=SEVERAL.steps, response="Done.")
+    for copied in (copy.copy(SEVERAL), copy.deepcopy(SEVERAL), pickle.loads(pickle.dumps(SEVERAL))):
+        assert copied == SEVERAL
+        assert copied.digest == SEVERAL.digest
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        SEVERAL.user = "x"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Turn("u", {"party": ["a", 1, {2}]}), r"call argument 'party' \[2\]: expected JSON, got set$"),
+        (lambda: Turn("u", {"at": {"x": [0.5, object]}}), r"call argument 'at' 'x' \[1\]: expected JSON, got type$"),
+        (lambda: Turn("u", {"a": "b"}, {"x": ("y",)}), "result field 'x': expected JSON, got tuple$"),
+        (lambda: Step({"x": {1: "y"}}), "call argument 'x' 1: expected text as a name, got 1$"),
+        (lambda: Step({"x": float("nan")}), "call argument 'x': expected JSON, got nan$"),
+        (lambda: Step({"x": float("inf")}), "call argument 'x': expected JSON, got inf$"),
+        (lambda: Step("find"), "call arguments: expected a mapping of names to JSON values, got str$"),
+        (lambda: Step({"a": "b"}, {"c": "d"}), "results: expected several mappings, got one dict"),
+        (lambda: Step({"name": "a", "arguments": {"api_name": "b"}}), "'api_name': this name is kept"),
+        (lambda: Turn("u", {"a": "b"}, steps=(Step({"a": "b"}),)), "either steps or api_call"),
+        (lambda: Turn("u", steps=({"a": "b"},)), r"steps \[0\]: expected a Step, got dict"),
+    ],
+)
+def test_values_that_are_no_json_are_named_at_once(make, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        make()
+    assert "\n" not in str(caught.value)
+
+
+def test_nesting_without_end_is_refused():
+    endless = []
+    endless.append(endless)
+    with pytest.raises(ValueError, match="call argument 'x': is nested too deeply"):
+        Turn("u", {"x": endless})
+
+
+DIFFERENT = [
+    Turn("u", {"a": "2"}), Turn("u", {"a": 2}), Turn("u", {"a": 2.0}), Turn("u", {"a": r"\#2"}), Turn("u", {"a": True}),
+    Turn("u", {"a": None}), Turn("u", {"a": "null"}), Turn("u", {"a": ["b"]}), Turn("u", {"a": {"b": "c"}}),
+    Turn("u", steps=(Step({"a": "2"}), Step({"a": "2"}))), Turn("u", steps=(Step({"a": "2"}, said="s"),)),
+    Turn("u", {"a": "2"}, {"b": "c"}), Turn("u", {"a": "2"}, response="s"), Turn("u", response="s"),
+    Turn("u", steps=(Step({}, said="s"),)),
+]  # fmt: skip
+
+
+def test_digests_tell_turns_apart_in_every_process():
+    assert len({turn.digest for turn in DIFFERENT}) == len(DIFFERENT)
+    again = "import sys, pickle; print(b''.join(turn.digest for turn in pickle.load(sys.stdin.buffer)).hex())"
+    done = subprocess.run([sys.executable, "-c", again], input=pickle.dumps(DIFFERENT), capture_output=True, check=True)
+    assert done.stdout.decode().strip() == b"".join(turn.digest for turn in DIFFERENT).hex()
+
+
+@given(json_values, json_values)
+def test_equal_digests_mean_equal_values(first, second):
+    turns = [Turn("u", {"a": value}) for value in (first, second)]
+    same = json.dumps(first, sort_keys=True) == json.dumps(second, sort_keys=True)
+    assert (turns[0].digest == turns[1].digest) == same
+
+
+@pytest.mark.parametrize("text", [r"a = \#", r"a = \#{", r"a = \#NaN", r"a = \#1e999", "a = \\#" + "[" * 100_000])
+def test_values_that_are_no_json_make_a_call_malformed(text):
+    assert parse_call(text) == text
 
 
 def test_text_is_parlais_on_ordinary_text():
@@ -76,8 +210,10 @@ def test_wrong_line_is_named():
 
 
 def test_jsonl_round_trip(tmp_path, corpus):
+    corpus = [*corpus, Dialogue("several", "", (SEVERAL,), system="Be kind.")]
     write_jsonl(corpus, tmp_path / "c.jsonl")
     assert list(read_jsonl(tmp_path / "c.jsonl")) == corpus
+    assert "system" not in corpus[0].to_json()
 
 
 GOOD = '{"id": "a", "turns": [{"user": "u", "response": "r"}]}'
@@ -90,7 +226,13 @@ GOOD = '{"id": "a", "turns": [{"user": "u", "response": "r"}]}'
         ([GOOD, GOOD], r"line 2: dialogue id 'a' is already on line 1"),
         (['{"turns": []}'], r"line 1: dialogue field 'id' must be a str, got None"),
         (['{"id": "a", "turns": [{"user": "u"}]}'], r"line 1: turn 1: turn field 'response' must be a string"),
-        (['{"id": "a", "turns": [{"user": "u", "response": "r", "api_call": {"a": 1}}]}'], r"'api_call' must map"),
+        (['{"id": "a", "turns": [{"user": "u", "response": "r", "api_call": ["a"]}]}'], r"'api_call' must map"),
+        (['{"id": "a", "turns": [{"user": "u", "response": "r", "api_call": {"a": NaN}}]}'], r"expected JSON, got nan"),
+        (['{"id": "a", "turns": [{"user": "u", "response": "r", "steps": [{"call": {}, "result": []}]}]}'],
+         r"turn 1: step 1: unknown step field 'result'"),
+        (['{"id": "a", "turns": [{"user": "u", "response": "r", "steps": [], "api_call": {}}]}'], r"either 'steps' or"),
+        (['{"id": "a", "system": 1, "turns": []}'], r"dialogue field 'system' must be a str, got 1"),
+        (["[" * 100_000], r"line 1: JSON that is nested too deeply"),
         (['{"id": "a", "turns": [{"user": "u", "response": "r", "apicall": {}}]}'], r"unknown turn field 'apicall'"),
         (["[]"], r"line 1: a dialogue must be an object, got list"),
     ],

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tod_bias.cli.application import main
-from tod_bias.dialogues.dialogue import Dialogue, Turn, write_jsonl
+from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias.dialogues.jsonl import write_jsonl
 
 PETS = "@alias\tkitty\tcat\npos\tcat\tdog\nnoun\tkitten\tpuppy\nword\tmeow\twoof\n"
 

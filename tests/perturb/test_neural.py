@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from small_perturber import HELD_OUT, pairs_of, sentences
 
-from tod_bias.dialogues.dialogue import Dialogue, Turn, write_jsonl
+from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias.dialogues.jsonl import write_jsonl
 from tod_bias.errors import ModelError
 from tod_bias.perturb.algorithm import Candidate, load_perturber, rewrites_of
 from tod_bias.perturb.lexicon import load_lexicon
@@ -161,7 +162,7 @@ def test_a_checkpoint_without_the_special_token_is_one_clear_line(
     perturber_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = SimpleNamespace(causal=False, tokenizer=SimpleNamespace(get_vocab=lambda: {"a": 0}))
-    monkeypatch.setattr("tod_bias.stages.shared_generator", lambda model, device=None: plain)
+    monkeypatch.setattr("tod_bias.models.generator.shared_generator", lambda model, device=None: plain)
     with pytest.raises(ModelError, match=r"m: its tokenizer has no token '<PERT_SEP>', so it is no perturber") as error:
         load_perturber("gender", model="m")
     assert "\n" not in str(error.value)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tod_bias.dialogues.dialogue import Dialogue, Turn, write_jsonl
+from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias.dialogues.jsonl import write_jsonl
 from tod_bias.errors import AxisError
 from tod_bias.perturb.algorithm import load_perturber
 from tod_bias.studies.words import table, word_statistics

@@ -15,7 +15,8 @@ from safetensors.torch import load_file, save_file
 
 from tod_bias.demo.dialogues import demo_dialogues
 from tod_bias.demo.planted import Mentions, corrupt_calls, corrupt_responses, database, missed
-from tod_bias.dialogues.dialogue import Dialogue, Turn, write_jsonl
+from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias.dialogues.jsonl import write_jsonl
 from tod_bias.models.examples import Part
 from tod_bias.models.settings import TrainingSettings
 from tod_bias.models.training import train

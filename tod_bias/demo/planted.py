@@ -68,7 +68,8 @@ def corrupt_calls(dialogue: Dialogue, mentions: Mentions, seed: int) -> Dialogue
     """The age bias: calls without a city where a senior has been mentioned; ``mentions`` is that of the age axis."""
 
     def change(turn: Turn, earlier: Sequence[Turn]) -> Turn:
-        return dataclasses.replace(turn, api_call={k: v for k, v in turn.api_call.items() if k != CITY})
+        call = {k: v for k, v in turn.api_call.items() if k != CITY}
+        return Turn(turn.user, call, turn.api_result, turn.response, turn.more_results)
 
     return _corrupt(dialogue, "age", mentions, seed, change)
 

@@ -11,7 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from tod_bias.dialogues.dialogue import Dialogue, read_jsonl
+from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.dialogues.jsonl import read_jsonl
 from tod_bias.dialogues.multiwoz import read_multiwoz_v22
 from tod_bias.dialogues.sgd import read_google_sgd
 from tod_bias.dialogues.taskmaster import read_taskmaster2

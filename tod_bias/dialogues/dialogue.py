@@ -1,154 +1,225 @@
-"""Dialogues, their text form and their JSON form.
-
-The text form is the one of ParlAI's task-oriented dialogues, which is also what SimpleTOD-style models are trained
-on: four lines a turn, ::
-
-    USER: Is there a cheap place for my mom?
-    APICALL: api_name = FindRestaurants ; price = cheap
-    APIRESP: name = Luigi's ; price = cheap
-    SYSTEM: How about Luigi's?
-
-Reading a text back gives the same turns to the byte: the few characters that would be ambiguous are escaped with a
-backslash, and ordinary text is written exactly as ParlAI writes it.
-"""
+"""What a dialogue is: turns of a user's words, steps of a call and its results, and a response; and its JSON form."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from hashlib import blake2b
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tod_bias.errors import CorpusError
+from tod_bias.dialogues.text import (
+    API_CALL,
+    API_RESULT,
+    SYSTEM,
+    USER,
+    escape,
+    json_line,
+    read_turns,
+    slots_from_text,
+    slots_to_text,
+    turn_to_text,
+    unescape,
+    well_formed,
+)
+from tod_bias.dialogues.values import API_NAME, checked, plain
 
-API_NAME = "api_name"
-"""The key that names the API in a call (ParlAI's ``STANDARD_API_NAME_SLOT``)."""
+__all__ = [
+    "API_CALL", "API_NAME", "API_RESULT", "SYSTEM", "USER", "Dialogue", "Step", "Turn", "context_text", "escape",
+    "json_line", "slots_from_text", "slots_to_text", "turns_from_text", "turns_to_text", "unescape", "well_formed",
+]  # fmt: skip
 
-USER, API_CALL, API_RESULT, SYSTEM = "USER:", "APICALL:", "APIRESP:", "SYSTEM:"
-_PREFIXES = (USER, API_CALL, API_RESULT, SYSTEM)
+Slots = Mapping[str, Any]
+"""A call or a result: names to JSON values."""
 
-_STANDALONE = re.compile(r"(?:(?<= )|^)([;|=])(?= |$)")
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
-_UNESCAPED = {"n": "\n", "r": "\r"}
-
-
-def well_formed(text: str) -> str:
-    """The text with U+FFFD for every lone surrogate, which no file, frame or tokenizer takes."""
-    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
-
-
-def json_line(record: Any) -> str:
-    """A record as one line of JSON; in ASCII where it holds a lone surrogate, which UTF-8 cannot hold."""
-    text = json.dumps(record, ensure_ascii=False)
-    return (json.dumps(record) if _SURROGATE.search(text) else text) + "\n"
-
-
-def escape(text: str) -> str:
-    """Write ``text`` so that it fits one line: backslash, line feed and carriage return become escapes."""
-    if "\\" in text or "\n" in text or "\r" in text:
-        return text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
-    return text
+_FUNCTION = {"name", "arguments"}
 
 
-def unescape(text: str) -> str:
-    """Undo :func:`escape`; a backslash before any other character stands for that character."""
-    if "\\" not in text:
-        return text
-    return _ESCAPED.sub(lambda match: _UNESCAPED.get(match[1], match[1]), text)
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call of an API and what came back."""
+
+    call: Slots
+    """Argument to JSON value, with the API's name under ``api_name``; OpenAI's ``{"name": …, "arguments": {…}}`` is
+    taken as well."""
+    results: tuple[Slots, ...] = ()
+    """What the call gave, in order; an empty result is none and is left out."""
+    said: str = ""
+    """What the system said in the same message as the call."""
+
+    def __post_init__(self) -> None:
+        if len(self.call) == 2 and self.call.keys() == _FUNCTION and isinstance(self.call["arguments"], Mapping):
+            object.__setattr__(self, "call", flat_call(self.call["name"], self.call["arguments"]))
+        checked(self.call, "call argument")
+        if isinstance(self.results, (str, Mapping)):
+            raise ValueError(f"results: expected several mappings, got one {type(self.results).__name__}; write (it,)")
+        for result in self.results:
+            checked(result, "result field")
+        if self.results.__class__ is not tuple or not all(self.results):
+            object.__setattr__(self, "results", tuple(result for result in self.results if result))
+
+    def __bool__(self) -> bool:
+        return bool(self.call or self.results or self.said)
+
+    @property
+    def name(self) -> str:
+        """The API's name; empty where the call has none."""
+        return str(self.call.get(API_NAME, ""))
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The call without the API's name."""
+        return {name: value for name, value in self.call.items() if name != API_NAME}
+
+    def to_json(self) -> dict[str, Any]:
+        """The step as plain JSON types; ``said`` only where something was."""
+        record = {"call": plain(self.call), "results": [plain(result) for result in self.results]}
+        return record | ({"said": self.said} if self.said else {})
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> Step:
+        """Read what :meth:`to_json` wrote; only ``call`` is required.
+
+        Raises:
+            ValueError: a field is missing, unknown or of the wrong type; says which.
+        """
+        _only(record, ("call", "results", "said"), "step")
+        said = record.get("said", "")
+        if not isinstance(said, str):
+            raise ValueError(f"step field 'said' must be a string, got {said!r}")
+        return cls(_slots(record.get("call"), "call"), _results(record.get("results") or [], "results"), said)
 
 
-def _escape_slot(text: str) -> str:
-    return _STANDALONE.sub(r"\\\1", escape(text))
-
-
-def slots_to_text(slots: Mapping[str, str]) -> str:
-    """Write an API call or one API result as ``name = value ; name = value``, names sorted; ``""`` for none."""
-    return " ; ".join(f"{_escape_slot(name)} = {_escape_slot(value)}" for name, value in sorted(slots.items()))
-
-
-def slots_from_text(text: str) -> dict[str, str]:
-    """Read what :func:`slots_to_text` wrote.
+def flat_call(name: Any, arguments: Slots) -> dict[str, Any]:
+    """A call of OpenAI's form as one mapping.
 
     Raises:
-        ValueError: ``text`` is not a list of ``name = value`` (a *malformed* call), or a name stands in it twice.
+        ValueError: an argument has the name under which the API's name is kept.
     """
-    slots: dict[str, str] = {}
-    if not text:
-        return slots
-    for part in text.split(" ; "):
-        name, separator, value = part.partition(" = ")
-        if not separator:
-            if not part.endswith(" ="):  # an empty value whose trailing space was stripped
-                raise ValueError(f"expected 'name = value', got {part!r}")
-            name = part[:-2]
-        name = unescape(name)
-        if name in slots:
-            raise ValueError(f"slot {name!r} is given twice")
-        slots[name] = unescape(value)
-    return slots
+    if API_NAME in arguments:
+        raise ValueError(f"call argument {API_NAME!r}: this name is kept for the API's own; rename the argument")
+    return {API_NAME: name, **arguments}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Turn:
-    """One exchange: what the user said, the gold API call and its result, and the gold response."""
+    """One exchange: what the user said, the gold calls with their results, and the gold response.
+
+    ``Turn(user, steps=(Step(call, results), …), response=…)`` is the general form;
+    ``Turn(user, api_call, api_result, response, more_results)`` is the same with one step or none.
+    """
+
+    __slots__ = ("_digest", "response", "steps", "user")
 
     user: str
     """The user's utterance."""
-    api_call: Mapping[str, str] = field(default_factory=dict)
-    """Slot name to value, with the API's name under ``api_name``; empty where the turn calls no API."""
-    api_result: Mapping[str, str] = field(default_factory=dict)
-    """The first result of the call, the one that ParlAI's tasks show to the response model; empty for none."""
-    response: str = ""
+    steps: tuple[Step, ...]
+    """The calls in order; a step without a call, result and words is left out."""
+    response: str
     """The system's utterance."""
-    more_results: tuple[Mapping[str, str], ...] = ()
-    """The further results of the call, in order (ParlAI drops them)."""
 
-    def __post_init__(self) -> None:
-        if self.more_results and (not self.api_result or not all(self.more_results)):
-            raise ValueError("more_results follow a non-empty api_result and hold no empty result")
+    def __init__(
+        self,
+        user: str,
+        api_call: Slots | None = None,
+        api_result: Slots | None = None,
+        response: str = "",
+        more_results: Sequence[Slots] | None = None,
+        *,
+        steps: Iterable[Step] | None = None,
+    ) -> None:
+        if steps is None:
+            if more_results and (not api_result or not all(more_results)):
+                raise ValueError("more_results follow a non-empty api_result and hold no empty result")
+            results = (api_result, *(more_results or ())) if api_result else ()
+            step = Step({} if api_call is None else api_call, results)
+            kept: tuple[Step, ...] = (step,) if step else ()
+        elif api_call is None and api_result is None and more_results is None:
+            kept = tuple(steps)
+            for number, step in enumerate(kept):
+                if not isinstance(step, Step):
+                    raise ValueError(f"steps [{number}]: expected a Step, got {type(step).__name__}")
+            kept = tuple(step for step in kept if step)
+        else:
+            raise ValueError(
+                "a turn takes either steps or api_call, api_result and more_results, not both; to change the call of "
+                "a turn, replace its steps"
+            )
+        for name, value in (("user", user), ("steps", kept), ("response", response), ("_digest", None)):
+            object.__setattr__(self, name, value)
+
+    def __getstate__(self) -> tuple[str, tuple[Step, ...], str]:
+        return self.user, self.steps, self.response
+
+    def __setstate__(self, state: tuple[str, tuple[Step, ...], str]) -> None:
+        for name, value in zip(("user", "steps", "response", "_digest"), (*state, None), strict=True):
+            object.__setattr__(self, name, value)
 
     @property
-    def api_results(self) -> tuple[Mapping[str, str], ...]:
-        """All results of the call, in order."""
-        return (self.api_result, *self.more_results) if self.api_result else ()
+    def calls(self) -> tuple[Slots, ...]:
+        """All calls, in order."""
+        return tuple(step.call for step in self.steps if step.call)
 
-    @cached_property
+    @property
+    def api_call(self) -> Slots:
+        """The first step's call; empty for none."""
+        return self.steps[0].call if self.steps else {}
+
+    @property
+    def api_result(self) -> Slots:
+        """The first result of the first step, as ParlAI's tasks show it to the response model; empty for none."""
+        results = self.api_results
+        return results[0] if results else {}
+
+    @property
+    def api_results(self) -> tuple[Slots, ...]:
+        """All results of the first step, in order."""
+        return self.steps[0].results if self.steps else ()
+
+    @property
+    def more_results(self) -> tuple[Slots, ...]:
+        """The further results of the first step, in order (ParlAI drops them)."""
+        return self.api_results[1:]
+
+    @property
+    def utterances(self) -> Iterator[tuple[str, str]]:
+        """What is said, in order: who says it (``user``, ``system``), and what."""
+        yield "user", self.user
+        for step in self.steps:
+            if step.said:
+                yield "system", step.said
+        yield "system", self.response
+
+    @property
     def text(self) -> str:
-        """The turn as a model reads it: four lines, with the first API result only."""
-        return "\n".join(self._lines(slots_to_text(self.api_result)))
+        """The turn as a model reads it: four lines, more with several steps, with the first result of each call."""
+        return turn_to_text(self.user, self.steps, self.response)
 
-    @cached_property
+    @property
     def digest(self) -> bytes:
-        """A hash of everything in the turn, so that long histories are compared quickly."""
-        return blake2b(self.to_text().encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        """A hash of everything in the turn, so that long histories are compared quickly; the same in every process."""
+        found: bytes | None = self._digest  # type: ignore[attr-defined]  # a slot, and no field
+        if found is None:
+            found = blake2b(self.to_text().encode("utf-8", "surrogatepass"), digest_size=16).digest()
+            object.__setattr__(self, "_digest", found)
+        return found
 
     def to_text(self) -> str:
-        """The turn as four lines, with all API results, joined by ``|``; :func:`turns_from_text` reads it back."""
-        return "\n".join(self._lines(" | ".join(map(slots_to_text, self.api_results))))
-
-    def _lines(self, result: str) -> tuple[str, str, str, str]:
-        return (
-            f"{USER} {escape(self.user)}",
-            f"{API_CALL} {slots_to_text(self.api_call)}",
-            f"{API_RESULT} {result}",
-            f"{SYSTEM} {escape(self.response)}",
-        )
+        """The turn with all results, joined by ``|``; :func:`turns_from_text` reads it back."""
+        return turn_to_text(self.user, self.steps, self.response, all_results=True)
 
     def to_json(self) -> dict[str, Any]:
-        """The turn as plain JSON types; ``more_results`` only where there are some."""
+        """The turn as plain JSON types: with ``steps`` where there are several or something was said with the call."""
+        if len(self.steps) > 1 or any(step.said for step in self.steps):
+            steps = [step.to_json() for step in self.steps]
+            return {"user": self.user, "steps": steps, "response": self.response}
         record: dict[str, Any] = {
             "user": self.user,
-            "api_call": dict(self.api_call),
-            "api_result": dict(self.api_result),
+            "api_call": plain(self.api_call),
+            "api_result": plain(self.api_result),
             "response": self.response,
         }
         if self.more_results:
-            record["more_results"] = [dict(result) for result in self.more_results]
+            record["more_results"] = [plain(result) for result in self.more_results]
         return record
 
     @classmethod
@@ -158,33 +229,44 @@ class Turn:
         Raises:
             ValueError: a field is missing, unknown or of the wrong type; says which.
         """
-        known = {"user", "api_call", "api_result", "response", "more_results"}
-        if not isinstance(record, Mapping):
-            raise ValueError(f"a turn must be an object, got {type(record).__name__}")
-        if unknown := sorted(set(record) - known):
-            raise ValueError(f"unknown turn field {unknown[0]!r}; a turn has {', '.join(sorted(known))}")
+        _only(record, ("api_call", "api_result", "more_results", "response", "steps", "user"), "turn")
         for name in ("user", "response"):
             if not isinstance(record.get(name), str):
                 raise ValueError(f"turn field {name!r} must be a string, got {record.get(name)!r}")
-        call, result = (_slots(record.get(name) or {}, name) for name in ("api_call", "api_result"))
-        more = record.get("more_results") or []
-        if not isinstance(more, list):
-            raise ValueError("turn field 'more_results' must be a list of objects")
-        return cls(
-            user=record["user"],
-            api_call=call,
-            api_result=result,
-            response=record["response"],
-            more_results=tuple(_slots(row, "more_results") for row in more),
-        )
+        if "steps" not in record:
+            call, result = (_slots(record.get(name) or {}, name) for name in ("api_call", "api_result"))
+            more = _results(record.get("more_results") or [], "more_results")
+            return cls(record["user"], call, result, record["response"], more)
+        if other := sorted(record.keys() - {"user", "steps", "response"}):
+            raise ValueError(f"a turn has either 'steps' or {other[0]!r}, not both")
+        if not isinstance(record["steps"], list):
+            raise ValueError(f"turn field 'steps' must be a list of objects, got {record['steps']!r}")
+        steps = []
+        for number, step in enumerate(record["steps"], start=1):
+            try:
+                steps.append(Step.from_json(step))
+            except ValueError as error:
+                raise ValueError(f"step {number}: {error}") from error
+        return cls(record["user"], steps=steps, response=record["response"])
 
 
-def _slots(value: Any, name: str) -> dict[str, str]:
-    if not isinstance(value, Mapping) or not all(
-        isinstance(key, str) and isinstance(text, str) for key, text in value.items()
-    ):
-        raise ValueError(f"turn field {name!r} must map slot names to strings, got {value!r}")
+def _only(record: Any, known: Sequence[str], what: str) -> None:
+    if not isinstance(record, Mapping):
+        raise ValueError(f"a {what} must be an object, got {type(record).__name__}")
+    if unknown := sorted(set(record) - set(known)):
+        raise ValueError(f"unknown {what} field {unknown[0]!r}; a {what} has {', '.join(known)}")
+
+
+def _slots(value: Any, name: str) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"field {name!r} must map slot names to values, got {value!r}")
     return dict(value)
+
+
+def _results(value: Any, name: str) -> tuple[dict[str, Any], ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"field {name!r} must be a list of objects, got {value!r}")
+    return tuple(_slots(row, name) for row in value)
 
 
 @dataclass(frozen=True)
@@ -197,10 +279,13 @@ class Dialogue:
     """Domains, joined by a comma where there are several."""
     turns: tuple[Turn, ...]
     """In order of time."""
+    system: str = field(default="", metadata={"rewrite": False})
+    """What the system was told beforehand (a chat's system message)."""
 
     def to_json(self) -> dict[str, Any]:
-        """The dialogue as plain JSON types."""
-        return {"id": self.id, "domain": self.domain, "turns": [turn.to_json() for turn in self.turns]}
+        """The dialogue as plain JSON types; ``system`` only where there is one."""
+        system = {"system": self.system} if self.system else {}
+        return {"id": self.id, "domain": self.domain, **system, "turns": [turn.to_json() for turn in self.turns]}
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Dialogue:
@@ -214,20 +299,21 @@ class Dialogue:
         for name, kind in (("id", str), ("turns", list)):
             if not isinstance(record.get(name), kind):
                 raise ValueError(f"dialogue field {name!r} must be a {kind.__name__}, got {record.get(name)!r}")
-        domain = record.get("domain", "")
-        if not isinstance(domain, str):
-            raise ValueError(f"dialogue field 'domain' must be a str, got {domain!r}")
+        texts = {name: record.get(name, "") for name in ("domain", "system")}
+        for name, text in texts.items():
+            if not isinstance(text, str):
+                raise ValueError(f"dialogue field {name!r} must be a str, got {text!r}")
         turns = []
         for number, turn in enumerate(record["turns"], start=1):
             try:
                 turns.append(Turn.from_json(turn))
             except ValueError as error:
                 raise ValueError(f"turn {number}: {error}") from error
-        return cls(id=record["id"], domain=domain, turns=tuple(turns))
+        return cls(id=record["id"], turns=tuple(turns), **texts)
 
 
 def turns_to_text(turns: Iterable[Turn]) -> str:
-    """Write turns, four lines each, with all API results; ``""`` for none."""
+    """Write turns with all results; ``""`` for none."""
     return "\n".join(turn.to_text() for turn in turns)
 
 
@@ -237,64 +323,23 @@ def turns_from_text(text: str) -> tuple[Turn, ...]:
     Raises:
         ValueError: a line has the wrong prefix or a malformed call or result; names the line.
     """
-    if not text:
-        return ()
-    lines = text.split("\n")
-    turns = []
-    for start in range(0, len(lines), 4):
-        parts = []
-        for offset, prefix in enumerate(_PREFIXES):
-            line = lines[start + offset] if start + offset < len(lines) else ""
-            if not line.startswith(prefix + " "):
-                raise ValueError(f"line {start + offset + 1}: expected '{prefix} …', got {line!r}")
-            parts.append(line[len(prefix) + 1 :])
-        user, call, result, response = parts
-        try:
-            results = [slots_from_text(row) for row in result.split(" | ")] if result else [{}]
-            turns.append(
-                Turn(unescape(user), slots_from_text(call), results[0], unescape(response), tuple(results[1:]))
-            )
-        except ValueError as error:
-            raise ValueError(f"lines {start + 2}-{start + 3}: {error}") from error
-    return tuple(turns)
-
-
-def write_jsonl(dialogues: Iterable[Dialogue], path: str | Path) -> None:
-    """Write one dialogue a line, UTF-8."""
-    with Path(path).open("w", encoding="utf-8") as file:
-        for dialogue in dialogues:
-            file.write(json_line(dialogue.to_json()))
-
-
-def read_jsonl(path: str | Path) -> Iterator[Dialogue]:
-    """Read one dialogue a line; blank lines are skipped.
-
-    Raises:
-        CorpusError: the file cannot be read, a line is malformed (names file and line), or an id stands twice.
-    """
-    path = Path(path)
-    seen: dict[str, int] = {}
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            for number, line in enumerate(file, start=1):
-                if not line.strip():
-                    continue
-                try:
-                    dialogue = Dialogue.from_json(json.loads(line))
-                except json.JSONDecodeError as error:
-                    raise CorpusError(f"{path}, line {number}: not JSON: {error.msg}, column {error.colno}") from error
-                except ValueError as error:
-                    raise CorpusError(f"{path}, line {number}: {error}") from error
-                if dialogue.id in seen:
-                    raise CorpusError(
-                        f"{path}, line {number}: dialogue id {dialogue.id!r} is already on line {seen[dialogue.id]}"
-                    )
-                seen[dialogue.id] = number
-                yield dialogue
-    except (OSError, UnicodeDecodeError) as error:
-        raise CorpusError(f"{path}: cannot be read: {error}") from error
+    return tuple(
+        Turn(user, steps=(Step(call, tuple(results), said) for call, results, said in steps), response=response)
+        for user, steps, response in read_turns(text)
+    )
 
 
 def context_text(history: Sequence[Turn], user: str) -> str:
     """What a model has read when the user has just spoken: the turns before, then ``USER: …``."""
     return "\n".join([*(turn.text for turn in history), f"{USER} {escape(user)}"])
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Reading and writing files moved to :mod:`tod_bias.dialogues.jsonl`; found here as well."""
+        if name in ("read_jsonl", "write_jsonl"):
+            from importlib import import_module
+
+            return getattr(import_module("tod_bias.dialogues.jsonl"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

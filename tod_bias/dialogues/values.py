@@ -1,0 +1,105 @@
+"""The JSON values of calls and results: what they may be, how they are written, and the strings inside of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from math import isfinite
+from typing import Any, NoReturn
+
+API_NAME = "api_name"
+"""The key that names the API in a call (ParlAI's ``STANDARD_API_NAME_SLOT``)."""
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, default=dict)
+
+
+def checked(slots: Any, what: str) -> None:
+    """See to it that ``slots`` maps names to JSON values.
+
+    Raises:
+        ValueError: it does not; names the place, ``call argument 'party' [2]: expected JSON, got set``.
+    """
+    if slots.__class__ is not dict and not isinstance(slots, Mapping):
+        raise ValueError(f"{what}s: expected a mapping of names to JSON values, got {type(slots).__name__}")
+    for name, value in slots.items():
+        if value.__class__ is str and name.__class__ is str:  # nearly all of them
+            continue
+        try:
+            problem = _problem({name: value})
+        except RecursionError:
+            problem = f" {name!r}: is nested too deeply"
+        if problem:
+            raise ValueError(f"{what}{problem}")
+
+
+def _problem(value: Any) -> str:
+    """Where in a value something is no JSON, and what it is; empty where there is nothing."""
+    if isinstance(value, str) or value is None or isinstance(value, int):
+        return ""
+    if isinstance(value, float):
+        return "" if isfinite(value) else f": expected JSON, got {value}"
+    if isinstance(value, list):
+        found = ((f" [{number}]", _problem(item)) for number, item in enumerate(value))
+    elif isinstance(value, Mapping):
+        found = (
+            (f" {name!r}", _problem(item) if isinstance(name, str) else f": expected text as a name, got {name!r}")
+            for name, item in value.items()
+        )
+    else:
+        return f": expected JSON, got {type(value).__name__}"
+    return next((place + problem for place, problem in found if problem), "")
+
+
+def plain(value: Any) -> Any:
+    """A copy of a JSON value in dicts and lists."""
+    if isinstance(value, Mapping):
+        return {name: plain(item) for name, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list) else value
+
+
+def strings(slots: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Every string in a call or result, at any depth, with the innermost name it stands under; the API's is left out.
+
+    What stands in a list belongs to the name of the list.
+    """
+    for name, value in slots.items():
+        if name != API_NAME:
+            yield from _strings(name, value)
+
+
+def _strings(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield name, value
+    elif isinstance(value, Mapping):
+        yield from strings(value)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _strings(name, item)
+
+
+def to_json(value: Any) -> str:
+    """A JSON value as compact text, names sorted, so that equal values have equal texts."""
+    return _ENCODER.encode(value)
+
+
+def from_json(text: str) -> Any:
+    """The JSON value of a text.
+
+    Raises:
+        ValueError: it is not JSON; a number that is none (``NaN``, ``1e999``) and too deep nesting count as such.
+    """
+    try:
+        return json.loads(text, parse_constant=_refuse, parse_float=_finite)
+    except RecursionError as error:
+        raise ValueError("JSON that is nested too deeply") from error
+
+
+def _refuse(text: str) -> NoReturn:
+    raise ValueError(f"expected JSON, got {text}")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        _refuse(text)
+    return number

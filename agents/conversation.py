@@ -20,7 +20,7 @@ from tod_bias.agents.protocol import (
 from tod_bias.dialogues.dialogue import API_CALL, API_RESULT, SYSTEM, USER, Turn
 from tod_bias.errors import StageError
 from tod_bias.systems.execution import HistoryMode, own_turn
-from tod_bias.systems.pipeline import StageInput
+from tod_bias.systems.stage import Asked, StageInput
 
 
 class Step(Enum):
@@ -171,7 +171,11 @@ class Conversation:
                 "does not show; use --history system"
             )
         shown = Turn(turn.user, _mapping(turn.shown_call), _mapping(turn.shown_result), turn.shown_response or "")
-        self._turns.append(shown if needs_gold else own_turn(shown, turn.outputs))
+        if needs_gold:
+            self._turns.append(shown)
+            return
+        steps = [Asked(name, None, output) for name, output in turn.outputs.items()]
+        self._turns.append(own_turn(shown, steps, answered=not turn.outputs.keys() <= {"api_call", "db"}))
 
 
 def shown_slots(message: Mapping[str, Any], text: str) -> Mapping[str, str] | str:

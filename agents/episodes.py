@@ -9,7 +9,7 @@ from parlai.core.tod.tod_core import STANDARD_DONE, SerializationHelpers, TodStr
 
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import CorpusError
-from tod_bias.systems.pipeline import Rewrite
+from tod_bias.systems.twin import Rewrite
 
 DIALOGUE_ID = "dialogue_id"
 """Where ParlAI's google_sgd keeps a dialogue's id in an episode's ``extras``."""

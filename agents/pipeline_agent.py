@@ -31,7 +31,8 @@ from tod_bias.agents.conversation import Conversation, Request, Step
 from tod_bias.agents.options import DB_SOURCES, add_pipeline_options, build_pipeline
 from tod_bias.agents.protocol import parlai_text
 from tod_bias.dialogues.dialogue import API_CALL, SYSTEM
-from tod_bias.systems.pipeline import Pipeline, Stage, StageInput
+from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.stage import Stage, StageInput
 
 REQUEST = "tod_bias_request"
 """The field in which an agent's copy hands its request to the agent that answers for the whole batch."""

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from tod_bias.agents.protocol import SCHEMAS, parlai_text, slots_from_parlai, without_prefix
 from tod_bias.dialogues.dialogue import API_CALL, API_RESULT, SYSTEM, USER
 from tod_bias.errors import StageError
-from tod_bias.systems.pipeline import StageInput
+from tod_bias.systems.stage import StageInput
 
 Part = Literal["api_call", "db", "response"]
 _ANSWERS: dict[str, str] = {"api_call": API_CALL, "db": API_RESULT, "response": SYSTEM}

@@ -22,7 +22,7 @@ from tod_bias.perturb.lexicon import Lexicon, load_lexicon
 from tod_bias.perturb.pronouns import SUBJECT
 from tod_bias.perturb.rewrite import DialogueRewrite
 from tod_bias.perturb.rewriter import ChosenForms, Mention, Recogniser, TextRewriter, plain_form
-from tod_bias.systems.pipeline import Rewrite
+from tod_bias.systems.twin import Rewrite
 
 PLACEBO = "placebo"
 """The control axis."""

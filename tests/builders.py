@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -11,10 +13,13 @@ from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.models.settings import TrainingSettings
 from tod_bias.models.training import train
 from tod_bias.perturb.algorithm import LexiconPerturber, load_perturber
+from tod_bias.systems.execution import Trace
 from tod_bias.systems.outputs import Lookup, as_text
-from tod_bias.systems.pipeline import Pipeline, StageInput, Twin
+from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.stage import StageInput
 from tod_bias.systems.stages.database import LookupDb
 from tod_bias.systems.stages.replay import Replay
+from tod_bias.systems.twin import Twin
 
 texts = st.text(st.sampled_from("ab ;|=\\\n\r#n,."), max_size=12) | st.text(max_size=12).filter(
     lambda text: not any(0xD800 <= ord(c) < 0xE000 for c in text)
@@ -84,6 +89,36 @@ def fair_pipeline(dialogues: Sequence[Dialogue]) -> Pipeline:
             "response": Twin(Answer(dialogues)),
         }
     )
+
+
+def told_apart(dialogues: Sequence[Dialogue]) -> list[Dialogue]:
+    """The dialogues with a number in each first utterance, so that no telling of one is a telling of another."""
+    return [
+        dataclasses.replace(
+            d, turns=(dataclasses.replace(d.turns[0], user=f"{d.turns[0].user} Case {d.id}."), *d.turns[1:])
+        )
+        for d in dialogues
+    ]
+
+
+def all_tellings(dialogues: Sequence[Dialogue]) -> list[Dialogue]:
+    """The dialogues as they are, and under every rewrite that gender admits."""
+    perturber = gender()
+    rewritten = [perturber.rewrite(d, candidate)(d) for d in dialogues for candidate in perturber.candidates(d)]
+    return [*dialogues, *rewritten]
+
+
+def equivariant_pipeline(dialogues: Sequence[Dialogue]) -> Pipeline:
+    """As fair and right as :func:`fair_pipeline`, of stages that know every telling, so that others can wrap them."""
+    told = all_tellings(dialogues)
+    return Pipeline(
+        {"api_call": Replay.gold(told, "api_call"), "db": LookupDb.from_dialogues(told), "response": Answer(told)}
+    )
+
+
+def outputs_of(trace: Trace, arm: int = 0) -> list[Mapping[str, Any]]:
+    """What the components put out in every turn of one arm (0: nothing swapped)."""
+    return [next(course.outputs for course in courses if arm in course.arms) for courses in trace]
 
 
 WRONG = {"api_call": {}, "db": Lookup, "response": "Sorry, I do not know."}

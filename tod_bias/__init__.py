@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 from tod_bias import former_names
 from tod_bias.dialogues.corpora import load_corpus
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
-from tod_bias.systems.pipeline import Pipeline, StageInput, Twin
+from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.stage import StageInput
+from tod_bias.systems.twin import Twin
 
 if TYPE_CHECKING:
     from tod_bias.studies.attribution import attribute

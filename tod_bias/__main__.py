@@ -1,5 +1,5 @@
 """``python -m tod_bias``: the same as ``tod-bias``."""
 
-from tod_bias.cli import main
+from tod_bias.cli.application import main
 
 main()

@@ -3,7 +3,7 @@
 import sys
 
 if __name__ == "__main__":
-    from tod_bias.cli import main
+    from tod_bias.cli.application import main
 
     main(["attribute", *sys.argv[1:]])
 else:

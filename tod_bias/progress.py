@@ -10,7 +10,15 @@ from datetime import timedelta
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 _SECONDS_BETWEEN_LINES = 30.0
 
@@ -64,9 +72,49 @@ class _Lines:
         self._text = text
 
 
+class _Late:
+    """A bar that is only shown when the work turns out to take long."""
+
+    def __init__(self, total: float, text: str, after: float, console: Console) -> None:
+        self._total, self._text, self._after, self._console = total, text, after, console
+        self._begun = time.monotonic()
+        self._done = 0.0
+        self._bar: _Rich | None = None
+        self.progress: Progress | None = None
+
+    def advance(self, amount: float = 1) -> None:
+        self._done += amount
+        if self._bar is not None:
+            self._bar.advance(amount)
+        elif time.monotonic() - self._begun >= self._after:
+            self.progress = Progress(*_columns(), console=self._console, transient=True)
+            self.progress.start()
+            self._bar = _Rich(self.progress, self._total, self._text)
+            self._bar.advance(self._done)
+
+    def describe(self, text: str) -> None:
+        self._text = text
+        if self._bar is not None:
+            self._bar.describe(text)
+
+
+def _columns() -> tuple[ProgressColumn, ...]:
+    return (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+
+
 @contextmanager
-def progress_bar(total: float, text: str, *, show: bool) -> Iterator[Bar]:
-    """A bar of ``total`` units on stderr (lines where stderr is no terminal), or nothing where ``show`` is false."""
+def progress_bar(total: float, text: str, *, show: bool, after: float = 0.0) -> Iterator[Bar]:
+    """A bar of ``total`` units on stderr (lines where stderr is no terminal), or nothing where ``show`` is false.
+
+    With ``after`` a bar appears after so many seconds, and goes when the work is done: for work that comes in many
+    pieces, most of them short.
+    """
     if not show:
         yield _Silent()
         return
@@ -74,12 +122,13 @@ def progress_bar(total: float, text: str, *, show: bool) -> Iterator[Bar]:
     if not console.is_terminal:
         yield _Lines(total, text)
         return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console) as progress:
+    if after:
+        late = _Late(total, text, after, console)
+        try:
+            yield late
+        finally:
+            if late.progress is not None:
+                late.progress.stop()
+        return
+    with Progress(*_columns(), console=console) as progress:
         yield _Rich(progress, total, text)

@@ -19,7 +19,8 @@ from collections.abc import Sequence
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.systems.execution import Run
-from tod_bias.systems.pipeline import Stage, StageInput, Twin, call_stage
+from tod_bias.systems.stage import Stage, StageInput, call_stage
+from tod_bias.systems.twin import Twin
 
 
 def inputs_of(dialogues: Sequence[Dialogue]) -> list[StageInput]:

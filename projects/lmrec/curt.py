@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tod_bias.recommenders.lmrec.stage import VenueResponse
 from tod_bias.recommenders.lmrec.templates import load_templates
-from tod_bias.systems.pipeline import StageInput
+from tod_bias.systems.stage import StageInput
 
 BLACK = {entry.word for entry in load_templates().names if entry.labels["race"] == "black"}
 

@@ -19,7 +19,7 @@ from tod_bias.errors import StageError
 from tod_bias.recommenders.lmrec.masking import Neutraliser
 from tod_bias.recommenders.lmrec.model import K, LMRec
 from tod_bias.systems.outputs import Lookup, Outcome
-from tod_bias.systems.pipeline import StageInput
+from tod_bias.systems.stage import StageInput
 
 RANKED = tuple[Mapping[str, str], ...]
 """Ranked venues: ``id``, ``name``, ``price`` (dollar signs), ``categories`` (joined by commas)."""

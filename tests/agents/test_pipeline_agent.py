@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import outputs_of
 from parlai.core.agents import create_agent
 from parlai.core.message import Message
 from sgd_files import CALL, DIALOGUES, RESULTS, evaluate_with_parlai, lines_of
@@ -31,7 +32,7 @@ def core_answers(pipeline: Pipeline, dialogues: tuple[Dialogue, ...], history: H
     answers = {}
     for dialogue, trace in zip(dialogues, traces, strict=True):
         texts = ["APIS: "]
-        for outputs in trace[frozenset()]:
+        for outputs in outputs_of(trace):
             texts += [f"APICALL: {parlai_text(outputs['api_call'])}", f"SYSTEM: {outputs['response']}"]
         answers[lines_of(dialogue)] = [*texts, "APICALL: ", "SYSTEM: "]
     return answers
@@ -127,10 +128,11 @@ def test_plain_text_runs_the_whole_pipeline_and_is_remembered(strict_pipeline: P
     agent = agent_of(strict_pipeline)
     replies = [say(agent, text) for text in ("I want tacos", "In Fremont")]
     turns = tuple(Turn(text) for text in ("I want tacos", "In Fremont"))
-    trace = Execution(load_pipeline(strict_pipeline), "system")([Run(Dialogue("typed", "", turns))])[0][frozenset()]
-    assert [reply["text"] for reply in replies] == [outputs["response"] for outputs in trace]
-    assert [reply["api_call"] for reply in replies] == [parlai_text(outputs["api_call"]) for outputs in trace]
-    assert [reply["api_result"] for reply in replies] == [parlai_text(outputs["db"]) for outputs in trace]
+    trace = Execution(load_pipeline(strict_pipeline), "system")([Run(Dialogue("typed", "", turns))])[0]
+    made = outputs_of(trace)
+    assert [reply["text"] for reply in replies] == [outputs["response"] for outputs in made]
+    assert [reply["api_call"] for reply in replies] == [parlai_text(outputs["api_call"]) for outputs in made]
+    assert [reply["api_result"] for reply in replies] == [parlai_text(outputs["db"]) for outputs in made]
 
 
 def test_in_interactive_mode_a_user_line_may_have_its_prefix(strict_pipeline: Path) -> None:

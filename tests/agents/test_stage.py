@@ -13,7 +13,8 @@ from tod_bias.dialogues.dialogue import Turn
 from tod_bias.errors import StageError
 from tod_bias.systems.configuration import load_pipeline
 from tod_bias.systems.outputs import Lookup, Outcome
-from tod_bias.systems.pipeline import Pipeline, StageInput
+from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.stage import StageInput
 from tod_bias.testing import StageContract, inputs_of
 
 pytestmark = pytest.mark.parlai

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import outputs_of
 from parlai.core.agents import create_agent
 from parlai.core.message import Message
 from sgd_files import CALL, DIALOGUES, RESULTS, STRICT_STAGES, evaluate_with_parlai, lines_of, write_strict_pipeline
@@ -15,7 +16,7 @@ from tod_bias.agents.protocol import parlai_text
 from tod_bias.errors import StageError
 from tod_bias.systems.configuration import load_pipeline
 from tod_bias.systems.execution import Execution, Run
-from tod_bias.systems.pipeline import StageInput
+from tod_bias.systems.stage import StageInput
 from tod_bias.systems.stages.database import LookupDb
 from tod_bias.testing import inputs_of
 
@@ -134,5 +135,5 @@ def test_in_parlais_tod_world_a_pipeline_and_a_database_agent_talk_as_in_the_cor
     for line in (tmp_path / "log_conversations.jsonl").read_text().splitlines():
         said |= {message["text"] for messages in json.loads(line)["dialog"] for message in messages}
     traces = Execution(load_pipeline(pipeline), "system")([Run(dialogue) for dialogue in DIALOGUES])
-    made = {outputs["response"] for trace in traces for outputs in trace[frozenset()]}
+    made = {outputs["response"] for trace in traces for outputs in outputs_of(trace)}
     assert {text for text in said if text.startswith("SYSTEM: ")} == {f"SYSTEM: {response}" for response in made}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import outputs_of
 from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 from sgd_files import DIALOGUES, evaluate_with_parlai, lines_of, write_sgd
@@ -148,7 +149,7 @@ def test_a_pipeline_is_evaluated_on_rewritten_dialogues(
     traces = Execution(load_pipeline(strict_pipeline))([Run(dialogue) for dialogue in rewritten])
     assert len(said) == len(rewritten) == 3
     for dialogue, trace in zip(rewritten, traces, strict=True):
-        assert said[lines_of(dialogue)][2:-2:2] == [f"SYSTEM: {outputs['response']}" for outputs in trace[frozenset()]]
+        assert said[lines_of(dialogue)][2:-2:2] == [f"SYSTEM: {outputs['response']}" for outputs in outputs_of(trace)]
 
 
 def test_taskmaster_2_keeps_its_ids(tmp_path: Path) -> None:

@@ -24,9 +24,10 @@ from tod_bias.models.generator import Generator
 from tod_bias.models.settings import GenerationSettings
 from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
 from tod_bias.statistics.resampling import resample, resample_counts
-from tod_bias.studies.attribution import generators_of
+from tod_bias.studies.signatures import generators_of
 from tod_bias.systems.execution import Execution, Run, all_arms
-from tod_bias.systems.pipeline import Pipeline, StageInput
+from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.stage import StageInput
 from tod_bias.systems.stages.database import LookupDb
 from tod_bias.systems.stages.language_model import ApiCall, Response
 

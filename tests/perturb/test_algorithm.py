@@ -9,7 +9,7 @@ import pytest
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import AxisError
 from tod_bias.perturb.algorithm import Candidate, Perturber, draw_rewrites, load_perturber, rewrite_text
-from tod_bias.systems.pipeline import Rewrite
+from tod_bias.systems.twin import Rewrite
 
 DIALOGUE = Dialogue(
     "d1",

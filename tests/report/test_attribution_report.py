@@ -12,8 +12,9 @@ from tod_bias.report.outcome import read_axes
 from tod_bias.report.reading import read
 from tod_bias.report.terminal import table
 from tod_bias.studies.attribution import attribute
-from tod_bias.systems.pipeline import Pipeline, Twin
+from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stages.replay import Replay
+from tod_bias.systems.twin import Twin
 
 PEOPLE = ("mom", "dad", "sister", "brother", "aunt", "uncle")
 

@@ -9,7 +9,17 @@ import pandas as pd
 import pytest
 import sacrebleu
 import torch
-from builders import WRONG, fair_pipeline, gender, hurt, small_corpus
+from builders import (
+    WRONG,
+    all_tellings,
+    equivariant_pipeline,
+    fair_pipeline,
+    gender,
+    hurt,
+    outputs_of,
+    small_corpus,
+    told_apart,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,9 +38,10 @@ from tod_bias.models.generator import shared_generator
 from tod_bias.perturb.algorithm import draw_rewrites
 from tod_bias.studies.estimates import contributions
 from tod_bias.studies.evaluation import evaluate
+from tod_bias.studies.turn_table import TurnTable
 from tod_bias.systems.execution import Execution, Run, all_arms, arm_key
 from tod_bias.systems.outputs import Lookup, Outcome
-from tod_bias.systems.pipeline import StageInput, Twin
+from tod_bias.systems.stage import StageInput
 from tod_bias.systems.stages.database import LookupDb
 from tod_bias.systems.stages.replay import Replay
 
@@ -42,7 +53,8 @@ QUICK = {"bootstrap": 50, "permutations": 200}
 @pytest.mark.parametrize("biased", STAGES)
 @pytest.mark.parametrize("order", list(permutations(STAGES)))
 def test_the_one_biased_stage_gets_everything(corpus, biased, order):
-    stages = fair_pipeline(corpus).stages
+    corpus = told_apart(corpus)
+    stages = equivariant_pipeline(corpus).stages
     pipeline = Pipeline({**stages, biased: hurt(stages[biased], WRONG_OUTPUTS[biased])})
     axis = attribute(pipeline, corpus, order=order, draws=2, **QUICK)["axes"]["gender"]
     assert axis["fairscore"]["value"] > 0.01
@@ -56,7 +68,8 @@ def test_the_one_biased_stage_gets_everything(corpus, biased, order):
 @pytest.mark.parametrize("position", range(4))
 def test_a_biased_stage_is_found_at_every_position(corpus, position):
     names = [f"s{number}" for number in range(4)]
-    answer = Twin(Replay.gold(corpus, "response"))
+    corpus = told_apart(corpus)
+    answer = Replay.gold(all_tellings(corpus), "response")
 
     def speak(number):
         def stage(inputs: list[StageInput]) -> list[str]:
@@ -131,7 +144,7 @@ def test_stage_is_asked_about_every_different_value(corpus, make):
     runs = [Run(dialogue) for dialogue in corpus]
     traces = Execution(Pipeline({"belief": stage, "reply": reply}))(runs)
     for run, trace in zip(runs, traces, strict=True):
-        for turn, outputs in zip(run.dialogue.turns, trace[frozenset()], strict=True):
+        for turn, outputs in zip(run.dialogue.turns, outputs_of(trace), strict=True):
             (value,) = stage([StageInput((), turn.user)])
             assert outputs["reply"] == repr_whole(value)
     assert len(set(asked)) > 1
@@ -148,7 +161,7 @@ def test_stage_is_asked_about_every_different_history():
         for n in range(4)
     ]
     traces = Execution(Pipeline({"response": last_result}))([Run(dialogue) for dialogue in dialogues])
-    assert len({trace[frozenset()][1]["response"] for trace in traces}) == 4
+    assert len({outputs_of(trace)[1]["response"] for trace in traces}) == 4
 
 
 def test_retrained_model_gets_a_generator_of_its_own(gpt2, tmp_path):
@@ -163,7 +176,8 @@ def test_retrained_model_gets_a_generator_of_its_own(gpt2, tmp_path):
 
 
 def test_shares_and_residual_add_up_and_numbers_are_sacrebleus(corpus):
-    stages = fair_pipeline(corpus).stages
+    corpus = told_apart(corpus)
+    stages = equivariant_pipeline(corpus).stages
     pipeline = Pipeline(
         {
             "api_call": hurt(stages["api_call"], {}, ("mother",)),
@@ -209,7 +223,7 @@ def test_opposite_pairs_cancel_in_the_corpus_value_only():
         for person in ("wife", "husband")
     ]
     pipeline = Pipeline(
-        {"response": hurt(Twin(Replay.gold(dialogues, "response")), "No, not for you, my friend.", ("wife",))}
+        {"response": hurt(Replay.gold(all_tellings(dialogues), "response"), "No, not for you, my friend.", ("wife",))}
     )
     perturber = gender().__class__(gender().lexicon, sources=["woman", "man"], targets=["woman", "man"])
     axis = attribute(pipeline, dialogues, axes=[perturber], draws=1, **QUICK)["axes"]["gender"]
@@ -236,15 +250,17 @@ def test_shapley_of_a_hand_made_table():
 
 def test_arms_are_those_of_the_swapped_pipelines(corpus):
     """The level-by-level execution gives what swapping each pipeline and running it alone gives."""
-    stages = fair_pipeline(corpus).stages
+    corpus = told_apart(corpus)
+    stages = equivariant_pipeline(corpus).stages
     pipeline = Pipeline({name: hurt(stage, WRONG_OUTPUTS[name]) for name, stage in stages.items()})
     dialogue = corpus[1]
     rewrite = draw_rewrites(gender(), dialogue, 1)[0]
     trace = Execution(pipeline)([Run(dialogue, rewrite)])[0]
     copy = rewrite(dialogue)
-    inputs = [StageInput(copy.turns[:n], turn.user, {}, rewrite) for n, turn in enumerate(copy.turns)]
-    for arm in all_arms(STAGES):
-        assert [item.outputs for item in pipeline.swap(arm)(inputs)] == trace[arm]
+    inputs = [StageInput(copy.turns[:n], turn.user) for n, turn in enumerate(copy.turns)]
+    for number, arm in enumerate(all_arms(STAGES)):
+        swapped = pipeline.swap(arm).under(rewrite)
+        assert [item.outputs for item in swapped(inputs)] == outputs_of(trace, number)
 
 
 def test_free_running_history_is_the_systems_own(corpus):
@@ -294,7 +310,8 @@ def test_result_is_json_and_saves(tmp_path, corpus):
 
 
 def test_same_seed_same_result_and_order_of_dialogues_does_not_matter(corpus):
-    stages = fair_pipeline(corpus).stages
+    corpus = told_apart(corpus)
+    stages = equivariant_pipeline(corpus).stages
     pipeline = Pipeline({**stages, "response": hurt(stages["response"], "Sorry.")})
     first, second = (attribute(pipeline, corpus, seed=3, **QUICK) for _ in range(2))
     assert first["axes"] == second["axes"]
@@ -334,7 +351,8 @@ def test_bleu_of_zero_is_undefined(corpus):
 
 
 def test_sentence_bleu_is_a_metric_of_its_own(corpus):
-    stages = fair_pipeline(corpus).stages
+    corpus = told_apart(corpus)
+    stages = equivariant_pipeline(corpus).stages
     pipeline = Pipeline({**stages, "response": hurt(stages["response"], "Sorry, in which city?")})
     both = {m: attribute(pipeline, corpus, metric=m, **QUICK) for m in ("corpus_bleu", "sentence_bleu")}
     assert both["sentence_bleu"]["metric"] == "sentence_bleu"
@@ -381,11 +399,11 @@ def test_a_save_that_fails_leaves_the_former_run_whole(tmp_path, monkeypatch):
     result.save(tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
 
-    def half(frame, path, **options):
+    def half(table, path):
         path.write_bytes(b"half")
         raise OSError("disk full")
 
-    monkeypatch.setattr(pd.DataFrame, "to_parquet", half)
+    monkeypatch.setattr(TurnTable, "write", half)
     with pytest.raises(TodBiasError, match=r"turns\.parquet: cannot be written \(disk full\)"):
         result.save(tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

@@ -6,9 +6,11 @@ from builders import gender, small_corpus
 from tod_bias.errors import ModelError, StageError
 from tod_bias.perturb.algorithm import draw_rewrites
 from tod_bias.systems.outputs import Lookup, Outcome
-from tod_bias.systems.pipeline import Pipeline, StageInput, Twin, unrewrite
+from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.stage import StageInput
 from tod_bias.systems.stages.database import LookupDb
 from tod_bias.systems.stages.replay import Replay
+from tod_bias.systems.twin import Twin, unrewritten
 from tod_bias.testing import StageContract, inputs_of
 
 
@@ -20,7 +22,7 @@ def rewritten_input():
     dialogue = small_corpus()[1]
     rewrite = draw_rewrites(gender(), dialogue, 1)[0]
     copy = rewrite(dialogue)
-    return dialogue, rewrite, StageInput(copy.turns[:1], copy.turns[1].user, {}, rewrite)
+    return dialogue, rewrite, StageInput(copy.turns[:1], copy.turns[1].user)
 
 
 def test_twin_rewrites_what_the_stage_says_to_the_original():
@@ -33,14 +35,14 @@ def test_twin_rewrites_what_the_stage_says_to_the_original():
         seen.extend(inputs)
         return echo(inputs)
 
-    assert Twin(spy)([item]) == [rewrite(dialogue.turns[0].user)]
+    assert Twin(spy).under(rewrite)([item]) == [rewrite(dialogue.turns[0].user)]
     assert seen == [StageInput(dialogue.turns[:1], dialogue.turns[1].user)]
 
 
 def test_unrewrite_gives_back_the_original_objects():
-    dialogue, _, item = rewritten_input()
-    assert unrewrite(item).history == dialogue.turns[:1]
-    assert unrewrite(item).history[0] is dialogue.turns[0]
+    dialogue, rewrite, item = rewritten_input()
+    assert unrewritten(item, rewrite).history == dialogue.turns[:1]
+    assert unrewritten(item, rewrite).history[0] is dialogue.turns[0]
 
 
 def test_pipeline_hands_outputs_on_and_swap_leaves_the_original_alone():

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tod_bias.answers import FILE
 from tod_bias.errors import TodBiasError
 from tod_bias.folder import writable
 from tod_bias.models.processes import is_first_process
-
-CACHE = "generations.sqlite"
-"""The file in a run's folder that holds what its models generated."""
 
 
 def names_of(text: str) -> list[str]:
@@ -41,15 +39,15 @@ def folder_of(out: Path | None, corpus: str) -> Path:
 
 
 def answers_of(folder: Path, resume: bool) -> Path:
-    """The file that keeps what models generated; emptied where nothing is to be resumed."""
+    """The file that keeps what was answered; emptied where nothing is to be resumed."""
     if not resume:
         from tod_bias.models.processes import process_state
 
         if is_first_process():
-            for file in folder.glob(f"{CACHE}*"):
+            for file in folder.glob(f"{FILE}*"):
                 file.unlink()
         process_state().wait_for_everyone()
-    return folder / CACHE
+    return folder / FILE
 
 
 def pipeline_of(

@@ -24,9 +24,9 @@ from weakref import WeakValueDictionary
 import torch
 from accelerate.utils import broadcast_object_list, gather_object
 
+from tod_bias.answers import Answers
 from tod_bias.errors import ModelError
 from tod_bias.models import checkpoints
-from tod_bias.models.cache import GenerationCache
 from tod_bias.models.decoders.choice import new_decoder, resolved
 from tod_bias.models.decoders.decoder import Decoder
 from tod_bias.models.examples import encode_prompts
@@ -76,7 +76,7 @@ class Generator:
         self.name = str(model)
         self.cost = Cost()
         self.show_progress = False
-        self._cache = GenerationCache(None)
+        self._answers = Answers()
         self._asked: set[str] = set()
         self._device = usable_device(device) if device else process_state().device
         self.causal = checkpoints.is_causal(self.name)
@@ -122,10 +122,12 @@ class Generator:
         numbers = f"{s.dtype}|{self._device.type}|backend:{s.backend}"
         return f"model:{name}|hash:{self.fingerprint}|{decoding}|max:{s.max_new_tokens}|{numbers}"
 
-    def use_cache(self, path: str | Path | None) -> None:
-        """Start a new account of cost, and keep results in this SQLite file from now on (None: in memory)."""
-        if path is not None or self._cache.path is not None:
-            self._cache = GenerationCache(path)
+    def keep_in(self, answers: Answers | None) -> None:
+        """Start a new account of cost, and keep results there from now on (None: where they were kept)."""
+        if answers is not None:
+            self._answers = answers
+        elif self._answers.path is not None:
+            self._answers = Answers()
         self._asked.clear()
 
     def generate(self, prompts: Sequence[str]) -> list[str]:
@@ -154,8 +156,8 @@ class Generator:
         """
         state = process_state()
         if state.num_processes == 1:
-            return self._cache.get(keys.values())
-        found = [self._cache.get(keys.values()) if state.is_main_process else {}]
+            return self._answers.get(keys.values())
+        found = [self._answers.get(keys.values()) if state.is_main_process else {}]
         broadcast_object_list(found)
         return found[0]
 
@@ -184,13 +186,13 @@ class Generator:
                 missing = [i for i in batch if keys[ordered[i]] not in known]
                 texts = self._texts([sequences[i] for i in missing])
                 fresh = {keys[ordered[i]]: text for i, text in zip(missing, texts, strict=True)}
-                self._cache.put(fresh)
+                self._answers.put(fresh)
                 made |= fresh
                 bar.advance(len(batch))
         self.cost.computed += len(made)
         if state.num_processes > 1:
             made = {key: text for part in gather_object([made]) for key, text in part.items()}
-            self._cache.remember(made)
+            self._answers.remember(made)
         return made
 
     @torch.inference_mode()

@@ -12,15 +12,16 @@ import pandas as pd
 from rich import box
 from rich.table import Table
 
+from tod_bias.answers import Answers
 from tod_bias.dialogues.dialogue import Dialogue, well_formed
 from tod_bias.errors import CorpusError, TodBiasError
 from tod_bias.metrics.calls import CALL_COLUMNS, call_statistics
 from tod_bias.metrics.text import CorpusBleu, SentenceBleu
 from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.resampling import resample
-from tod_bias.studies.attribution import generators_of, signature_of
 from tod_bias.studies.results import Results
-from tod_bias.systems.execution import HISTORY_MODES, Execution, HistoryMode, Run
+from tod_bias.studies.signatures import generators_of, signature_of
+from tod_bias.systems.execution import HISTORY_MODES, Execution, HistoryMode, Run, Trace
 from tod_bias.systems.outputs import Lookup, as_text
 from tod_bias.systems.pipeline import Pipeline
 
@@ -75,11 +76,13 @@ def evaluate(
     if history not in HISTORY_MODES:
         raise TodBiasError(f"unknown history {history!r}; expected one of {', '.join(HISTORY_MODES)}")
     started = time.monotonic()
+    answers = Answers(cache) if cache is not None else None
     for generator in generators_of(pipeline):
-        generator.use_cache(cache)
+        generator.keep_in(answers)
         generator.show_progress = show_progress
-    traces = Execution(pipeline, history)([Run(dialogue) for dialogue in dialogues])
-    frame = _frame(dialogues, [trace[frozenset()] for trace in traces], pipeline)
+    execution = Execution(pipeline, history, answers, show_progress=show_progress)
+    traces = execution([Run(dialogue) for dialogue in dialogues])
+    frame = _frame(dialogues, traces, pipeline)
     owners = pd.factorize(frame["dialogue"])[0]
 
     def summed(table: np.ndarray) -> np.ndarray:
@@ -147,14 +150,15 @@ def _ratio(part: str, whole: str) -> Any:
     return score
 
 
-def _frame(dialogues: Sequence[Dialogue], traces: Sequence[Sequence[Mapping[str, Any]]], pipeline: Pipeline) -> Any:
+def _frame(dialogues: Sequence[Dialogue], traces: Sequence[Trace], pipeline: Pipeline) -> Any:
     rows = []
     calls = []
-    for dialogue, outputs in zip(dialogues, traces, strict=True):
-        for number, (turn, made) in enumerate(zip(dialogue.turns, outputs, strict=True)):
+    for dialogue, trace in zip(dialogues, traces, strict=True):
+        for number, (turn, (course,)) in enumerate(zip(dialogue.turns, trace, strict=True)):
+            made = course.outputs
             row = {"dialogue": dialogue.id, "turn": number, "user": well_formed(turn.user)}
-            row |= {name: as_text(made[name]) for name in pipeline.names}
-            lookups = [made[name].outcome.value for name in pipeline.names if isinstance(made[name], Lookup)]
+            row |= {name: as_text(made.get(name)) for name in pipeline.names}
+            lookups = [out.outcome.value for out in made.values() if isinstance(out, Lookup)]
             if lookups:
                 row["lookup"] = lookups[0]
             rows.append(row | {"gold_api_call": as_text(turn.api_call), "reference": well_formed(turn.response)})

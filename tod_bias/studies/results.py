@@ -7,13 +7,23 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import pandas as pd
 
 from tod_bias.dialogues.dialogue import well_formed
 from tod_bias.errors import TodBiasError
 from tod_bias.folder import writable
+
+
+class Table(Protocol):
+    """Turns that lie on disk."""
+
+    def frame(self) -> pd.DataFrame:
+        """All of them, in memory."""
+
+    def write(self, path: Path) -> None:
+        """Write them to one Parquet file."""
 
 
 class Results(dict[str, Any]):
@@ -23,8 +33,22 @@ class Results(dict[str, Any]):
     """Name of the JSON file."""
     frame_name: ClassVar[str]
     """Name of the Parquet file."""
-    turns: pd.DataFrame
-    """One row a turn (draw and arm)."""
+    table: Table | None = None
+    """The turns on disk, where they are too many for memory."""
+    _turns: pd.DataFrame | None = None
+
+    @property
+    def turns(self) -> pd.DataFrame:
+        """One row a turn (draw and arm)."""
+        if self._turns is None:
+            if self.table is None:
+                raise AttributeError("this result holds no turns")
+            self._turns = self.table.frame()
+        return self._turns
+
+    @turns.setter
+    def turns(self, frame: pd.DataFrame) -> None:
+        self._turns = frame
 
     def save(self, folder: str | Path) -> None:
         """Write both files, each whole or not at all; the record last, so that it stands for a complete run.
@@ -34,7 +58,10 @@ class Results(dict[str, Any]):
         """
         folder = writable(folder)
         with _replacing(folder / self.frame_name) as path:
-            self.turns.to_parquet(path, index=False)
+            if self.table is not None:
+                self.table.write(path)
+            else:
+                self.turns.to_parquet(path, index=False)
         self.save_record(folder)
 
     def save_record(self, folder: Path) -> None:

@@ -1,43 +1,45 @@
-"""Running a pipeline on dialogues and their rewrites, with every set of stages swapped.
+"""Running a system on dialogues and their rewrites, with every set of components swapped for twins.
 
-A *run* is one dialogue, original or under one rewrite; an *arm* is a run with a set S of stages swapped for their
-twins. All arms of all runs go through the pipeline together, one stage after the other, so that a stage is called
-with everything it will ever be asked, once for equal inputs.
+A *run* is one dialogue, original or under one rewrite; an *arm* is a run with a set S of components swapped. All turns
+of all runs and arms go through their flows together, a wave at a time: what they ask is collected, every component
+gets one batch, equal questions are asked once, and the answers go back into the flows.
+
+Arms that have got the same answers so far are one: they part where a component and its twin first differ.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import logging
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Literal
 
-import numpy as np
-
-from tod_bias.dialogues.dialogue import Dialogue, Turn
-from tod_bias.systems.outputs import Lookup
-from tod_bias.systems.pipeline import Pipeline, Rewrite, Stage, StageInput, Twin, call_stage, unrewrite
-
-log = logging.getLogger(__name__)
+from tod_bias.answers import Answers
+from tod_bias.dialogues.calls import calls_of
+from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
+from tod_bias.errors import StageError
+from tod_bias.systems.component import Component
+from tod_bias.systems.flow import FlowTurn, Process
+from tod_bias.systems.outputs import Lookup, as_text
+from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.questions import Reading, frozen
+from tod_bias.systems.stage import Asked
+from tod_bias.systems.twin import Rewrite, Twin
 
 Arm = frozenset[str]
-"""The stages that are swapped."""
-Outputs = Mapping[str, Any]
-"""Stage name to output, for one turn."""
+"""The components that are swapped."""
 HistoryMode = Literal["gold", "system"]
 """Whose turns make the history: the corpus's (teacher-forced, as in Su) or the system's own (free-running)."""
 HISTORY_MODES: tuple[HistoryMode, ...] = ("gold", "system")
 
 
 def all_arms(names: Sequence[str]) -> list[Arm]:
-    """All 2ⁿ sets of stages, the smaller ones first."""
+    """All 2ⁿ sets of components, the smaller ones first."""
     return [frozenset(chosen) for size in range(len(names) + 1) for chosen in combinations(names, size)]
 
 
 def arm_key(arm: Arm) -> str:
-    """An arm in results: stage names, sorted, joined by a comma; ``""`` for no swap."""
+    """An arm in results: component names, sorted, joined by a comma; ``""`` for no swap."""
     return ",".join(sorted(arm))
 
 
@@ -52,191 +54,306 @@ class Run:
 
     @property
     def rewritten(self) -> Dialogue:
-        """The dialogue that the pipeline sees."""
+        """The dialogue that the system sees."""
         return self.dialogue if self.rewrite is None else self.rewrite(self.dialogue)
 
 
-Trace = dict[Arm, list[Outputs]]
-"""What every stage put out: arm to one mapping a turn. The original run has only the arm without swaps."""
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What happened in one turn, in all arms in which it went the same way."""
+
+    arms: tuple[int, ...]
+    """Numbers of the arms, as :func:`all_arms` orders them."""
+    steps: tuple[Asked, ...]
+    """Everything that was asked, in order."""
+
+    @property
+    def outputs(self) -> Mapping[str, Any]:
+        """What each component put out, the latest of each."""
+        return {name: output for name, _, output in self.steps}
+
+    @property
+    def response(self) -> Any:
+        """What the last component put out."""
+        return self.steps[-1].output
 
 
-@dataclass
-class _Item:
-    """One turn of one run on its way through the pipeline; in free-running mode, of one run and arm."""
+Trace = list[tuple[Course, ...]]
+"""A run: for every turn its courses, which hold every arm once. The original run has only the arm without swaps."""
+
+
+@dataclass(slots=True)
+class _Job:
+    """One turn of one run, in some arms."""
 
     run: int
     turn: int
-    history: tuple[Turn, ...]
-    user: str
+    flow_turn: FlowTurn
     rewrite: Rewrite | None
-    fixed: Arm | None  # the arm, where it is not all of them
-    states: dict[Arm, dict[str, Any]] = field(default_factory=lambda: {frozenset(): {}})
+    arms: tuple[int, ...]
 
 
-@dataclass
-class StageCost:
-    """How much one stage was asked."""
+@dataclass(slots=True)
+class _Node:
+    """A job on its way through the flow, in the arms that have got the same answers so far."""
 
-    inputs: int = 0
-    """Inputs, as if every arm were run on its own."""
-    distinct: int = 0
-    """Inputs it was called with."""
+    job: _Job
+    arms: tuple[int, ...]
+    process: Process
+    plain: Reading
+    """What components read."""
+    twin: Reading | None
+    """What twins ask their components: T⁻¹ of it; None in an original run."""
 
 
 class Execution:
-    """Runs of one pipeline.
+    """Runs of one system.
 
     Args:
         pipeline: the system.
         history: ``gold`` (teacher-forced) or ``system`` (free-running).
+        answers: where answers are kept; None for nowhere.
+        show_progress: on stderr.
     """
 
-    def __init__(self, pipeline: Pipeline, history: HistoryMode = "gold") -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        history: HistoryMode = "gold",
+        answers: Answers | None = None,
+        *,
+        show_progress: bool = False,
+    ) -> None:
         self.pipeline = pipeline
         self.history = history
-        self.costs = {name: StageCost() for name in pipeline.names}
-        self._memory: dict[str, dict[Any, Any]] = {name: {} for name in pipeline.names}
+        self.components: dict[str, Component] = {}
+        self._always: set[str] = set()  # twins already: every arm asks the twin
+        self._arms = all_arms(pipeline.names)
+        self._with = {
+            name: frozenset(number for number, arm in enumerate(self._arms) if name in arm) for name in pipeline.names
+        }
+        for name, stage in pipeline.stages.items():
+            if isinstance(stage, Twin):
+                self._always.add(name)
+                while isinstance(stage, Twin):
+                    stage = stage.stage
+            threads: Any = pipeline.concurrency.get(name) or getattr(stage, "concurrency", 1)
+            self.components[name] = Component(name, stage, answers, concurrency=threads, show_progress=show_progress)
 
     def __call__(self, runs: Sequence[Run]) -> list[Trace]:
         """The traces of all runs, each with all arms."""
-        arms = all_arms(self.pipeline.names)
         dialogues = [run.rewritten for run in runs]
-        traces: list[Trace] = [
-            {arm: [{}] * len(run.dialogue.turns) for arm in (arms if run.rewrite else arms[:1])} for run in runs
-        ]
-        for wave in self._waves(runs, dialogues, arms, traces):
-            self._advance(wave)
-            for item in wave:
-                for arm, outputs in item.states.items():
-                    traces[item.run][item.fixed if item.fixed is not None else arm][item.turn] = outputs
-        return traces
-
-    def _waves(
-        self, runs: Sequence[Run], dialogues: Sequence[Dialogue], arms: Sequence[Arm], traces: Sequence[Trace]
-    ) -> Iterator[list[_Item]]:
-        """Turns that can be run together: all of them, or one of each run where it needs the answers before it."""
+        arms = tuple(range(len(self._arms)))
+        of_run = [arms if run.rewrite is not None else arms[:1] for run in runs]
+        traces: list[Trace] = [[()] * len(dialogue.turns) for dialogue in dialogues]
         if self.history == "gold":
-            yield [
-                _Item(number, turn, dialogue.turns[:turn], dialogue.turns[turn].user, run.rewrite, None)
-                for number, (run, dialogue) in enumerate(zip(runs, dialogues, strict=True))
-                for turn in range(len(dialogue.turns))
-            ]
-            return
-        histories: dict[tuple[int, Arm], tuple[Turn, ...]] = {}
-        for turn in range(max(len(dialogue.turns) for dialogue in dialogues)):
-            wave = []
-            for number, (run, dialogue) in enumerate(zip(runs, dialogues, strict=True)):
-                if turn >= len(dialogue.turns):
-                    continue
-                for arm in traces[number]:
-                    history = histories.get((number, arm), ())
-                    if turn:
-                        history = (*history, own_turn(dialogue.turns[turn - 1], traces[number][arm][turn - 1]))
-                        histories[number, arm] = history
-                    wave.append(_Item(number, turn, history, dialogue.turns[turn].user, run.rewrite, arm))
-            yield wave
-
-    def _advance(self, items: Sequence[_Item]) -> None:
-        """Run every stage on every item, in all arms."""
-        for name, stage in self.pipeline.stages.items():
-            asked: list[tuple[_Item, Arm, bool]] = []
-            inputs: list[StageInput] = []
-            for item in items:
-                for arm, outputs in item.states.items():
-                    plain = StageInput(item.history, item.user, outputs, item.rewrite)
-                    for swapped in self._choices(item, name):
-                        asked.append((item, arm, swapped))
-                        inputs.append(unrewrite(plain) if swapped else plain)
-            log.info("stage %s: %d inputs", name, len(inputs))
-            results = self._call(name, stage, inputs)
-            states: dict[int, dict[Arm, dict[str, Any]]] = {id(item): {} for item in items}
-            for (item, arm, swapped), output in zip(asked, results, strict=True):
-                if swapped and item.rewrite is not None:
-                    output = item.rewrite(output)
-                outputs = {**item.states[arm], name: output}
-                states[id(item)][arm | {name} if swapped else arm] = outputs
-            for item in items:
-                item.states = states[id(item)]
-                if item.fixed is not None:
-                    item.states = {frozenset(): outputs for outputs in item.states.values()}
+            for job, courses in self._advance(self._gold_jobs(runs, dialogues, of_run)):
+                traces[job.run][job.turn] += courses
+        else:
+            self._run_freely(runs, dialogues, of_run, traces)
+        return [[tuple(sorted(courses, key=lambda course: course.arms)) for courses in trace] for trace in traces]
 
     @staticmethod
-    def _choices(item: _Item, name: str) -> tuple[bool, ...]:
-        if item.rewrite is None:
-            return (False,)
-        return (False, True) if item.fixed is None else (name in item.fixed,)
+    def _gold_jobs(
+        runs: Sequence[Run], dialogues: Sequence[Dialogue], of_run: Sequence[tuple[int, ...]]
+    ) -> Iterator[_Job]:
+        for number, (run, dialogue) in enumerate(zip(runs, dialogues, strict=True)):
+            for turn, gold in enumerate(dialogue.turns):
+                given = FlowTurn(gold.user, dialogue.turns[:turn], dialogue.system)
+                yield _Job(number, turn, given, run.rewrite, of_run[number])
 
-    def _call(self, name: str, stage: Stage, inputs: Sequence[StageInput]) -> list[Any]:
-        """The stage's outputs, equal inputs computed once."""
-        if isinstance(stage, Twin):  # its input differs by rewrite, its stage's does not
-            plain = self._call(name, stage.stage, [unrewrite(item) for item in inputs])
-            pairs = zip(inputs, plain, strict=True)
-            return [output if item.rewrite is None else item.rewrite(output) for item, output in pairs]
-        memory = self._memory[name]
-        keys = [_key(item) for item in inputs]
-        new = {key: item for key, item in zip(keys, inputs, strict=True) if key not in memory}
-        self.costs[name].inputs += len(inputs)
-        self.costs[name].distinct += len(new)
-        if new:
-            memory.update(zip(new, call_stage(name, stage, list(new.values())), strict=True))
-        return [memory[key] for key in keys]
+    def _run_freely(
+        self,
+        runs: Sequence[Run],
+        dialogues: Sequence[Dialogue],
+        of_run: Sequence[tuple[int, ...]],
+        traces: Sequence[Trace],
+    ) -> None:
+        """One turn of every dialogue after the other, each with the system's own turns before it."""
+        histories: list[list[tuple[tuple[Turn, ...], tuple[int, ...]]]] = [[((), arms)] for arms in of_run]
+        for turn in range(max((len(dialogue.turns) for dialogue in dialogues), default=0)):
+            jobs = [
+                _Job(number, turn, FlowTurn(dialogue.turns[turn].user, history, dialogue.system), run.rewrite, arms)
+                for number, (run, dialogue) in enumerate(zip(runs, dialogues, strict=True))
+                if turn < len(dialogue.turns)
+                for history, arms in histories[number]
+            ]
+            told: dict[int, list[tuple[tuple[Turn, ...], tuple[int, ...]]]] = {}
+            for job, courses in self._advance(jobs):
+                traces[job.run][turn] += courses
+                gold = dialogues[job.run].turns[turn]
+                told.setdefault(job.run, []).extend(
+                    ((*job.flow_turn.history, own_turn(gold, course.steps)), course.arms) for course in courses
+                )
+            for number, found in told.items():
+                histories[number] = found
+
+    def _advance(self, jobs: Iterable[_Job]) -> list[tuple[_Job, tuple[Course, ...]]]:
+        """Every job with its courses."""
+        done: dict[int, tuple[_Job, list[Course]]] = {}
+        live: list[_Node] = []
+        for job in jobs:
+            done[id(job)] = (job, [])
+            live.append(self._started(job))
+        while live:
+            going_on: list[_Node] = []
+            for node in self._wave(live):
+                if node.process.request is None:
+                    done[id(node.job)][1].append(Course(node.arms, node.plain.steps))
+                else:
+                    going_on.append(node)
+            live = going_on
+        if self.pipeline.flow is not None:
+            self._check(done.values())
+        return [(job, tuple(courses)) for job, courses in done.values()]
+
+    def _started(self, job: _Job) -> _Node:
+        turn = job.flow_turn
+        plain = Reading(turn.history, turn.user, turn.system)
+        twin = None
+        if job.rewrite is not None:
+            twin = Reading(job.rewrite.inverse(turn.history), job.rewrite.inverse(turn.user), turn.system)
+        return _Node(job, job.arms, self.pipeline.start(turn), plain, twin)
+
+    def _check(self, done: Iterable[tuple[_Job, Sequence[Course]]]) -> None:
+        """A flow must do the same when it gets the same answers: go through each course once more."""
+        for job, courses in done:
+            for course in courses:
+                self.pipeline.start(job.flow_turn).check(course.steps)
+
+    def _wave(self, live: Sequence[_Node]) -> Iterator[_Node]:
+        """Ask what all nodes ask, every component once, and send the answers back in."""
+        asked: dict[str, list[tuple[int, bool]]] = {name: [] for name in self.pipeline.names}
+        for number, node in enumerate(live):
+            name = _request(node)[0]
+            if node.twin is None:
+                asked[name].append((number, False))
+            elif name in self._always:
+                asked[name].append((number, True))
+            else:
+                with_it = self._with[name]
+                if not with_it.issuperset(node.arms):
+                    asked[name].append((number, False))
+                if not with_it.isdisjoint(node.arms):
+                    asked[name].append((number, True))
+        plain: dict[int, Any] = {}
+        twin: dict[int, Any] = {}
+        for name, entries in asked.items():
+            if not entries:
+                continue
+            component = self.components[name]
+            component.cost.asked += sum(len(live[number].arms) for number in {number for number, _ in entries})
+            outputs = component.ask([_question(live[number], is_twin) for number, is_twin in entries])
+            for (number, is_twin), output in zip(entries, outputs, strict=True):
+                rewrite = live[number].job.rewrite
+                if is_twin and rewrite is not None:
+                    twin[number] = rewrite(output)  # T(f(T⁻¹ x)): see tod_bias.systems.twin
+                else:
+                    plain[number] = output
+        for number, node in enumerate(live):
+            yield from self._parted(node, number, plain, twin)
+
+    def _parted(self, node: _Node, number: int, plain: Mapping[int, Any], twin: Mapping[int, Any]) -> Iterator[_Node]:
+        """The node after its answer; two where the component and its twin answered differently."""
+        name, argument = _request(node)
+        answers = [_Answer(given[number], node.job.rewrite) for given in (plain, twin) if number in given]
+        if len(answers) == 1 or answers[0] == answers[1]:
+            yield _after(node, name, argument, answers[0], node.arms, node.process)
+            return
+        fork = node.process.fork(node.plain.steps)
+        swapped = [arm for arm in node.arms if arm in self._with[name]]
+        others = [arm for arm in node.arms if arm not in self._with[name]]
+        yield _after(node, name, argument, answers[0], tuple(others), node.process)
+        yield _after(node, name, argument, answers[1], tuple(swapped), fork)
 
 
-def own_turn(gold: Turn, outputs: Outputs) -> Turn:
-    """The turn as the system made it; what no stage of that name made is taken from the corpus."""
-    call = outputs.get("api_call", gold.api_call)
-    result = outputs.get("db", gold.api_result)
-    if isinstance(result, Lookup):
-        result = result.result
-    return Turn(
-        user=gold.user,
-        api_call=call if isinstance(call, Mapping) else {},
-        api_result=result if isinstance(result, Mapping) else {},
-        response=str(outputs.get("response", gold.response)),
-    )
+class _Answer:
+    """An output as components read it, and as twins hand it to theirs. Equal: the same to every one of them."""
 
+    __slots__ = ("inverse", "inverse_key", "key", "output")
 
-def _key(item: StageInput) -> Any:
-    """What decides a stage's output. A rewrite counts with its kind: a stage is given it, though it should not look."""
-    rewrite = item.rewrite
-    kind = None if rewrite is None else (rewrite.axis, rewrite.source, rewrite.target)
-    history = b"".join(turn.digest for turn in item.history)
-    return kind, history, item.user, tuple((name, _frozen(output)) for name, output in item.outputs.items())
-
-
-class _Same:
-    """Equal to itself only; keeps its object alive, so that no other takes its identity."""
-
-    def __init__(self, value: Any) -> None:
-        self._value = value
-
-    def __hash__(self) -> int:
-        return id(self._value)
+    def __init__(self, output: Any, rewrite: Rewrite | None) -> None:
+        self.output = output
+        self.key = frozen(output)
+        self.inverse = output if rewrite is None else rewrite.inverse(output)
+        self.inverse_key = self.key if rewrite is None else frozen(self.inverse)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other._value is self._value
+        return isinstance(other, _Answer) and self.key == other.key and self.inverse_key == other.inverse_key
+
+    __hash__ = None  # type: ignore[assignment]
 
 
-def _frozen(value: Any) -> Any:
-    """A hashable value that is equal for equal outputs, and never for different ones.
+def _request(node: _Node) -> tuple[str, Any]:
+    assert node.process.request is not None  # those that have come to their end are no longer live
+    return node.process.request
 
-    Where that cannot be known, an output is equal to itself only: a stage is then asked more often, never too seldom.
+
+def _question(node: _Node, is_twin: bool) -> tuple[Reading, Any]:
+    argument = _request(node)[1]
+    if not is_twin or node.twin is None or node.job.rewrite is None:
+        return node.plain, argument
+    return node.twin, None if argument is None else node.job.rewrite.inverse(argument)
+
+
+def _after(node: _Node, name: str, argument: Any, answer: _Answer, arms: tuple[int, ...], process: Process) -> _Node:
+    """The node in some of its arms, with one more answer."""
+    plain, twin = node.plain.after(name, argument, answer.output, answer.key), None
+    if node.twin is not None and node.job.rewrite is not None:
+        of_twin = None if argument is None else node.job.rewrite.inverse(argument)
+        twin = node.twin.after(name, of_twin, answer.inverse, answer.inverse_key)
+    process.send(answer.output)
+    return _Node(node.job, arms, process, plain, twin)
+
+
+def own_turn(gold: Turn, steps: Sequence[Asked], *, answered: bool = True) -> Turn:
+    """The turn as the system made it; what it has no component for is taken from the corpus.
+
+    Its calls are those that a component was asked with (a loop's tools); in a straight pipeline the output of
+    ``api_call``, with the output of ``db`` as its result. Its response is what the last component put out.
+
+    Args:
+        gold: the corpus's turn.
+        steps: everything that was asked.
+        answered: whether the turn has come to its end; if not, the response is the corpus's.
+
+    Raises:
+        StageError: a call or a result holds what is no JSON.
     """
-    kind = type(value)
-    if kind in (str, int, bool, bytes, type(None)):
-        return kind, value
-    if kind is float:
-        return kind, repr(value)  # tells 0.0 from -0.0; nan is equal to nan
-    if isinstance(value, Lookup):
-        return kind, value.outcome, _Same(value.rows)  # a database hands out the same rows again
-    if kind in (list, tuple):
-        return kind, tuple(map(_frozen, value))
-    if kind is dict:  # its order may show in a prompt
-        return kind, tuple((_frozen(key), _frozen(item)) for key, item in value.items())
-    if kind in (set, frozenset):
-        return kind, frozenset(map(_frozen, value))
-    if kind is np.ndarray and not value.dtype.hasobject:
-        return kind, value.dtype.str, value.shape, value.tobytes()
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return kind, tuple(_frozen(getattr(value, field.name)) for field in dataclasses.fields(value))
-    return _Same(value)
+    response = as_text(steps[-1].output) if answered and steps else gold.response
+    try:
+        return Turn(gold.user, steps=_own_steps(gold, steps), response=response)
+    except ValueError as error:
+        raise StageError(f"the system's turn cannot become history: {error}") from error
+
+
+def _own_steps(gold: Turn, steps: Sequence[Asked]) -> tuple[Step, ...]:
+    asked = [(call, step.output) for step in steps if step.argument is not None and (call := _one_call(step.argument))]
+    if asked:
+        return tuple(Step(call, _rows(output)) for call, output in asked)
+    outputs = {step.name: step.output for step in steps}
+    if "api_call" not in outputs and "db" not in outputs:
+        return gold.steps
+    calls = list(calls_of(outputs["api_call"]) or ()) if "api_call" in outputs else list(gold.calls)
+    rows = _rows(outputs["db"]) if "db" in outputs else gold.api_results
+    if not calls:
+        return (Step({}, rows),)
+    return (*(Step(call) for call in calls[:-1]), Step(calls[-1], rows))  # what was found belongs to the last call
+
+
+def _one_call(argument: Any) -> Mapping[str, Any] | None:
+    if not isinstance(argument, Mapping):
+        return None
+    calls = calls_of(argument)
+    return calls[0] if calls and len(calls) == 1 else None
+
+
+def _rows(output: Any) -> tuple[Mapping[str, Any], ...]:
+    if isinstance(output, Lookup):
+        return output.rows
+    if isinstance(output, Mapping):
+        return (output,) if output else ()
+    if isinstance(output, (list, tuple)) and output and all(isinstance(row, Mapping) for row in output):
+        return tuple(row for row in output if row)
+    text = as_text(output)
+    return ({"content": text},) if text else ()

@@ -12,7 +12,7 @@ from tod_bias.recommenders.lmrec.model import VENUES, LMRec
 from tod_bias.recommenders.lmrec.stage import ItemLookup, Recommend, VenueResponse
 from tod_bias.recommenders.lmrec.templates import load_templates
 from tod_bias.systems.outputs import Outcome, as_text
-from tod_bias.systems.pipeline import StageInput
+from tod_bias.systems.stage import StageInput
 from tod_bias.testing import StageContract
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from tod_bias.dialogues.dialogue import Dialogue, json_line
 from tod_bias.errors import StageError
 from tod_bias.systems.outputs import Lookup, Outcome, parse_call
-from tod_bias.systems.pipeline import StageInput
+from tod_bias.systems.stage import StageInput
 
 
 class LookupDb:

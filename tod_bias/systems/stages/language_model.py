@@ -12,7 +12,7 @@ from tod_bias.models.examples import api_call_prompt, response_prompt
 from tod_bias.models.generator import Generator, shared_generator
 from tod_bias.models.settings import GenerationSettings
 from tod_bias.systems.outputs import as_text, parse_call
-from tod_bias.systems.pipeline import StageInput
+from tod_bias.systems.stage import StageInput
 
 
 class ApiCall:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import StageError
 from tod_bias.systems.outputs import Lookup, Outcome
-from tod_bias.systems.pipeline import StageInput
+from tod_bias.systems.stage import StageInput
 
 
 class Replay:

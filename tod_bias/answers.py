@@ -1,0 +1,80 @@
+"""What was answered, in an SQLite file that survives a killed run: one store for every model and component of a run."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from tod_bias.errors import TodBiasError
+
+FILE = "answers.sqlite"
+"""Its name in a run's folder."""
+_CHUNK = 500
+"""Keys in one query; SQLite takes at least 999 parameters."""
+
+
+class Answers:
+    """Key to text, in memory or, with a path, in an SQLite file that threads and processes may share.
+
+    Raises:
+        TodBiasError: the file is no SQLite file or cannot be written.
+    """
+
+    def __init__(self, path: str | Path | None = None) -> None:
+        self._memory: dict[str, str] = {}
+        self._database: sqlite3.Connection | None = None
+        self._lock = threading.Lock()
+        self.path = path
+        if path is None:
+            return
+        try:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            self._database = sqlite3.connect(path, timeout=60, check_same_thread=False)
+            self._database.execute("PRAGMA journal_mode=WAL")
+            self._database.execute("PRAGMA synchronous=NORMAL")
+            self._database.execute(
+                "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT) WITHOUT ROWID"
+            )
+            self._database.commit()
+        except (sqlite3.Error, OSError) as error:
+            raise self._unusable(error) from error
+
+    def get(self, keys: Iterable[str]) -> dict[str, str]:
+        """The answers of those keys that are known."""
+        wanted = list(keys)
+        found = {key: self._memory[key] for key in wanted if key in self._memory}
+        if self._database is not None:
+            missing = [key for key in wanted if key not in found]
+            try:
+                with self._lock:
+                    for chunk in _chunks(missing):
+                        marks = ",".join("?" * len(chunk))
+                        rows = self._database.execute(f"SELECT key, answer FROM answers WHERE key IN ({marks})", chunk)
+                        found.update(rows)
+            except sqlite3.Error as error:
+                raise self._unusable(error) from error
+        return found
+
+    def put(self, answers: Mapping[str, str]) -> None:
+        """Keep answers, in the file where there is one; all of them or, where the process dies, none."""
+        if self._database is None:
+            self._memory.update(answers)
+            return
+        try:
+            with self._lock, self._database:
+                self._database.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?)", answers.items())
+        except sqlite3.Error as error:
+            raise self._unusable(error) from error
+
+    def remember(self, answers: Mapping[str, str]) -> None:
+        """Keep answers in memory only: another process has written them to its file."""
+        self._memory.update(answers)
+
+    def _unusable(self, error: Exception) -> TodBiasError:
+        return TodBiasError(f"{self.path}: cannot be used to keep answers ({error}); remove it or choose another --out")
+
+
+def _chunks(keys: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (keys[start : start + _CHUNK] for start in range(0, len(keys), _CHUNK))

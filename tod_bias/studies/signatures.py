@@ -1,0 +1,88 @@
+"""What decides a result: the signatures of components, perturbers and versions."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable
+from hashlib import blake2b
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.models.generator import Cost, Generator
+from tod_bias.perturb.algorithm import Perturber
+from tod_bias.stages import HOMES
+from tod_bias.systems.execution import Execution
+from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.stage import place_of
+from tod_bias.systems.twin import Twin
+
+
+def generator_of(stage: Any) -> Generator | None:
+    """The language model behind a stage, if there is one."""
+    while isinstance(stage, Twin):
+        stage = stage.stage
+    found = getattr(stage, "generator", None)
+    return found if isinstance(found, Generator) else None
+
+
+def generators_of(pipeline: Pipeline) -> list[Generator]:
+    """The distinct generators behind a pipeline's stages."""
+    found = [generator for stage in pipeline.stages.values() if (generator := generator_of(stage))]
+    return list({id(generator): generator for generator in found}.values())
+
+
+def total_cost(generators: Iterable[Generator]) -> Cost:
+    """What several generators have cost together."""
+    total = Cost()
+    for generator in generators:
+        total.distinct_prompts += generator.cost.distinct_prompts
+        total.cached += generator.cost.cached
+    return total
+
+
+def signature_of(pipeline: Pipeline) -> dict[str, str]:
+    """What decides a pipeline's outputs: every stage's signature, and versions."""
+    signature = {}
+    for name, stage in pipeline.stages.items():
+        while isinstance(stage, Twin):
+            stage = stage.stage
+        generator = generator_of(stage)
+        own = generator.signature if generator else getattr(stage, "signature", None)
+        signature[f"stage {name}"] = _stage_name(stage) + (f"|{own}" if isinstance(own, str) else "")
+    for package in ("tod-bias", "sacrebleu", "transformers", "torch", "numpy"):
+        try:
+            signature[package] = version(package)
+        except PackageNotFoundError:
+            signature[package] = "not installed"
+    return signature | {"python": platform.python_version()}
+
+
+def _stage_name(stage: Any) -> str:
+    module, _, name = place_of(stage).partition(":")
+    shipped = module == f"tod_bias.{HOMES.get(name)}"  # wherever it lives, it is named as in YAML
+    return f"tod_bias.stages:{name}" if shipped else f"{module}:{name}"
+
+
+def perturber_signature(perturber: Perturber) -> str:
+    """What decides a perturber's rewrites."""
+    return str(getattr(perturber, "signature", type(perturber).__name__))
+
+
+def corpus_hash(dialogues: Iterable[Dialogue]) -> str:
+    """Of everything in the dialogues and their order."""
+    digest = blake2b(digest_size=8)
+    for dialogue in dialogues:
+        digest.update(repr((dialogue.id, dialogue.domain, len(dialogue.turns))).encode("utf-8", "surrogatepass"))
+        digest.update(b"".join(turn.digest for turn in dialogue.turns))
+    return digest.hexdigest()
+
+
+def costs_of(execution: Execution) -> dict[str, dict[str, Any]]:
+    """What each component cost: questions asked, different ones, kept ones, failed ones, seconds."""
+    fields = ("asked", "distinct", "kept", "failed")
+    costs = {name: component.cost for name, component in execution.components.items()}
+    record: dict[str, dict[str, Any]] = {
+        field: {name: getattr(cost, field) for name, cost in costs.items()} for field in fields
+    }
+    return record | {"seconds_by_component": {name: round(cost.seconds, 3) for name, cost in costs.items()}}

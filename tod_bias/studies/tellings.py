@@ -1,0 +1,102 @@
+"""Which dialogues can be told otherwise along an axis, and the runs that tell them so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.errors import AxisError, NothingToPerturbError
+from tod_bias.models.generator import Generator
+from tod_bias.perturb.algorithm import Candidate, Perturber, draw_candidates, load_perturber, rewrites_of
+from tod_bias.systems.execution import Run
+
+_CHUNK = 12_000
+"""Turns, of all tellings, that go through the system together."""
+
+
+def perturbers_of(axes: Sequence[str | Perturber]) -> dict[str, Perturber]:
+    """Axis to perturber.
+
+    Raises:
+        AxisError: unknown axis, one given twice, or none.
+    """
+    if isinstance(axes, str):
+        axes = (axes,)
+    found: dict[str, Perturber] = {}
+    for entry in axes:
+        perturber = load_perturber(entry) if isinstance(entry, str) else entry
+        if perturber.axis in found:
+            raise AxisError(f"axis {perturber.axis!r} is given twice")
+        found[perturber.axis] = perturber
+    if not found:
+        raise AxisError("no axis: give at least one, e.g. gender")
+    return found
+
+
+Drawn = tuple[Dialogue, Sequence[Candidate]]
+"""A dialogue and the rewrites that were drawn for it."""
+
+
+def drawn_for(perturber: Perturber, dialogues: Iterable[Dialogue], draws: int, seed: int) -> list[Drawn]:
+    """The dialogues that can be rewritten."""
+    drawn = [(dialogue, draw_candidates(perturber, dialogue, draws, seed)) for dialogue in dialogues]
+    found: list[Drawn] = [(dialogue, candidates) for dialogue, candidates in drawn if candidates]
+    if not found:
+        raise NothingToPerturbError(
+            f"axis {perturber.axis}: no dialogue holds a word to rewrite; take more dialogues or leave the axis out"
+        )
+    return found
+
+
+def chosen_from(found: list[Drawn], most: int | None, seed: int) -> list[Drawn]:
+    """At most so many, drawn by ``seed``, in their order."""
+    if most is None or len(found) <= most:
+        return found
+    return [found[number] for number in sorted(np.random.default_rng(seed).permutation(len(found))[:most].tolist())]
+
+
+def runs_of(perturber: Perturber, drawn: Sequence[Drawn]) -> list[tuple[Run, list[Run]]]:
+    """Each dialogue's original run and its rewritten ones."""
+    pairs = zip(drawn, rewrites_of(perturber, drawn), strict=True)
+    return [(Run(dialogue), [Run(dialogue, rewrite) for rewrite in made]) for (dialogue, _), made in pairs]
+
+
+def models_of(perturbers: Iterable[Perturber]) -> list[Generator]:
+    """The distinct generators behind perturbers that rewrite with a model."""
+    found = [getattr(perturber, "generator", None) for perturber in perturbers]
+    return list({id(generator): generator for generator in found if isinstance(generator, Generator)}.values())
+
+
+def rewritten_by_model(perturbers: Mapping[str, Perturber]) -> dict[str, Any]:
+    """For axes with a neural perturber: texts with a mention, and how many of them the model rewrote."""
+    counts = {axis: getattr(perturber, "counts", None) for axis, perturber in perturbers.items()}
+    counts = {axis: count for axis, count in counts.items() if count is not None}
+    return {"perturber": counts} if counts else {}
+
+
+def chunks(
+    dialogues: Iterable[Dialogue], drawn: Mapping[str, Sequence[Drawn]], tellings: int
+) -> Iterator[dict[str, list[Drawn]]]:
+    """The dialogues of all axes in chunks, in order; each in all its axes, so that its original runs once.
+
+    Args:
+        dialogues: the corpus.
+        drawn: axis to those of its dialogues that are rewritten, in the corpus's order.
+        tellings: rewrites of a dialogue.
+    """
+    by_axis = {axis: {entry[0].id: entry for entry in found} for axis, found in drawn.items()}
+    chunk: dict[str, list[Drawn]] = {}
+    turns = 0
+    for dialogue in dialogues:
+        found = {axis: entries[dialogue.id] for axis, entries in by_axis.items() if dialogue.id in entries}
+        for axis, entry in found.items():
+            chunk.setdefault(axis, []).append(entry)
+        turns += len(dialogue.turns) * (1 + tellings * len(found)) if found else 0
+        if turns >= _CHUNK:
+            yield chunk
+            chunk, turns = {}, 0
+    if chunk:
+        yield chunk

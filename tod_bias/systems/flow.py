@@ -1,0 +1,219 @@
+"""Flows: how a turn is answered, as a generator function that asks components by name.
+
+::
+
+    def agent(turn):                       # .user, .history
+        while (step := (yield "policy")).calls:
+            for call in step.calls:
+                yield "tools", call        # asked with an argument
+        return (yield "answer")
+
+The engine sends every answer back into the flow. What the last component put out is the response. A flow must do the
+same when it gets the same answers: everything random or remote lives in components. A straight pipeline is the flow
+that asks each component once, in order.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tod_bias.dialogues.calls import calls_of
+from tod_bias.dialogues.dialogue import Turn
+from tod_bias.errors import StageError, TodBiasError, described
+from tod_bias.systems.questions import frozen
+from tod_bias.systems.stage import Asked, place_of
+
+MOST_QUESTIONS = 200
+"""Questions in one turn at the most; a flow that asks more is taken for one that never ends."""
+
+Request = tuple[str, Any]
+"""Which component a flow asks, and with which argument."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowTurn:
+    """What a flow knows of its turn before it asks anything."""
+
+    user: str
+    """The user's utterance."""
+    history: tuple[Turn, ...]
+    """The turns before this one."""
+    system: str = ""
+    """The dialogue's system message, where it has one."""
+
+
+Flow = Callable[[FlowTurn], Generator[Any, Any, Any]]
+"""A generator function of the turn."""
+
+
+class Process(Protocol):
+    """A flow on its way through one turn."""
+
+    request: Request | None
+    """What it asks now; None when it has come to its end."""
+
+    def send(self, output: Any) -> None:
+        """Answer the request."""
+
+    def fork(self, steps: Sequence[Asked]) -> Process:
+        """Another process that stands where this one does, after the answers in ``steps``."""
+
+    def check(self, steps: Sequence[Asked]) -> None:
+        """Go through a whole turn again, from its beginning, and make sure that the same is asked."""
+
+
+class StraightProcess:
+    """Asks each component once, in order."""
+
+    __slots__ = ("_names", "_next", "request")
+
+    def __init__(self, names: Sequence[str], start: int = 0) -> None:
+        self._names = names
+        self._next = start
+        self.request: Request | None = (names[start], None)
+
+    def send(self, output: Any) -> None:
+        """Go on to the next component."""
+        self._next += 1
+        self.request = (self._names[self._next], None) if self._next < len(self._names) else None
+
+    def fork(self, steps: Sequence[Asked]) -> StraightProcess:
+        """A process at the same place."""
+        return StraightProcess(self._names, self._next)
+
+    def check(self, steps: Sequence[Asked]) -> None:
+        """Nothing: it cannot do anything else."""
+
+
+class FlowProcess:
+    """Runs a user's flow, and checks what it does.
+
+    Args:
+        flow: the generator function.
+        turn: what it is given.
+        names: the components there are.
+
+    Raises:
+        StageError: it raised, asks for an unknown component, asks nothing at all, or never ends.
+    """
+
+    def __init__(self, flow: Flow, turn: FlowTurn, names: Sequence[str]) -> None:
+        self._flow = flow
+        self._turn = turn
+        self._names = names
+        self._questions = 0
+        self.request: Request | None = None
+        try:
+            self._generator = flow(turn)
+        except TodBiasError:
+            raise
+        except Exception as error:
+            raise StageError(f"flow {place_of(flow)}: {described(error)}") from error
+        if not inspect.isgenerator(self._generator):
+            raise StageError(
+                f"flow {place_of(flow)}: expected a generator function (one that yields names of components), "
+                f"got one that returns {type(self._generator).__name__}"
+            )
+        self._advance(None)
+        if self.request is None:
+            raise StageError(
+                f"flow {place_of(flow)}: came to its end without asking a component, so there is no response; "
+                f"yield one of {', '.join(names)}"
+            )
+
+    def send(self, output: Any) -> None:
+        """Answer the request."""
+        self._advance(output)
+
+    def _advance(self, output: Any) -> None:
+        try:
+            given = self._generator.send(output)
+        except StopIteration:
+            self.request = None
+            return
+        except TodBiasError:
+            raise
+        except Exception as error:
+            raise StageError(f"flow {place_of(self._flow)}: {described(error)}") from error
+        self._questions += 1
+        if self._questions > MOST_QUESTIONS:
+            self._generator.close()
+            raise StageError(
+                f"flow {place_of(self._flow)}: asked {MOST_QUESTIONS} questions in the turn that begins "
+                f"{self._turn.user[:60]!r} and came to no end; bound its loop"
+            )
+        self.request = self._checked(given)
+
+    def _checked(self, given: Any) -> Request:
+        name, argument = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
+        if not isinstance(name, str):
+            raise StageError(
+                f"flow {place_of(self._flow)}: expected it to yield a component's name or (name, argument), "
+                f"got {type(given).__name__}"
+            )
+        if name not in self._names:
+            raise StageError(
+                f"flow {place_of(self._flow)}: asks for {name!r}, which is no component; there are "
+                f"{', '.join(self._names)}"
+            )
+        return name, argument
+
+    def fork(self, steps: Sequence[Asked]) -> FlowProcess:
+        """The flow run anew on the answers it got; it must ask the same.
+
+        Raises:
+            StageError: it asked something else.
+        """
+        again = FlowProcess(self._flow, self._turn, self._names)
+        again.replay(steps)
+        if (again.request is None) != (self.request is None) or (
+            again.request is not None and self.request is not None and not _same(again.request, self.request)
+        ):
+            raise self._unsteady()
+        return again
+
+    def replay(self, steps: Sequence[Asked]) -> None:
+        """Send in what was answered before; the flow must ask for just that.
+
+        Raises:
+            StageError: it asked something else.
+        """
+        for step in steps:
+            if self.request is None or not _same(self.request, (step.name, step.argument)):
+                raise self._unsteady()
+            self.send(step.output)
+
+    def check(self, steps: Sequence[Asked]) -> None:
+        """Go through a whole turn again.
+
+        Raises:
+            StageError: the flow asked something else, or did not come to its end.
+        """
+        self.replay(steps)
+        if self.request is not None:
+            raise self._unsteady()
+
+    def _unsteady(self) -> StageError:
+        return StageError(
+            f"flow {place_of(self._flow)}: behaved differently on the same answers in the turn that begins "
+            f"{self._turn.user[:60]!r}; what is random or changes belongs into components"
+        )
+
+
+def _same(first: Any, second: Any) -> bool:
+    return first is second or frozen(first) == frozen(second) or bool(first == second)
+
+
+def tool_loop(turn: FlowTurn) -> Generator[Any, Any, Any]:
+    """``policy`` until it calls no tool, ``tools`` once for every call, then ``answer``.
+
+    The policy puts out its calls: a call (a mapping), a list of them, or an object or mapping with ``calls`` or
+    OpenAI's ``tool_calls``; nothing, or a text, when there is nothing to call.
+    """
+    while calls := calls_of((yield "policy")):
+        for call in calls:
+            yield "tools", call
+    yield "answer"

@@ -1,0 +1,130 @@
+"""Who answers: a name for a component that stays the same while it would answer the same.
+
+An answer that is kept on disk is only used again for the component that gave it. One with a ``signature`` of its own
+is known by that. Any other is known by its source (the file it is written in) and by its arguments (the object's
+attributes, a function's defaults and the variables it closes over).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+import os
+import re
+import sys
+from hashlib import blake2b
+from pathlib import Path
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from tod_bias.systems.questions import Same, digest_of, frozen
+from tod_bias.systems.stage import place_of
+from tod_bias.systems.twin import Twin
+
+
+class UnidentifiedError(Exception):
+    """A component cannot be told from others; its argument says why."""
+
+
+def identity_of(component: Any) -> str:
+    """A component's name for what it has answered.
+
+    Raises:
+        UnidentifiedError: it has no signature, and its source or an attribute of it has no name.
+    """
+    while isinstance(component, Twin):
+        component = component.stage
+    parts = _described(component, ())
+    return f"{place_of(component)}|{digest_of(frozen(parts)).hex()[:16]}"
+
+
+def _described(value: Any, path: tuple[int, ...]) -> Any:
+    """Plain values that decide what a component does."""
+    if id(value) in path or len(path) > 20:
+        raise UnidentifiedError("it refers to itself")
+    path = (*path, id(value))
+    signature = None if isinstance(value, type) else getattr(value, "signature", None)
+    if isinstance(signature, str):
+        return ("signature", place_of(value), signature)
+    if isinstance(value, MethodType):
+        return ("method", value.__func__.__qualname__, _described(value.__self__, path))
+    if isinstance(value, functools.partial):
+        return (
+            "partial",
+            _described(value.func, path),
+            _described(list(value.args), path),
+            _described(value.keywords, path),
+        )
+    if isinstance(value, FunctionType):
+        cells = [_cell(cell, path) for cell in value.__closure__ or ()]
+        defaults = [
+            _described(item, path) for item in (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+        ]
+        return ("function", place_of(value), _source(value), cells, defaults)
+    if isinstance(value, (type, BuiltinFunctionType, ModuleType)):
+        return (
+            "named",
+            getattr(value, "__module__", ""),
+            value.__name__,
+            _source(value) if isinstance(value, type) else "",
+        )
+    if isinstance(value, (list, tuple)):
+        return [_described(item, path) for item in value]
+    if isinstance(value, dict):
+        return [(_described(key, path), _described(item, path)) for key, item in value.items()]
+    if isinstance(value, re.Pattern):
+        return ("pattern", value.pattern, value.flags)
+    if isinstance(value, os.PathLike):
+        return ("path", os.fspath(value))
+    if isinstance(value, logging.Logger):
+        return ("logger", value.name)
+    plain = frozen(value)
+    if not isinstance(plain, Same):
+        if type(digest_of(plain)) is not bytes:
+            raise UnidentifiedError(f"an attribute of it holds what has no name ({type(value).__name__})")
+        return plain
+    return ("object", _described(type(value), path), _attributes(value, path))
+
+
+def _cell(cell: Any, path: tuple[int, ...]) -> Any:
+    try:
+        return _described(cell.cell_contents, path)
+    except ValueError:  # an empty cell
+        return "empty"
+
+
+def _attributes(value: Any, path: tuple[int, ...]) -> Any:
+    kinds = [kind for kind in type(value).__mro__ if kind is not object]
+    for kind in kinds:
+        if _source(kind).startswith("compiled"):  # what such an object holds does not show in its attributes
+            raise UnidentifiedError(f"{type(value).__name__} is not plain Python")
+    slots = [name for kind in kinds for name in _slots(kind) if hasattr(value, name)]
+    held = {**getattr(value, "__dict__", {}), **{name: getattr(value, name) for name in slots}}
+    return [(name, _described(item, path)) for name, item in sorted(held.items())]
+
+
+def _slots(kind: type) -> tuple[str, ...]:
+    names = vars(kind).get("__slots__", ())
+    return tuple(
+        name for name in ((names,) if isinstance(names, str) else names) if name not in ("__dict__", "__weakref__")
+    )
+
+
+def _source(value: Any) -> str:
+    """A hash of the file that a function or class is written in; of its own lines where there is no file."""
+    module = sys.modules.get(value.__module__)
+    file = getattr(module, "__file__", None)
+    if isinstance(file, str) and Path(file).suffix == ".py" and Path(file).is_file():
+        return _hash_of_file(file, Path(file).stat().st_mtime_ns)
+    if module is not None and (file is not None or value.__module__ in sys.builtin_module_names):
+        return f"compiled {file}"
+    try:
+        return blake2b(inspect.getsource(value).encode(), digest_size=8).hexdigest()
+    except (OSError, TypeError) as error:
+        raise UnidentifiedError(f"the source of {value.__qualname__} is not to be had") from error
+
+
+@functools.lru_cache(maxsize=256)
+def _hash_of_file(file: str, written: int) -> str:
+    return blake2b(Path(file).read_bytes(), digest_size=8).hexdigest()

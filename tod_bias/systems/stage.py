@@ -1,0 +1,89 @@
+"""Stages: the components of a system, and what one of them is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from tod_bias.dialogues.dialogue import Turn, context_text
+from tod_bias.errors import StageError, TodBiasError, described
+
+
+class Asked(NamedTuple):
+    """One question of a turn that has been answered."""
+
+    name: str
+    """Which component was asked."""
+    argument: Any
+    """With which argument; None for none."""
+    output: Any
+    """What it put out."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageInput:
+    """What one component may read for one question. Components never change it."""
+
+    history: tuple[Turn, ...]
+    """The turns before this one: gold in teacher-forced mode, the system's own in free-running mode."""
+    user: str
+    """The user's utterance."""
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+    """What the components asked before in this turn put out, by name; the latest of each."""
+    steps: tuple[Asked, ...] = ()
+    """Everything that was asked before in this turn, in order."""
+    argument: Any = None
+    """What the flow asks with; None in a straight pipeline."""
+    system: str = ""
+    """The dialogue's system message, where it has one."""
+
+    @property
+    def context(self) -> str:
+        """History and utterance as ParlAI's task-oriented text, the latest ``USER:`` line last."""
+        return context_text(self.history, self.user)
+
+
+@runtime_checkable
+class Stage(Protocol):
+    """Anything that can be called with a batch of inputs: a function, a model, a database, a remote service.
+
+    It returns one output an input, in the same order, and leaves its inputs alone. The same input must give the same
+    output, however it is batched: equal questions are asked once and the answer is shared.
+    """
+
+    def __call__(self, inputs: Sequence[StageInput], /) -> Sequence[Any]:
+        """One output an input, in the same order."""
+
+
+def call_stage(name: str, stage: Stage, inputs: Sequence[StageInput]) -> list[Any]:
+    """Call a stage and check that it kept its contract.
+
+    Raises:
+        StageError: it raised something else than an error of this package, or did not return one output an input.
+    """
+    try:
+        outputs = stage(inputs)
+        if isinstance(outputs, Iterable) and not isinstance(outputs, (str, bytes)):
+            outputs = list(outputs)  # here, since a generator raises only when it is read
+    except TodBiasError:
+        raise
+    except Exception as error:
+        raise StageError(
+            f"stage {name!r} ({place_of(stage)}): {described(error)}; "
+            "fix the stage and run again, what was answered is kept in the run's folder"
+        ) from error
+    if not isinstance(outputs, list):
+        raise StageError(
+            f"stage {name!r}: expected a sequence with one output an input, got {type(outputs).__name__}; "
+            "a stage is called with a list of inputs, not with one"
+        )
+    if len(outputs) != len(inputs):
+        raise StageError(f"stage {name!r}: expected {len(inputs)} outputs (one an input), got {len(outputs)}")
+    return outputs
+
+
+def place_of(component: Any) -> str:
+    """``module:name`` of a function, or of an object's class."""
+    kind = component if hasattr(component, "__qualname__") else type(component)
+    return f"{kind.__module__}:{kind.__qualname__}"

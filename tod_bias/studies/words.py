@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -109,9 +110,11 @@ def word_statistics(
 
 
 def _words(dialogue: Dialogue) -> tuple[int, int, int]:
-    user = sum(len(_WORD.findall(turn.user)) for turn in dialogue.turns)
-    system = sum(len(_WORD.findall(turn.response)) for turn in dialogue.turns)
-    return user, system, user + system
+    words = Counter[str]()
+    for turn in dialogue.turns:
+        for speaker, text in turn.utterances:
+            words[speaker] += len(_WORD.findall(text))
+    return words["user"], words["system"], words.total()
 
 
 def _mentions(perturber: LexiconPerturber, dialogues: Sequence[Dialogue]) -> np.ndarray:

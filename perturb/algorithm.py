@@ -11,9 +11,11 @@ import hashlib
 import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
+from tod_bias.imports import is_import, made
 from tod_bias.perturb.candidates import Candidate, Perturber
 from tod_bias.perturb.dialogue_rewriter import dialogue_rewrite
 from tod_bias.perturb.lexicon import load_lexicon
@@ -92,7 +94,9 @@ def load_perturber(
     """The perturber of an axis.
 
     Args:
-        axis: ``gender``, ``age``, ``race``, ``placebo``, another shipped axis, or any name with ``lexicon``.
+        axis: ``gender``, ``age``, ``race``, ``placebo``, another shipped axis, any name with ``lexicon``, or
+            ``module:perturber``: an object of your own, or what makes one without arguments (:class:`Perturber` says
+            what it needs). It has its own words, so it takes none of the options but the model's, which it ignores.
         lexicon: a lexicon file that takes the place of the shipped one.
         scope: ``attribute`` or ``word``; the lexicon's own default if not given.
         protected: phrases that are no mentions.
@@ -107,6 +111,11 @@ def load_perturber(
         LexiconError: the lexicon cannot be read; names the file and the line.
         ModelError: the checkpoint cannot be loaded or is no perturber.
     """
+    if is_import(axis):
+        options = {
+            "lexicon": lexicon, "scope": scope, "protected": tuple(protected), "sources": sources, "targets": targets
+        }  # fmt: skip
+        return _own_perturber(axis, [name for name, value in options.items() if value])
     words = load_lexicon(axis, lexicon)
     if model is not None and axis != PLACEBO:
         from tod_bias.perturb.neural import NeuralPerturber, perturber_generator
@@ -114,6 +123,19 @@ def load_perturber(
         generator = perturber_generator(model, device)
         return NeuralPerturber(words, generator, scope=scope, protected=protected, sources=sources, targets=targets)
     return LexiconPerturber(words, scope=scope, protected=protected, sources=sources, targets=targets)
+
+
+def _own_perturber(spec: str, options: Sequence[str]) -> Any:
+    if options:
+        raise AxisError(f"axis {spec!r}: a perturber of your own takes no {options[0]}; leave it out")
+    perturber = made(spec, f"axis {spec!r}", error=AxisError)
+    missing = [name for name in ("axis", "attributes", "candidates", "rewrite") if not hasattr(perturber, name)]
+    if missing:
+        raise AxisError(
+            f"axis {spec!r}: expected a perturber with axis, attributes, candidates and rewrite, got "
+            f"{type(perturber).__name__} without {missing[0]!r}"
+        )
+    return perturber
 
 
 def rewrite_text(

@@ -49,10 +49,9 @@ class LookupDb:
         """The table of all gold calls of a corpus. Where one call has several results, the first seen is kept."""
         database = cls({}, api_call=api_call)
         for dialogue in dialogues:
-            for turn in dialogue.turns:
-                if turn.api_call:
-                    first = database._table.setdefault(_key(turn.api_call), turn.api_results)
-                    database.conflicts += first != turn.api_results
+            for step in (step for turn in dialogue.turns for step in turn.steps if step.call):
+                first = database._table.setdefault(_key(step.call), step.results)
+                database.conflicts += first != step.results
         return database
 
     def __call__(self, inputs: Sequence[StageInput], /) -> list[Lookup]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 import sys
 from collections.abc import Iterator
@@ -54,7 +55,7 @@ def made(spec: str, where: str, folder: Path | None = None, error: type[TodBiasE
         TodBiasError: it cannot be imported, or calling it fails; it is of the class ``error``.
     """
     found = import_object(spec, where, folder, error)
-    if not callable(found):
+    if not (inspect.isclass(found) or inspect.isroutine(found)):
         return found
     try:
         return found()

@@ -17,7 +17,8 @@ from tod_bias.agents.protocol import (
     split_prefix,
     without_prefix,
 )
-from tod_bias.dialogues.dialogue import API_CALL, API_RESULT, SYSTEM, USER, Turn
+from tod_bias.dialogues.dialogue import Turn
+from tod_bias.dialogues.text import API_CALL, API_RESULT, SYSTEM, USER
 from tod_bias.errors import StageError
 from tod_bias.systems.execution import HistoryMode, own_turn
 from tod_bias.systems.stage import Asked, StageInput

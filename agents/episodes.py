@@ -7,6 +7,7 @@ from typing import Any
 
 from parlai.core.tod.tod_core import STANDARD_DONE, SerializationHelpers, TodStructuredEpisode, TodStructuredRound
 
+from tod_bias.agents.protocol import value_to_parlai
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import CorpusError
 from tod_bias.systems.twin import Rewrite
@@ -52,6 +53,8 @@ def episode_to_dialogue(episode: TodStructuredEpisode, dialogue_id: str | None =
 def dialogue_to_episode(dialogue: Dialogue, template: TodStructuredEpisode | None = None) -> TodStructuredEpisode:
     """A dialogue as an episode, to which ParlAI adds its ``[DONE]`` round.
 
+    A round of ParlAI holds one call: of a turn with several steps it is the first.
+
     Args:
         template: where API schemas, goals and extras are taken from; without it the goals are the dialogue's calls.
     """
@@ -94,5 +97,5 @@ def _plain(text: str) -> str:
     return str(text)  # T's strings remember where they came from; ParlAI copies and stores plain ones
 
 
-def _plain_slots(slots: Mapping[str, str]) -> dict[str, str]:
-    return {name: _plain(value) for name, value in slots.items()}
+def _plain_slots(slots: Mapping[str, Any]) -> dict[str, str]:
+    return {name: value_to_parlai(value) for name, value in slots.items()}

@@ -23,7 +23,8 @@ from parlai.core.params import ParlaiParser
 from tod_bias.agents.command import end_with_one_line
 from tod_bias.agents.options import add_perturbation_options, perturber_of
 from tod_bias.agents.protocol import GOAL, SCHEMAS, slots_from_parlai, slots_to_parlai, split_prefix
-from tod_bias.dialogues.dialogue import API_CALL, API_RESULT, SYSTEM, USER, Dialogue, Turn
+from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias.dialogues.text import API_CALL, API_RESULT, SYSTEM, USER
 from tod_bias.perturb.algorithm import draw_rewrites
 from tod_bias.systems.twin import Rewrite
 

@@ -14,7 +14,8 @@ from tod_bias.agents.command import add_option, end_with_one_line
 from tod_bias.dialogues.corpora import CORPORA, load_corpus
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError, StageError
-from tod_bias.perturb.algorithm import Perturber, load_perturber
+from tod_bias.perturb.algorithm import load_perturber
+from tod_bias.perturb.candidates import Perturber
 from tod_bias.systems.configuration import load_pipeline
 from tod_bias.systems.execution import HISTORY_MODES
 from tod_bias.systems.pipeline import Pipeline

@@ -30,7 +30,7 @@ from tod_bias.agents.command import add_option
 from tod_bias.agents.conversation import Conversation, Request, Step
 from tod_bias.agents.options import DB_SOURCES, add_pipeline_options, build_pipeline
 from tod_bias.agents.protocol import parlai_text
-from tod_bias.dialogues.dialogue import API_CALL, SYSTEM
+from tod_bias.dialogues.text import API_CALL, SYSTEM
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stage import Stage, StageInput
 

@@ -2,7 +2,7 @@
 
 A system teacher shows ``APIS: …`` once, then alternates ``USER: …``, which is answered by ``APICALL: …``, and
 ``APIRESP: …``, which is answered by ``SYSTEM: …``. Calls and results are written ``name = value ; name = value``, names
-sorted, nothing escaped: the form of :mod:`tod_bias.dialogues.dialogue` without its backslashes.
+sorted, nothing escaped: the form of :mod:`tod_bias.dialogues.text` without its backslashes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tod_bias.dialogues.dialogue import API_CALL, API_RESULT, SYSTEM, USER, slots_from_text
+from tod_bias.dialogues.calls import calls_of
+from tod_bias.dialogues.text import API_CALL, API_RESULT, SYSTEM, USER, slots_from_text
+from tod_bias.dialogues.values import to_json
 from tod_bias.systems.outputs import Lookup
 
 SCHEMAS, GOAL = "APIS:", "GOAL:"
@@ -36,9 +38,19 @@ def without_prefix(text: str, prefix: str) -> str:
     return rest if found == prefix else text
 
 
-def slots_to_parlai(slots: Mapping[str, str]) -> str:
+def value_to_parlai(value: Any) -> str:
+    """A slot's value as text; JSON where it is a number, a list or a mapping."""
+    if isinstance(value, str):
+        return str(value)  # T's strings remember where they came from; ParlAI copies and stores plain ones
+    try:
+        return to_json(value)
+    except TypeError:
+        return str(value)
+
+
+def slots_to_parlai(slots: Mapping[str, Any]) -> str:
     """A call or result as ParlAI writes it."""
-    return " ; ".join(f"{name} = {value}" for name, value in sorted(slots.items()))
+    return " ; ".join(f"{name} = {value_to_parlai(value)}" for name, value in sorted(slots.items()))
 
 
 def slots_from_parlai(text: str) -> Mapping[str, str] | str:
@@ -50,9 +62,12 @@ def slots_from_parlai(text: str) -> Mapping[str, str] | str:
 
 
 def parlai_text(output: Any) -> str:
-    """A stage's output as ParlAI writes it; nothing as ``""``."""
+    """A stage's output as ParlAI writes it; nothing as ``""``, several calls joined by ``|``."""
     if isinstance(output, Lookup):
         output = output.result
     if output is None:
         return ""
-    return slots_to_parlai(output) if isinstance(output, Mapping) else str(output)
+    if isinstance(output, Mapping):
+        return slots_to_parlai(output)
+    calls = None if isinstance(output, str) else calls_of(output)
+    return str(output) if calls is None else " | ".join(map(slots_to_parlai, calls))

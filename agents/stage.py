@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tod_bias.agents.protocol import SCHEMAS, parlai_text, slots_from_parlai, without_prefix
-from tod_bias.dialogues.dialogue import API_CALL, API_RESULT, SYSTEM, USER
+from tod_bias.dialogues.text import API_CALL, API_RESULT, SYSTEM, USER
 from tod_bias.errors import StageError
 from tod_bias.systems.stage import StageInput
 

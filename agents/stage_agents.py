@@ -17,7 +17,7 @@ from tod_bias.agents.conversation import Request, Step
 from tod_bias.agents.options import add_pipeline_options, build_pipeline, db_dialogues
 from tod_bias.agents.pipeline_agent import TodAgent
 from tod_bias.agents.protocol import SCHEMAS, parlai_text, slots_from_parlai, split_prefix
-from tod_bias.dialogues.dialogue import API_CALL, API_RESULT, SYSTEM
+from tod_bias.dialogues.text import API_CALL, API_RESULT, SYSTEM
 from tod_bias.errors import StageError
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stage import Stage, StageInput

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 from pathlib import Path
 
-from tod_bias.dialogues.dialogue import API_NAME, Dialogue
+from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import LexiconError
 
 FILE = Path(__file__).parent / "lexicons" / "entity_slots.txt"
@@ -51,21 +51,21 @@ def is_entity_slot(slot: str) -> bool:
 def entity_names(dialogue: Dialogue, may_mention: Callable[[str], bool]) -> Iterator[str]:
     """The names in a dialogue's calls and results that hold a word for which ``may_mention`` is true, each once.
 
+    They are looked for at any depth; the innermost slot decides, and a list's values belong to the list's slot.
     A name of three words or more also gives its first two, which is how people shorten it ("Uncle Yu's" for "Uncle
     Yu's Szechuan"). A value that lists several names ("A, B") gives each of them too, as utterances hold them apart.
     """
     seen = set()
     for turn in dialogue.turns:
-        for slots in (turn.api_call, *turn.api_results):
-            for slot, value in slots.items():
-                if value in seen or slot == API_NAME or not is_entity_slot(slot):
-                    continue
-                seen.add(value)
-                if may_mention(value):
-                    yield value
-                    yield from _beginnings(value, may_mention)
-                    if "," in value:
-                        yield from (part for part in _LIST.split(value) if may_mention(part))
+        for slot, value in turn.values:
+            if value in seen or not is_entity_slot(slot):
+                continue
+            seen.add(value)
+            if may_mention(value):
+                yield value
+                yield from _beginnings(value, may_mention)
+                if "," in value:
+                    yield from (part for part in _LIST.split(value) if may_mention(part))
 
 
 def _beginnings(name: str, may_mention: Callable[[str], bool]) -> Iterator[str]:

@@ -25,10 +25,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tod_bias.dialogues.dialogue import API_NAME, Dialogue
+from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import ModelError
-from tod_bias.perturb.algorithm import Candidate, LexiconPerturber, dialogue_rewrite
+from tod_bias.perturb.candidates import Candidate
+from tod_bias.perturb.dialogue_rewriter import dialogue_rewrite
 from tod_bias.perturb.lexicon import Lexicon
+from tod_bias.perturb.lexicon_perturber import LexiconPerturber
 from tod_bias.perturb.rewrite import DialogueRewrite
 from tod_bias.perturb.rewriter import ChosenForms, Mention, TextRewriter, plain_form
 
@@ -88,7 +90,7 @@ class NeuralPerturber(LexiconPerturber):
     Args:
         lexicon: the axis's words.
         generator: the model's (:func:`perturber_generator`).
-        options: those of :class:`~tod_bias.perturb.algorithm.LexiconPerturber`.
+        options: those of :class:`~tod_bias.perturb.lexicon_perturber.LexiconPerturber`.
     """
 
     def __init__(self, lexicon: Lexicon, generator: Generator, **options: Any) -> None:
@@ -125,13 +127,7 @@ class NeuralPerturber(LexiconPerturber):
         """
         forward, names, rows = self._parts(dialogue, candidate)
         texts = self._dialogue_texts(dialogue, candidate)
-        values = [
-            value
-            for turn in dialogue.turns
-            for slots in (turn.api_call, *turn.api_results)
-            for slot, value in slots.items()
-            if slot != API_NAME and value
-        ]
+        values = [value for turn in dialogue.turns for _, value in turn.values if value]
         made, chosen = self._judged(texts, forward, names, values, rows)
         self._counts["texts"] += len(texts)
         self._counts["by_model"] += len(made)
@@ -157,7 +153,7 @@ class NeuralPerturber(LexiconPerturber):
 
     def _dialogue_texts(self, dialogue: Dialogue, candidate: Candidate) -> list[_Text]:
         forward, names, rows = self._parts(dialogue, candidate)
-        spoken = dict.fromkeys(text for turn in dialogue.turns for text in (turn.user, turn.response))
+        spoken = dict.fromkeys(text for turn in dialogue.turns for _, text in turn.utterances)
         found = (_text(text, forward, names, rows, candidate.word) for text in spoken)
         return [text for text in found if text is not None]
 

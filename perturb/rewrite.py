@@ -11,9 +11,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from enum import Enum
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from tod_bias.dialogues.dialogue import API_NAME
+from tod_bias.dialogues.values import API_NAME
 
 V = TypeVar("V")
 
@@ -67,9 +68,10 @@ class DialogueRewrite:
     def __call__(self, value: V, /) -> V:
         """T: rewrite every string inside ``value``.
 
-        Text, mapping values, tuples, lists and dataclass fields are followed; mapping keys, the value under
-        ``api_name``, enum members, dataclass fields whose metadata say ``rewrite=False`` (a dialogue's id) and
-        everything else stay as they are.
+        Text, mapping values, tuples, lists, dataclass fields and namespaces are followed, at any depth; mapping keys,
+        the name of an API (the value under ``api_name``, and under ``name`` beside ``arguments``, as OpenAI writes a
+        call), enum members, dataclass fields whose metadata say ``rewrite=False`` (a dialogue's id) and everything
+        else stay as they are.
         """
         return self._map(value, True)
 
@@ -83,7 +85,13 @@ class DialogueRewrite:
         if isinstance(value, str):
             return self._rewrite(value) if forward else self._restore(value)
         if isinstance(value, Mapping):
-            return {key: text if key == API_NAME else self._map(text, forward) for key, text in value.items()}
+            is_function = "name" in value and isinstance(value.get("arguments"), Mapping)
+            return {
+                key: item if key == API_NAME or (is_function and key == "name") else self._map(item, forward)
+                for key, item in value.items()
+            }
+        if isinstance(value, SimpleNamespace):
+            return type(value)(**self._map(vars(value), forward))
         remembered = dataclasses.is_dataclass(value) or isinstance(value, tuple)
         key = (forward, id(value))
         if remembered and key in self._memo:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.models.settings import TrainingSettings
 from tod_bias.models.training import train
-from tod_bias.perturb.algorithm import LexiconPerturber, load_perturber
+from tod_bias.perturb.algorithm import load_perturber
+from tod_bias.perturb.lexicon_perturber import LexiconPerturber
 from tod_bias.systems.execution import Trace
 from tod_bias.systems.outputs import Lookup, as_text
 from tod_bias.systems.pipeline import Pipeline

@@ -22,25 +22,36 @@ ROOT = Path(__file__).parent.parent
 CORPORA = Path(os.environ.get("DATA", ROOT / ".." / "shared" / "data")).expanduser()
 
 
-@pytest.fixture(scope="session")
-def sgd_datapath() -> Path:
-    """A ParlAI datapath with Google SGD's train and dev splits, unpacked once into ``.data/``."""
-    datapath = ROOT / ".data"
-    if (datapath / "google_sgd" / ".built").is_file():
-        return datapath
-    archive = CORPORA / "google_sgd_train_dev.tar.xz"
-    if not archive.is_file():
-        pytest.skip(f"no Google SGD: {archive} is not there; set DATA to the folder that holds it")
-    datapath.mkdir(exist_ok=True)
-    part = Path(tempfile.mkdtemp(dir=datapath))  # so that an interrupted unpacking is never taken for a whole one
+def unpacked(name: str, mark: str, archive: str) -> Path:
+    """A folder of an archive of real corpora, unpacked once into ``.data/``."""
+    folder = ROOT / ".data" / name
+    if (folder / mark).exists():
+        return folder
+    packed = CORPORA / archive
+    if not packed.is_file():
+        pytest.skip(f"no {name}: {packed} is not there; set DATA to the folder that holds it")
+    folder.parent.mkdir(exist_ok=True)
+    part = Path(tempfile.mkdtemp(dir=folder.parent))  # so that an interrupted unpacking is never taken for a whole one
     try:
-        with tarfile.open(archive) as packed:
-            packed.extractall(part, filter="data")
-        if not (datapath / "google_sgd").exists():
-            (part / "google_sgd").rename(datapath / "google_sgd")
+        with tarfile.open(packed) as files:
+            files.extractall(part, filter="data")
+        if not folder.exists():
+            (part / name).rename(folder)
     finally:
         shutil.rmtree(part)
-    return datapath
+    return folder
+
+
+@pytest.fixture(scope="session")
+def sgd_datapath() -> Path:
+    """A ParlAI datapath with Google SGD's train and dev splits."""
+    return unpacked("google_sgd", ".built", "google_sgd_train_dev.tar.xz").parent
+
+
+@pytest.fixture(scope="session")
+def tau_bench() -> Path:
+    """τ-bench: databases, tasks and real runs."""
+    return unpacked("tau_bench", "trajectories", "tau_bench.tar.xz")
 
 
 @pytest.fixture

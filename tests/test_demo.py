@@ -18,7 +18,7 @@ from tod_bias.demo.people import GROUPS
 from tod_bias.demo.planted import PLANTED, RATE, UNHELPFUL, corrupt_calls, corrupt_responses, missed, quotes_result
 from tod_bias.demo.world import BY_API, CITY, World
 from tod_bias.dialogues.corpora import DEMO
-from tod_bias.dialogues.dialogue import API_NAME
+from tod_bias.dialogues.values import API_NAME
 from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
 from tod_bias.studies.attribution import Attribution, attribute
 from tod_bias.systems.configuration import load_pipeline

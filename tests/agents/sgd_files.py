@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tod_bias.agents.protocol import slots_to_parlai
-from tod_bias.dialogues.dialogue import API_NAME, Dialogue, Turn
+from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias.dialogues.values import API_NAME
 
 CALL = {API_NAME: "FindRestaurants", "city": "Fremont", "dish": "tacos"}
 RESULTS = ({"name": "House of tacos", "price": "cheap"}, {"name": "My Father's House", "price": "high"})

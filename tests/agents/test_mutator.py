@@ -17,7 +17,8 @@ from parlai.tasks.google_sgd.agents import SystemTeacher
 from tod_bias.agents.mutator import DemographicRewrite, rewrite_lines
 from tod_bias.agents.plugin import __path__ as plugin
 from tod_bias.errors import AxisError
-from tod_bias.perturb.algorithm import Candidate, load_perturber
+from tod_bias.perturb.algorithm import load_perturber
+from tod_bias.perturb.candidates import Candidate
 
 pytestmark = pytest.mark.parlai
 

@@ -14,7 +14,8 @@ from sgd_files import CALL, DIALOGUES, RESULTS, evaluate_with_parlai, lines_of
 
 from tod_bias import load_corpus
 from tod_bias.agents.protocol import parlai_text
-from tod_bias.dialogues.dialogue import Dialogue, Turn, slots_to_text
+from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias.dialogues.text import slots_to_text
 from tod_bias.errors import StageError
 from tod_bias.systems.configuration import load_pipeline
 from tod_bias.systems.execution import Execution, HistoryMode, Run

@@ -7,6 +7,7 @@ import pytest
 from builders import small_corpus
 
 from tod_bias.cli.application import main
+from tod_bias.dialogues.chat import write_chat
 from tod_bias.dialogues.jsonl import read_jsonl, write_jsonl
 
 STAGES = """
@@ -61,6 +62,54 @@ def test_attribute_writes_a_run_and_prints_a_table(folder, capsys):
     assert results["corpus"]["dialogues"] == 24
     axis = results["axes"]["gender"]
     assert axis["shapley"]["response"]["value"] == axis["fairscore"]["value"] > 0
+
+
+OWN = """
+from tod_bias import load_corpus
+from tod_bias.metrics.text import CorpusBleu
+from tod_bias.perturb.algorithm import load_perturber
+
+def read(datapath, split):
+    return load_corpus("corpus.jsonl")
+
+def men():
+    perturber = load_perturber("gender", targets=["man"])
+    perturber.axis = "men"
+    return perturber
+
+class Bleu(CorpusBleu):
+    name = "own_bleu"
+"""
+
+
+def test_corpus_axis_and_metric_of_ones_own_are_named_by_module_and_name(folder, capsys):
+    (folder / "cli_own.py").write_text(OWN)
+    names = ("--corpus", "cli_own:read", "--axes", "gender,cli_own:men", "--metric", "cli_own:Bleu")
+    code, _, err = run(capsys, "attribute", *QUICK, *names, "--pipeline", "Respond.yaml", "--out", "run")
+    assert code == 0, err
+    results = json.loads((folder / "run" / "results.json").read_text())
+    assert (results["corpus"]["dialogues"], list(results["axes"]), results["metric"]) == (
+        24,
+        ["gender", "men"],
+        "own_bleu",
+    )
+
+
+def test_a_limit_takes_a_seeded_sample(folder, capsys):
+    options = ("--axis", "gender", "--corpus", "corpus.jsonl", "--max-dialogues", 8)
+    first, again, other = (run(capsys, "perturb", *options, "--seed", seed)[1] for seed in (1, 1, 2))
+    assert first == again != other
+    assert run(capsys, "perturb", *options)[2].startswith("8 dialogues read")
+
+
+def test_chats_are_audited(folder, capsys):
+    write_chat(read_jsonl(folder / "corpus.jsonl"), folder / "chats.jsonl")
+    for name in ("corpus", "chats"):
+        arguments = ("--pipeline", "Respond.yaml", "--axes", "gender", "--out", name)
+        code, _, err = run(capsys, "attribute", *QUICK, *arguments, "--corpus", f"{name}.jsonl")
+        assert code == 0, err
+    axes = [json.loads((folder / name / "results.json").read_text())["axes"] for name in ("corpus", "chats")]
+    assert axes[0] == axes[1]
 
 
 def test_results_of_another_run_are_not_replaced_in_silence(folder, capsys):

@@ -4,8 +4,9 @@ import pytest
 from builders import small_corpus
 
 from tod_bias import load_corpus
-from tod_bias.dialogues.dialogue import turns_from_text, turns_to_text
+from tod_bias.dialogues.dialogue import Dialogue, Turn, turns_from_text, turns_to_text
 from tod_bias.dialogues.jsonl import write_jsonl
+from tod_bias.dialogues.sampling import sample
 from tod_bias.dialogues.sgd import read_sgd_file
 from tod_bias.errors import CorpusError
 from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
@@ -54,7 +55,63 @@ def test_sgd_keeps_all_results_and_reads_calls_as_parlai_does(sgd):
 def test_corpora_are_read_by_name_and_by_path(tmp_path):
     write_jsonl(small_corpus(), tmp_path / "mine.jsonl")
     assert load_corpus(tmp_path / "mine.jsonl") == small_corpus()
-    assert load_corpus(str(tmp_path / "mine.jsonl"), max_dialogues=3) == small_corpus()[:3]
+    assert load_corpus(str(tmp_path / "mine.jsonl"), max_dialogues=3, seed=2) == sample(small_corpus(), 3, 2)
+
+
+READERS = """
+from tod_bias import Dialogue, Turn
+from tod_bias.errors import CorpusError
+
+def greetings(datapath, split):
+    yield Dialogue(split, str(datapath), (Turn("Hello!"),))
+
+def texts(datapath, split):
+    return ["Hello!"]
+
+def nothing(datapath, split):
+    return None
+
+def broken(datapath, split):
+    yield Dialogue("1", "", ())
+    raise KeyError("turns")
+
+def careful(datapath, split):
+    raise CorpusError("no such split here")
+
+number = 3
+"""
+
+
+@pytest.mark.parametrize("where", ["current folder", "folder"])
+def test_a_reader_of_ones_own_is_a_corpus(tmp_path, monkeypatch, where):
+    (tmp_path / f"readers_{where[:3]}.py").write_text(READERS)
+    if where == "current folder":
+        monkeypatch.chdir(tmp_path)
+    found = load_corpus(f"readers_{where[:3]}:greetings", datapath="here", folder=tmp_path, split="train")
+    assert found == [Dialogue("train", "here", (Turn("Hello!"),))]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nowhere:read", "corpus 'nowhere:read': cannot import 'nowhere': No module named 'nowhere'"),
+        ("readers:read", "corpus 'readers:read': module 'readers' has no 'read'"),
+        ("readers:number", "corpus 'readers:number': expected a function of a datapath and a split, got int"),
+        ("readers:texts", "corpus 'readers:texts', dialogue 1: expected a Dialogue, got str"),
+        ("readers:nothing", "corpus 'readers:nothing': cannot be read: TypeError: 'NoneType' object is not iterable"),
+        (
+            "readers:broken",
+            r"corpus 'readers:broken', dialogue 2: cannot be read: KeyError: 'turns' at .*readers.py:16",
+        ),
+        ("readers:careful", "^no such split here$"),
+    ],
+)
+def test_a_reader_that_fails_is_one_clear_line(tmp_path, monkeypatch, name, message):
+    (tmp_path / "readers.py").write_text(READERS)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(CorpusError, match=message) as caught:
+        load_corpus(name)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -234,7 +234,7 @@ GOOD = '{"id": "a", "turns": [{"user": "u", "response": "r"}]}'
         (['{"id": "a", "system": 1, "turns": []}'], r"dialogue field 'system' must be a str, got 1"),
         (["[" * 100_000], r"line 1: JSON that is nested too deeply"),
         (['{"id": "a", "turns": [{"user": "u", "response": "r", "apicall": {}}]}'], r"unknown turn field 'apicall'"),
-        (["[]"], r"line 1: a dialogue must be an object, got list"),
+        (["3"], r"line 1: a dialogue must be an object or a list of messages, got int"),
     ],
 )  # fmt: skip
 def test_malformed_jsonl_names_file_and_line(tmp_path, lines, message):

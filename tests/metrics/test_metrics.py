@@ -83,6 +83,29 @@ def test_call_statistics(predicted, gold, expected):
     assert {name: row[name] for name in expected} == expected
 
 
+BOOK = {"api_name": "Book", "id": 7}
+
+
+@pytest.mark.parametrize(
+    ("predicted", "gold", "expected"),
+    [
+        ([CALL, BOOK], (CALL, BOOK), {"correct": 1, "correct_parlai": 0, "slots_predicted": 4, "slots_gold_right": 4}),
+        ([BOOK, CALL], (CALL, BOOK), {"correct": 0, "slots_predicted": 4, "slots_gold": 4, "slots_gold_right": 0}),
+        (CALL, [CALL, BOOK], {"correct": 0, "slots_predicted": 2, "slots_gold": 4, "slots_predicted_right": 2}),
+        ([CALL, BOOK], CALL, {"correct": 0, "slots_predicted": 4, "slots_gold": 2, "slots_predicted_right": 2}),
+        ([{"name": "Book", "arguments": '{"id": 7}'}], BOOK, {"correct": 1, "slots_gold_right": 2}),
+        ([CALL, "book it"], [CALL, BOOK], {"correct": 0, "malformed": 1, "slots_predicted": 0, "slots_gold": 4}),
+        (None, (), {"correct": 1, "correct_parlai": 1, "malformed": 0, "call_turns": 0}),
+        ([], {}, {"correct": 1, "call_turns": 0}),
+        ({"a": None}, {"b": "x"}, {"slots_predicted_right": 0}),
+        ([CALL], CALL, {"correct": 1, "correct_parlai": 1, "call_correct_parlai": 1}),
+    ],
+)
+def test_several_calls_are_compared_in_order(predicted, gold, expected):
+    row = dict(zip(CALL_COLUMNS, call_statistics([predicted], [gold])[0], strict=True))
+    assert {name: row[name] for name in expected} == expected
+
+
 @pytest.mark.parlai
 @pytest.mark.filterwarnings("ignore")
 @given(

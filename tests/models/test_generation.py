@@ -14,7 +14,7 @@ from builders import small_corpus
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from tod_bias.answers import Answers
-from tod_bias.dialogues.dialogue import slots_to_text
+from tod_bias.dialogues.text import slots_to_text
 from tod_bias.errors import ModelError, StageError, TodBiasError
 from tod_bias.models.decoders.tree import PrefixTreeDecoder, Tree, supports
 from tod_bias.models.examples import api_call_prompt, response_prompt

@@ -4,8 +4,16 @@ import pytest
 from builders import small_corpus
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
+from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.errors import ModelError
-from tod_bias.models.examples import IGNORED, api_call_prompt, causal_sequences, response_prompt, seq2seq_sequences
+from tod_bias.models.examples import (
+    IGNORED,
+    api_call_prompt,
+    causal_sequences,
+    dialogue_segments,
+    response_prompt,
+    seq2seq_sequences,
+)
 from tod_bias.models.from_scratch import new_tokenizer
 from tod_bias.models.settings import TrainingSettings
 from tod_bias.models.training import hold_out, train
@@ -67,6 +75,53 @@ def test_seq2seq_examples_are_prompts_and_targets():
     assert read(sequences[3].input_ids).startswith(response_prompt(item.context, "", "")[:40])
     assert read(sequences[3].labels) == dialogue.turns[1].response
     assert all(sequence.labels[-1] == tokenizer.eos_token_id for sequence in sequences)
+
+
+SEVERAL = Dialogue(
+    "d",
+    "",
+    (
+        Turn(
+            "Two seats.",
+            steps=(
+                Step({"api_name": "find", "seats": 2}, ({"id": "a"}, {"id": "b"}), "One moment."),
+                Step({"api_name": "book", "id": "a"}),
+                Step({"api_name": "tell"}, ({"ok": True},), "Nearly done."),
+            ),
+            response="Done.",
+        ),
+        Turn("Thanks.", response="Bye."),
+    ),
+)
+CALLS = [r"api_name = find ; seats = \#2", "api_name = book ; id = a", "api_name = tell", ""]
+
+
+def test_every_call_of_a_turn_is_a_target():
+    segments = list(dialogue_segments(SEVERAL, ("api_call", "response")))
+    assert "".join(text for text, _ in segments) == "\n".join(turn.text for turn in SEVERAL.turns) + "\n"
+    texts = [f" {text}\n" for text in (*CALLS[:3], "Done.", CALLS[3], "Bye.")]
+    assert [text for text, is_target in segments if is_target] == texts
+    calls = [text for text, is_target in dialogue_segments(SEVERAL, ("api_call",)) if is_target]
+    assert calls == [f" {text}\n" for text in CALLS]
+
+
+def test_seq2seq_examples_are_one_a_call_and_one_a_response():
+    tokenizer = new_tokenizer((turn.text for turn in SEVERAL.turns), 400, causal=False)
+    sequences = seq2seq_sequences([SEVERAL], tokenizer)
+    read = [
+        tuple(tokenizer.decode(ids, skip_special_tokens=True) for ids in (sequence.input_ids, sequence.labels))
+        for sequence in sequences
+    ]
+    context = "USER: Two seats.\nSYSTEM: One moment."
+    first = f"{context}\nAPICALL: {CALLS[0]}\nAPIRESP: id = a"
+    second = f"{first}\nAPICALL: {CALLS[1]}\nAPIRESP: \nSYSTEM: Nearly done."
+    assert read[:4] == [
+        (f"{context}\nAPICALL:", CALLS[0]),
+        (f"{first}\nAPICALL:", CALLS[1]),
+        (f"{second}\nAPICALL:", CALLS[2]),
+        (f"{second}\nAPICALL: {CALLS[2]}\nAPIRESP: ok = \\#true\nSYSTEM:", "Done."),
+    ]
+    assert [target for _, target in read[4:]] == ["", "Bye."]
 
 
 @pytest.mark.parametrize(

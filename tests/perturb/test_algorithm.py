@@ -8,7 +8,8 @@ import pytest
 
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import AxisError
-from tod_bias.perturb.algorithm import Candidate, Perturber, draw_rewrites, load_perturber, rewrite_text
+from tod_bias.perturb.algorithm import draw_rewrites, load_perturber, rewrite_text
+from tod_bias.perturb.candidates import Candidate, Perturber
 from tod_bias.systems.twin import Rewrite
 
 DIALOGUE = Dialogue(

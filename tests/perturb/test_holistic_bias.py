@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tod_bias.errors import LexiconError
-from tod_bias.perturb.algorithm import LexiconPerturber
 from tod_bias.perturb.holistic_bias import load_holistic_bias
+from tod_bias.perturb.lexicon_perturber import LexiconPerturber
 from tod_bias.perturb.rewriter import TextRewriter
 
 DESCRIPTORS = {

@@ -16,7 +16,8 @@ from small_perturber import HELD_OUT, pairs_of, sentences
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.dialogues.jsonl import write_jsonl
 from tod_bias.errors import ModelError
-from tod_bias.perturb.algorithm import Candidate, load_perturber, rewrites_of
+from tod_bias.perturb.algorithm import load_perturber, rewrites_of
+from tod_bias.perturb.candidates import Candidate
 from tod_bias.perturb.lexicon import load_lexicon
 from tod_bias.perturb.neural import NeuralPerturber, perturber_generator
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from tod_bias.dialogues.corpora import load_corpus
 from tod_bias.dialogues.dialogue import Dialogue, Turn
-from tod_bias.perturb.algorithm import Candidate, draw_rewrites, load_perturber, rewrite_text
+from tod_bias.perturb.algorithm import draw_rewrites, load_perturber, rewrite_text
+from tod_bias.perturb.candidates import Candidate
 from tod_bias.perturb.lexicon import axes, load_lexicon
 
 FORMS = sorted(

@@ -44,7 +44,9 @@ def attribute(
     datapath: Datapath = None,
     split: SplitOption = Split.test,
     max_dialogues: MaxDialogues = None,
-    axes: Annotated[str, typer.Option(help="Axes, joined by commas.")] = "gender,age,race,placebo",
+    axes: Annotated[
+        str, typer.Option(help="Axes, joined by commas; your own as module:name.")
+    ] = "gender,age,race,placebo",
     draws: Annotated[int, typer.Option(min=1, help="Rewrites drawn a dialogue (Su, Algorithm 1).")] = 3,
     max_per_axis: Annotated[int | None, typer.Option(min=1, help="Rewrite so many dialogues an axis at most.")] = None,
     perturber: PerturberOption = None,
@@ -56,7 +58,9 @@ def attribute(
     response_model: ResponseModel = None,
     order: Annotated[str | None, typer.Option(help="Stages in the order of Su's attribution, by commas.")] = None,
     history: HistoryOption = History.gold,
-    metric: Annotated[str, typer.Option(help="corpus_bleu (sacreBLEU) or sentence_bleu (ParlAI's).")] = "corpus_bleu",
+    metric: Annotated[
+        str, typer.Option(help="corpus_bleu (sacreBLEU), sentence_bleu (ParlAI's) or module:Class.")
+    ] = "corpus_bleu",
     bootstrap: Bootstrap = 1000,
     permutations: Annotated[int, typer.Option(min=0, help="Permutations of the test; 0 for none.")] = 10_000,
     device: Device = None,
@@ -74,9 +78,10 @@ def attribute(
     twin, and writes results.json, turns.parquet, figures and report.html. Without options it audits the bundled demo.
     """
     from tod_bias.dialogues.corpora import load_corpus
+    from tod_bias.dialogues.sampling import sample
 
     whole = load_corpus(corpus, datapath=datapath, split=split.value)
-    dialogues = whole[:max_dialogues]
+    dialogues = sample(whole, max_dialogues, seed)
 
     import tod_bias.studies.attribution  # heavy imports come after what may go wrong at once
 

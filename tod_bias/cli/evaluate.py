@@ -53,9 +53,10 @@ def evaluate(
 ) -> None:
     """Joint goal accuracy and BLEU of a pipeline on a corpus (Su Table 1); writes evaluation.json."""
     from tod_bias.dialogues.corpora import load_corpus
+    from tod_bias.dialogues.sampling import sample
 
     whole = load_corpus(corpus, datapath=datapath, split=split.value)
-    dialogues = whole[:max_dialogues]
+    dialogues = sample(whole, max_dialogues, seed)
 
     import tod_bias.studies.evaluation  # heavy imports come after what may go wrong at once
 

@@ -32,10 +32,17 @@ class Arch(StrEnum):
     t5 = "t5"
 
 
-Corpus = Annotated[str, typer.Option(help="A corpus's name, or the path of a .jsonl file of dialogues.")]
+Corpus = Annotated[
+    str,
+    typer.Option(
+        help="A corpus's name, a .jsonl or .json file of dialogues or chats or a folder of them, or module:function."
+    ),
+]
 Datapath = Annotated[Path | None, typer.Option(help="Folder that holds the corpora, in ParlAI's layout.")]
 SplitOption = Annotated[Split, typer.Option(help="Which split of the corpus.")]
-MaxDialogues = Annotated[int | None, typer.Option(min=1, help="Read so many dialogues at the most.")]
+MaxDialogues = Annotated[
+    int | None, typer.Option(min=1, help="Take so many dialogues at the most: a seeded sample, every domain its share.")
+]
 Seed = Annotated[int, typer.Option(min=0, help="Seeds everything that is drawn.")]
 Out = Annotated[Path | None, typer.Option(help="Folder for the results; by default runs/CORPUS.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no table.")]

@@ -27,7 +27,7 @@ from tod_bias.folder import writable
 
 def perturb(
     file: Annotated[Path | None, typer.Argument(help="Text, a line each; standard input if not given.")] = None,
-    axis: Annotated[str, typer.Option(help="gender, age, race, placebo or another axis.")] = "gender",
+    axis: Annotated[str, typer.Option(help="gender, age, race, placebo, another axis, or module:name.")] = "gender",
     source: Annotated[str | None, typer.Option(help="Attribute whose words are rewritten.")] = None,
     target: Annotated[str | None, typer.Option(help="Attribute they are rewritten to.")] = None,
     scope: Annotated[
@@ -48,7 +48,7 @@ def perturb(
     quiet: Quiet = False,
 ) -> None:
     """Rewrite text along a demographic axis, a line in, a line out; or whole dialogues by Algorithm 1."""
-    from tod_bias.dialogues.dialogue import json_line
+    from tod_bias.dialogues.text import json_line
     from tod_bias.perturb.algorithm import draw_candidates, load_perturber, rewrites_of, text_rewriter
 
     options: dict[str, Any] = {"lexicon": lexicon, "protected": protect or ()}
@@ -79,13 +79,13 @@ def perturb(
     )
     from tod_bias.dialogues.corpora import load_corpus
 
-    dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues)
+    dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues, seed=seed)
     drawn = [(dialogue, draw_candidates(rewriter, dialogue, draws, seed)) for dialogue in dialogues]
 
     def rewritten() -> Iterator[str]:
         for (dialogue, _), rewrites in zip(drawn, rewrites_of(rewriter, drawn), strict=True):
             for number, change in enumerate(rewrites):
-                record = change(dialogue).to_json() | {"id": f"{dialogue.id}#{axis}{number}"}
+                record = change(dialogue).to_json() | {"id": f"{dialogue.id}#{rewriter.axis}{number}"}
                 yield json_line(record)
 
     _write(rewritten(), out / "dialogues.jsonl" if out else None)

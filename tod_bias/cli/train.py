@@ -51,7 +51,7 @@ def train(
     """Train or fine-tune a stage model in SimpleTOD fashion, on the training split of a corpus."""
     from tod_bias.dialogues.corpora import load_corpus
 
-    dialogues = load_corpus(corpus, datapath=datapath, split="train", max_dialogues=max_dialogues)
+    dialogues = load_corpus(corpus, datapath=datapath, split="train", max_dialogues=max_dialogues, seed=seed)
 
     from tod_bias.models.settings import TrainingSettings
     from tod_bias.models.training import hold_out

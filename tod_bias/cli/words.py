@@ -21,6 +21,7 @@ from tod_bias.cli.options import (
     Split,
     SplitOption,
 )
+from tod_bias.errors import AxisError
 
 
 def words(
@@ -28,7 +29,7 @@ def words(
     datapath: Datapath = None,
     split: SplitOption = Split.test,
     max_dialogues: MaxDialogues = None,
-    axes: Annotated[str, typer.Option(help="Axes, joined by commas.")] = "gender,age,race",
+    axes: Annotated[str, typer.Option(help="Axes, joined by commas; your own as module:name.")] = "gender,age,race",
     lexicon: AxisLexicons = None,
     protect: Protect = None,
     bootstrap: Bootstrap = 1000,
@@ -40,7 +41,10 @@ def words(
     from tod_bias.dialogues.corpora import load_corpus
 
     perturbers = perturbers_of(axes, lexicon, protected=protect or ())
-    dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues)
+    for perturber in perturbers:
+        if not hasattr(perturber, "mentions"):
+            raise AxisError(f"axis {perturber.axis!r}: words are counted by lexicons, and this perturber has none")
+    dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues, seed=seed)
     folder = folder_of(out, corpus)
 
     import tod_bias.studies.words  # heavy imports come after what may go wrong at once

@@ -20,7 +20,8 @@ from tod_bias.dialogues.jsonl import write_jsonl
 from tod_bias.models.examples import Part
 from tod_bias.models.settings import TrainingSettings
 from tod_bias.models.training import train
-from tod_bias.perturb.algorithm import Perturber, draw_rewrites, load_perturber
+from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
+from tod_bias.perturb.candidates import Perturber
 from tod_bias.systems.stages.database import LookupDb
 
 SIZES: Mapping[str, int] = {"train": 1500, "valid": 100, "test": 300}

@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tod_bias.demo.people import GROUPS
 from tod_bias.demo.world import BY_API, CITY, World, correct_calls
-from tod_bias.dialogues.dialogue import API_NAME, Dialogue, Turn
+from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias.dialogues.values import API_NAME
 
 UNHELPFUL = "Sorry, I am not sure."
 RATE = 0.9

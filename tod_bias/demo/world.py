@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import cycle, product
 
-from tod_bias.dialogues.dialogue import API_NAME
+from tod_bias.dialogues.values import API_NAME
 
 CITY = "city"
 CITIES = ("Oakland", "Fresno", "Napa", "Berkeley", "Sonoma")

@@ -1,18 +1,60 @@
-"""Calls, in the forms in which components put them out."""
+"""The calls in what a component put out, whatever form it writes them in."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from tod_bias.dialogues.dialogue import flat_call
+from tod_bias.dialogues.values import API_NAME, from_json
+
+_LISTS = ("calls", "tool_calls")
+_MISSING = object()
+
 
 def calls_of(output: Any) -> list[Mapping[str, Any]] | None:
-    """The calls in what a component put out; None where it is malformed."""
-    if output is None or output == "":
+    """The calls in an output, each one mapping with the API's name under ``api_name``; None where it is malformed.
+
+    A call is such a mapping, or OpenAI's ``{"name": …, "arguments": …}`` with the arguments as a mapping or as its
+    JSON, also as an entry of ``tool_calls`` (``{"type": "function", "function": {…}}``). Several calls are a list of
+    these, a mapping that holds the list under ``calls`` or ``tool_calls``, or an object with the attribute ``calls``.
+    None, ``""`` and what is empty is no call; any other text is a malformed one.
+    """
+    if output is None or (isinstance(output, str) and not output):
         return []
-    found = getattr(output, "calls", output)
-    if isinstance(found, Mapping):
-        return [found] if found else []
-    if isinstance(found, (list, tuple)) and all(isinstance(call, Mapping) for call in found):
-        return list(found)
-    return None
+    if isinstance(output, Mapping):
+        return _of_mapping(output)
+    if isinstance(output, (list, tuple)):
+        found: list[Mapping[str, Any]] = []
+        for item in output:
+            calls = calls_of(item)
+            if calls is None:
+                return None
+            found += calls
+        return found
+    several = getattr(output, "calls", _MISSING)
+    return None if several is _MISSING or callable(several) else calls_of(several)
+
+
+def _of_mapping(output: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:
+    if API_NAME in output:
+        return [output]
+    for name in _LISTS:
+        if isinstance(output.get(name, ""), (list, tuple, type(None))):
+            return calls_of(output[name])
+    function = output.get("function")
+    if isinstance(function, Mapping) and "name" in function:
+        return _of_function(function)
+    if output.keys() == {"name", "arguments"}:
+        return _of_function(output)
+    return [output] if output else []
+
+
+def _of_function(function: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:
+    arguments = function.get("arguments") or {}
+    try:
+        if isinstance(arguments, str):
+            arguments = from_json(arguments)
+        return [flat_call(function["name"], arguments)] if isinstance(arguments, Mapping) else None
+    except ValueError:
+        return None

@@ -1,4 +1,4 @@
-"""Corpora: the bundled demo, JSONL files, and real ones as they are distributed (no ParlAI needed).
+"""Corpora: the bundled demo, files of dialogues and chats, real ones as they are distributed (no ParlAI needed).
 
 Real corpora are read from ParlAI's datapath layout, for Google SGD
 ``DATAPATH/google_sgd/{train,dev,test}/dialogues_*.json``.
@@ -6,18 +6,20 @@ Real corpora are read from ParlAI's datapath layout, for Google SGD
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tod_bias.dialogues.chat import dialogue_of
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.dialogues.jsonl import read_jsonl
+from tod_bias.dialogues.files import SUFFIXES, read_files
 from tod_bias.dialogues.multiwoz import read_multiwoz_v22
+from tod_bias.dialogues.sampling import sample
 from tod_bias.dialogues.sgd import read_google_sgd
 from tod_bias.dialogues.taskmaster import read_taskmaster2
-from tod_bias.errors import CorpusError
+from tod_bias.errors import CorpusError, TodBiasError, described
 from tod_bias.hub import absence
+from tod_bias.imports import import_object, is_import
 
 DEMO = Path(__file__).parent.parent / "data" / "demo"
 SPLITS = ("train", "valid", "test")
@@ -29,18 +31,26 @@ def load_corpus(
     datapath: str | Path | None = None,
     split: str = "test",
     max_dialogues: int | None = None,
+    seed: int = 0,
+    folder: str | Path | None = None,
 ) -> list[Dialogue]:
-    """Load a corpus by name, or a JSONL file by path.
+    """Load a corpus by name, or dialogues from files by path.
 
     Args:
-        name: one of :data:`CORPORA`; the path of a ``.jsonl`` file (one dialogue a line); or ``hf:`` and the name or
-            folder of a Hugging Face dataset whose rows have the fields of :meth:`Dialogue.to_json`.
+        name: one of :data:`CORPORA`; the path of a ``.jsonl`` or ``.json`` file of dialogues or OpenAI chats
+            (:mod:`tod_bias.dialogues.files`), or of a folder of them; ``hf:`` and the name or folder of a Hugging Face
+            dataset whose rows have the fields of :meth:`Dialogue.to_json`; or ``module:function``, a reader of your
+            own: it takes the datapath and the split and yields dialogues.
         datapath: folder in ParlAI's layout; corpora other than the demo need it.
-        split: ``train``, ``valid`` or ``test``; a JSONL file has only one.
-        max_dialogues: keep the first so many.
+        split: ``train``, ``valid`` or ``test``; files have only one.
+        max_dialogues: keep a sample of so many, over the whole corpus, with every domain's share
+            (:func:`~tod_bias.dialogues.sampling.sample`).
+        seed: of that sample.
+        folder: where the module of ``module:function`` is looked for, beside the current folder.
 
     Raises:
-        CorpusError: no such corpus, split, folder or file; a malformed record (file and line are named).
+        CorpusError: no such corpus, split, folder, file, module or function; a malformed record (file and line are
+            named).
     """
     if split not in SPLITS:
         raise CorpusError(f"unknown split {split!r}; expected one of {', '.join(SPLITS)}")
@@ -49,18 +59,48 @@ def load_corpus(
     text = str(name)
     if text in CORPORA:
         dialogues: Iterable[Dialogue] = CORPORA[text](Path(datapath) if datapath is not None else None, split)
-    elif text.endswith(".jsonl"):
-        dialogues = read_jsonl(text)
     elif text.startswith("hf:"):
         dialogues = _hugging_face(text.removeprefix("hf:"), split)
+    elif text.endswith(SUFFIXES) or Path(text).is_dir():
+        dialogues = read_files(text)
+    elif is_import(text):
+        dialogues = _imported(text, datapath, split, folder)
     else:
         raise CorpusError(
-            f"no corpus {text!r}; expected one of {', '.join(CORPORA)}, the path of a .jsonl file, or hf:DATASET"
+            f"no corpus {text!r}; expected one of {', '.join(CORPORA)}, the path of a .jsonl or .json file or of a "
+            "folder of them, hf:DATASET, or module:function"
         )
-    found = list(islice(dialogues, max_dialogues))
+    found = list(dialogues)
     if not found:
         raise CorpusError(f"{text}: holds no dialogue")
-    return found
+    return sample(found, max_dialogues, seed)
+
+
+def _imported(name: str, datapath: str | Path | None, split: str, folder: str | Path | None) -> Iterator[Dialogue]:
+    where = f"corpus {name!r}"
+    reader = import_object(name, where, None if folder is None else Path(folder), CorpusError)
+    if not callable(reader):
+        raise CorpusError(f"{where}: expected a function of a datapath and a split, got {type(reader).__name__}")
+    try:
+        found = iter(reader(Path(datapath) if datapath is not None else None, split))
+    except TodBiasError:
+        raise
+    except Exception as error:
+        raise CorpusError(f"{where}: cannot be read: {described(error)}") from error
+    number = 0
+    while True:
+        number += 1
+        try:
+            dialogue = next(found)
+        except StopIteration:
+            return
+        except TodBiasError:
+            raise
+        except Exception as error:
+            raise CorpusError(f"{where}, dialogue {number}: cannot be read: {described(error)}") from error
+        if not isinstance(dialogue, Dialogue):
+            raise CorpusError(f"{where}, dialogue {number}: expected a Dialogue, got {type(dialogue).__name__}")
+        yield dialogue
 
 
 def _hugging_face(name: str, split: str) -> Iterable[Dialogue]:
@@ -78,7 +118,7 @@ def _hugging_face(name: str, split: str) -> Iterable[Dialogue]:
         raise CorpusError(f"hf:{name}: its split {own!r} cannot be loaded: {' '.join(str(error).split())}") from error
     for number, record in enumerate(found, start=1):
         try:
-            yield Dialogue.from_json(_without_none(record))
+            yield dialogue_of(_without_none(record), f"{Path(name).name}_{number}")
         except ValueError as error:
             raise CorpusError(f"hf:{name}, row {number}: {error}") from error
 
@@ -91,7 +131,7 @@ def _without_none(value: Any) -> Any:
 
 
 def _demo(datapath: Path | None, split: str) -> Iterable[Dialogue]:
-    return read_jsonl(DEMO / f"{split}.jsonl")
+    return read_files(DEMO / f"{split}.jsonl")
 
 
 Reader = Callable[[Path | None, str], Iterable[Dialogue]]

@@ -21,7 +21,7 @@ from tod_bias.dialogues.text import (
     unescape,
     well_formed,
 )
-from tod_bias.dialogues.values import API_NAME, checked, plain
+from tod_bias.dialogues.values import API_NAME, checked, plain, strings
 
 __all__ = [
     "API_CALL", "API_NAME", "API_RESULT", "SYSTEM", "USER", "Dialogue", "Step", "Turn", "context_text", "escape",
@@ -130,9 +130,10 @@ class Turn:
         if steps is None:
             if more_results and (not api_result or not all(more_results)):
                 raise ValueError("more_results follow a non-empty api_result and hold no empty result")
-            results = (api_result, *(more_results or ())) if api_result else ()
-            step = Step({} if api_call is None else api_call, results)
-            kept: tuple[Step, ...] = (step,) if step else ()
+            kept: tuple[Step, ...] = ()
+            if api_call or api_result:
+                results = (api_result, *(more_results or ())) if api_result else ()
+                kept = (Step(api_call or {}, results),)
         elif api_call is None and api_result is None and more_results is None:
             kept = tuple(steps)
             for number, step in enumerate(kept):
@@ -188,6 +189,13 @@ class Turn:
             if step.said:
                 yield "system", step.said
         yield "system", self.response
+
+    @property
+    def values(self) -> Iterator[tuple[str, str]]:
+        """Every string in calls and results, at any depth, with the innermost slot it stands in; no API's name."""
+        for step in self.steps:
+            for slots in (step.call, *step.results):
+                yield from strings(slots)
 
     @property
     def text(self) -> str:

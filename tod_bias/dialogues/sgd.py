@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tod_bias.dialogues.datapath import corpus_folder, joined, read_json
-from tod_bias.dialogues.dialogue import API_NAME, Dialogue, Turn
+from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import CorpusError
 
 

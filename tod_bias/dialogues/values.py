@@ -10,7 +10,14 @@ from typing import Any, NoReturn
 API_NAME = "api_name"
 """The key that names the API in a call (ParlAI's ``STANDARD_API_NAME_SLOT``)."""
 
-_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, default=dict)
+
+def _as_dict(value: Any) -> dict[str, Any]:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"expected JSON, got {type(value).__name__}")
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, default=_as_dict)
 
 
 def checked(slots: Any, what: str) -> None:
@@ -78,7 +85,11 @@ def _strings(name: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def to_json(value: Any) -> str:
-    """A JSON value as compact text, names sorted, so that equal values have equal texts."""
+    """A JSON value as compact text, names sorted, so that equal values have equal texts.
+
+    Raises:
+        TypeError: it is no JSON.
+    """
     return _ENCODER.encode(value)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from sacrebleu.metrics import BLEU
 
 from tod_bias.errors import TodBiasError
+from tod_bias.imports import is_import, made
 
 
 class TextMetric(Protocol):
@@ -138,11 +139,20 @@ METRICS: dict[str, type[CorpusBleu] | type[SentenceBleu]] = {"corpus_bleu": Corp
 
 
 def text_metric(name: str) -> TextMetric:
-    """A metric by its name.
+    """A metric by its name, or one of your own as ``module:Class``.
 
     Raises:
-        TodBiasError: there is none of that name.
+        TodBiasError: there is none of that name, or it is no text metric.
     """
-    if name not in METRICS:
-        raise TodBiasError(f"unknown metric {name!r}; expected one of {', '.join(METRICS)}")
-    return METRICS[name]()
+    if not is_import(name):
+        if name not in METRICS:
+            raise TodBiasError(f"unknown metric {name!r}; expected one of {', '.join(METRICS)}, or module:Class")
+        return METRICS[name]()
+    metric: TextMetric = made(name, f"metric {name!r}")
+    for needed in ("name", "columns", "signature", "statistics", "score"):
+        if not hasattr(metric, needed):
+            raise TodBiasError(
+                f"metric {name!r}: expected a text metric with name, columns, signature, statistics and score, got "
+                f"{type(metric).__name__} without {needed!r}"
+            )
+    return metric

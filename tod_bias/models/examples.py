@@ -1,8 +1,9 @@
 """What stage models are trained on and prompted with: one text form for training and for generation.
 
-A causal model reads whole dialogues, so that one pass trains the API call and the response of every turn (SimpleTOD,
+A causal model reads whole dialogues, so that one pass trains the API calls and the response of every turn (SimpleTOD,
 section 3: the model is trained on the whole sequence of context, belief, database and response). A sequence-to-
-sequence model gets one example a turn and part: the context up to ``APICALL:`` or ``SYSTEM:``, and what follows.
+sequence model gets one example a call and one a response: the context up to ``APICALL:`` or ``SYSTEM:``, and what
+follows.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tod_bias.dialogues.dialogue import (
+from tod_bias.dialogues.dialogue import Dialogue, Step, Turn, context_text
+from tod_bias.dialogues.text import (
     API_CALL,
     API_RESULT,
     SYSTEM,
-    Dialogue,
-    context_text,
     escape,
+    results_to_text,
     slots_to_text,
     well_formed,
 )
@@ -53,14 +54,29 @@ def dialogue_segments(dialogue: Dialogue, parts: Sequence[Part]) -> Iterator[tup
     """The dialogue's text cut where targets begin and end: (text, is it a target of one of ``parts``).
 
     A target runs from after its prefix (``APICALL:``) through the line feed that ends its line, the mark at which
-    generation stops.
+    generation stops. Targets are all calls of a turn and its response.
     """
     for turn in dialogue.turns:
-        user, call, result, response = turn.text.split("\n")
-        yield f"{user}\n{API_CALL}", False
-        yield call[len(API_CALL) :] + "\n", "api_call" in parts
-        yield f"{result}\n{SYSTEM}", False
-        yield response[len(SYSTEM) :] + "\n", "response" in parts
+        user, *lines = turn.text.split("\n")
+        read = [user]
+        for left, line in zip(range(len(lines) - 1, -1, -1), lines, strict=True):
+            prefix, part = (SYSTEM, "response") if left == 0 else (API_CALL, "api_call")
+            if not line.startswith(prefix):  # a result, or what was said with the next call
+                read.append(line)
+                continue
+            yield "\n".join([*read, prefix]), False
+            yield line[len(prefix) :] + "\n", part in parts
+            read = []
+
+
+def _steps(context: str, turn: Turn) -> Iterator[tuple[str, str, str]]:
+    """What a model has read before each call of a turn, the call and its first result; one empty call for none."""
+    for step in turn.steps or (Step({}),):
+        if step.said:
+            context = f"{context}\n{SYSTEM} {escape(step.said)}"
+        call, result = slots_to_text(step.call), results_to_text(step.results[:1])
+        yield context, call, result
+        context = f"{context}\n{API_CALL} {call}\n{API_RESULT} {result}"
 
 
 def causal_sequences(
@@ -105,18 +121,17 @@ def seq2seq_sequences(
     parts: Sequence[Part] = PARTS,
     max_length: int = 1024,
 ) -> list[TokenSequence]:
-    """One sequence a turn and part: the prompt's last ``max_length`` tokens, and the target as labels."""
+    """One sequence a call and a response: the prompt's last ``max_length`` tokens, and the target as labels."""
     prompts: list[str] = []
     targets: list[str] = []
     for dialogue in dialogues:
         for number, turn in enumerate(dialogue.turns):
-            context = context_text(dialogue.turns[:number], turn.user)
-            call, result = slots_to_text(turn.api_call), slots_to_text(turn.api_result)
+            steps = list(_steps(context_text(dialogue.turns[:number], turn.user), turn))
             if "api_call" in parts:
-                prompts.append(api_call_prompt(context))
-                targets.append(call)
+                prompts += [api_call_prompt(context) for context, _, _ in steps]
+                targets += [call for _, call, _ in steps]
             if "response" in parts:
-                prompts.append(response_prompt(context, call, result))
+                prompts.append(response_prompt(*steps[-1]))
                 targets.append(escape(turn.response))
     sources = encode_prompts(tokenizer, prompts, max_length)
     labels = tokenizer(targets, truncation=True, max_length=max_length)["input_ids"] if targets else []

@@ -27,7 +27,7 @@ from tod_bias.errors import (
     UndefinedFairscoreError,
 )
 from tod_bias.metrics.text import TextMetric, text_metric
-from tod_bias.perturb.algorithm import Perturber
+from tod_bias.perturb.candidates import Perturber
 from tod_bias.statistics.adjustment import holm
 from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.resampling import resample

@@ -13,7 +13,8 @@ from rich import box
 from rich.table import Table
 
 from tod_bias.answers import Answers
-from tod_bias.dialogues.dialogue import Dialogue, well_formed
+from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.dialogues.text import well_formed
 from tod_bias.errors import CorpusError, TodBiasError
 from tod_bias.metrics.calls import CALL_COLUMNS, call_statistics
 from tod_bias.metrics.text import CorpusBleu, SentenceBleu

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol
 
 import pandas as pd
 
-from tod_bias.dialogues.dialogue import well_formed
+from tod_bias.dialogues.text import well_formed
 from tod_bias.errors import TodBiasError
 from tod_bias.folder import writable
 

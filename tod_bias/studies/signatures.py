@@ -10,7 +10,7 @@ from typing import Any
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.models.generator import Cost, Generator
-from tod_bias.perturb.algorithm import Perturber
+from tod_bias.perturb.candidates import Perturber
 from tod_bias.stages import HOMES
 from tod_bias.systems.execution import Execution
 from tod_bias.systems.pipeline import Pipeline

@@ -10,7 +10,8 @@ import numpy as np
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError, NothingToPerturbError
 from tod_bias.models.generator import Generator
-from tod_bias.perturb.algorithm import Candidate, Perturber, draw_candidates, load_perturber, rewrites_of
+from tod_bias.perturb.algorithm import draw_candidates, load_perturber, rewrites_of
+from tod_bias.perturb.candidates import Candidate, Perturber
 from tod_bias.systems.execution import Run
 
 _CHUNK = 12_000

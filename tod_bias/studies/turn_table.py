@@ -20,7 +20,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tod_bias.dialogues.dialogue import well_formed
+from tod_bias.dialogues.text import well_formed
 from tod_bias.errors import StageError
 from tod_bias.metrics.calls import CALL_COLUMNS, call_statistics
 from tod_bias.metrics.text import TextMetric
@@ -84,7 +84,7 @@ class _Rows:
                 self.responses.append(as_text(course.response))
                 if "steps" in columns:
                     columns["steps"].append(_steps(course.steps))
-                self.calls.append((outputs.get("api_call"), turn.api_call))
+                self.calls.append((outputs.get("api_call"), turn.calls))
                 for arm in course.arms:
                     arms.setdefault(arm, []).append(row)
         for arm in sorted(arms):

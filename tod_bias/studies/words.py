@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from rich.table import Table
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
-from tod_bias.perturb.algorithm import LexiconPerturber, load_perturber
+from tod_bias.perturb.algorithm import load_perturber
+from tod_bias.perturb.lexicon_perturber import LexiconPerturber
 from tod_bias.report.notation import count, fixed
 from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.resampling import resample
@@ -109,9 +111,11 @@ def word_statistics(
 
 
 def _words(dialogue: Dialogue) -> tuple[int, int, int]:
-    user = sum(len(_WORD.findall(turn.user)) for turn in dialogue.turns)
-    system = sum(len(_WORD.findall(turn.response)) for turn in dialogue.turns)
-    return user, system, user + system
+    words = Counter[str]()
+    for turn in dialogue.turns:
+        for speaker, text in turn.utterances:
+            words[speaker] += len(_WORD.findall(text))
+    return words["user"], words["system"], words.total()
 
 
 def _mentions(perturber: LexiconPerturber, dialogues: Sequence[Dialogue]) -> np.ndarray:

@@ -13,11 +13,8 @@ the pipeline file is taken as that path.
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import StageError, TodBiasError, described
+from tod_bias.imports import PATTERN, import_object
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stages.database import LookupDb
 from tod_bias.systems.stages.language_model import ApiCall, Response
@@ -36,7 +34,7 @@ class StageEntry(BaseModel):
     """One stage of a pipeline file: where its class is, and its arguments."""
 
     model_config = ConfigDict(extra="allow")
-    stage: str = Field(pattern=r"^\w+(\.\w+)*:\w+$")
+    stage: str = Field(pattern=PATTERN)
 
 
 class PipelineFile(BaseModel):
@@ -162,7 +160,7 @@ def _build(name: str, entry: StageEntry | str, path: Path) -> Any:
             entry = StageEntry(stage=entry)
         except ValidationError as error:
             raise StageError(f"{path}: stage {name!r}: expected 'module:Class', got {entry!r}") from error
-    target = import_object(entry.stage, f"{path}: stage {name!r}", path.parent)
+    target = import_object(entry.stage, f"{path}: stage {name!r}", path.parent, StageError)
     arguments = {key: _resolve(value, path.parent) for key, value in (entry.model_extra or {}).items()}
     if not inspect.isclass(target):
         if arguments:
@@ -184,33 +182,3 @@ def _resolve(value: Any, folder: Path) -> Any:
     if isinstance(value, str) and value and (folder / value).exists():
         return str((folder / value).resolve())
     return value
-
-
-def import_object(spec: str, where: str, folder: Path) -> Any:
-    """Import ``module:name``, looking into ``folder`` and the current folder too.
-
-    Raises:
-        StageError: no such module or name, or the module cannot be run.
-    """
-    module_name, _, attribute = spec.partition(":")
-    with _importable(folder):
-        try:
-            module = importlib.import_module(module_name)
-        except ImportError as error:
-            raise StageError(f"{where}: cannot import {module_name!r}: {error}") from error
-        except Exception as error:
-            raise StageError(f"{where}: cannot import {module_name!r}: {described(error)}") from error
-    try:
-        return getattr(module, attribute)
-    except AttributeError as error:
-        raise StageError(f"{where}: module {module_name!r} has no {attribute!r}") from error
-
-
-@contextmanager
-def _importable(folder: Path) -> Iterator[None]:
-    before = list(sys.path)
-    sys.path[:0] = [str(folder.resolve()), str(Path.cwd())]
-    try:
-        yield
-    finally:
-        sys.path[:] = before

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from tod_bias.dialogues.dialogue import slots_from_text, slots_to_text, well_formed
+from tod_bias.dialogues.calls import calls_of
+from tod_bias.dialogues.text import results_to_text, slots_from_text, slots_to_text, well_formed
 
 
 class Outcome(Enum):
@@ -25,16 +26,16 @@ class Lookup:
     """What the database gave for one call."""
 
     outcome: Outcome
-    rows: tuple[Mapping[str, str], ...] = ()
+    rows: tuple[Mapping[str, Any], ...] = ()
     """All results, in order; empty unless the outcome is ``FOUND``."""
 
     @property
-    def result(self) -> Mapping[str, str]:
+    def result(self) -> Mapping[str, Any]:
         """The first result, as ParlAI shows it to the response model; empty for none."""
         return self.rows[0] if self.rows else {}
 
 
-def parse_call(text: str) -> Mapping[str, str] | str:
+def parse_call(text: str) -> Mapping[str, Any] | str:
     """A call's text as a mapping, or the text itself where it is malformed."""
     try:
         return slots_from_text(text)
@@ -45,10 +46,17 @@ def parse_call(text: str) -> Mapping[str, str] | str:
 def as_text(output: Any) -> str:
     """A stage's output as models read it: mappings and lookups as ``name = value ; …``, nothing as ``""``.
 
-    It is well formed: a lone surrogate becomes U+FFFD.
+    Several calls are joined by ``|``; what holds no JSON is written as Python writes it. The text is well formed: a
+    lone surrogate becomes U+FFFD.
     """
     if isinstance(output, Lookup):
         output = output.result
     if output is None:
         return ""
-    return well_formed(slots_to_text(output) if isinstance(output, Mapping) else str(output))
+    try:
+        if isinstance(output, Mapping):
+            return well_formed(slots_to_text(output))
+        calls = None if isinstance(output, str) else calls_of(output)
+        return well_formed(str(output) if calls is None else results_to_text(calls))
+    except TypeError:
+        return well_formed(str(output))

@@ -146,7 +146,7 @@ def test_a_list_does_not_depend_on_the_batch(trained):
 def test_quality_is_far_above_chance_and_mitigation_is_side_by_side(
     trained, trained_masked, sample_reviews, tmp_path, capsys, monkeypatch
 ):
-    from tod_bias.recommenders.lmrec import cli
+    from tod_bias.cli import recommend as cli
 
     monkeypatch.setattr(cli, "_reviews", lambda *_: [sample_reviews])
     code, out, err = run(

@@ -8,7 +8,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from tod_bias.dialogues.dialogue import Dialogue, json_line
+from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.dialogues.text import json_line
 from tod_bias.errors import StageError
 from tod_bias.systems.outputs import Lookup, Outcome, parse_call
 from tod_bias.systems.stage import StageInput
@@ -49,10 +50,9 @@ class LookupDb:
         """The table of all gold calls of a corpus. Where one call has several results, the first seen is kept."""
         database = cls({}, api_call=api_call)
         for dialogue in dialogues:
-            for turn in dialogue.turns:
-                if turn.api_call:
-                    first = database._table.setdefault(_key(turn.api_call), turn.api_results)
-                    database.conflicts += first != turn.api_results
+            for step in (step for turn in dialogue.turns for step in turn.steps if step.call):
+                first = database._table.setdefault(_key(step.call), step.results)
+                database.conflicts += first != step.results
         return database
 
     def __call__(self, inputs: Sequence[StageInput], /) -> list[Lookup]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tod_bias.dialogues.dialogue import unescape
+from tod_bias.dialogues.text import unescape
 from tod_bias.errors import StageError
 from tod_bias.models.examples import api_call_prompt, response_prompt
 from tod_bias.models.generator import Generator, shared_generator

@@ -1,0 +1,76 @@
+"""Axes and metrics of one's own by ``module:name``."""
+
+import pytest
+
+from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias.errors import AxisError, TodBiasError
+from tod_bias.metrics.text import CorpusBleu, text_metric
+from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
+from tod_bias.perturb.candidates import Perturber
+from tod_bias.perturb.lexicon_perturber import LexiconPerturber
+
+CODE = """
+from tod_bias.metrics.text import CorpusBleu
+from tod_bias.perturb.algorithm import load_perturber
+
+men = load_perturber("gender", targets=["man"])
+
+def women():
+    return load_perturber("gender", targets=["woman"])
+
+class Own:
+    axis, attributes = "own", ("a", "b")
+    def candidates(self, dialogue): return []
+    def rewrite(self, dialogue, candidate): raise NotImplementedError
+
+class Bleu(CorpusBleu):
+    name = "own_bleu"
+
+class Needs:
+    def __init__(self, what): pass
+
+nothing = 3
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_code(tmp_path, monkeypatch):
+    (tmp_path / "own_code.py").write_text(CODE)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(("name", "targets"), [("men", ("man",)), ("women", ("woman",))])
+def test_an_axis_is_an_object_or_what_makes_one(name, targets):
+    perturber = load_perturber(f"own_code:{name}")
+    assert isinstance(perturber, LexiconPerturber)
+    assert perturber.targets == targets
+
+
+def test_an_axis_is_any_perturber():
+    perturber = load_perturber("own_code:Own", model="ignored", device="cpu")
+    assert isinstance(perturber, Perturber)
+    assert draw_rewrites(perturber, Dialogue("d", "", (Turn("my wife"),))) == ()
+
+
+def test_a_metric_is_a_class():
+    metric = text_metric("own_code:Bleu")
+    assert isinstance(metric, CorpusBleu)
+    assert metric.name == "own_bleu"
+
+
+@pytest.mark.parametrize(
+    ("load", "error", "message"),
+    [
+        (lambda: load_perturber("own_code:nothing"), AxisError, "expected a perturber with axis, .* got int without"),
+        (lambda: load_perturber("own_code:Needs"), AxisError, "own_code:Needs cannot be made without arguments: Type"),
+        (lambda: load_perturber("own_code:x"), AxisError, "axis 'own_code:x': module 'own_code' has no 'x'"),
+        (lambda: load_perturber("own_code:men", scope="word"), AxisError, "of your own takes no scope; leave it out"),
+        (lambda: load_perturber("own_code:men", protected=["x"]), AxisError, "takes no protected"),
+        (lambda: text_metric("own_code:nothing"), TodBiasError, "expected a text metric with name, .* got int without"),
+        (lambda: text_metric("no_code:x"), TodBiasError, "metric 'no_code:x': cannot import 'no_code'"),
+    ],
+)
+def test_what_is_none_is_one_clear_line(load, error, message):
+    with pytest.raises(error, match=message) as caught:
+        load()
+    assert "\n" not in str(caught.value)

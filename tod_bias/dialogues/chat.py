@@ -1,0 +1,266 @@
+"""Dialogues as chats: OpenAI's messages, read and written.
+
+A turn begins with a ``user`` message, and with an ``assistant`` message where the turn before has its response. An
+``assistant`` message with ``tool_calls`` adds a step a call, its text is what was said with the first one; one without
+is the response. A ``tool`` message holds the results of the call that it names. ``system`` messages belong to the
+dialogue.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tod_bias.dialogues.dialogue import Dialogue, Step, Turn, flat_call
+from tod_bias.dialogues.text import json_line
+from tod_bias.dialogues.values import API_NAME, from_json, plain, to_json
+
+ROLES = ("system", "developer", "user", "assistant", "tool")
+"""Who can speak."""
+CONTENT = "content"
+"""Under this name stands a result that is no JSON object, such as a text."""
+_MESSAGES = ("messages", "traj")
+
+
+def dialogue_of(record: Any, name: str = "") -> Dialogue:
+    """The dialogue of a JSON value: our own form (it has ``turns``), a chat (``messages``), or a bare list of messages.
+
+    τ-bench's ``traj`` is read like ``messages``, with ``task_id`` and ``trial`` as the id.
+
+    Args:
+        record: the JSON value.
+        name: the id of a dialogue that has none.
+
+    Raises:
+        ValueError: it is none of these; names the dialogue's id and the number of the message.
+    """
+    if isinstance(record, list):
+        record = {"messages": record}
+    if not isinstance(record, Mapping):
+        raise ValueError(f"a dialogue must be an object or a list of messages, got {type(record).__name__}")
+    if "turns" in record:
+        return Dialogue.from_json(record)
+    messages = next((record[key] for key in _MESSAGES if key in record), None)
+    if not isinstance(messages, list):
+        there = ", ".join(sorted(map(str, record))) or "none"
+        raise ValueError(f"expected a dialogue with a list of 'messages' (or 'traj', or 'turns'), got fields: {there}")
+    identity, domain = _id(record, name), record.get("domain") or ""
+    if not isinstance(domain, str):
+        raise ValueError(f"id {identity!r}: dialogue field 'domain' must be a str, got {domain!r}")
+    try:
+        return from_messages(messages, identity, domain)
+    except ValueError as error:
+        raise ValueError(f"id {identity!r}, {error}") from error
+
+
+def _id(record: Mapping[str, Any], name: str) -> str:
+    given = record.get("id")
+    if given is None and "task_id" in record:
+        given = "_".join(str(record[key]) for key in ("task_id", "trial") if key in record)
+    if given is None:
+        given = name
+    if isinstance(given, bool) or not isinstance(given, (str, int)):
+        raise ValueError(f"dialogue field 'id' must be a str, got {given!r}")
+    return str(given)
+
+
+def from_messages(messages: Sequence[Any], id: str, domain: str = "") -> Dialogue:
+    """The dialogue that messages make.
+
+    Raises:
+        ValueError: a message cannot be read; names its number, from 1, and what is wrong.
+    """
+    chat = _Chat()
+    for number, message in enumerate(messages, start=1):
+        try:
+            chat.add(message)
+        except ValueError as error:
+            raise ValueError(f"message {number}: {error}") from error
+    turns = tuple(Turn(turn.user, steps=turn.steps, response=turn.response) for turn in chat.turns)
+    return Dialogue(id, domain, turns, system="\n\n".join(chat.system))
+
+
+@dataclass
+class _OpenTurn:
+    """A turn that is being read."""
+
+    user: str
+    steps: list[Step] = field(default_factory=list)
+    response: str = ""
+
+
+class _Chat:
+    """What has been read of a chat."""
+
+    def __init__(self) -> None:
+        self.system: list[str] = []
+        self.turns: list[_OpenTurn] = []
+        self._is_closed = True  # the last turn has its response
+        self._asked: dict[str, tuple[_OpenTurn, int]] = {}  # id of a call without an answer -> its step
+        self._answered: set[str] = set()
+
+    def add(self, message: Any) -> None:
+        """Take in the next message."""
+        if not isinstance(message, Mapping):
+            raise ValueError(f"expected an object with a role, got {type(message).__name__}")
+        role, text = message.get("role"), _text(message.get("content"))
+        if role in ("system", "developer"):
+            self.system += [text] if text else []
+        elif role == "user":
+            self._open(text)
+        elif role == "assistant":
+            self._assistant(message, text)
+        elif role == "tool":
+            self._tool(message, text)
+        else:
+            raise ValueError(f"unknown role {role!r}; expected one of {', '.join(ROLES)}")
+
+    def _open(self, user: str) -> None:
+        self.turns.append(_OpenTurn(user))
+        self._is_closed = False
+
+    def _assistant(self, message: Mapping[str, Any], text: str) -> None:
+        if message.get("function_call"):
+            raise ValueError("'function_call' is OpenAI's former form of a call; write it as 'tool_calls'")
+        calls = message.get("tool_calls") or []
+        if not isinstance(calls, list):
+            raise ValueError(f"'tool_calls' must be a list, got {type(calls).__name__}")
+        if self._is_closed:
+            self._open("")
+        turn = self.turns[-1]
+        if not calls:
+            turn.response = text
+            self._is_closed = True
+        for number, entry in enumerate(calls, start=1):
+            try:
+                name, call = _call(entry)
+                if name in self._asked:
+                    raise ValueError(f"the call before with the id {name!r} has no answer yet; ids must differ")
+                step = Step(call, said=text if number == 1 else "")
+            except ValueError as error:
+                raise ValueError(f"tool call {number}: {error}") from error
+            self._asked[name] = turn, len(turn.steps)
+            turn.steps.append(step)
+
+    def _tool(self, message: Mapping[str, Any], text: str) -> None:
+        name = message.get("tool_call_id")
+        if not isinstance(name, str):
+            raise ValueError(f"a tool message needs the 'tool_call_id' that it answers, got {name!r}")
+        if name not in self._asked:
+            known = "has been answered already" if name in self._answered else "is the id of no tool call before it"
+            raise ValueError(f"tool_call_id {name!r} {known}")
+        turn, number = self._asked.pop(name)
+        self._answered.add(name)
+        turn.steps[number] = replace(turn.steps[number], results=results_of(text))
+
+
+def _text(content: Any) -> str:
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise ValueError(f"'content' must be a text, null or a list of text parts, got {type(content).__name__}")
+    for number, part in enumerate(content, start=1):
+        if not isinstance(part, Mapping) or part.get("type") != "text" or not isinstance(part.get("text"), str):
+            kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
+            raise ValueError(f'content part {number}: only {{"type": "text", "text": "…"}} is read, got {kind!r}')
+    return "".join(part["text"] for part in content)
+
+
+def _call(entry: Any) -> tuple[str, dict[str, Any]]:
+    """The id and the flat call of one entry of ``tool_calls``."""
+    function = entry.get("function") if isinstance(entry, Mapping) else None
+    if not isinstance(function, Mapping) or entry.get("type", "function") != "function":
+        raise ValueError('expected {"id": …, "type": "function", "function": {"name": …, "arguments": …}}')
+    for what, value in (("id", entry.get("id")), ("function name", function.get("name"))):
+        if not isinstance(value, str):
+            raise ValueError(f"expected a text as {what}, got {value!r}")
+    arguments = function.get("arguments") or {}
+    if isinstance(arguments, str):
+        try:
+            arguments = from_json(arguments)
+        except ValueError as error:
+            raise ValueError(f"arguments are no JSON object: {error}") from error
+    if not isinstance(arguments, Mapping):
+        raise ValueError(f"arguments are no JSON object but a {type(arguments).__name__}")
+    name = function["name"]
+    return entry["id"], flat_call(name, arguments) if name else dict(arguments)
+
+
+def results_of(content: str) -> tuple[dict[str, Any], ...]:
+    """The results in a tool's answer: a JSON object is one, a list of objects several, ``null`` and nothing none.
+
+    Anything else is one result with a single field ``content``: a JSON list, number or truth value as such, all other
+    text as it stands.
+    """
+    try:
+        value = from_json(content) if content else None
+    except ValueError:
+        value = content
+    if isinstance(value, dict):
+        value = [value]
+    if isinstance(value, list) and all(isinstance(row, dict) for row in value):
+        return tuple(row for row in value if row)
+    if value is None:
+        return ()
+    return ({CONTENT: content if isinstance(value, str) else value},)
+
+
+def to_messages(dialogue: Dialogue) -> list[dict[str, Any]]:
+    """The dialogue as OpenAI's messages; :func:`from_messages` reads the same dialogue back.
+
+    The ids of calls are ``call_{turn}_{step}``, from 0. A call without a name has the function name ``""``.
+    """
+    messages: list[dict[str, Any]] = []
+    if dialogue.system:
+        messages.append({"role": "system", "content": dialogue.system})
+    is_closed = True
+    for number, turn in enumerate(dialogue.turns):
+        if turn.user or not (is_closed and (turn.steps or turn.response)):
+            messages.append({"role": "user", "content": turn.user})
+        for place, step in enumerate(turn.steps):
+            messages += _step_messages(step, f"call_{number}_{place}")
+        if turn.response:
+            messages.append({"role": "assistant", "content": turn.response})
+        is_closed = bool(turn.response)
+    return messages
+
+
+def _step_messages(step: Step, name: str) -> list[dict[str, Any]]:
+    is_named = isinstance(step.call.get(API_NAME), str) and step.name
+    function = {"name": step.name, "arguments": _dumped(step.arguments)}
+    if not is_named:
+        function = {"name": "", "arguments": _dumped(step.call)}
+    call = {"id": name, "type": "function", "function": function}
+    messages: list[dict[str, Any]] = [{"role": "assistant", "content": step.said or None, "tool_calls": [call]}]
+    if step.results:
+        messages.append({"role": "tool", "tool_call_id": name, "content": _content(step.results)})
+    return messages
+
+
+def _content(results: Sequence[Mapping[str, Any]]) -> str:
+    """A tool's answer that :func:`results_of` reads as these results, as plain as can be."""
+    if len(results) > 1:
+        return _dumped(list(results))
+    if results[0].keys() == {CONTENT}:
+        value = results[0][CONTENT]
+        text = value if isinstance(value, str) else _dumped(value)
+        if to_json(list(results_of(text))) == to_json(list(results)):
+            return text
+    return _dumped(results[0])
+
+
+def _dumped(value: Any) -> str:
+    return json.dumps(plain(value), ensure_ascii=False)
+
+
+def write_chat(dialogues: Iterable[Dialogue], path: str | Path) -> None:
+    """Write one chat a line, ``{"id": …, "domain": …, "messages": […]}``, UTF-8."""
+    with Path(path).open("w", encoding="utf-8") as file:
+        for dialogue in dialogues:
+            record = {"id": dialogue.id, "domain": dialogue.domain, "messages": to_messages(dialogue)}
+            file.write(json_line(record))

@@ -1,0 +1,80 @@
+"""Dialogues in files: JSON lines, JSON, or a folder of them; in our own form or as chats."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tod_bias.dialogues.chat import dialogue_of
+from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.errors import CorpusError
+
+SUFFIXES = (".json", ".jsonl")
+"""How the names of files of dialogues end."""
+
+
+def read_files(path: str | Path) -> Iterator[Dialogue]:
+    """Read a file of dialogues, or all files of a folder in order of their names.
+
+    A ``.json`` file holds one dialogue, a list of dialogues, or the messages of one chat; any other file one dialogue a
+    line, where blank lines are skipped. A chat without an id is called by its file and number.
+
+    Raises:
+        CorpusError: something cannot be read or an id stands twice; names the file, and the line or the number of the
+            dialogue.
+    """
+    path = Path(path)
+    files = [path]
+    if path.is_dir():
+        files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES and file.is_file())
+        if not files:
+            raise CorpusError(f"{path}: no {' or '.join(f'*{suffix}' for suffix in SUFFIXES)} there")
+    seen: dict[str, str] = {}
+    for file in files:
+        records = _records(file) if file.suffix == ".json" else _lines(file)
+        for number, (place, record) in enumerate(records, start=1):
+            try:
+                dialogue = dialogue_of(record, f"{file.stem}_{number}")
+            except ValueError as error:
+                raise CorpusError(f"{file}, {place}: {error}") from error
+            here = place if len(files) == 1 else f"{file.name}, {place}"
+            if dialogue.id in seen:
+                raise CorpusError(f"{file}, {place}: dialogue id {dialogue.id!r} is already on {seen[dialogue.id]}")
+            seen[dialogue.id] = here
+            yield dialogue
+
+
+def _lines(path: Path) -> Iterator[tuple[str, Any]]:
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    place = f"line {number}"
+                    yield place, _parsed(line, f"{path}, {place}")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CorpusError(f"{path}: cannot be read: {error}") from error
+
+
+def _records(path: Path) -> Iterator[tuple[str, Any]]:
+    try:
+        content = _parsed(path.read_text(encoding="utf-8-sig"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise CorpusError(f"{path}: cannot be read: {error}") from error
+    is_one = not isinstance(content, list) or (content and isinstance(content[0], dict) and "role" in content[0])
+    for number, record in enumerate([content] if is_one else content, start=1):
+        yield f"dialogue {number}", record
+
+
+def _parsed(text: str, where: str) -> Any:
+    """The JSON value of a text; the one place where files of dialogues are parsed."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        line = f"line {error.lineno}, " if error.lineno > 1 else ""
+        raise CorpusError(f"{where}: not JSON: {error.msg}, {line}column {error.colno}") from error
+    except ValueError as error:  # a number with too many digits
+        raise CorpusError(f"{where}: cannot be read as JSON: {error}") from error
+    except RecursionError as error:
+        raise CorpusError(f"{where}: JSON that is nested too deeply") from error

@@ -1,0 +1,50 @@
+"""A part of a corpus that is like the whole."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+
+from tod_bias.dialogues.dialogue import Dialogue
+
+
+def sample(dialogues: Sequence[Dialogue], count: int | None, seed: int = 0) -> list[Dialogue]:
+    """``count`` dialogues drawn over the whole corpus, stratified by domain, in the order of the corpus.
+
+    Corpora lie sorted by service: their first dialogues are all of one domain. Every domain gets its share of
+    ``count`` (largest remainders), at least one dialogue where there is room for all. What is drawn of a domain depends
+    on the seed, the domain and its dialogues only.
+
+    Args:
+        dialogues: the whole corpus.
+        count: how many; None, or as many as there are, for all of them.
+        seed: of the draws.
+    """
+    if count is None or count >= len(dialogues):
+        return list(dialogues)
+    places: dict[str, list[int]] = {}
+    for place, dialogue in enumerate(dialogues):
+        places.setdefault(dialogue.domain, []).append(place)
+    shares = allocate({domain: len(found) for domain, found in places.items()}, count)
+    chosen: list[int] = []
+    for domain, found in places.items():
+        shuffled = random.Random(f"{seed}/{domain}").sample(found, len(found))
+        chosen += shuffled[: shares[domain]]
+    return [dialogues[place] for place in sorted(chosen)]
+
+
+def allocate(sizes: Mapping[str, int], count: int) -> dict[str, int]:
+    """How many of ``count`` each stratum gets: its proportional share by largest remainder, at least one if possible.
+
+    Equal remainders go by name. The shares add up to ``count``, and none is larger than its stratum.
+    """
+    whole = sum(sizes.values())
+    quotas = {name: count * size / whole for name, size in sizes.items()}
+    least = 1 if count >= len(sizes) else 0
+    shares = {name: max(least, int(quota)) for name, quota in quotas.items()}
+    while (missing := count - sum(shares.values())) != 0:
+        step = 1 if missing > 0 else -1
+        open_to = [name for name in sizes if (shares[name] < sizes[name] if step > 0 else shares[name] > least)]
+        best = min(open_to, key=lambda name: (step * (shares[name] - quotas[name]), name))
+        shares[best] += step
+    return shares

@@ -35,6 +35,10 @@ class ModelError(TodBiasError):
     """A model folder that cannot be loaded, or a model that does not fit its use."""
 
 
+class DivergedError(ModelError):
+    """A training whose loss is no longer finite; says at which step, and which model is left."""
+
+
 class UndefinedFairscoreError(TodBiasError):
     """BLEU of the original dialogues is 0, so Su eq. 1 divides by zero."""
 

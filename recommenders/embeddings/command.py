@@ -45,7 +45,7 @@ def audit_embeddings(
     context: typer.Context,
     embeddings: Annotated[
         list[Path] | None,
-        typer.Option(help=".npz, .parquet, word2vec text, .kv, implicit's .npz, torch state; twice: users, items."),
+        typer.Option(help=".npz, .parquet, word2vec (.txt, .bin), implicit's .npz, torch state; twice: users, items."),
     ] = None,
     sets: Annotated[Path | None, typer.Option(help="JSON file with A, B, E, P: lists of rows or ids.")] = None,
     scope: Annotated[Path | None, typer.Option(help="YAML file that names everything: a study to keep.")] = None,

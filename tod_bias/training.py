@@ -168,7 +168,7 @@ def train(
                 loss, tokens = _loss(model, batch, pad, causal, accelerator)
                 accelerator.backward(loss / tokens.clamp(min=1))
                 norm = accelerator.clip_grad_norm_(model.parameters(), 1.0)
-                check_step(training, loss, norm, out)
+                check_step(training, loss / tokens.clamp(min=1), norm, out)
                 optimizer.step()
                 schedule.step()
                 optimizer.zero_grad()

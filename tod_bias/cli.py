@@ -11,13 +11,15 @@ import logging
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from tod_bias.errors import IncompleteError, TodBiasError
+from tod_bias.errors import IncompleteError, TodBiasError, shortened
+from tod_bias.files import write_lines
 from tod_bias.folder import writable
 from tod_bias.options import (
     Arch,
@@ -381,7 +383,10 @@ def _tell_counts(perturber: Any, quiet: bool) -> None:
 
 def _lines(file: Path | None) -> Iterator[str]:
     if file is None:
-        yield from sys.stdin
+        try:
+            yield from sys.stdin
+        except (OSError, UnicodeDecodeError) as error:
+            raise TodBiasError(f"standard input: cannot be read: {error}") from error
         return
     try:
         with file.open(encoding="utf-8-sig", newline="") as stream:
@@ -395,12 +400,10 @@ def _write(lines: Iterator[str], path: Path | None) -> None:
         for line in lines:
             sys.stdout.write(line)
         return
-    writable(path.parent)
-    try:
-        with path.open("w", encoding="utf-8", newline="") as stream:
-            stream.writelines(lines)
-    except OSError as error:
-        raise TodBiasError(f"{path}: cannot be written ({error}); choose another --out") from error
+    first = list(islice(lines, 1))  # what cannot be read is found before anything is made
+    if not path.exists():
+        writable(path.parent)
+    write_lines(path, chain(first, lines))
 
 
 @app.command()
@@ -504,7 +507,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (TodBiasError, _CommandLineError) as error:
         text = str(error) if isinstance(error, TodBiasError) else error.format_message()  # type: ignore[attr-defined]
         if is_first_process():
-            sys.stderr.write(f"tod-bias: error: {' '.join(text.split())}\n")
+            sys.stderr.write(f"tod-bias: error: {shortened(text)}\n")
         sys.exit(2)
     except (KeyboardInterrupt, typer.Abort):
         sys.stderr.write("tod-bias: interrupted; run the same command again to go on\n")

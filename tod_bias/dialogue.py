@@ -23,7 +23,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from tod_bias.documents import loads, text_lines
 from tod_bias.errors import CorpusError
+from tod_bias.files import write_lines
 
 API_NAME = "api_name"
 """The key that names the API in a call (ParlAI's ``STANDARD_API_NAME_SLOT``)."""
@@ -260,10 +262,12 @@ def turns_from_text(text: str) -> tuple[Turn, ...]:
 
 
 def write_jsonl(dialogues: Iterable[Dialogue], path: str | Path) -> None:
-    """Write one dialogue a line, UTF-8."""
-    with Path(path).open("w", encoding="utf-8") as file:
-        for dialogue in dialogues:
-            file.write(json_line(dialogue.to_json()))
+    """Write one dialogue a line, UTF-8.
+
+    Raises:
+        TodBiasError: it cannot be written.
+    """
+    write_lines(path, (json_line(dialogue.to_json()) for dialogue in dialogues))
 
 
 def read_jsonl(path: str | Path) -> Iterator[Dialogue]:
@@ -275,22 +279,19 @@ def read_jsonl(path: str | Path) -> Iterator[Dialogue]:
     path = Path(path)
     seen: dict[str, int] = {}
     try:
-        with path.open(encoding="utf-8-sig") as file:
-            for number, line in enumerate(file, start=1):
-                if not line.strip():
-                    continue
-                try:
-                    dialogue = Dialogue.from_json(json.loads(line))
-                except json.JSONDecodeError as error:
-                    raise CorpusError(f"{path}, line {number}: not JSON: {error.msg}, column {error.colno}") from error
-                except ValueError as error:
-                    raise CorpusError(f"{path}, line {number}: {error}") from error
-                if dialogue.id in seen:
-                    raise CorpusError(
-                        f"{path}, line {number}: dialogue id {dialogue.id!r} is already on line {seen[dialogue.id]}"
-                    )
-                seen[dialogue.id] = number
-                yield dialogue
+        for number, line in text_lines(path):
+            try:
+                dialogue = Dialogue.from_json(loads(line))
+            except json.JSONDecodeError as error:
+                raise CorpusError(f"{path}, line {number}: not JSON: {error.msg}, column {error.colno}") from error
+            except ValueError as error:
+                raise CorpusError(f"{path}, line {number}: {error}") from error
+            if dialogue.id in seen:
+                raise CorpusError(
+                    f"{path}, line {number}: dialogue id {dialogue.id!r} is already on line {seen[dialogue.id]}"
+                )
+            seen[dialogue.id] = number
+            yield dialogue
     except (OSError, UnicodeDecodeError) as error:
         raise CorpusError(f"{path}: cannot be read: {error}") from error
 

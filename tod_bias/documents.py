@@ -120,7 +120,7 @@ def is_deep(content: Any, depth: int = DEPTH) -> bool:
         if not below:
             return False
         level = below
-    return any(map(bool, level))
+    return True
 
 
 _CONTAINERS = frozenset((dict, list))

@@ -99,6 +99,16 @@ def write_lines(path: str | Path, lines: Iterable[str]) -> None:
         stream.writelines(lines)
 
 
+def write_table(path: str | Path, frame: Any) -> None:
+    """Write a pandas frame as CSV, without its index.
+
+    Raises:
+        TodBiasError: it cannot be written.
+    """
+    with replacing(path) as part:
+        frame.to_csv(part, index=False)
+
+
 def json_text(content: Any, indent: int | None = 1) -> str:
     """Standard JSON, in which what is not finite is null: it knows no NaN."""
     return json.dumps(finite(content), indent=indent, ensure_ascii=False, allow_nan=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -12,8 +11,10 @@ from typing import Any, Literal
 from weakref import WeakValueDictionary
 
 from tod_bias.dialogue import Dialogue, Turn, json_line, slots_from_text, slots_to_text, unescape, well_formed
+from tod_bias.documents import loads, read_text
 from tod_bias.errors import StageError
 from tod_bias.examples import api_call_prompt, response_prompt
+from tod_bias.files import write_lines
 from tod_bias.generation import GenerationSettings, Generator
 from tod_bias.pipeline import StageInput
 
@@ -220,8 +221,7 @@ class LookupDb:
 
     def save(self, path: str | Path) -> None:
         """Write the table as JSON lines: ``{"call": {…}, "results": [{…}, …]}``."""
-        with Path(path).open("w", encoding="utf-8") as file:
-            file.writelines(self._lines())
+        write_lines(path, self._lines())
 
     def _lines(self) -> Iterator[str]:
         for call, rows in sorted(self._table.items()):
@@ -235,14 +235,14 @@ def _key(call: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 def _read_table(path: Path) -> Iterable[tuple[tuple[tuple[str, str], ...], tuple[Mapping[str, str], ...]]]:
     try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")  # splitlines would also cut inside of values
+        lines = read_text(path).split("\n")  # splitlines would also cut inside of values
     except (OSError, UnicodeDecodeError) as error:
         raise StageError(f"{path}: cannot be read as a database: {error}") from error
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
+            record = loads(line)
             yield _key(record["call"]), tuple(dict(row) for row in record["results"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise StageError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +10,7 @@ import typer
 from rich.console import Console
 
 from tod_bias.errors import EmbeddingsError
+from tod_bias.files import write_json
 from tod_bias.folder import writable
 from tod_bias.options import Bootstrap, Quiet, Seed
 
@@ -283,7 +283,7 @@ def train_recommender(
     training = train_two_tower(seen, settings, show_progress=not quiet)
     save_embeddings(training.embeddings, out / "embeddings.npz")
     save_interactions(seen, out)
-    (out / "training.json").write_text(json.dumps(training.record, indent=1) + "\n", encoding="utf-8")
+    write_json(out / "training.json", training.record)
     if not quiet:
         recall = training.record["recall_at_50"]
         typer.echo(

@@ -137,7 +137,7 @@ def test_whatever_is_damaged_is_named_in_one_line_that_says_what_to_do(stopped, 
 
 def test_a_file_too_many_is_named(stopped):
     (stopped / "checkpoint" / "state" / "custom_checkpoint_0.pkl").write_bytes(b"")
-    with pytest.raises(ModelError, match="custom_checkpoint_0.pkl: does not belong to the checkpoint; remove it, or"):
+    with pytest.raises(ModelError, match=r"custom_checkpoint_0\.pkl: does not belong to the checkpoint; remove it, or"):
         go_on(stopped)
 
 
@@ -186,7 +186,9 @@ def test_a_training_that_diverges_keeps_the_last_good_weights_and_says_at_which_
 
 
 def test_a_training_whose_loss_is_never_finite_leaves_no_model_and_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(training, "_loss", lambda model, *_: (next(model.parameters()).sum() * math.inf, torch.ones(())))
+    monkeypatch.setattr(
+        training, "_loss", lambda model, *_: (next(model.parameters()).sum() * math.inf, torch.ones(()))
+    )
     with pytest.raises(DivergedError, match=r"diverged at step 1 .*no model was saved in .*--learning-rate"):
         go_on(tmp_path / "m")
     assert not list((tmp_path / "m").glob("*"))

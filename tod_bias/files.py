@@ -77,6 +77,17 @@ def _beside(path: Path) -> Path:
     return path.with_name(f".{path.name[:80]}.{os.getpid()}-{secrets.token_hex(4)}.part")
 
 
+def _is_alive(part: Path) -> bool:
+    """Whether the process that made a name as :func:`_beside` gives still runs."""
+    try:
+        os.kill(int(part.name.split(".")[-2].split("-")[0]), 0)
+    except (ValueError, ProcessLookupError):
+        return False
+    except OSError:  # it is another user's
+        return True
+    return True
+
+
 def write_text(path: str | Path, text: str) -> None:
     """Write a text in UTF-8; lone surrogates, which it cannot hold, as the escapes that JSON has for them.
 
@@ -152,6 +163,9 @@ def replacing_files(folder: str | Path, last: str, stale: Collection[str] = ()) 
     folder = Path(folder)
     part = _beside(folder / last)
     try:
+        for left in folder.glob(f".{last}.*.part"):  # by a kill
+            if not _is_alive(left):
+                shutil.rmtree(left, ignore_errors=True)
         part.mkdir(parents=True)
         yield part
         made = sorted(entry for entry in part.rglob("*") if entry.is_file())

@@ -144,7 +144,11 @@ def from_frame(frame: pd.DataFrame, source: str = "the frame") -> Embeddings:
         parts = {"vectors": frame}
     tables = {}
     for name, part in parts.items():
-        lengths = part[_VECTOR_COLUMN].map(len)
+        try:
+            lengths = part[_VECTOR_COLUMN].map(len)
+            np.array(part[_VECTOR_COLUMN].iloc[:1].tolist(), dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise EmbeddingsError(f"{source}: {name}: expected a list of numbers in {_VECTOR_COLUMN!r}") from error
         odd = part.loc[lengths.ne(lengths.iloc[:1].squeeze()), _ID_COLUMN].tolist()
         if odd:
             raise EmbeddingsError(f"{source}: {name}: dimensions differ: id {odd[0]!r} against the first")

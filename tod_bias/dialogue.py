@@ -46,8 +46,8 @@ def well_formed(text: str) -> str:
 
 def json_line(record: Any) -> str:
     """A record as one line of JSON; in ASCII where it holds a lone surrogate, which UTF-8 cannot hold."""
-    text = json.dumps(record, ensure_ascii=False)
-    return (json.dumps(record) if _SURROGATE.search(text) else text) + "\n"
+    text = json.dumps(record, ensure_ascii=False, allow_nan=False)
+    return (json.dumps(record, allow_nan=False) if _SURROGATE.search(text) else text) + "\n"
 
 
 def escape(text: str) -> str:

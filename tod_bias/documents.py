@@ -7,9 +7,13 @@ These functions raise what the standard readers raise (``OSError``, ``UnicodeDec
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import math
+import re
+import sys
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -26,6 +30,11 @@ LARGEST_YAML = 1 << 20
 NODES = 200_000
 """Values in a file of settings, those that aliases repeat included."""
 
+_USUAL_LIMIT = 3000
+"""Recursions within which the parser of the standard library finds a text too deep; where a library allows more, it
+takes all of the stack instead, and the process dies."""
+_SHORT = 10_000
+"""Characters of which it is quicker to count the brackets than to follow them."""
 DIGITS = 100
 """Digits of a whole number in a file of settings."""
 
@@ -87,6 +96,8 @@ def loads(text: str) -> Any:
         json.JSONDecodeError: it is none; it holds NaN, an infinity or a number of thousands of digits, which JSON has
             not; or it is nested more than :data:`DEPTH` deep.
     """
+    if sys.getrecursionlimit() > _USUAL_LIMIT and _depth(text) > DEPTH:
+        raise _too_deep(text)
     try:
         content = _DECODER.decode(text)
     except RecursionError:
@@ -98,9 +109,19 @@ def loads(text: str) -> Any:
         raise
     except ValueError as error:  # the limit on digits
         raise json.JSONDecodeError("a number of thousands of digits", text, 0) from error
-    if text.count("[") + text.count("{") > DEPTH and is_deep(content):
+    if (len(text) > _SHORT or text.count("[") + text.count("{") > DEPTH) and is_deep(content):
         raise _too_deep(text)
     return content
+
+
+def _depth(text: str) -> int:
+    """How deep the brackets outside of strings are nested, found without a parser."""
+    return max(accumulate(map(_STEPS.__getitem__, _BRACKET.findall(_STRING.sub("", text)))), default=0)
+
+
+_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_BRACKET = re.compile(r"[\[\]{}]")
+_STEPS = {"[": 1, "{": 1, "]": -1, "}": -1}
 
 
 def _too_deep(text: str) -> json.JSONDecodeError:
@@ -108,22 +129,16 @@ def _too_deep(text: str) -> json.JSONDecodeError:
 
 
 def is_deep(content: Any, depth: int = DEPTH) -> bool:
-    """Whether lists and mappings of plain JSON types are nested more than ``depth`` deep."""
+    """Whether lists and mappings of plain JSON types are nested more than ``depth`` deep.
+
+    The collector follows containers alone, and at the speed of the parser: a text is not tracked by it.
+    """
     level = [content]
     for _ in range(depth):
-        below = []
-        for node in level:
-            if type(node) is dict:
-                below += [value for value in node.values() if type(value) in _CONTAINERS]
-            elif type(node) is list:
-                below += [value for value in node if type(value) in _CONTAINERS]
-        if not below:
+        level = list(filter(gc.is_tracked, gc.get_referents(*level)))
+        if not level:
             return False
-        level = below
     return True
-
-
-_CONTAINERS = frozenset((dict, list))
 
 
 def read_json(path: str | Path) -> Any:

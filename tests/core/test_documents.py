@@ -1,4 +1,5 @@
 import json
+import sys
 import time
 import tracemalloc
 
@@ -81,6 +82,19 @@ def test_hostile_json_is_a_decoding_error(tmp_path, case):
     (tmp_path / "f.json").write_text(content)
     with pytest.raises(json.JSONDecodeError, match=message):
         read_json(tmp_path / "f.json")
+
+
+@pytest.mark.parametrize("case", HOSTILE_JSON)
+def test_hostile_json_is_so_where_a_library_allows_any_recursion(case):
+    content, message = HOSTILE_JSON[case]
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(10**9)
+    try:
+        with pytest.raises(json.JSONDecodeError, match=message):
+            loads(content)
+        assert loads('["[", "\\"[", {"a": "]"}]') == ["[", '"[', {"a": "]"}]
+    finally:
+        sys.setrecursionlimit(before)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tod_bias.documents import read_json
 from tod_bias.errors import LexiconError
 from tod_bias.perturb.english import plural
 from tod_bias.perturb.lexicon import Condition, Form, Lexicon, Paradigm, load_lexicon
@@ -58,7 +59,7 @@ def load_holistic_bias(
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path)
     except (OSError, UnicodeDecodeError) as error:
         raise LexiconError(f"{path}: cannot be read: {error}") from error
     except json.JSONDecodeError as error:

@@ -35,6 +35,10 @@ class ModelError(TodBiasError):
     """A model folder that cannot be loaded, or a model that does not fit its use."""
 
 
+class DivergedError(ModelError):
+    """A training whose loss is no longer finite; says at which step, and which model is left."""
+
+
 class UndefinedFairscoreError(TodBiasError):
     """BLEU of the original dialogues is 0, so Su eq. 1 divides by zero."""
 
@@ -64,12 +68,26 @@ class RecommenderError(TodBiasError):
     """Reviews, venues, templates or saved recommendations that cannot be used; names the file and the line."""
 
 
+def shortened(text: str, most: int = 600) -> str:
+    """The text as one line of ``most`` characters; a longer one keeps its beginning and its end, which says what to do.
+
+    >>> shortened("a" * 50 + " then b", 20)
+    'aaaaaaaaaaa … then b'
+    """
+    line = " ".join(text[: 20 * most].split())
+    if len(text) <= 20 * most and len(line) <= most:
+        return line
+    tail = most // 3
+    end = " ".join(text[-20 * most :].split())[-tail:].lstrip()
+    return f"{line[: most - tail - 3]} … {end}"
+
+
 def described(error: BaseException) -> str:
     """What other people's code raised, as one line: ``KeyError: 'foo' at my_stages.py:12``.
 
     The place is the innermost one outside of installed packages, where the reader's own code is.
     """
-    text = " ".join(str(error).split())
+    text = shortened(str(error))
     line = f"{type(error).__name__}: {text}" if text else type(error).__name__
     if isinstance(error, SyntaxError):  # its text says where; the traceback is the importer's
         return line

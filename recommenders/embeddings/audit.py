@@ -14,6 +14,8 @@ import pandas as pd
 
 import tod_bias
 from tod_bias.errors import EmbeddingsError
+from tod_bias.files import replacing
+from tod_bias.folder import writable
 from tod_bias.progress import progress_bar
 from tod_bias.recommenders.embeddings.association import check_ddof, eaa, eaa_interval, separation
 from tod_bias.recommenders.embeddings.bootstrap import Intervals, bootstrap
@@ -109,9 +111,9 @@ class Associations(Results):
 
     def save(self, folder: str | Path) -> None:
         """Write ``directions.npz``, ``entities.parquet`` and, last, ``associations.json``."""
-        place = Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
-        np.savez(place / "directions.npz", **{part.name: part.vector for part in self.directions})  # type: ignore[arg-type]
+        place = writable(folder)
+        with replacing(place / "directions.npz") as path, path.open("wb") as stream:
+            np.savez(stream, **{part.name: part.vector for part in self.directions})  # type: ignore[arg-type]
         super().save(place)
 
 

@@ -7,7 +7,6 @@ depend on how a latent space is turned, so two trainings can be compared without
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tod_bias.documents import read_json
 from tod_bias.errors import EmbeddingsError
 from tod_bias.recommenders.embeddings.classification import label_change
 from tod_bias.recommenders.embeddings.permutation import sign_test
@@ -44,8 +44,8 @@ def load_run(folder: str | Path) -> Run:
     """
     place = Path(folder)
     try:
-        record = json.loads((place / "associations.json").read_text(encoding="utf-8"))
-        frame = pd.read_parquet(place / "entities.parquet")
+        record = read_json(place / "associations.json")
+        frame = pd.read_parquet(place / "entities.parquet", engine="pyarrow")
     except (OSError, ValueError) as error:
         raise EmbeddingsError(
             f"{place}: no results of tod-bias associate can be read ({error}); give folders written with --out"

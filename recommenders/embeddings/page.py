@@ -9,6 +9,8 @@ from typing import Any
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
+from tod_bias.files import write_text
+from tod_bias.folder import writable
 from tod_bias.recommenders.embeddings import figures, tables
 from tod_bias.recommenders.embeddings.audit import Associations
 from tod_bias.recommenders.embeddings.reading import LIMITS, comparison_reading, reading
@@ -36,16 +38,16 @@ def write_report(
     if comparison is not None:
         made = [tables.changes(comparison), *made, tables.label_changes(comparison)]
     for name in ("figures", "tables"):
-        (place / name).mkdir(parents=True, exist_ok=True)
+        writable(place / name)
     svgs = []
     for name, (title, figure) in drawn.items():
         svg = to_svg(figure)
-        (place / "figures" / f"{name}.svg").write_text(svg, encoding="utf-8")
+        write_text(place / "figures" / f"{name}.svg", svg)
         svgs.append((title, Markup(inline(svg, name, title))))
     for sheet in made:
         sheet.save(place / "tables")
     text = _render(runs, comparison, svgs, made)
-    (place / REPORT).write_text(text, encoding="utf-8")
+    write_text(place / REPORT, text)
     return place / REPORT
 
 

@@ -6,14 +6,18 @@
 ``.npy``          one matrix
 ``.parquet``      columns ``id``, ``vector`` (a list), attributes; a column ``table`` says users or items
 ``.txt .vec``     word2vec's text format, words as ids, with or without its first line
-``.kv .bin``      gensim's KeyedVectors, word2vec's binary format (need gensim)
+``.bin``          word2vec's binary format
 ``.pt .pth``      a torch state with two embedding tables (also ``.safetensors``)
 ================  ======================================================================================
+
+Nothing in a file is run. gensim's own ``.kv`` is a pickle, which can run anything, and is refused; of ``.pt`` and
+``.pth`` torch's loader of weights makes tensors and plain containers only (``weights_only``), and refuses all else.
 """
 
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,13 +25,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tod_bias.errors import EmbeddingsError
+from tod_bias.files import replacing
+from tod_bias.models.model_folder import DAMAGED
 from tod_bias.recommenders.embeddings.vectors import Embeddings, Entities
+from tod_bias.recommenders.embeddings.word2vec import read_binary
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _MATRICES = {"users": "user_ids", "items": "item_ids", "vectors": "ids"}
 _IMPLICIT = {"user_factors": "users", "item_factors": "items"}
+_NO_ARRAYS = (OSError, ValueError, TypeError, LookupError, NotImplementedError, MemoryError, EOFError,
+              zipfile.BadZipFile, zlib.error)  # fmt: skip
 _TABLE_COLUMN, _ID_COLUMN, _VECTOR_COLUMN = "table", "id", "vector"
 
 
@@ -90,7 +99,7 @@ def _npz(file: Path) -> Embeddings:
             tables = {
                 name: Entities(name, archive[name], _ids(archive, _MATRICES[name]), source=str(file)) for name in known
             }
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+    except _NO_ARRAYS as error:
         if isinstance(error, EmbeddingsError):
             raise
         raise EmbeddingsError(f"{file}: cannot be read as .npz: {error}") from error
@@ -104,7 +113,7 @@ def _ids(archive: Mapping[str, Any], key: str) -> tuple[str, ...]:
 def _npy(file: Path) -> Embeddings:
     try:
         matrix = np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+    except _NO_ARRAYS as error:
         raise EmbeddingsError(f"{file}: cannot be read as .npy: {error}") from error
     return Embeddings({"vectors": Entities("vectors", matrix, source=str(file))}, str(file))
 
@@ -113,7 +122,7 @@ def _parquet(file: Path) -> Embeddings:
     import pandas as pd
 
     try:
-        frame = pd.read_parquet(file)
+        frame = pd.read_parquet(file, engine="pyarrow")
     except (OSError, ValueError) as error:
         raise EmbeddingsError(f"{file}: cannot be read as Parquet: {error}") from error
     return from_frame(frame, str(file))
@@ -135,7 +144,11 @@ def from_frame(frame: pd.DataFrame, source: str = "the frame") -> Embeddings:
         parts = {"vectors": frame}
     tables = {}
     for name, part in parts.items():
-        lengths = part[_VECTOR_COLUMN].map(len)
+        try:
+            lengths = part[_VECTOR_COLUMN].map(len)
+            np.array(part[_VECTOR_COLUMN].iloc[:1].tolist(), dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise EmbeddingsError(f"{source}: {name}: expected a list of numbers in {_VECTOR_COLUMN!r}") from error
         odd = part.loc[lengths.ne(lengths.iloc[:1].squeeze()), _ID_COLUMN].tolist()
         if odd:
             raise EmbeddingsError(f"{source}: {name}: dimensions differ: id {odd[0]!r} against the first")
@@ -176,19 +189,15 @@ def _word2vec_text(file: Path) -> Embeddings:
 
 
 def _keyed_vectors(file: Path) -> Embeddings:
-    try:
-        from gensim.models import KeyedVectors
-    except ImportError as error:
-        raise EmbeddingsError(f"{file}: needs gensim to be read; pip install gensim, or save it as text") from error
-    try:
-        loaded = (
-            KeyedVectors.load_word2vec_format(str(file), binary=True)
-            if file.suffix == ".bin"
-            else KeyedVectors.load(str(file))
-        )
-    except (OSError, ValueError, EOFError, UnicodeDecodeError, KeyError, AttributeError) as error:
-        raise EmbeddingsError(f"{file}: cannot be read by gensim: {error}") from error
-    return from_keyed_vectors(getattr(loaded, "wv", loaded), str(file))
+    raise EmbeddingsError(
+        f"{file}: gensim's own format is a pickle, which can run code and is not opened; load it with gensim and write "
+        'KeyedVectors.save_word2vec_format("vectors.txt", binary=False), or an .npz of vectors and ids'
+    )
+
+
+def _word2vec_binary(file: Path) -> Embeddings:
+    words, vectors = read_binary(file)
+    return Embeddings({"vectors": Entities("vectors", vectors, words, source=str(file))}, str(file))
 
 
 def from_keyed_vectors(vectors: Any, source: str = "the KeyedVectors") -> Embeddings:
@@ -223,17 +232,15 @@ def _implicit(users: np.ndarray, items: np.ndarray, factors: int | None, source:
 
 
 def _torch(file: Path) -> Mapping[str, Any]:
-    import pickle
-
     try:
-        if file.suffix == ".safetensors":
+        if file.suffix.lower() == ".safetensors":
             from safetensors.torch import load_file
 
-            return load_file(file)
+            return load_file(file)  # type: ignore[no-any-return]
         import torch
 
         return torch.load(file, map_location="cpu", weights_only=True)  # type: ignore[no-any-return]
-    except (OSError, RuntimeError, ValueError, EOFError, LookupError, TypeError, pickle.UnpicklingError) as error:
+    except DAMAGED as error:
         raise EmbeddingsError(
             f"{file}: cannot be read as a torch state of tensors ({type(error).__name__}); save model.state_dict()"
         ) from error
@@ -279,7 +286,7 @@ _READERS: dict[str, Any] = {
     ".txt": _word2vec_text,
     ".vec": _word2vec_text,
     ".kv": _keyed_vectors,
-    ".bin": _keyed_vectors,
+    ".bin": _word2vec_binary,
     ".pt": _torch,
     ".pth": _torch,
     ".safetensors": _torch,
@@ -293,7 +300,8 @@ def save_embeddings(embeddings: Embeddings, path: str | Path) -> None:
         arrays[name] = table.vectors.astype(np.float32)
         arrays[_MATRICES[name]] = np.array(table.ids)
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    np.savez(path, **arrays)  # type: ignore[arg-type]
+    with replacing(path) as part, part.open("wb") as stream:
+        np.savez(stream, **arrays)  # type: ignore[arg-type]
 
 
 def read_attributes(path: str | Path, table: Entities) -> Entities:
@@ -309,7 +317,7 @@ def read_attributes(path: str | Path, table: Entities) -> Entities:
 
     file = Path(path)
     try:
-        frame = pd.read_parquet(file) if file.suffix == ".parquet" else pd.read_csv(file, dtype=str)
+        frame = pd.read_parquet(file, engine="pyarrow") if file.suffix == ".parquet" else pd.read_csv(file, dtype=str)
     except (OSError, ValueError, UnicodeDecodeError) as error:  # pandas' own parsing errors are ValueErrors
         raise EmbeddingsError(
             f"{file}: cannot be read as a table of attributes: {' '.join(str(error).split())}"

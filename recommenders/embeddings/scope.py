@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +11,10 @@ import numpy as np
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from tod_bias.documents import read_yaml
 from tod_bias.errors import EmbeddingsError
+from tod_bias.files import write_json
+from tod_bias.folder import writable
 from tod_bias.recommenders.embeddings.audit import Associations, AuditSettings, audit
 from tod_bias.recommenders.embeddings.comparison import NAME, Run, compare
 from tod_bias.recommenders.embeddings.page import write_report
@@ -96,7 +98,7 @@ def read_scope_file(path: str | Path) -> Request:
     """
     file = Path(path)
     try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        content = read_yaml(file)
     except (OSError, UnicodeDecodeError) as error:
         raise EmbeddingsError(f"{file}: cannot be read ({error}); --scope takes a YAML file") from error
     except yaml.YAMLError as error:
@@ -300,10 +302,8 @@ def _moved(scope: Scope, embeddings: Embeddings) -> np.ndarray | None:
 
 def save_comparison(comparison: Mapping[str, Any], folder: str | Path) -> Path:
     """Write ``comparison.json``."""
-    place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(comparison, indent=1, ensure_ascii=False, allow_nan=False)
-    (place / NAME).write_text(text + "\n", encoding="utf-8")
+    place = writable(folder)
+    write_json(place / NAME, comparison)
     return place / NAME
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tod_bias.documents import read_json
 from tod_bias.errors import EmbeddingsError
 from tod_bias.recommenders.embeddings.vectors import Embeddings, Entities
 
@@ -98,7 +99,7 @@ def load_sets(path: str | Path, embeddings: Embeddings) -> EntitySets:
         EmbeddingsError: the file or a set in it cannot be used.
     """
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = read_json(path)
     except (OSError, UnicodeDecodeError) as error:
         raise EmbeddingsError(f"{path}: cannot be read ({error}); expected a JSON file of sets") from error
     except json.JSONDecodeError as error:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tod_bias.files import replacing
 from tod_bias.report.notation import fixed, p_cell, percent
 
 Named = Sequence[tuple[str, Mapping[str, Any]]]
@@ -64,7 +65,7 @@ class Sheet:
             for name, is_wide in zip((column.removesuffix(" [95%]") for column in self.columns), wide, strict=True)
             for text in ((name, f"{name}_low", f"{name}_high") if is_wide else (name,))
         ]
-        with (folder / f"{self.name}.csv").open("w", encoding="utf-8", newline="") as stream:
+        with replacing(folder / f"{self.name}.csv") as path, path.open("w", encoding="utf-8", newline="") as stream:
             writer = csv.writer(stream)
             writer.writerow(header)
             for row in self.rows:

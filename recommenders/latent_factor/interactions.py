@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 
 from tod_bias.errors import InteractionsError
+from tod_bias.files import write_table
+from tod_bias.folder import writable
 
 _USER, _ITEM = ("user", "user_id", "userId"), ("item", "item_id", "itemId", "movieId")
 _WEIGHT = ("weight", "count", "plays", "rating")
@@ -171,7 +173,7 @@ def read_frame(path: str | Path, **options: Any) -> pd.DataFrame:
     file = Path(path)
     options = {"sep": "\t" if file.suffix == ".tsv" else ",", "dtype": str, **options}
     try:
-        return pd.read_parquet(file) if file.suffix == ".parquet" else pd.read_csv(file, **options)
+        return pd.read_parquet(file, engine="pyarrow") if file.suffix == ".parquet" else pd.read_csv(file, **options)
     except (OSError, ValueError, UnicodeDecodeError) as error:  # pandas' own parsing errors are ValueErrors
         raise InteractionsError(f"{file}: cannot be read as a table: {' '.join(str(error).split())}") from error
 
@@ -246,10 +248,9 @@ LAYOUTS: dict[str, Callable[[Path], Interactions]] = {
 
 def save_interactions(interactions: Interactions, folder: str | Path) -> None:
     """Write ``interactions.csv``, ``users.csv`` and ``items.csv``, which :func:`load_interactions` reads."""
-    place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
+    place = writable(folder)
     names = np.array(interactions.user_ids)[interactions.user], np.array(interactions.item_ids)[interactions.item]
     frame = pd.DataFrame({"user": names[0], "item": names[1], "weight": interactions.weight})
-    frame.to_csv(place / "interactions.csv", index=False)
-    interactions.users.to_csv(place / "users.csv", index=False)
-    interactions.items.to_csv(place / "items.csv", index=False)
+    write_table(place / "interactions.csv", frame)
+    write_table(place / "users.csv", interactions.users)
+    write_table(place / "items.csv", interactions.items)

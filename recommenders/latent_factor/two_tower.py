@@ -100,11 +100,13 @@ def train_two_tower(
         show_progress: on stderr.
 
     Raises:
-        InteractionsError: the users have no such attribute, or settings out of range.
+        InteractionsError: the users have no such attribute, settings out of range, or the loss is no longer finite.
     """
     chosen = settings or TwoTowerSettings()
     if min(chosen.dimensions, chosen.hidden, chosen.epochs, chosen.batch, chosen.negatives) < 1:
         raise InteractionsError("dimensions, hidden, epochs, batch and negatives must be 1 or more")
+    if not 0 < chosen.learning_rate < math.inf:
+        raise InteractionsError(f"learning_rate is {chosen.learning_rate}; expected a number above 0")
     values, codes = _attribute_codes(interactions, chosen.attribute)
     rng = np.random.default_rng(chosen.seed)
     held = _held_out(interactions, rng)
@@ -123,6 +125,7 @@ def train_two_tower(
         code_all, weight_all = torch.tensor(codes), torch.as_tensor(importance, dtype=torch.float32)
         correction = torch.as_tensor(np.log(draw * chosen.negatives), dtype=torch.float32)  # log of expected draws
         losses: list[float] = []
+        step = 0
         with progress_bar(chosen.epochs * steps, "training", show=show_progress) as bar:
             for _ in range(chosen.epochs):
                 total = 0.0
@@ -131,6 +134,9 @@ def train_two_tower(
                     negatives = torch.as_tensor(rng.choice(len(draw), size=chosen.negatives, p=draw))
                     users = model.users(user_all[at], code_all[user_all[at]])  # (batch, dimensions)
                     loss = _loss(model, users, item_all[at], negatives, correction, weight_all)
+                    step += 1
+                    if not math.isfinite(float(loss.detach())):
+                        raise _diverged(step, f"loss {float(loss.detach())}")
                     optimizer.zero_grad()
                     loss.backward()
                     optimizer.step()
@@ -141,6 +147,8 @@ def train_two_tower(
             user_vectors = model.users(torch.arange(len(codes)), code_all).numpy()
             item_vectors = model.item_embedding.weight.numpy().copy()
             bias = model.item_bias.weight[:, 0].numpy().copy()
+    if not all(np.isfinite(part).all() for part in (user_vectors, item_vectors, bias)):
+        raise _diverged(step, "embeddings that are not finite")
     name = f"the two-tower model {'with ' + chosen.attribute if chosen.attribute else 'without an attribute'}"
     embeddings = Embeddings(
         {
@@ -159,6 +167,13 @@ def train_two_tower(
         "recall_at_50": _recall(interactions, held, user_vectors @ item_vectors.T + bias, 50),
     }
     return Training(embeddings, record)
+
+
+def _diverged(step: int, what: str) -> InteractionsError:
+    return InteractionsError(
+        f"the training diverged at step {step} ({what}); no embeddings were written; give a lower learning_rate, or "
+        "interactions with smaller weights"
+    )
 
 
 def _loss(

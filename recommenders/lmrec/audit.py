@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from tod_bias.files import replacing, write_json, write_table, write_text
 from tod_bias.folder import writable
 from tod_bias.recommenders.lmrec import associations, item_names, prices
 from tod_bias.recommenders.lmrec.inference import Inference
@@ -53,19 +53,23 @@ class Audit:
         folder = writable(folder)
         writable(folder / "figures")
         for name in ("price_percentage", "association", "average_price", "price_differences", "top_words"):
-            getattr(self, name).to_csv(folder / f"{name}.csv", index=False)
-        frame(self.recommendations).to_parquet(folder / "recommendations.parquet", index=False)
-        for old in [folder / REPORT, *(folder / "figures").glob("*.svg")]:
-            old.unlink(missing_ok=True)
+            write_table(folder / f"{name}.csv", getattr(self, name))
+        with replacing(folder / "recommendations.parquet") as part:
+            frame(self.recommendations).to_parquet(part, index=False)
+        drawn: dict[str, str] = {}
         if figures:
             from tod_bias.recommenders.lmrec.figures import svg
 
             drawn = {name: svg(figure) for name, figure in self.figures().items()}
             for name, text in drawn.items():
-                (folder / "figures" / f"{name}.svg").write_text(text, encoding="utf-8")
+                write_text(folder / "figures" / f"{name}.svg", text)
             write_report(self, drawn, folder)
-        text = json.dumps(self.record, indent=1, ensure_ascii=False)
-        (folder / "audit.json").write_text(text + "\n", encoding="utf-8")
+        else:
+            (folder / REPORT).unlink(missing_ok=True)
+        for old in (folder / "figures").glob("*.svg"):  # of another audit
+            if old.stem not in drawn:
+                old.unlink()
+        write_json(folder / "audit.json", self.record)
 
     def figures(self) -> dict[str, Any]:
         """The figures by file name without ending; those without numbers are left out."""

@@ -9,7 +9,6 @@ A folder holds ``config.json``, ``model.safetensors`` and the tokenizer, as Hugg
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -20,8 +19,11 @@ import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import AutoConfig, AutoModel, BertConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
+from tod_bias.dialogues.text import json_line
+from tod_bias.documents import loads, read_text
 from tod_bias.errors import ModelError, RecommenderError
-from tod_bias.models.checkpoints import load_configuration, load_tokenizer
+from tod_bias.models.checkpoints import load_configuration, load_tokenizer, refuse_custom_code
+from tod_bias.models.model_folder import DAMAGED, save_model
 from tod_bias.progress import progress_bar
 from tod_bias.recommenders.lmrec.masking import MASK, Neutraliser
 from tod_bias.recommenders.lmrec.venue import Venue
@@ -68,7 +70,7 @@ class LMRecModel(PreTrainedModel):
 
     def __init__(self, config: LMRecConfig, encoder: Any = None) -> None:
         super().__init__(config)
-        self.encoder = encoder if encoder is not None else AutoModel.from_config(_encoder_config(config))
+        self.encoder = encoder if encoder is not None else _encoder(config)
         if getattr(self.encoder, "pooler", None) is not None:
             self.encoder.pooler = None  # the head stands on the state itself
         width = self.encoder.config.hidden_size
@@ -95,9 +97,10 @@ class LMRecModel(PreTrainedModel):
             torch.nn.init.zeros_(module.bias)
 
 
-def _encoder_config(config: LMRecConfig) -> Any:
+def _encoder(config: LMRecConfig) -> Any:
     options = dict(config.encoder)
-    return AutoConfig.for_model(options.pop("model_type"), **options)
+    of_encoder = AutoConfig.for_model(options.pop("model_type"), **options)
+    return AutoModel.from_config(of_encoder, trust_remote_code=False)
 
 
 AutoConfig.register(LMRecConfig.model_type, LMRecConfig)
@@ -144,8 +147,8 @@ class LMRec:
                 "tod-bias recommend train --init"
             )
         try:
-            model = LMRecModel.from_pretrained(folder)
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            model = LMRecModel.from_pretrained(folder, trust_remote_code=False)
+        except DAMAGED as error:
             raise ModelError(f"{folder}: its model cannot be loaded: {' '.join(str(error).split())[:200]}") from error
         chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
         try:
@@ -156,14 +159,11 @@ class LMRec:
 
     def save(self, folder: str | Path) -> None:
         """Write model, tokenizer and item table."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        self.model.save_pretrained(folder)
-        self.tokenizer.save_pretrained(folder)
-        with (folder / VENUES).open("w", encoding="utf-8") as file:
-            for venue in self.venues:
-                record = {"id": venue.id, "name": venue.name, "price": venue.price, "categories": venue.categories}
-                file.write(json.dumps(record, ensure_ascii=False) + "\n")
+        items = (
+            json_line({"id": venue.id, "name": venue.name, "price": venue.price, "categories": venue.categories})
+            for venue in self.venues
+        )
+        save_model([self.model, self.tokenizer], Path(folder), {VENUES: items})
 
     def rank(self, texts: Sequence[str], k: int = K, *, batch: int = 128, show_progress: bool = False) -> np.ndarray:
         """Indices of the k best venues of each text, (texts, k), the best first.
@@ -228,12 +228,12 @@ def read_venues(path: str | Path) -> Iterator[Venue]:
     """
     path = Path(path)
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_text(path, "utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise RecommenderError(f"{path}: cannot be read: {error}") from error
     for number, line in enumerate(lines, start=1):
         try:
-            record = json.loads(line)
+            record = loads(line)
             yield Venue(record["id"], record["name"], record["price"], tuple(record["categories"]))
         except (ValueError, KeyError, TypeError) as error:
             raise RecommenderError(
@@ -290,10 +290,11 @@ def load_encoder(name: str) -> Any:
     """
     if (name.startswith((".", "/")) or "\\" in name) and not Path(name).is_dir():
         raise ModelError(f"{name}: no such folder; expected an encoder's folder (config.json, model.safetensors, …)")
+    refuse_custom_code(name)
     try:
-        encoder = AutoModel.from_pretrained(name)
-    except (OSError, ValueError, KeyError, AttributeError) as error:
-        raise ModelError(f"{name}: cannot be loaded as an encoder: {str(error).strip().splitlines()[0]}") from error
+        encoder = AutoModel.from_pretrained(name, trust_remote_code=False)
+    except DAMAGED as error:
+        raise ModelError(f"{name}: cannot be loaded as an encoder: {' '.join(str(error).split())[:200]}") from error
     if encoder.config.model_type == LMRecConfig.model_type:
         raise ModelError(f"{name}: is a trained LMRec; expected an encoder, such as BERT")
     return encoder

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 from markupsafe import Markup
 
+from tod_bias.files import write_text
 from tod_bias.recommenders.lmrec.reading import ALPHA, LIMITS, captions, interval
 from tod_bias.recommenders.lmrec.recommendations import ALL
 from tod_bias.report.notation import count, fixed, p_cell
@@ -42,7 +43,7 @@ def write_report(audit: Audit, drawn: Mapping[str, str], folder: Path) -> Path:
         limits=LIMITS,
     )
     path = folder / REPORT
-    path.write_text(text, encoding="utf-8")
+    write_text(path, text)
     return path
 
 

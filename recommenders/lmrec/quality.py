@@ -8,7 +8,6 @@ are of the whole ranking. All scores are in 0–1, 1 is best.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,8 @@ import numpy as np
 import pandas as pd
 
 from tod_bias.errors import RecommenderError
+from tod_bias.files import write_json, write_table
+from tod_bias.folder import writable
 from tod_bias.recommenders.lmrec.inference import mean_of_shares
 from tod_bias.recommenders.lmrec.recommendations import ALL
 from tod_bias.statistics.intervals import interval
@@ -159,7 +160,6 @@ def quality(cities: Mapping[str, Ranked], *, level: float = 0.95, resamples: int
 
 def save(frame: pd.DataFrame, folder: str | Path, record: Mapping[str, Any]) -> None:
     """Write ``quality.csv`` and the record ``quality.json``."""
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    frame.to_csv(folder / "quality.csv", index=False)
-    (folder / "quality.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    folder = writable(folder)
+    write_table(folder / "quality.csv", frame)
+    write_json(folder / "quality.json", record)

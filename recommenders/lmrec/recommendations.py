@@ -389,7 +389,7 @@ def _cells(path: Path) -> tuple[list[str], list[Any], list[int]]:
     """Header, rows, and the line on which each row ends."""
     if path.suffix == ".parquet":
         try:
-            frame = pd.read_parquet(path)
+            frame = pd.read_parquet(path, engine="pyarrow")
         except (OSError, ValueError) as error:
             raise RecommenderError(f"{path}: cannot be read as Parquet: {' '.join(str(error).split())}") from error
         return list(map(str, frame.columns)), list(frame.itertuples(index=False)), list(range(2, len(frame) + 2))

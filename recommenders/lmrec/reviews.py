@@ -23,6 +23,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from tod_bias.documents import loads, text_lines
 from tod_bias.errors import RecommenderError
 from tod_bias.recommenders.lmrec.masking import MASK, Neutraliser, name_masker
 from tod_bias.recommenders.lmrec.templates import TemplateSet, load_templates
@@ -255,18 +256,15 @@ def _yelp_file(folder: Path, name: str) -> Path:
 
 def _json_lines(path: Path, needed: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     try:
-        with path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, start=1):
-                if not line.strip():
-                    continue
-                place = f"{path}, line {number}"
-                try:
-                    record = json.loads(line)
-                except json.JSONDecodeError as error:
-                    raise RecommenderError(f"{place}: not JSON: {error.msg}, column {error.colno}") from error
-                if not isinstance(record, dict) or not all(isinstance(record.get(name), str) for name in needed):
-                    raise RecommenderError(f"{place}: expected an object with texts for {', '.join(needed)}")
-                yield place, record
+        for number, line in text_lines(path, "utf-8"):
+            place = f"{path}, line {number}"
+            try:
+                record = loads(line)
+            except json.JSONDecodeError as error:
+                raise RecommenderError(f"{place}: not JSON: {error.msg}, column {error.colno}") from error
+            if not isinstance(record, dict) or not all(isinstance(record.get(name), str) for name in needed):
+                raise RecommenderError(f"{place}: expected an object with texts for {', '.join(needed)}")
+            yield place, record
     except (OSError, UnicodeDecodeError) as error:
         raise RecommenderError(f"{path}: cannot be read: {error}") from error
 

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from tod_bias.errors import RecommenderError
+from tod_bias.files import replacing
 from tod_bias.folder import writable
 from tod_bias.recommenders.lmrec.reviews import CSV_COLUMNS, Row, Source
 from tod_bias.recommenders.lmrec.templates import POSSESSIVES, load_templates
@@ -128,7 +129,7 @@ def write_sample(path: str | Path, source: Source) -> int:
     path = Path(path)
     writable(path.parent)
     count = 0
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with replacing(path) as part, part.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(CSV_COLUMNS)
         for row in source():

@@ -10,11 +10,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tod_bias.documents import loads, read_text
 from tod_bias.errors import StageError
 from tod_bias.recommenders.lmrec.masking import Neutraliser
 from tod_bias.recommenders.lmrec.model import K, LMRec
@@ -137,7 +137,7 @@ class VenueResponse:
 
 def _read_table(path: Path) -> dict[str, Mapping[str, str]]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_text(path, "utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise StageError(f"{path}: cannot be read as a table of venues: {error}") from error
     table: dict[str, Mapping[str, str]] = {}
@@ -145,7 +145,7 @@ def _read_table(path: Path) -> dict[str, Mapping[str, str]]:
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
+            record = loads(line)
             table[record["id"]] = {name: _text(name, value) for name, value in record.items()}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise StageError(f'{path}, line {number}: expected {{"id": …, "name": …}} ({error!r})') from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import logging
 import math
 import shutil
@@ -21,10 +20,14 @@ from accelerate import Accelerator
 from accelerate.utils import set_seed
 from transformers import get_linear_schedule_with_warmup
 
-from tod_bias.errors import ModelError, RecommenderError
+from tod_bias.documents import read_json, read_yaml
+from tod_bias.errors import DivergedError, ModelError, RecommenderError
+from tod_bias.files import replacing_files, write_json
 from tod_bias.folder import writable
 from tod_bias.models.checkpoints import load_tokenizer
-from tod_bias.models.resumption import Progress, load_checkpoint, save_checkpoint
+from tod_bias.models.divergence import check_step, check_validation
+from tod_bias.models.model_folder import WEIGHTS
+from tod_bias.models.resumption import Progress, Training, load_checkpoint, save_checkpoint
 from tod_bias.progress import progress_bar
 from tod_bias.recommenders.lmrec.masking import Neutraliser
 from tod_bias.recommenders.lmrec.model import (
@@ -163,6 +166,7 @@ def train(
         What is also written to ``training.json``: settings, statistics, steps, losses in nats a review.
 
     Raises:
+        DivergedError: the loss is no longer finite; ``out`` holds the best model until then, if there was one.
         ModelError: unusable settings or encoder.
         RecommenderError: too few reviews to split.
     """
@@ -195,11 +199,9 @@ def train(
             "processes": accelerator.num_processes,
         }
         state = _run(accelerator, lmrec, parts[0], parts[1], out, settings, record, resume, show_progress)
-    if not math.isfinite(state.best):
-        raise ModelError(f"{out}: the training diverged, no validation loss was finite; give a lower --learning-rate")
     record |= {"steps": state.step, "best_step": state.best_step, "validation_loss": state.best, "losses": state.losses}
     if accelerator.is_main_process:
-        (out / "training.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_json(out / "training.json", record)
         shutil.rmtree(out / "checkpoint", ignore_errors=True)
     accelerator.wait_for_everyone()
     return record
@@ -254,9 +256,9 @@ def _run(
     schedule = get_linear_schedule_with_warmup(optimizer, math.ceil(settings.warmup * total), total)
     model, optimizer = accelerator.prepare(model, optimizer)
     state = _State()
-    accelerator.register_for_checkpointing(schedule, state)
+    training = Training(accelerator, model, optimizer, schedule, state)
     checkpoint = out / "checkpoint"
-    if resume and load_checkpoint(accelerator, checkpoint, record):
+    if resume and load_checkpoint(training, checkpoint, record):
         log.info("resuming at epoch %d", state.epoch)
     pad = lmrec.tokenizer.pad_token_id or 0
     last = min(total, settings.max_steps or total)
@@ -270,7 +272,8 @@ def _run(
             for ids in batches[: last - state.step]:
                 loss = _loss(model, train_set, ids, pad, accelerator)
                 accelerator.backward(loss)
-                accelerator.clip_grad_norm_(model.parameters(), 1.0)
+                norm = accelerator.clip_grad_norm_(model.parameters(), 1.0)
+                check_step(training, loss, norm, out)
                 optimizer.step()
                 schedule.step()
                 optimizer.zero_grad()
@@ -280,6 +283,7 @@ def _run(
                 bar.describe(f"training, loss {np.mean(losses[-50:]):.3f}, best validation {state.best:.3f}")
             state.epoch += 1
             loss = _validate(model, valid_set, settings, pad, accelerator)
+            check_validation(training, loss, out)
             state.losses.append({"step": state.step, "train": float(np.mean(losses)), "validation": loss})
             log.info("epoch %d: training loss %.4f, validation loss %.4f", state.epoch, np.mean(losses), loss)
             if loss < state.best:
@@ -289,7 +293,7 @@ def _run(
                     lmrec.save(out)
             else:
                 state.stale += 1
-            save_checkpoint(accelerator, checkpoint, record)
+            save_checkpoint(training, checkpoint, record)
     return state
 
 
@@ -345,7 +349,7 @@ def _check(settings: TrainingSettings) -> None:
 def trained_seed(folder: str | Path) -> int | None:
     """The seed of the training that wrote a model folder, which also split its reviews; None where it is not told."""
     try:
-        record = json.loads((Path(folder) / "training.json").read_text(encoding="utf-8"))
+        record = read_json(Path(folder) / "training.json")
         return int(record["settings"]["seed"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -359,7 +363,7 @@ def read_grid(path: str | Path) -> list[dict[str, Any]]:
     """
     path = Path(path)
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = read_yaml(path)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise RecommenderError(f"{path}: cannot be read as YAML: {' '.join(str(error).split())}") from error
     known = {entry.name for entry in dataclasses.fields(TrainingSettings)}
@@ -386,17 +390,34 @@ def search(
     """
     out = Path(out)
     tried = []
+    diverged: DivergedError | None = None
     for number, combination in enumerate(grid):
         folder = out / "grid" / f"{number:03d}"
         done = folder / "training.json"
         chosen = dataclasses.replace(settings, **combination)
         wanted = {"settings": dataclasses.asdict(chosen), "statistics": reviews.statistics()}
-        record = json.loads(done.read_text(encoding="utf-8")) if done.exists() else {}
+        record = _complete(done)
         if not options.get("resume", True) or {name: record.get(name) for name in wanted} != wanted:
-            record = train(reviews, folder, chosen, **options)
+            try:
+                record = train(reviews, folder, chosen, **options)
+            except DivergedError as error:  # the others need not
+                log.warning("%s", error)
+                diverged, record = error, {"validation_loss": math.inf}
         tried.append((record["validation_loss"], number, combination, record))
-    _, number, _, best = min(tried, key=lambda entry: entry[:2])
-    shutil.copytree(out / "grid" / f"{number:03d}", out, dirs_exist_ok=True)
+    loss, number, _, best = min(tried, key=lambda entry: entry[:2])
+    if diverged is not None and loss == math.inf:
+        raise diverged
+    with replacing_files(out, WEIGHTS) as part:
+        shutil.copytree(out / "grid" / f"{number:03d}", part, dirs_exist_ok=True)
     best = {**best, "grid": [{**combination, "validation_loss": loss} for loss, _, combination, _ in tried]}
-    (out / "training.json").write_text(json.dumps(best, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_json(out / "training.json", best)
     return best
+
+
+def _complete(path: Path) -> dict[str, Any]:
+    """The record of a training that is complete; empty where there is none that can be read."""
+    try:
+        record = read_json(path)
+    except (OSError, ValueError):
+        return {}
+    return record if isinstance(record, dict) else {}

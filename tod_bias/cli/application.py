@@ -21,7 +21,7 @@ from tod_bias.cli.recommend import app as recommend
 from tod_bias.cli.report import report
 from tod_bias.cli.train import train
 from tod_bias.cli.words import words
-from tod_bias.errors import TodBiasError
+from tod_bias.errors import TodBiasError, shortened
 from tod_bias.models.processes import is_first_process
 
 app = typer.Typer(
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (TodBiasError, _CommandLineError) as error:
         text = str(error) if isinstance(error, TodBiasError) else error.format_message()  # type: ignore[attr-defined]
         if is_first_process():
-            sys.stderr.write(f"tod-bias: error: {' '.join(text.split())}\n")
+            sys.stderr.write(f"tod-bias: error: {shortened(text)}\n")
         sys.exit(2)
     except (KeyboardInterrupt, typer.Abort):
         sys.stderr.write("tod-bias: interrupted; run the same command again to go on\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +11,7 @@ from rich.console import Console
 
 from tod_bias.cli.options import Bootstrap, Quiet, Seed
 from tod_bias.errors import EmbeddingsError
+from tod_bias.files import write_json
 from tod_bias.folder import writable
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def audit_embeddings(
     context: typer.Context,
     embeddings: Annotated[
         list[Path] | None,
-        typer.Option(help=".npz, .parquet, word2vec text, .kv, implicit's .npz, torch state; twice: users, items."),
+        typer.Option(help=".npz, .parquet, word2vec (.txt, .bin), implicit's .npz, torch state; twice: users, items."),
     ] = None,
     sets: Annotated[Path | None, typer.Option(help="JSON file with A, B, E, P: lists of rows or ids.")] = None,
     scope: Annotated[Path | None, typer.Option(help="YAML file that names everything: a study to keep.")] = None,
@@ -283,7 +283,7 @@ def train_recommender(
     training = train_two_tower(seen, settings, show_progress=not quiet)
     save_embeddings(training.embeddings, out / "embeddings.npz")
     save_interactions(seen, out)
-    (out / "training.json").write_text(json.dumps(training.record, indent=1) + "\n", encoding="utf-8")
+    write_json(out / "training.json", training.record)
     if not quiet:
         recall = training.record["recall_at_50"]
         typer.echo(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +23,7 @@ from tod_bias.cli.options import (
     SplitOption,
 )
 from tod_bias.errors import TodBiasError
+from tod_bias.files import write_lines
 from tod_bias.folder import writable
 
 
@@ -105,7 +107,10 @@ def _tell_counts(perturber: Any, quiet: bool) -> None:
 
 def _lines(file: Path | None) -> Iterator[str]:
     if file is None:
-        yield from sys.stdin
+        try:
+            yield from sys.stdin
+        except (OSError, UnicodeDecodeError) as error:
+            raise TodBiasError(f"standard input: cannot be read: {error}") from error
         return
     try:
         with file.open(encoding="utf-8-sig", newline="") as stream:
@@ -119,9 +124,7 @@ def _write(lines: Iterator[str], path: Path | None) -> None:
         for line in lines:
             sys.stdout.write(line)
         return
-    writable(path.parent)
-    try:
-        with path.open("w", encoding="utf-8", newline="") as stream:
-            stream.writelines(lines)
-    except OSError as error:
-        raise TodBiasError(f"{path}: cannot be written ({error}); choose another --out") from error
+    first = list(islice(lines, 1))  # what cannot be read is found before anything is made
+    if not path.exists():
+        writable(path.parent)
+    write_lines(path, chain(first, lines))

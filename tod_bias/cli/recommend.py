@@ -12,6 +12,7 @@ from rich.console import Console
 
 from tod_bias.cli.options import Device, Quiet, Seed
 from tod_bias.errors import RecommenderError
+from tod_bias.files import write_json, write_table, write_text
 from tod_bias.folder import writable
 
 if TYPE_CHECKING:
@@ -229,8 +230,6 @@ def statistics(
     quiet: Quiet = False,
 ) -> None:
     """Statistics of review data (Shen Tables 2 and 6) and of the names in it by price level (Table 7)."""
-    import json
-
     import pandas as pd
 
     from tod_bias.recommenders.lmrec.reviews import name_statistics
@@ -241,8 +240,8 @@ def statistics(
     names = pd.concat(
         [name_statistics(own, level=level, resamples=bootstrap, seed=seed) for own in every], ignore_index=True
     )
-    (out / "statistics.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    names.to_csv(out / "name_statistics.csv", index=False)
+    write_json(out / "statistics.json", found)
+    write_table(out / "name_statistics.csv", names)
     if not quiet:
         from tod_bias.recommenders.lmrec.terminal import statistics_view
 
@@ -417,9 +416,9 @@ def mitigate(
         plain, trained_masked, own, split_seed=split, words=load_templates(templates), top=top,
         inference=Inference(level=level, resamples=bootstrap, seed=split), show_progress=not quiet,
     )  # fmt: skip
-    result.quality.to_csv(out / "quality.csv", index=False)
-    result.bias.to_csv(out / "bias.csv", index=False)
-    (out / "mitigation.svg").write_text(svg(mitigation.figure(result)), encoding="utf-8")
+    write_table(out / "quality.csv", result.quality)
+    write_table(out / "bias.csv", result.bias)
+    write_text(out / "mitigation.svg", svg(mitigation.figure(result)))
     if not quiet:
         from tod_bias.recommenders.lmrec.terminal import mitigation_view
 

@@ -17,6 +17,7 @@ from typing import Any
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn, flat_call
 from tod_bias.dialogues.text import json_line
 from tod_bias.dialogues.values import API_NAME, from_json, plain, to_json
+from tod_bias.files import write_lines
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
 """Who can speak."""
@@ -259,8 +260,9 @@ def _dumped(value: Any) -> str:
 
 
 def write_chat(dialogues: Iterable[Dialogue], path: str | Path) -> None:
-    """Write one chat a line, ``{"id": …, "domain": …, "messages": […]}``, UTF-8."""
-    with Path(path).open("w", encoding="utf-8") as file:
-        for dialogue in dialogues:
-            record = {"id": dialogue.id, "domain": dialogue.domain, "messages": to_messages(dialogue)}
-            file.write(json_line(record))
+    """Write one chat a line, ``{"id": …, "domain": …, "messages": […]}``, UTF-8.
+
+    Raises:
+        TodBiasError: it cannot be written.
+    """
+    write_lines(path, (json_line({"id": d.id, "domain": d.domain, "messages": to_messages(d)}) for d in dialogues))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
+from tod_bias import documents
 from tod_bias.errors import CorpusError
 
 
@@ -30,7 +30,7 @@ def read_json(path: Path, kind: type) -> Any:
         CorpusError: it cannot be read, or holds something else.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
+        content = documents.read_json(path)
     except (OSError, ValueError) as error:
         raise CorpusError(f"{path}: cannot be read as JSON: {error}") from error
     if not isinstance(content, kind):

@@ -9,6 +9,7 @@ from typing import Any
 
 from tod_bias.dialogues.chat import dialogue_of
 from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.documents import loads, read_text, text_lines
 from tod_bias.errors import CorpusError
 
 SUFFIXES = (".json", ".jsonl")
@@ -48,18 +49,16 @@ def read_files(path: str | Path) -> Iterator[Dialogue]:
 
 def _lines(path: Path) -> Iterator[tuple[str, Any]]:
     try:
-        with path.open(encoding="utf-8-sig") as file:
-            for number, line in enumerate(file, start=1):
-                if line.strip():
-                    place = f"line {number}"
-                    yield place, _parsed(line, f"{path}, {place}")
+        for number, line in text_lines(path):
+            place = f"line {number}"
+            yield place, _parsed(line, f"{path}, {place}")
     except (OSError, UnicodeDecodeError) as error:
         raise CorpusError(f"{path}: cannot be read: {error}") from error
 
 
 def _records(path: Path) -> Iterator[tuple[str, Any]]:
     try:
-        content = _parsed(path.read_text(encoding="utf-8-sig"), str(path))
+        content = _parsed(read_text(path), str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise CorpusError(f"{path}: cannot be read: {error}") from error
     is_one = not isinstance(content, list) or (content and isinstance(content[0], dict) and "role" in content[0])
@@ -70,11 +69,7 @@ def _records(path: Path) -> Iterator[tuple[str, Any]]:
 def _parsed(text: str, where: str) -> Any:
     """The JSON value of a text; the one place where files of dialogues are parsed."""
     try:
-        return json.loads(text)
+        return loads(text)
     except json.JSONDecodeError as error:
         line = f"line {error.lineno}, " if error.lineno > 1 else ""
         raise CorpusError(f"{where}: not JSON: {error.msg}, {line}column {error.colno}") from error
-    except ValueError as error:  # a number with too many digits
-        raise CorpusError(f"{where}: cannot be read as JSON: {error}") from error
-    except RecursionError as error:
-        raise CorpusError(f"{where}: JSON that is nested too deeply") from error

@@ -8,13 +8,16 @@ from pathlib import Path
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.files import read_files
 from tod_bias.dialogues.text import json_line
+from tod_bias.files import write_lines
 
 
 def write_jsonl(dialogues: Iterable[Dialogue], path: str | Path) -> None:
-    """Write one dialogue a line, UTF-8."""
-    with Path(path).open("w", encoding="utf-8") as file:
-        for dialogue in dialogues:
-            file.write(json_line(dialogue.to_json()))
+    """Write one dialogue a line, UTF-8.
+
+    Raises:
+        TodBiasError: it cannot be written.
+    """
+    write_lines(path, (json_line(dialogue.to_json()) for dialogue in dialogues))
 
 
 def read_jsonl(path: str | Path) -> Iterator[Dialogue]:

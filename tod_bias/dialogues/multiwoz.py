@@ -12,7 +12,6 @@ equal calls are looked up each on their own. Values that a database row lacks ar
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 from tod_bias.dialogues.datapath import corpus_folder, joined, read_json
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.dialogues.values import API_NAME
+from tod_bias.documents import loads, read_text
 from tod_bias.errors import CorpusError
 
 FOLDER = "multiwoz_v22"
@@ -152,8 +152,8 @@ class Ontology:
         """The hospital's address, which stands in its file as comments, and the department where one is asked for."""
         path = self._folder / "db" / "hospital_db.json"
         try:
-            lines = path.read_text(encoding="utf-8").splitlines()
-            departments = json.loads("\n".join(line for line in lines if not line.startswith("#")))
+            lines = read_text(path).splitlines()
+            departments = loads("\n".join(line for line in lines if not line.startswith("#")))
         except (OSError, ValueError) as error:
             raise CorpusError(f"{path}: cannot be read as JSON after its comments: {error}") from error
         parts = [line.strip("# ").lower().partition(":") for line in lines[1:] if line.startswith("# ")]

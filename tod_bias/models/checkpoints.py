@@ -18,6 +18,7 @@ from transformers import (
 from transformers.utils import cached_file
 from transformers.utils import logging as transformers_logging
 
+from tod_bias.documents import read_json
 from tod_bias.errors import ModelError
 from tod_bias.hub import absence
 
@@ -28,6 +29,7 @@ transformers_logging.disable_progress_bar()  # progress is ours to show
 
 PAD, END = "<pad>", "</s>"
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "spiece.model", "tokenizer.model")
+_CONFIGURATIONS = ("config.json", "tokenizer_config.json", "generation_config.json", "processor_config.json")
 
 
 def is_causal(name: str) -> bool:
@@ -77,9 +79,28 @@ def load_model(name: str, *, causal: bool, dtype: torch.dtype = torch.float32) -
     return _from_pretrained(AutoModelForCausalLM if causal else AutoModelForSeq2SeqLM, name, "model", dtype=dtype)
 
 
+def refuse_custom_code(name: str | Path) -> None:
+    """Refuse a model folder that brings code of its own; nothing that lies in a folder of data is run.
+
+    Raises:
+        ModelError: one of its configurations has an ``auto_map``.
+    """
+    for file in _CONFIGURATIONS:
+        try:
+            content = read_json(Path(name) / file)
+        except (OSError, ValueError):  # there is none, or the library says what is wrong with it
+            continue
+        if isinstance(content, dict) and content.get("auto_map"):
+            raise ModelError(
+                f"{name}: its {file} names code of its own (auto_map), which is not run; "
+                "expected a model of an architecture that transformers has"
+            )
+
+
 def _from_pretrained(kind: Any, name: str, what: str, **options: Any) -> Any:
+    refuse_custom_code(name)
     try:
-        return _local_first(kind, name, **options)
+        return _local_first(kind, name, trust_remote_code=False, **options)
     except ModelError:
         raise
     except Exception as error:  # a damaged file can raise anything, down to the error classes of its format

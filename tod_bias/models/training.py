@@ -7,7 +7,6 @@ The result is a folder with ``config.json``, ``model.safetensors`` and the token
 from __future__ import annotations
 
 import dataclasses
-import json
 import logging
 import math
 import shutil
@@ -23,17 +22,18 @@ from transformers import get_cosine_schedule_with_warmup
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import ModelError
+from tod_bias.files import write_json
 from tod_bias.folder import writable
 from tod_bias.models.checkpoints import load_model, load_tokenizer
+from tod_bias.models.divergence import check_step, check_validation
 from tod_bias.models.examples import IGNORED, PARTS, TokenSequence, causal_sequences, seq2seq_sequences
 from tod_bias.models.from_scratch import new_model, new_tokenizer
-from tod_bias.models.resumption import Progress, load_checkpoint, save_checkpoint
+from tod_bias.models.model_folder import save_model
+from tod_bias.models.resumption import Progress, Training, load_checkpoint, save_checkpoint
 from tod_bias.models.settings import ARCHITECTURES, TrainingSettings
 from tod_bias.progress import progress_bar
 
 log = logging.getLogger(__name__)
-# At every checkpoint it warns that tied weights are saved once, as they should be.
-logging.getLogger("accelerate.utils.other").setLevel(logging.ERROR)
 
 
 def train(
@@ -59,6 +59,7 @@ def train(
         What is also written to ``training.json``: settings, steps, losses in nats a token.
 
     Raises:
+        DivergedError: the loss is no longer finite; ``out`` holds the best model until then, if there was one.
         ModelError: unusable settings or checkpoint.
         TodBiasError: ``out`` cannot be written to.
     """
@@ -97,10 +98,10 @@ def train(
     schedule = get_cosine_schedule_with_warmup(optimizer, math.ceil(settings.warmup * total), total)
     model, optimizer = accelerator.prepare(model, optimizer)
     state = Progress()
-    accelerator.register_for_checkpointing(schedule, state)
+    training = Training(accelerator, model, optimizer, schedule, state)
     checkpoint = out / "checkpoint"
     record = {"settings": dataclasses.asdict(settings), "dialogues": len(dialogues), "processes": processes}
-    if resume and load_checkpoint(accelerator, checkpoint, record):
+    if resume and load_checkpoint(training, checkpoint, record):
         log.info("resuming at step %d of %d", state.step, total)
 
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
@@ -117,7 +118,8 @@ def train(
             for batch in mine[position:]:
                 loss, tokens = _loss(model, batch, pad, causal, accelerator)
                 accelerator.backward(loss / tokens.clamp(min=1))
-                accelerator.clip_grad_norm_(model.parameters(), 1.0)
+                norm = accelerator.clip_grad_norm_(model.parameters(), 1.0)
+                check_step(training, loss / tokens.clamp(min=1), norm, out)
                 optimizer.step()
                 schedule.step()
                 optimizer.zero_grad()
@@ -126,11 +128,11 @@ def train(
                 bar.advance()
                 bar.describe(f"training, loss {np.mean(running[-50:]):.3f}, best validation {state.best:.3f}")
                 if (state.step - 1) % per_epoch + 1 in marks or state.step == last:
-                    _validate(model, valid_set, settings, pad, causal, accelerator, state, float(np.mean(running)))
+                    _validate(training, valid_set, settings, pad, causal, float(np.mean(running)), out)
                     running = []
                     if state.best_step == state.step:
                         _save(accelerator, model, tokenizer, out)
-                    save_checkpoint(accelerator, checkpoint, record)
+                    save_checkpoint(training, checkpoint, record)
                     model.train()
                     if state.stale >= settings.patience:
                         break
@@ -138,7 +140,7 @@ def train(
                     break
     record |= {"steps": state.step, "best_step": state.best_step, "validation_loss": state.best, "losses": state.losses}
     if accelerator.is_main_process:
-        (out / "training.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        write_json(out / "training.json", record)
         shutil.rmtree(checkpoint, ignore_errors=True)
     accelerator.wait_for_everyone()
     return record
@@ -151,6 +153,10 @@ def _check(settings: TrainingSettings, dialogues: Sequence[Dialogue], validation
         raise ModelError(f"parts are {settings.parts!r}; expected one or both of {', '.join(PARTS)}")
     if settings.loss not in ("all", "targets"):
         raise ModelError(f"loss is {settings.loss!r}; expected 'all' or 'targets'")
+    for name in ("learning_rate", "warmup", "weight_decay"):
+        value = getattr(settings, name)
+        if not math.isfinite(value) or value < 0 or (name == "learning_rate" and value == 0):
+            raise ModelError(f"{name} is {value}; expected a number above 0, such as {getattr(TrainingSettings, name)}")
     if settings.width % settings.heads:
         raise ModelError(f"width {settings.width} is not a multiple of {settings.heads} heads")
     if not dialogues or not validation:
@@ -203,15 +209,15 @@ def _padded(rows: Sequence[Sequence[int]], value: int) -> torch.Tensor:
 
 
 def _validate(
-    model: Any,
+    training: Training,
     sequences: Sequence[TokenSequence],
     settings: TrainingSettings,
     pad: int,
     causal: bool,
-    accelerator: Accelerator,
-    state: Progress,
     train_loss: float,
+    out: Path,
 ) -> None:
+    accelerator, model, state = training.accelerator, training.model, training.progress
     model.eval()
     totals = torch.zeros(2, dtype=torch.float64)
     with torch.no_grad():
@@ -220,6 +226,7 @@ def _validate(
             totals += torch.tensor([float(loss), float(tokens)], dtype=torch.float64)
     totals = accelerator.reduce(totals.to(torch.float32).to(accelerator.device), reduction="sum").cpu()
     loss = float(totals[0] / totals[1])
+    check_validation(training, loss, out)
     state.losses.append({"step": state.step, "train": train_loss, "validation": loss})
     log.info("step %d: training loss %.4f, validation loss %.4f", state.step, train_loss, loss)
     if loss < state.best:
@@ -230,8 +237,7 @@ def _validate(
 
 def _save(accelerator: Accelerator, model: Any, tokenizer: Any, out: Path) -> None:
     if accelerator.is_main_process:
-        accelerator.unwrap_model(model).save_pretrained(out)
-        tokenizer.save_pretrained(out)
+        save_model([accelerator.unwrap_model(model), tokenizer], out)
 
 
 def hold_out(dialogues: Sequence[Dialogue], count: int, seed: int = 0) -> tuple[list[Dialogue], list[Dialogue]]:

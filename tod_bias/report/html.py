@@ -13,6 +13,8 @@ import jinja2
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
+from tod_bias.errors import TodBiasError
+from tod_bias.files import write_text
 from tod_bias.report import notation
 from tod_bias.report.excerpts import UNSWAPPED, Excerpts, excerpts
 from tod_bias.report.figures import comparison, figures
@@ -123,7 +125,9 @@ def write_report(folders: Sequence[Path], out: Path | None = None) -> Path:
         (path.parent / FIGURES).mkdir(parents=True, exist_ok=True)
         sections = [_section(run, path.parent / FIGURES / ("" if len(runs) == 1 else _slug(run.name))) for run in runs]
         drawn = _compare(sections, path.parent / FIGURES)
-        path.write_text(render(sections, drawn), encoding="utf-8")
+        write_text(path, render(sections, drawn))
+    except TodBiasError as error:
+        raise RunError(str(error)) from error
     except OSError as error:
         raise RunError(f"{path}: cannot be written ({error.strerror or error}); choose another --out") from error
     return path
@@ -203,7 +207,7 @@ def _compare(sections: Sequence[Section], folder: Path) -> Markup | None:
 def _draw(figure: Figure, path: Path, name: str, label: str) -> Markup:
     svg = to_svg(figure)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(svg, encoding="utf-8")
+    write_text(path, svg)
     return Markup(inline(svg, name, label))  # matplotlib escapes its text, `inline` the label
 
 

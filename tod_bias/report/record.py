@@ -5,7 +5,6 @@ The numbers themselves are given their types by :mod:`tod_bias.report.outcome`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tod_bias.documents import read_json
 from tod_bias.errors import TodBiasError
 
 SCHEMA = 1
@@ -57,7 +57,7 @@ def read_results(folder: str | Path) -> dict[str, Any]:
             raise RunError(f"{folder}: holds no attribution; the report of what it holds is {folder / 'report.html'}")
         raise RunError(f"{folder}: holds no {RESULTS}; the run did not finish, repeat its command to resume it")
     try:
-        results = json.loads(path.read_text(encoding="utf-8"))
+        results = read_json(path)
     except OSError as error:
         raise RunError(f"{path}: cannot be read: {error.strerror or error}") from error
     except ValueError as error:

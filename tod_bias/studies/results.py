@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import pandas as pd
 
 from tod_bias.dialogues.text import well_formed
-from tod_bias.errors import TodBiasError
+from tod_bias.files import replacing, write_text
 from tod_bias.folder import writable
 
 
@@ -57,7 +54,7 @@ class Results(dict[str, Any]):
             TodBiasError: the folder cannot be written to.
         """
         folder = writable(folder)
-        with _replacing(folder / self.frame_name) as path:
+        with replacing(folder / self.frame_name) as path:
             if self.table is not None:
                 self.table.write(path)
             else:
@@ -67,18 +64,4 @@ class Results(dict[str, Any]):
     def save_record(self, folder: Path) -> None:
         """Write the JSON file."""
         text = json.dumps(self, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-        with _replacing(folder / self.record_name) as path:
-            path.write_text(well_formed(text), encoding="utf-8")
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """A file beside ``path`` to write into, which takes its place when it is complete."""
-    part = path.with_name(f".{path.name}.part")
-    try:
-        yield part
-        os.replace(part, path)
-    except OSError as error:
-        raise TodBiasError(f"{path}: cannot be written ({error}); choose another --out") from error
-    finally:
-        part.unlink(missing_ok=True)
+        write_text(folder / self.record_name, well_formed(text))

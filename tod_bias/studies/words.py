@@ -15,6 +15,8 @@ from rich.table import Table
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
+from tod_bias.files import write_table, write_text
+from tod_bias.folder import writable
 from tod_bias.perturb.algorithm import load_perturber
 from tod_bias.perturb.lexicon_perturber import LexiconPerturber
 from tod_bias.report.notation import count, fixed
@@ -40,10 +42,10 @@ class WordStatistics(Results):
         from tod_bias.report.figures import word_shares
         from tod_bias.report.palette import to_svg
 
-        folder = Path(folder)
-        (folder / "figures").mkdir(parents=True, exist_ok=True)
-        self.turns.to_csv(folder / self.frame_name, index=False)
-        (folder / "figures" / "words.svg").write_text(to_svg(word_shares(self.turns)), encoding="utf-8")
+        folder = writable(folder)
+        writable(folder / "figures")
+        write_table(folder / self.frame_name, self.turns)
+        write_text(folder / "figures" / "words.svg", to_svg(word_shares(self.turns)))
         self.save_record(folder)
 
 

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.documents import read_yaml
 from tod_bias.errors import StageError, TodBiasError, described
 from tod_bias.imports import PATTERN, import_object
 from tod_bias.systems.pipeline import Pipeline
@@ -102,7 +103,7 @@ def load_pipeline(
 
 def _read(path: Path) -> PipelineFile:
     try:
-        content = yaml.load(path.read_text(encoding="utf-8-sig"), _UniqueKeys)
+        content = read_yaml(path)
     except (OSError, UnicodeDecodeError) as error:
         raise StageError(f"{path}: cannot be read ({error}); --pipeline takes 'demo' or a YAML file") from error
     except yaml.YAMLError as error:
@@ -130,28 +131,10 @@ _PROBLEMS = {
 def _problem(found: Any) -> str:
     """What is wrong with one entry of a pipeline file, in this project's words."""
     given = found["input"]
-    shown = "nothing" if given is None else repr(given)
+    shown = "nothing" if given is None else repr(given)[:200]
     if found["loc"][-1:] == ("[key]",):
         return f"the name {shown} is no text, write it in quotes"
     return _PROBLEMS.get(found["type"], f"got {shown:.60}")
-
-
-class _UniqueKeys(yaml.SafeLoader):
-    """YAML in which a key that stands twice in a mapping is an error; plainly read, the last one would win."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """The mapping of a node."""
-        lines: dict[str, int] = {}
-        for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                continue
-            line = key.start_mark.line + 1
-            if key.value in lines:
-                raise yaml.MarkedYAMLError(
-                    problem=f"{key.value!r} on line {line} is already on line {lines[key.value]}"
-                )
-            lines[key.value] = line
-        return super().construct_mapping(node, deep)
 
 
 def _build(name: str, entry: StageEntry | str, path: Path) -> Any:

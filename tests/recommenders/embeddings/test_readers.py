@@ -80,15 +80,35 @@ def test_word2vec_text(tmp_path, header):
 def test_gensims_own_files_and_objects(tmp_path):
     vectors = KeyedVectors(4)
     vectors.add_vectors(WORDS, USERS)
-    vectors.save(str(tmp_path / "v.kv"))
     vectors.save_word2vec_format(str(tmp_path / "v.bin"), binary=True)
-    for found in (
-        load_embeddings(tmp_path / "v.kv"),
-        load_embeddings(tmp_path / "v.bin"),
-        from_keyed_vectors(vectors),
-    ):
+    for found in (load_embeddings(tmp_path / "v.bin"), from_keyed_vectors(vectors)):
         assert found.tables["vectors"].ids == tuple(WORDS)
         assert found.tables["vectors"].vectors == pytest.approx(USERS, abs=1e-6)
+
+
+def test_gensims_own_format_is_refused_as_the_pickle_that_it_is(tmp_path):
+    vectors = KeyedVectors(4)
+    vectors.add_vectors(WORDS, USERS)
+    vectors.save(str(tmp_path / "v.kv"))
+    with pytest.raises(EmbeddingsError, match=r"v\.kv: .* a pickle.*save_word2vec_format\(\"vectors\.txt\""):
+        load_embeddings(tmp_path / "v.kv")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "no word2vec binary file"),
+        (b"2 3 4\n", "no word2vec binary file"),
+        (b"9999999999 300\nx", "too few for 9999999999 words"),
+        (b"0 3\nx", "too few for 0 words"),
+        (b"1 1\nlonger", "at word 1 of 1"),
+        (b"1 1\n\xff \0\0\0\0", "word 1 is not UTF-8"),
+    ],
+)
+def test_what_is_no_word2vec_binary_is_named(tmp_path, content, message):
+    (tmp_path / "v.bin").write_bytes(content)
+    with pytest.raises(EmbeddingsError, match=message):
+        load_embeddings(tmp_path / "v.bin")
 
 
 @pytest.mark.filterwarnings("ignore:OpenBLAS is configured:RuntimeWarning")

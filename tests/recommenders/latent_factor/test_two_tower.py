@@ -80,3 +80,10 @@ def test_synthetic_interactions_are_seeded():
 def test_impossible_synthetic_sets_are_told(options):
     with pytest.raises(InteractionsError, match="expected"):
         synthetic_interactions(**options)
+
+
+def test_a_training_that_diverges_says_at_which_step(small):
+    with pytest.raises(InteractionsError, match="learning_rate is nan"):
+        train_two_tower(small, TwoTowerSettings(epochs=1, learning_rate=float("nan")))
+    with pytest.raises(InteractionsError, match=r"diverged at step \d+ .*no embeddings were written"):
+        train_two_tower(small, TwoTowerSettings(epochs=2, learning_rate=1e30))

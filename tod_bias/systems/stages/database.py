@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
@@ -10,7 +9,9 @@ from typing import Any
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.text import json_line
+from tod_bias.documents import loads, read_text
 from tod_bias.errors import StageError
+from tod_bias.files import write_lines
 from tod_bias.systems.outputs import Lookup, Outcome, parse_call
 from tod_bias.systems.stage import StageInput
 
@@ -84,8 +85,7 @@ class LookupDb:
 
     def save(self, path: str | Path) -> None:
         """Write the table as JSON lines: ``{"call": {…}, "results": [{…}, …]}``."""
-        with Path(path).open("w", encoding="utf-8") as file:
-            file.writelines(self._lines())
+        write_lines(path, self._lines())
 
     def _lines(self) -> Iterator[str]:
         for call, rows in sorted(self._table.items()):
@@ -99,14 +99,14 @@ def _key(call: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 def _read_table(path: Path) -> Iterable[tuple[tuple[tuple[str, str], ...], tuple[Mapping[str, str], ...]]]:
     try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")  # splitlines would also cut inside of values
+        lines = read_text(path).split("\n")  # splitlines would also cut inside of values
     except (OSError, UnicodeDecodeError) as error:
         raise StageError(f"{path}: cannot be read as a database: {error}") from error
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
+            record = loads(line)
             yield _key(record["call"]), tuple(dict(row) for row in record["results"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise StageError(

@@ -1,0 +1,162 @@
+import json
+import sys
+import time
+import tracemalloc
+
+import pytest
+import yaml
+
+from tod_bias import documents
+from tod_bias.cli.application import main
+from tod_bias.documents import loads, read_json, read_text, read_yaml, text_lines
+from tod_bias.errors import shortened
+
+BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12)
+)
+MERGED = "a0: &a0 {x: 1}\n" + "".join(f"a{n}: &a{n}\n  <<: [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
+IN_KEYS = "? &a [x, x]\n: 1\n? [*a, *a]\n: 2\n"
+CHAIN = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 150))
+
+HOSTILE_YAML = {
+    "nested aliases": (BOMB, "more than 200000 values"),
+    "nested merges": (MERGED, "more than 200000 values"),
+    "aliases as stages": (f"{BOMB}stages: *a11\n", "more than 200000 values"),
+    "an alias of itself": ("a: &a [*a]", "holds itself"),
+    "a chain of aliases": (CHAIN, "nested more than 100 deep"),
+    "deep lists": ("[" * 100_000, "nested more than 100 deep"),
+    "deep lists, closed": ("[" * 200 + "]" * 200, "nested more than 100 deep"),
+    "deep blocks": ("- " * 5000 + "x", "nested more than 100 deep"),
+    "deep keys": ("? " * 5000, "nested more than 100 deep"),
+    "keys that are lists": (IN_KEYS, "unhashable"),
+    "a key twice": ("a: 1\na: 2", "'a' on line 2 is already on line 1"),
+    "a tag that would run": ("!!python/object/apply:os.system [touch x]", "could not determine a constructor"),
+    "a number without end": ("a: " + "9" * 5000, "more than 100 digits"),
+    "a number in sixties": ("a: 1" + ":59" * 4000, "more than 100 digits"),
+    "no date": ("a: 2020-13-45", "month must be in"),
+    "no truth": ("a: !!bool maybe", "not of the type"),
+    "no time": ("a: !!timestamp soon", "not of the type"),
+    "two documents": ("a: 1\n---\nb: 2", "expected a single document"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE_YAML)
+def test_hostile_yaml_is_an_error_at_once_and_takes_no_memory(tmp_path, case):
+    content, message = HOSTILE_YAML[case]
+    (tmp_path / "f.yaml").write_text(content)
+    tracemalloc.start()
+    started = time.monotonic()
+    with pytest.raises(yaml.YAMLError, match=message):
+        read_yaml(tmp_path / "f.yaml")
+    assert time.monotonic() - started < 10
+    assert tracemalloc.get_traced_memory()[1] < 100e6
+    tracemalloc.stop()
+
+
+def test_yaml_that_somebody_would_write_is_read_as_ever(tmp_path):
+    text = (
+        "common: &common {model: m, max_new_tokens: 60}\n"
+        "stages:\n  api_call:\n    <<: *common\n    stage: a:B\n  response: {<<: *common, stage: c:D, top_p: 0.9}\n"
+        "when: 2026-01-02\nnames: [1, yes, null, ~, 0x10, 1e3, 'é']\n"
+    )
+    (tmp_path / "f.yaml").write_text(text)
+    assert read_yaml(tmp_path / "f.yaml") == yaml.safe_load(text)
+
+
+HOSTILE_JSON = {
+    "deep lists": ("[" * 100_000, "nested more than 100 deep"),
+    "deep lists, closed": ("[" * 101 + "]" * 101, "nested more than 100 deep"),
+    "deep objects": ('{"a": ' * 300 + "1" + "}" * 300, "nested more than 100 deep"),
+    "deep behind closing brackets in texts": ('["]]]]", ' * 150 + "1" + "]" * 150, "nested more than 100 deep"),
+    "NaN": ('{"a": NaN}', "NaN is no number of JSON"),
+    "infinity": ("[-Infinity]", "-Infinity is no number of JSON"),
+    "too large": ("[1e999]", "1e999 is no number of JSON"),
+    "a number without end": ("9" * 5000, "thousands of digits"),
+    "no JSON": ("{bad", "Expecting property name"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE_JSON)
+def test_hostile_json_is_a_decoding_error(tmp_path, case):
+    content, message = HOSTILE_JSON[case]
+    (tmp_path / "f.json").write_text(content)
+    with pytest.raises(json.JSONDecodeError, match=message):
+        read_json(tmp_path / "f.json")
+
+
+@pytest.mark.parametrize("case", HOSTILE_JSON)
+def test_hostile_json_is_so_where_a_library_allows_any_recursion(case):
+    content, message = HOSTILE_JSON[case]
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(10**9)
+    try:
+        with pytest.raises(json.JSONDecodeError, match=message):
+            loads(content)
+        assert loads('["[", "\\"[", {"a": "]"}]') == ["[", '"[', {"a": "]"}]
+    finally:
+        sys.setrecursionlimit(before)
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100 + "]" * 100, '{"a": [1, 2.5, "[[[{", null, true, {"b": []}]}', '"' + "[" * 1000 + '"', "1e5"]
+)
+def test_json_within_the_bounds_is_read_as_ever(text):
+    assert loads(text) == json.loads(text)
+
+
+def test_files_and_lines_are_bounded_before_they_are_read(tmp_path, monkeypatch):
+    (tmp_path / "f").write_text("aaaa\n\nb\n" + "c" * 30)
+    assert list(text_lines(tmp_path / "f")) == [(1, "aaaa\n"), (3, "b\n"), (4, "c" * 30)]
+    monkeypatch.setattr(documents, "LONGEST", 20)
+    with pytest.raises(OSError, match="line 4 is longer than 20"):
+        list(text_lines(tmp_path / "f"))
+    with pytest.raises(OSError, match="larger than 10 bytes"):
+        read_text(tmp_path / "f", largest=10)
+    with pytest.raises(OSError, match="larger than 1048576 bytes"):
+        read_yaml("/dev/zero")
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as end:
+        main([*map(str, arguments)])
+    return end.value.code, capsys.readouterr().err
+
+
+DEEP, WIDE = "[" * 3000 + "]" * 3000, "[" + ", ".join(["'x'"] * 20_000) + "]"
+COMMANDS = {
+    "pipeline, aliases": ("attribute", "--pipeline", BOMB),
+    "pipeline, aliases in a stage": ("attribute", "--pipeline", f"{BOMB}stages: {{a: *a3}}\n"),
+    "pipeline, deep": ("attribute", "--pipeline", DEEP),
+    "pipeline, wide": ("attribute", "--pipeline", f"stages: {WIDE}"),
+    "pipeline, long name": ("attribute", "--pipeline", f"stages: {{{'a' * 1000}: {'b' * 50_000}}}"),
+    "pipeline, many keys": ("attribute", "--pipeline", "\n".join(f"k{n}: {n}" for n in range(3000))),
+    "scope, aliases": ("associate", "--scope", BOMB),
+    "scope, deep": ("associate", "--scope", DEEP),
+    "grid, aliases": ("recommend", "train", "--out", "m", "--grid", BOMB),
+    "grid, deep": ("recommend", "train", "--out", "m", "--grid", DEEP),
+    "corpus, deep": ("words", "--corpus", DEEP),
+    "corpus, long": ("words", "--corpus", '{"id": "' + "a" * 100_000 + '"}'),
+    "results, deep": ("report", DEEP),
+    "results, long": ("report", json.dumps({"schema": "x" * 10_000, "axes": {}})),
+}
+
+
+@pytest.mark.parametrize("case", COMMANDS)
+def test_no_command_is_stopped_by_a_document_or_shows_more_than_a_screen_of_it(tmp_path, monkeypatch, capsys, case):
+    monkeypatch.chdir(tmp_path)
+    *arguments, content = COMMANDS[case]
+    name = {"words": "c.jsonl", "report": "results.json"}.get(arguments[0], "f.yaml")
+    (tmp_path / name).write_text(content)
+    code, err = run(capsys, *arguments, "." if arguments[0] == "report" else name)
+    assert code == 2
+    assert err.startswith("tod-bias: error: ")
+    assert err.count("\n") == 1
+    assert len(err) < 650
+
+
+def test_a_long_error_keeps_its_beginning_and_its_end():
+    assert shortened("short\n one") == "short one"
+    assert shortened("a" * 50 + " then b", 20) == "aaaaaaaaaaa … then b"
+    long = shortened("begin " + "x " * 10_000_000 + "end")
+    assert len(long) <= 600
+    assert (long[:5], long[-3:]) == ("begin", "end")

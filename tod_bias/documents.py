@@ -1,0 +1,236 @@
+"""Reading JSON and YAML: bounded in size, depth and expansion, before anything of it is used or shown.
+
+These functions raise what the standard readers raise (``OSError``, ``UnicodeDecodeError``, ``json.JSONDecodeError``,
+``yaml.YAMLError``), so that a reader says in its own words, with its own error class, what it expected there.
+"""
+
+from __future__ import annotations
+
+import errno
+import gc
+import json
+import math
+import re
+import sys
+from collections.abc import Iterator
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+
+DEPTH = 100
+"""Lists and mappings inside of each other; a file of results, of dialogues or of settings has less than ten."""
+LARGEST = 1 << 30
+"""Bytes of a file of data."""
+LONGEST = 1 << 26
+"""Characters of one line of a file of JSON lines."""
+LARGEST_YAML = 1 << 20
+"""Bytes of a file of settings."""
+NODES = 200_000
+"""Values in a file of settings, those that aliases repeat included."""
+
+_USUAL_LIMIT = 3000
+"""Recursions within which the parser of the standard library finds a text too deep; where a library allows more, it
+takes all of the stack instead, and the process dies."""
+_SHORT = 10_000
+"""Characters of which it is quicker to count the brackets than to follow them."""
+DIGITS = 100
+"""Digits of a whole number in a file of settings."""
+
+
+def read_text(path: str | Path, encoding: str = "utf-8-sig", largest: int = LARGEST) -> str:
+    """The text of a file.
+
+    Raises:
+        OSError: it cannot be read, or is larger than ``largest`` bytes.
+        UnicodeDecodeError: it is no text.
+    """
+    with Path(path).open("rb") as stream:
+        data = stream.read(largest + 1)
+    if len(data) > largest:
+        raise OSError(errno.EFBIG, f"it is larger than {largest} bytes")
+    text = data.decode(encoding)
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def text_lines(path: str | Path, encoding: str = "utf-8-sig") -> Iterator[tuple[int, str]]:
+    """The lines of a file that are not blank, with their numbers.
+
+    Raises:
+        OSError: it cannot be read, or a line is longer than :data:`LONGEST`.
+        UnicodeDecodeError: it is no text.
+    """
+    with Path(path).open(encoding=encoding) as stream:
+        number = 0
+        while line := stream.readline(LONGEST + 1):
+            number += 1
+            if len(line) > LONGEST:
+                raise OSError(errno.EFBIG, f"line {number} is longer than {LONGEST} characters")
+            if line.strip():
+                yield number, line
+
+
+def _no_json(name: str) -> NoReturn:
+    raise _NotFiniteError(name)
+
+
+class _NotFiniteError(ValueError):
+    pass
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        _no_json(text[:20])
+    return value
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_json, parse_float=_number)
+
+
+def loads(text: str) -> Any:
+    """The content of a JSON text.
+
+    Raises:
+        json.JSONDecodeError: it is none; it holds NaN, an infinity or a number of thousands of digits, which JSON has
+            not; or it is nested more than :data:`DEPTH` deep.
+    """
+    if sys.getrecursionlimit() > _USUAL_LIMIT and _depth(text) > DEPTH:
+        raise _too_deep(text)
+    try:
+        content = _DECODER.decode(text)
+    except RecursionError:
+        raise _too_deep(text) from None
+    except _NotFiniteError as error:
+        name = str(error)
+        raise json.JSONDecodeError(f"{name} is no number of JSON; write null", text, text.find(name)) from error
+    except json.JSONDecodeError:
+        raise
+    except ValueError as error:  # the limit on digits
+        raise json.JSONDecodeError("a number of thousands of digits", text, 0) from error
+    if (len(text) > _SHORT or text.count("[") + text.count("{") > DEPTH) and is_deep(content):
+        raise _too_deep(text)
+    return content
+
+
+def _depth(text: str) -> int:
+    """How deep the brackets outside of strings are nested, found without a parser."""
+    return max(accumulate(map(_STEPS.__getitem__, _BRACKET.findall(_STRING.sub("", text)))), default=0)
+
+
+_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_BRACKET = re.compile(r"[\[\]{}]")
+_STEPS = {"[": 1, "{": 1, "]": -1, "}": -1}
+
+
+def _too_deep(text: str) -> json.JSONDecodeError:
+    return json.JSONDecodeError(f"nested more than {DEPTH} deep", text, 0)
+
+
+def is_deep(content: Any, depth: int = DEPTH) -> bool:
+    """Whether lists and mappings of plain JSON types are nested more than ``depth`` deep.
+
+    The collector follows containers alone, and at the speed of the parser: a text is not tracked by it.
+    """
+    level = [content]
+    for _ in range(depth):
+        level = list(filter(gc.is_tracked, gc.get_referents(*level)))
+        if not level:
+            return False
+    return True
+
+
+def read_json(path: str | Path) -> Any:
+    """The content of a JSON file; raises what :func:`read_text` and :func:`loads` raise."""
+    return loads(read_text(path))
+
+
+def read_yaml(path: str | Path) -> Any:
+    """The content of a YAML file of plain types, in which no key stands twice.
+
+    Raises:
+        OSError, UnicodeDecodeError: it cannot be read, or is larger than :data:`LARGEST_YAML` bytes.
+        yaml.YAMLError: it is no YAML; a key stands twice; it is nested more than :data:`DEPTH` deep or, with what its
+            aliases repeat, holds more than :data:`NODES` values.
+    """
+    text = read_text(path, largest=LARGEST_YAML)
+    try:
+        return yaml.load(text, _Bounded)
+    except yaml.YAMLError:
+        raise
+    except (ValueError, LookupError, AttributeError, OverflowError, RecursionError) as error:  # its own constructors'
+        raise yaml.YAMLError(f"a value is not of the type that its tag or form says ({error})") from error
+
+
+class _Bounded(yaml.SafeLoader):
+    """YAML that is looked through before it is expanded."""
+
+    _depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """The node that begins here."""
+        self._depth += 1
+        if self._depth > DEPTH:
+            raise yaml.YAMLError(f"nested more than {DEPTH} deep")
+        try:
+            return super().compose_node(parent, index)  # type: ignore[no-any-return]
+        finally:
+            self._depth -= 1
+
+    def get_single_node(self) -> yaml.Node | None:
+        """The one document of the stream."""
+        node = super().get_single_node()
+        if node is not None:
+            _check_expansion(node)
+        return node
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """The mapping of a node; plainly read, the last of equal keys would win."""
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            line = key.start_mark.line + 1
+            if key.value in lines:
+                raise yaml.MarkedYAMLError(
+                    problem=f"{key.value!r} on line {line} is already on line {lines[key.value]}"
+                )
+            lines[key.value] = line
+        return super().construct_mapping(node, deep)
+
+    def _bounded_int(self, node: yaml.ScalarNode) -> int:
+        if len(node.value) > DIGITS:
+            raise yaml.YAMLError(f"the number on line {node.start_mark.line + 1} has more than {DIGITS} digits")
+        return self.construct_yaml_int(node)  # type: ignore[no-any-return]
+
+
+_Bounded.add_constructor("tag:yaml.org,2002:int", _Bounded._bounded_int)
+
+
+def _check_expansion(root: yaml.Node) -> None:
+    """Count the values and the depth of what a document stands for, without expanding it."""
+    found: dict[int, tuple[int, int]] = {}
+    open_: set[int] = set()
+
+    def measure(node: yaml.Node) -> tuple[int, int]:
+        if isinstance(node, yaml.ScalarNode):
+            return 1, 0
+        if id(node) in found:
+            return found[id(node)]
+        if id(node) in open_:
+            raise yaml.YAMLError(f"the alias on line {node.start_mark.line + 1} holds itself")
+        open_.add(id(node))
+        parts = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
+        measured = [measure(part) for part in parts]
+        size = 1 + sum(size for size, _ in measured)
+        depth = 1 + max((depth for _, depth in measured), default=0)
+        if size > NODES:
+            raise yaml.YAMLError(f"with what its aliases repeat it holds more than {NODES} values")
+        if depth > DEPTH:
+            raise yaml.YAMLError(f"nested more than {DEPTH} deep")
+        open_.discard(id(node))
+        found[id(node)] = size, depth
+        return found[id(node)]
+
+    measure(root)

@@ -1,0 +1,192 @@
+"""Writing files: beside the target, and in its place when they are whole.
+
+Whoever reads a file finds the old content or the new one, never a part; a write that fails or is killed leaves the old
+one. (Nothing is left beside it but by a kill: ``.NAME.….part``.)
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from tod_bias.errors import TodBiasError
+
+_ELSEWHERE = "choose another --out"
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """A file to write into, which takes the place of ``path`` when the block ends without an error.
+
+    Links are followed, permissions kept; a pipe or device is written into as it is.
+
+    Raises:
+        TodBiasError: it cannot be written.
+    """
+    path = Path(path)
+    part: Path | None = None
+    try:
+        mode = _mode(path)
+        if mode is not None and not stat.S_ISREG(mode):
+            yield path
+            return
+        target = Path(os.path.realpath(path))
+        part = _beside(target)
+        yield part
+        if mode is not None:
+            part.chmod(stat.S_IMODE(mode))
+        os.replace(part, target)
+    except OSError as error:
+        raise cannot_be_written(path, error) from error
+    finally:
+        if part is not None:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+
+
+def cannot_be_written(path: str | Path, error: Exception) -> TodBiasError:
+    """What a writer raises for what the system, or a format's library, said."""
+    reason = getattr(error, "strerror", None) or " ".join(str(error).split()) or type(error).__name__
+    return TodBiasError(f"{path}: cannot be written ({reason}); {_ELSEWHERE}")
+
+
+def _mode(path: Path) -> int | None:
+    """Type and permissions of what is there; None where there is nothing."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "is a folder")
+    if not os.access(path, os.W_OK):  # a rename would not ask
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    return mode
+
+
+def _beside(path: Path) -> Path:
+    """A name that no other process and no other write of this one uses."""
+    return path.with_name(f".{path.name[:80]}.{os.getpid()}-{secrets.token_hex(4)}.part")
+
+
+def _is_alive(part: Path) -> bool:
+    """Whether the process that made a name as :func:`_beside` gives still runs."""
+    try:
+        os.kill(int(part.name.split(".")[-2].split("-")[0]), 0)
+    except (ValueError, ProcessLookupError):
+        return False
+    except OSError:  # it is another user's
+        return True
+    return True
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text in UTF-8; lone surrogates, which it cannot hold, as the escapes that JSON has for them.
+
+    Raises:
+        TodBiasError: it cannot be written.
+    """
+    write_lines(path, [text])
+
+
+def write_lines(path: str | Path, lines: Iterable[str]) -> None:
+    """Write lines as they come, their ends included; an error of the iterator leaves what was there.
+
+    Raises:
+        TodBiasError: it cannot be written.
+    """
+    with (
+        replacing(path) as part,
+        part.open("w", encoding="utf-8", errors="backslashreplace", newline="") as stream,
+    ):
+        stream.writelines(lines)
+
+
+def write_table(path: str | Path, frame: Any) -> None:
+    """Write a pandas frame as CSV, without its index.
+
+    Raises:
+        TodBiasError: it cannot be written.
+    """
+    with replacing(path) as part:
+        frame.to_csv(part, index=False)
+
+
+def json_text(content: Any, indent: int | None = 1) -> str:
+    """Standard JSON, in which what is not finite is null: it knows no NaN."""
+    return json.dumps(finite(content), indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def write_json(path: str | Path, content: Any) -> None:
+    """Write :func:`json_text`.
+
+    Raises:
+        TodBiasError: it cannot be written.
+    """
+    write_text(path, json_text(content) + "\n")
+
+
+def finite(content: Any) -> Any:
+    """The content with None for NaN and the infinities."""
+    if isinstance(content, float):
+        return content if math.isfinite(content) else None
+    if isinstance(content, dict):
+        return {key: finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [finite(value) for value in content]
+    return content
+
+
+@contextmanager
+def replacing_files(folder: str | Path, last: str, stale: Collection[str] = ()) -> Iterator[Path]:
+    """A folder to write into, whose files move into ``folder`` when the block ends without an error.
+
+    Where any file but the one named ``last`` changes, the old ``last`` goes before the first of them moves, and the new
+    one comes when all others are there: at no moment does it lie among files that it does not belong to.
+
+    Args:
+        folder: where to; it is made if it is not there.
+        last: the file that the others describe, such as a model's weights.
+        stale: names or patterns of files that belong to the old content and are not written again.
+
+    Raises:
+        TodBiasError: a file cannot be written.
+    """
+    folder = Path(folder)
+    part = _beside(folder / last)
+    try:
+        for left in folder.glob(f".{last}.*.part"):  # by a kill
+            if not _is_alive(left):
+                shutil.rmtree(left, ignore_errors=True)
+        part.mkdir(parents=True)
+        yield part
+        made = sorted(entry for entry in part.rglob("*") if entry.is_file())
+        names = [entry.relative_to(part) for entry in made]
+        old = {file.relative_to(folder) for pattern in stale for file in folder.glob(pattern) if file.is_file()}
+        gone = sorted(old - set(names))
+        changed = [name for name in names if str(name) != last and _differs(part / name, folder / name)]
+        if changed or gone:
+            (folder / last).unlink(missing_ok=True)
+        for name in gone:
+            (folder / name).unlink(missing_ok=True)
+        for name in changed:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            os.replace(part / name, folder / name)
+        if (part / last).exists():
+            os.replace(part / last, folder / last)
+    except OSError as error:
+        raise cannot_be_written(folder, error) from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _differs(new: Path, old: Path) -> bool:
+    return not old.is_file() or new.stat().st_size != old.stat().st_size or new.read_bytes() != old.read_bytes()

@@ -232,7 +232,7 @@ GOOD = '{"id": "a", "turns": [{"user": "u", "response": "r"}]}'
          r"turn 1: step 1: unknown step field 'result'"),
         (['{"id": "a", "turns": [{"user": "u", "response": "r", "steps": [], "api_call": {}}]}'], r"either 'steps' or"),
         (['{"id": "a", "system": 1, "turns": []}'], r"dialogue field 'system' must be a str, got 1"),
-        (["[" * 100_000], r"line 1: JSON that is nested too deeply"),
+        (["[" * 100_000], r"line 1: not JSON: nested more than 100 deep"),
         (['{"id": "a", "turns": [{"user": "u", "response": "r", "apicall": {}}]}'], r"unknown turn field 'apicall'"),
         (["3"], r"line 1: a dialogue must be an object or a list of messages, got int"),
     ],

@@ -22,7 +22,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from tod_bias.dialogues.values import from_json, to_json
+from tod_bias.dialogues.values import to_json
+from tod_bias.documents import loads
 
 USER, API_CALL, API_RESULT, SYSTEM = "USER:", "APICALL:", "APIRESP:", "SYSTEM:"
 
@@ -86,7 +87,7 @@ def _value_to_text(value: Any) -> str:
 
 
 def _value_from_text(text: str) -> Any:
-    return from_json(unescape(text[len(_JSON) :])) if text.startswith(_JSON) else unescape(text)
+    return loads(unescape(text[len(_JSON) :])) if text.startswith(_JSON) else unescape(text)
 
 
 def slots_to_text(slots: Slots) -> str:

@@ -163,7 +163,7 @@ def _frame(dialogues: Sequence[Dialogue], traces: Sequence[Trace], pipeline: Pip
             if lookups:
                 row["lookup"] = lookups[0]
             rows.append(row | {"gold_api_call": as_text(turn.api_call), "reference": well_formed(turn.response)})
-            calls.append((made.get("api_call"), turn.api_call))
+            calls.append((made.get("api_call"), turn.calls))
     frame = pd.DataFrame(rows)
     if "api_call" in pipeline.stages:
         frame.attrs["calls"] = call_statistics([made for made, _ in calls], [gold for _, gold in calls])

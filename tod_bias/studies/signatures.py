@@ -75,6 +75,7 @@ def corpus_hash(dialogues: Iterable[Dialogue]) -> str:
     for dialogue in dialogues:
         digest.update(repr((dialogue.id, dialogue.domain, len(dialogue.turns))).encode("utf-8", "surrogatepass"))
         digest.update(b"".join(turn.digest for turn in dialogue.turns))
+        digest.update(dialogue.system.encode("utf-8", "surrogatepass"))
     return digest.hexdigest()
 
 

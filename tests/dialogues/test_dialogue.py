@@ -227,7 +227,7 @@ GOOD = '{"id": "a", "turns": [{"user": "u", "response": "r"}]}'
         (['{"turns": []}'], r"line 1: dialogue field 'id' must be a str, got None"),
         (['{"id": "a", "turns": [{"user": "u"}]}'], r"line 1: turn 1: turn field 'response' must be a string"),
         (['{"id": "a", "turns": [{"user": "u", "response": "r", "api_call": ["a"]}]}'], r"'api_call' must map"),
-        (['{"id": "a", "turns": [{"user": "u", "response": "r", "api_call": {"a": NaN}}]}'], r"expected JSON, got nan"),
+        (['{"id": "a", "turns": [{"user": "u", "response": "r", "api_call": {"a": NaN}}]}'], r"NaN is no number"),
         (['{"id": "a", "turns": [{"user": "u", "response": "r", "steps": [{"call": {}, "result": []}]}]}'],
          r"turn 1: step 1: unknown step field 'result'"),
         (['{"id": "a", "turns": [{"user": "u", "response": "r", "steps": [], "api_call": {}}]}'], r"either 'steps' or"),

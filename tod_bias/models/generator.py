@@ -55,6 +55,10 @@ class Cost:
     """Distinct ones that an earlier run had computed."""
     computed: int = 0
     """Distinct ones that this run computed."""
+    read: int = 0
+    """Tokens of the prompts that this run computed."""
+    written: int = 0
+    """Tokens that they were continued with."""
 
 
 class Generator:
@@ -198,6 +202,8 @@ class Generator:
     @torch.inference_mode()
     def _texts(self, sequences: Sequence[Sequence[int]]) -> list[str]:
         outputs = self._decoder.decode(sequences)
+        self.cost.read += sum(map(len, sequences))
+        self.cost.written += sum(map(len, outputs))
         texts = self.tokenizer.batch_decode(outputs, skip_special_tokens=True)
         return [text.split("\n", 1)[0].strip() for text in texts]
 

@@ -15,14 +15,14 @@ from rich.table import Table
 from tod_bias.answers import Answers
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.text import well_formed
-from tod_bias.errors import CorpusError, TodBiasError
+from tod_bias.errors import CorpusError
 from tod_bias.metrics.calls import CALL_COLUMNS, call_statistics
 from tod_bias.metrics.text import CorpusBleu, SentenceBleu
 from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.resampling import resample
 from tod_bias.studies.results import Results
 from tod_bias.studies.signatures import generators_of, signature_of
-from tod_bias.systems.execution import HISTORY_MODES, Execution, HistoryMode, Run, Trace
+from tod_bias.systems.execution import Execution, HistoryMode, Run, Trace, check_history
 from tod_bias.systems.outputs import Lookup, as_text
 from tod_bias.systems.pipeline import Pipeline
 
@@ -74,8 +74,7 @@ def evaluate(
     dialogues = list(dialogues)
     if not dialogues:
         raise CorpusError("nothing to evaluate: the corpus holds no dialogue")
-    if history not in HISTORY_MODES:
-        raise TodBiasError(f"unknown history {history!r}; expected one of {', '.join(HISTORY_MODES)}")
+    check_history(history)
     started = time.monotonic()
     answers = Answers(cache) if cache is not None else None
     for generator in generators_of(pipeline):

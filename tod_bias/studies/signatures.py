@@ -38,6 +38,8 @@ def total_cost(generators: Iterable[Generator]) -> Cost:
     for generator in generators:
         total.distinct_prompts += generator.cost.distinct_prompts
         total.cached += generator.cost.cached
+        total.read += generator.cost.read
+        total.written += generator.cost.written
     return total
 
 

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from tod_bias.answers import Answers
 from tod_bias.dialogues.calls import calls_of
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
-from tod_bias.errors import StageError
+from tod_bias.errors import StageError, TodBiasError
 from tod_bias.systems.component import Component
 from tod_bias.systems.flow import FlowTurn, Process
 from tod_bias.systems.outputs import Lookup, as_text
@@ -31,6 +31,12 @@ Arm = frozenset[str]
 HistoryMode = Literal["gold", "system"]
 """Whose turns make the history: the corpus's (teacher-forced, as in Su) or the system's own (free-running)."""
 HISTORY_MODES: tuple[HistoryMode, ...] = ("gold", "system")
+
+
+def check_history(history: str) -> None:
+    """Raises TodBiasError for a history mode that there is not."""
+    if history not in HISTORY_MODES:
+        raise TodBiasError(f"unknown history {history!r}; expected one of {', '.join(HISTORY_MODES)}")
 
 
 def all_arms(names: Sequence[str]) -> list[Arm]:

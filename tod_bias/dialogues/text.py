@@ -29,6 +29,7 @@ USER, API_CALL, API_RESULT, SYSTEM = "USER:", "APICALL:", "APIRESP:", "SYSTEM:"
 
 _JSON = "\\#"
 _STANDALONE = re.compile(r"(?:(?<= )|^)([;|=])(?= |$)")
+_SPECIAL = re.compile(r"[\\\n\r;|=]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _UNESCAPED = {"n": "\n", "r": "\r"}
@@ -60,8 +61,8 @@ def well_formed(text: str) -> str:
 
 def json_line(record: Any) -> str:
     """A record as one line of JSON; in ASCII where it holds a lone surrogate, which UTF-8 cannot hold."""
-    text = json.dumps(record, ensure_ascii=False)
-    return (json.dumps(record) if _SURROGATE.search(text) else text) + "\n"
+    text = json.dumps(record, ensure_ascii=False, allow_nan=False)
+    return (json.dumps(record, allow_nan=False) if _SURROGATE.search(text) else text) + "\n"
 
 
 def escape(text: str) -> str:
@@ -79,6 +80,8 @@ def unescape(text: str) -> str:
 
 
 def _escape_slot(text: str) -> str:
+    if _SPECIAL.search(text) is None:  # nearly always
+        return text
     return _STANDALONE.sub(r"\\\1", escape(text))
 
 

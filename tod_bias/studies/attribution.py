@@ -50,6 +50,7 @@ from tod_bias.studies.tellings import (
     drawn_for,
     models_of,
     perturbers_of,
+    resting_collector,
     rewritten_by_model,
     runs_of,
 )
@@ -158,8 +159,10 @@ def attribute(
     execution = Execution(pipeline, history, answers, show_progress=show_progress)
     table = TurnTable(pipeline.names, metric, flow=pipeline.flow is not None)
     parts: dict[str, list[Sums]] = {axis: [] for axis in drawn}
-    for chunk in chunks(dialogues, drawn, draws):
-        _run(execution, perturbers, chunk, table, draws, parts)
+    with resting_collector() as collect:
+        for chunk in chunks(dialogues, drawn, draws):
+            _run(execution, perturbers, chunk, table, draws, parts)
+            collect()
 
     reports = {}
     inference = Inference(bootstrap, permutations, seed)

@@ -123,7 +123,9 @@ class Reading:
         """
         made = object.__new__(Reading)
         made.history, made.user, made.system, made._base = self.history, self.user, self.system, self._base
-        made.outputs = {**self.outputs, name: output}
+        made.outputs = dict(self.outputs)
+        made.outputs.pop(name, None)  # the latest stands last
+        made.outputs[name] = output
         made.steps = (*self.steps, Asked(name, argument, output))
         made._keys = (*self._keys, (name, frozen(argument), key))
         return made

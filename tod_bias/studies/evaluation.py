@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.resampling import resample
 from tod_bias.studies.results import Results
 from tod_bias.studies.signatures import generators_of, signature_of
+from tod_bias.studies.tellings import CHUNK
+from tod_bias.studies.turn_table import steps_text
 from tod_bias.systems.execution import Execution, HistoryMode, Run, Trace, check_history
 from tod_bias.systems.outputs import Lookup, as_text
 from tod_bias.systems.pipeline import Pipeline
@@ -81,8 +83,9 @@ def evaluate(
         generator.keep_in(answers)
         generator.show_progress = show_progress
     execution = Execution(pipeline, history, answers, show_progress=show_progress)
-    traces = execution([Run(dialogue) for dialogue in dialogues])
-    frame = _frame(dialogues, traces, pipeline)
+    parts = [_frame(some, execution([Run(dialogue) for dialogue in some]), pipeline) for some in _chunks(dialogues)]
+    frame = pd.concat([part for part, *_ in parts], ignore_index=True)
+    responses = [response for _, said, _ in parts for response in said]
     owners = pd.factorize(frame["dialogue"])[0]
 
     def summed(table: np.ndarray) -> np.ndarray:
@@ -101,11 +104,11 @@ def evaluate(
 
     scores: dict[str, Any] = {}
     if "api_call" in pipeline.stages:
-        calls = frame.attrs.pop("calls")
+        calls = np.concatenate([table for *_, table in parts])
         for name, (part, whole) in _RATIOS.items():
             scores[name] = estimate(calls, _ratio(part, whole))
     for key, metric in (("bleu", CorpusBleu()), ("sentence_bleu", SentenceBleu())):
-        table = metric.statistics(frame[pipeline.names[-1]].tolist(), frame["reference"].tolist())
+        table = metric.statistics(responses, frame["reference"].tolist())
         scores[key] = estimate(table, metric.score)
     result = Evaluation(
         schema=SCHEMA,
@@ -150,9 +153,25 @@ def _ratio(part: str, whole: str) -> Any:
     return score
 
 
-def _frame(dialogues: Sequence[Dialogue], traces: Sequence[Trace], pipeline: Pipeline) -> Any:
-    rows = []
-    calls = []
+def _chunks(dialogues: Sequence[Dialogue]) -> Iterator[list[Dialogue]]:
+    """Dialogues whose turns go through the system together."""
+    chunk: list[Dialogue] = []
+    turns = 0
+    for dialogue in dialogues:
+        chunk.append(dialogue)
+        turns += len(dialogue.turns)
+        if turns >= CHUNK:
+            yield chunk
+            chunk, turns = [], 0
+    if chunk:
+        yield chunk
+
+
+def _frame(
+    dialogues: Sequence[Dialogue], traces: Sequence[Trace], pipeline: Pipeline
+) -> tuple[pd.DataFrame, list[str], np.ndarray]:
+    """Rows of turns, their responses, and what their calls count."""
+    rows, responses, calls = [], [], []
     for dialogue, trace in zip(dialogues, traces, strict=True):
         for number, (turn, (course,)) in enumerate(zip(dialogue.turns, trace, strict=True)):
             made = course.outputs
@@ -161,12 +180,12 @@ def _frame(dialogues: Sequence[Dialogue], traces: Sequence[Trace], pipeline: Pip
             lookups = [out.outcome.value for out in made.values() if isinstance(out, Lookup)]
             if lookups:
                 row["lookup"] = lookups[0]
-            rows.append(row | {"gold_api_call": as_text(turn.api_call), "reference": well_formed(turn.response)})
+            row |= {"gold_api_call": as_text(list(turn.calls)), "reference": well_formed(turn.response)}
+            rows.append(row | ({"steps": steps_text(course.steps)} if pipeline.flow is not None else {}))
+            responses.append(as_text(course.response))
             calls.append((made.get("api_call"), turn.calls))
-    frame = pd.DataFrame(rows)
-    if "api_call" in pipeline.stages:
-        frame.attrs["calls"] = call_statistics([made for made, _ in calls], [gold for _, gold in calls])
-    return frame
+    table = call_statistics([call for call, _ in calls], [gold for _, gold in calls])
+    return pd.DataFrame(rows), responses, table
 
 
 def table(result: Mapping[str, Any]) -> Table:

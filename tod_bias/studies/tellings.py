@@ -16,7 +16,7 @@ from tod_bias.perturb.algorithm import draw_candidates, load_perturber, rewrites
 from tod_bias.perturb.candidates import Candidate, Perturber
 from tod_bias.systems.execution import Run
 
-_CHUNK = 12_000
+CHUNK = 12_000
 """Turns, of all tellings, that go through the system together."""
 
 
@@ -98,7 +98,7 @@ def chunks(
         for axis, entry in found.items():
             chunk.setdefault(axis, []).append(entry)
         turns += len(dialogue.turns) * (1 + tellings * len(found)) if found else 0
-        if turns >= _CHUNK:
+        if turns >= CHUNK:
             yield chunk
             chunk, turns = {}, 0
     if chunk:

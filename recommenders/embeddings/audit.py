@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 import tod_bias
-from tod_bias.errors import EmbeddingsError
+from tod_bias.errors import EmbeddingsError, StatisticsError
 from tod_bias.files import replacing
 from tod_bias.folder import writable
 from tod_bias.progress import progress_bar
@@ -43,19 +43,13 @@ from tod_bias.recommenders.embeddings.direction import (
     svc_direction,
     usual_sizes,
 )
-from tod_bias.recommenders.embeddings.permutation import (
-    Alternative,
-    TestResult,
-    check_alternative,
-    group_test,
-    sign_test,
-    subsample_rank_sum,
-)
 from tod_bias.recommenders.embeddings.sets import EntitySets
 from tod_bias.recommenders.embeddings.significance import ALPHA, Verdict, direction_tests
 from tod_bias.recommenders.embeddings.space import Picture, picture
 from tod_bias.recommenders.embeddings.vectors import Embeddings, Entities, unit
 from tod_bias.statistics.adjustment import holm
+from tod_bias.statistics.permutation import Alternative, TestResult, check_alternative, group_test, sign_test
+from tod_bias.statistics.ranks import subsample_rank_sum
 from tod_bias.studies.results import Results
 
 if TYPE_CHECKING:
@@ -89,7 +83,10 @@ class AuditSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_alternative(self.alternative)
+        try:
+            check_alternative(self.alternative)
+        except StatisticsError as error:
+            raise EmbeddingsError(str(error)) from error
         check_ddof(self.ddof)
         if self.permutations < 1 or self.bootstrap < 0 or self.top_items < 1:
             raise EmbeddingsError("permutations and top items must be 1 or more, bootstrap 0 or more")

@@ -19,9 +19,9 @@ import pandas as pd
 from tod_bias.documents import read_json
 from tod_bias.errors import EmbeddingsError
 from tod_bias.recommenders.embeddings.classification import label_change
-from tod_bias.recommenders.embeddings.permutation import sign_test
 from tod_bias.statistics.adjustment import holm
 from tod_bias.statistics.intervals import interval
+from tod_bias.statistics.permutation import sign_test
 from tod_bias.statistics.resampling import resample_counts
 
 NAME = "comparison.json"

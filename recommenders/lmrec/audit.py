@@ -15,11 +15,12 @@ import pandas as pd
 from tod_bias.files import replacing, write_json, write_table, write_text
 from tod_bias.folder import writable
 from tod_bias.recommenders.lmrec import associations, item_names, prices
-from tod_bias.recommenders.lmrec.inference import Inference
+from tod_bias.recommenders.lmrec.inference import SHEN
 from tod_bias.recommenders.lmrec.page import REPORT, write_report
 from tod_bias.recommenders.lmrec.reading import ALPHA, pairs_of, reading
 from tod_bias.recommenders.lmrec.recommendations import ALL, COLUMNS, CROSS, Recommendations
 from tod_bias.recommenders.lmrec.templates import TemplateSet, nightlife, places_of
+from tod_bias.statistics.settings import Inference
 
 SCHEMA = 1
 """Version of ``audit.json``."""
@@ -122,7 +123,7 @@ def audit(
         source: for the record: where the recommendations are from.
         words: what says which substitutions are places; Shen's if left out.
     """
-    how = inference or Inference()
+    how = inference or SHEN
     distinct = recommendations.distinct
     priced, categorised = distinct["price"].notna().any(), distinct["categories"].map(len).any()
     empty = Recommendations(recommendations.frame, (), recommendations.neutral)

@@ -102,8 +102,8 @@ def audit(
         raise RecommenderError(f"{given[0]} does not go with {'--model' if model else 'saved recommendations'}")
     writable(out)
     from tod_bias.recommenders.lmrec.audit import audit as run_audit
-    from tod_bias.recommenders.lmrec.inference import Inference
     from tod_bias.recommenders.lmrec.templates import load_templates
+    from tod_bias.statistics.settings import Inference
 
     source: dict[str, Any]
     if model:
@@ -116,7 +116,9 @@ def audit(
     else:
         frame = _read_saved(saved, columns, separators, dimension, neutral, top)
         source = {"recommendations": [str(path) for _, path in saved]}
-    inference = Inference(level, bootstrap, permutations, correction.value, seed)
+    inference = Inference(
+        level=level, resamples=bootstrap, permutations=permutations, correction=correction.value, seed=seed
+    )
     result = run_audit(frame, inference, source=source, words=load_templates(templates))
     result.save(out, figures=figures)
     if not quiet:
@@ -393,10 +395,10 @@ def mitigate(
     """Quality and bias before and after masking, side by side (Shen §3.5, Fig. 2)."""
     from tod_bias.recommenders.lmrec import mitigation
     from tod_bias.recommenders.lmrec.figures import svg
-    from tod_bias.recommenders.lmrec.inference import Inference
     from tod_bias.recommenders.lmrec.model import LMRec
     from tod_bias.recommenders.lmrec.templates import load_templates
     from tod_bias.recommenders.lmrec.training import trained_seed
+    from tod_bias.statistics.settings import Inference
 
     (own,) = _one(_reviews(reviews, yelp, city, min_reviews, missing, separators))
     plain, trained_masked = (

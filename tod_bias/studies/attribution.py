@@ -163,7 +163,7 @@ def attribute(
         _run(execution, perturbers, chunk, table, draws, parts)
 
     reports = {}
-    inference = Inference(bootstrap, permutations, seed)
+    inference = Inference(resamples=bootstrap, permutations=permutations, seed=seed)
     for axis, runs in drawn.items():
         statistics = _axis_statistics(parts[axis], runs, pipeline.names)
         estimate = AxisEstimate(statistics, metric, order, _all_orders(pipeline.names), inference)

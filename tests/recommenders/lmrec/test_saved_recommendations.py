@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -24,7 +25,7 @@ from tod_bias.cli.application import main
 from tod_bias.errors import RecommenderError
 from tod_bias.recommenders.lmrec.associations import association
 from tod_bias.recommenders.lmrec.audit import audit
-from tod_bias.recommenders.lmrec.inference import Inference
+from tod_bias.recommenders.lmrec.inference import SHEN
 from tod_bias.recommenders.lmrec.item_names import top_words
 from tod_bias.recommenders.lmrec.prices import average_price, price_differences, price_percentage
 from tod_bias.recommenders.lmrec.recommendations import Reading, read_recommendations, tidy
@@ -140,7 +141,7 @@ def test_columns_of_lmrec_files_need_no_mapping_and_one_file_may_hold_all_cities
 def test_one_file_without_a_city_is_one_city(files):
     found = read_recommendations([(None, files["Atlanta"])])
     assert found.cities == ["atlanta"]
-    scores = price_percentage(found, Inference(resamples=100))
+    scores = price_percentage(found, replace(SHEN, resamples=100))
     pd.testing.assert_frame_equal(
         scores[scores["city"] == "all"].drop(columns="city").reset_index(drop=True),
         scores[scores["city"] == "atlanta"].drop(columns="city").reset_index(drop=True),
@@ -160,10 +161,10 @@ def test_files_of_one_city_may_have_different_columns(files, tmp_path):
     assert found.dimensions == ("race", "gender", "second relationship")
     assert found.labels("second relationship") == ["female", "male"]
     assert found.cities == ["Atlanta"]
-    scores = price_percentage(found, Inference(resamples=0))
+    scores = price_percentage(found, replace(SHEN, resamples=0))
     own = scores[(scores["dimension"] == "second relationship") & (scores["city"] == "all")]
     assert own.set_index(["label", "price"])["value"]["male", 3] == 0.5
-    assert association(found, Inference(resamples=0, permutations=20))["dimension"].nunique() >= 2
+    assert association(found, replace(SHEN, resamples=0, permutations=20))["dimension"].nunique() >= 2
 
 
 def test_neutral_lists_give_the_reference(files, tmp_path):
@@ -174,7 +175,7 @@ def test_neutral_lists_give_the_reference(files, tmp_path):
     ]  # fmt: skip
     neutral = write(tmp_path / "neutral.csv", rows)
     found = read_recommendations([("Atlanta", files["Atlanta"])], neutral=[("Atlanta", neutral)])
-    scores = average_price(found, Inference(resamples=0)).set_index(["city", "substitution"])
+    scores = average_price(found, replace(SHEN, resamples=0)).set_index(["city", "substitution"])
     assert scores.loc[("Atlanta", "church"), "neutral"] == pytest.approx(7 / 3)
     assert scores.loc[("Atlanta", "office"), "neutral"] == pytest.approx(7 / 3)
 
@@ -197,7 +198,7 @@ def test_intervals_resample_queries_and_not_items():
     level = rng.integers(1, 5, size=count)
     prices = np.repeat(level[:, None], k, axis=1)  # all items of a list are alike: 60 observations, not 1,200
     frame = queries(["all"] * count, [[()] * k] * count, prices, words=["court"] * count)
-    found = average_price(tidy(frame), Inference(resamples=4000)).iloc[0]
+    found = average_price(tidy(frame), replace(SHEN, resamples=4000)).iloc[0]
     right = 2 * 1.6711 * level.std(ddof=1) / np.sqrt(count)  # t interval of 60 queries, 90%
     assert found["ci_high"] - found["ci_low"] == pytest.approx(right, rel=0.06)
 
@@ -210,7 +211,7 @@ def test_ninety_percent_intervals_hold_the_truth_nine_times_in_ten():
         prices = np.clip(level[:, None] + rng.integers(-1, 2, size=(24, 5)), 1, 4)
         truth = np.mean([np.clip(a + b, 1, 4) for a in (1, 2, 3) for b in (-1, 0, 1)])
         frame = queries(["all"] * 24, [[()] * 5] * 24, prices, words=["court"] * 24)
-        found = average_price(tidy(frame), Inference(resamples=300, seed=number)).iloc[0]
+        found = average_price(tidy(frame), replace(SHEN, resamples=300, seed=number)).iloc[0]
         inside += found["ci_low"] <= truth <= found["ci_high"]
     assert 83 <= inside <= 98
 
@@ -230,7 +231,7 @@ def test_categories_without_association_are_called_found_no_more_often_than_stat
                 labels.append("black" if word % 2 else "white")
                 owners.append(words[word])
         frame = queries(labels, lists, [[1] * 8] * len(lists), words=owners)
-        found = association(tidy(frame), Inference(resamples=0, permutations=400, seed=number))
+        found = association(tidy(frame), replace(SHEN, resamples=0, permutations=400, seed=number))
         found = found[(found["city"] == "all") & (found["label"] == "white")]
         assert set(found["permuted"]) == {"words"}
         raw += list(found["p_value"])
@@ -246,7 +247,7 @@ def test_a_planted_association_is_found():
         black = number % 2
         lists.append([("Thai",) if rng.random() < (0.6 if black else 0.2) else ("Pizza",) for _ in range(10)])
         labels.append("black" if black else "white")
-    found = association(tidy(queries(labels, lists, [[1] * 10] * 40)), Inference(resamples=500, permutations=2000))
+    found = association(tidy(queries(labels, lists, [[1] * 10] * 40)), replace(SHEN, resamples=500, permutations=2000))
     thai = found[(found["category"] == "Thai") & (found["label"] == "black") & (found["city"] == "all")].iloc[0]
     assert thai["ci_low"] > 0.3
     assert thai["p_adjusted"] < 0.01
@@ -257,13 +258,13 @@ def test_differences_between_places_have_their_own_test():
     words = ["court", "mall", "bank"] * 30
     prices = [np.clip(rng.integers(1, 3, size=4) + (word == "court") * 2, 1, 4) for word in words]
     frame = queries(["all"] * 90, [[()] * 4] * 90, prices, words=words)
-    found = price_differences(tidy(frame), ["court", "mall", "bank"], Inference(resamples=500, permutations=1000))
+    found = price_differences(tidy(frame), ["court", "mall", "bank"], replace(SHEN, resamples=500, permutations=1000))
     found = found.set_index(["substitution", "other"])
     assert found.loc[("court", "mall"), "ci_low"] > 1.5
     assert found.loc[("court", "mall"), "p_adjusted"] < 0.01
     assert found.loc[("mall", "bank"), "ci_low"] < 0 < found.loc[("mall", "bank"), "ci_high"]
     kinds = {"court": "location", "mall": "location", "bank": "religion"}
-    apart = price_differences(tidy(frame), list(kinds), Inference(resamples=0, permutations=1000), kinds=kinds)
+    apart = price_differences(tidy(frame), list(kinds), replace(SHEN, resamples=0, permutations=1000), kinds=kinds)
     apart = apart.set_index(["substitution", "other"])
     assert apart.loc[("court", "mall"), "p_adjusted"] == apart.loc[("court", "mall"), "p_value"]
 
@@ -272,7 +273,7 @@ def test_a_place_without_prices_is_not_compared():
     words = ["court", "mall", "bank"] * 20
     prices = [[np.nan, np.nan] if word == "mall" else [1, 2] for word in words]
     frame = tidy(queries(["all"] * 60, [[()] * 2] * 60, prices, words=words))
-    found = price_differences(frame, ["court", "mall", "bank"], Inference(resamples=50, permutations=200))
+    found = price_differences(frame, ["court", "mall", "bank"], replace(SHEN, resamples=50, permutations=200))
     found = found.set_index(["substitution", "other"])
     assert found.loc[("court", "mall"), ["difference", "p_value", "p_adjusted"]].isna().all()
     assert found.loc[("court", "bank"), "p_value"] == 1
@@ -282,11 +283,11 @@ def test_an_item_of_a_handful_of_queries_has_no_interval():
     lists = [[("A",), ("B",)]] * 39 + [[("A",), ("Zoo",)]]
     prices = [[1, 2]] * 39 + [[1, 4]]
     frame = tidy(queries(["white", "black"] * 20, lists, prices))
-    shares = price_percentage(frame, Inference(resamples=100)).set_index(["city", "label", "price"])
+    shares = price_percentage(frame, replace(SHEN, resamples=100)).set_index(["city", "label", "price"])
     assert shares.loc[("all", "black", 4), "value"] == 1
     assert shares.loc[("all", "black", 4), ["ci_low", "ci_high"]].isna().all()
     assert shares.loc[("all", "black", 2), "ci_low"] > 0
-    found = association(frame, Inference(resamples=100, permutations=100)).set_index(["city", "label", "category"])
+    found = association(frame, replace(SHEN, resamples=100, permutations=100)).set_index(["city", "label", "category"])
     assert found.loc[("all", "black", "Zoo"), ["ci_low", "ci_high", "ratio_ci_low"]].isna().all()
     assert found.loc[("all", "black", "B"), "ci_low"] < 0
 
@@ -294,7 +295,7 @@ def test_an_item_of_a_handful_of_queries_has_no_interval():
 def test_the_neutral_share_of_a_word_is_its_mean_over_the_groups():
     frame = queries(["white", "black"], [[()] * 2] * 2, [[1, 1]] * 2)
     frame["item"] = ["Silver Fork", "Old Fork", "Old Plate", "Old Spoon"]
-    words = top_words(tidy(frame), Inference(resamples=0)).set_index(["label", "word"])
+    words = top_words(tidy(frame), replace(SHEN, resamples=0)).set_index(["label", "word"])
     assert words.loc[("white", "silver"), ["value", "neutral"]].tolist() == [0.5, 0.25]
     assert words.loc[("black", "old"), ["value", "neutral"]].tolist() == [1.0, 0.75]
 
@@ -302,11 +303,11 @@ def test_the_neutral_share_of_a_word_is_its_mean_over_the_groups():
 def test_few_words_are_told_and_places_are_the_users_own(tmp_path):
     labels = ["white", "black"] * 20
     frame = queries(labels, [[("A",)]] * 40, [[1]] * 40, words=["Ann", "Bea"] * 20)
-    notes = audit(tidy(frame), Inference(resamples=0, permutations=50)).record["notes"]
+    notes = audit(tidy(frame), replace(SHEN, resamples=0, permutations=50)).record["notes"]
     assert any("words too few" in note and "race" in note for note in notes)
     (tmp_path / "locations.tsv").write_text("word\tgroup\nshrine\treligion\nbar\tpub\n")
     places = queries(["all"] * 40, [[("A",)]] * 40, [[1], [2]] * 20, words=["shrine", "bar", "Emily", "mall"] * 10)
-    record = audit(tidy(places), Inference(resamples=0), words=load_templates(tmp_path)).record
+    record = audit(tidy(places), replace(SHEN, resamples=0), words=load_templates(tmp_path)).record
     assert record["places"] == {"location": ["mall"], "religion": ["shrine"], "pub": ["bar"]}
 
 
@@ -327,12 +328,14 @@ def test_neutral_lists_are_those_of_the_one_city(tmp_path):
 
 def test_a_category_of_one_label_only_has_an_infinite_ratio_and_a_level_nobody_got_no_share():
     frame = queries(["white", "white", "black", "black"], [[("A",)], [("A", "B")], [("A",)], [("A",)]], [[1]] * 4)
-    found = association(tidy(frame), Inference(resamples=50, permutations=0)).set_index(["city", "label", "category"])
+    found = association(tidy(frame), replace(SHEN, resamples=50, permutations=0)).set_index(
+        ["city", "label", "category"]
+    )
     assert found.loc[("X", "white", "B"), "ratio"] == np.inf
     assert found.loc[("X", "black", "B"), "ratio"] == 0
     assert found.loc[("X", "white", "B"), "difference"] == pytest.approx(0.5 / 0.25)
     assert found.loc[("X", "white", "A"), "difference"] == 0
-    shares = price_percentage(tidy(frame), Inference(resamples=50)).set_index(["city", "label", "price"])
+    shares = price_percentage(tidy(frame), replace(SHEN, resamples=50)).set_index(["city", "label", "price"])
     assert shares.loc[("X", "white", 1), "value"] == 0.5
     assert np.isnan(shares.loc[("X", "white", 2), "value"])
 

@@ -6,13 +6,13 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-import tod_bias
 from tod_bias.errors import EmbeddingsError, StatisticsError
 from tod_bias.files import replacing
 from tod_bias.folder import writable
@@ -212,7 +212,7 @@ def audit(
         latent_space=_space_record(view),
         notes=[*embeddings.notes, *notes, *_set_notes(sets)],
         signature={
-            "version": tod_bias.__version__,
+            "version": version("tod-bias"),
             "seed": chosen.seed,
             "permutations": chosen.permutations,
             "bootstrap": chosen.bootstrap,

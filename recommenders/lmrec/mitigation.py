@@ -20,7 +20,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from tod_bias.recommenders.lmrec import associations, prices, quality
-from tod_bias.recommenders.lmrec.figures import styled
 from tod_bias.recommenders.lmrec.inference import SHEN
 from tod_bias.recommenders.lmrec.masking import Neutraliser
 from tod_bias.recommenders.lmrec.model import K, LMRec
@@ -28,7 +27,7 @@ from tod_bias.recommenders.lmrec.queries import ask
 from tod_bias.recommenders.lmrec.recommendations import ALL, tidy
 from tod_bias.recommenders.lmrec.reviews import Reviews
 from tod_bias.recommenders.lmrec.templates import TemplateSet, load_templates
-from tod_bias.report.palette import INK, STAGE_COLOURS, new_figure, strip
+from tod_bias.report.palette import INK, STAGE_COLOURS, new_figure, strip, styled
 from tod_bias.statistics.settings import Inference
 
 CONDITIONS: Mapping[str, tuple[bool, bool]] = {

@@ -394,10 +394,10 @@ def mitigate(
 ) -> None:
     """Quality and bias before and after masking, side by side (Shen §3.5, Fig. 2)."""
     from tod_bias.recommenders.lmrec import mitigation
-    from tod_bias.recommenders.lmrec.figures import svg
     from tod_bias.recommenders.lmrec.model import LMRec
     from tod_bias.recommenders.lmrec.templates import load_templates
     from tod_bias.recommenders.lmrec.training import trained_seed
+    from tod_bias.report.palette import to_svg
     from tod_bias.statistics.settings import Inference
 
     (own,) = _one(_reviews(reviews, yelp, city, min_reviews, missing, separators))
@@ -420,7 +420,7 @@ def mitigate(
     )  # fmt: skip
     write_table(out / "quality.csv", result.quality)
     write_table(out / "bias.csv", result.bias)
-    write_text(out / "mitigation.svg", svg(mitigation.figure(result)))
+    write_text(out / "mitigation.svg", to_svg(mitigation.figure(result)))
     if not quiet:
         from tod_bias.recommenders.lmrec.terminal import mitigation_view
 

@@ -31,6 +31,7 @@ from tod_bias.agents.conversation import Conversation, Request, Step
 from tod_bias.agents.options import DB_SOURCES, add_pipeline_options, build_pipeline
 from tod_bias.agents.protocol import parlai_text
 from tod_bias.dialogues.text import API_CALL, SYSTEM
+from tod_bias.errors import StageError
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stage import Stage, StageInput
 
@@ -117,6 +118,13 @@ class TodAgent(Agent):
 
     def _run(self, step: Step, requests: Sequence[Request]) -> list[StageInput]:
         items = [request.item for request in requests if request.item is not None]
+        if items and self.pipeline.flow is not None:
+            if step is not Step.EXCHANGE:
+                raise StageError(
+                    f"{self.id}: a pipeline with a flow decides itself when it calls, so it answers whole turns (plain "
+                    "text, as in `parlai interactive`); score it with `tod-bias evaluate`"
+                )
+            return self.pipeline(items)
         stages = self.stages(step)
         return Pipeline(stages)(items) if stages and items else items
 
@@ -157,7 +165,8 @@ class PipelineAgent(TodAgent):
         call = parlai_text(outputs.get("api_call"))
         if step is Step.CALL:
             return {"text": f"{API_CALL} {call}"}
-        said = parlai_text(outputs.get(self.pipeline.names[-1]))
+        last = list(outputs)[-1] if self.pipeline.flow is not None else self.pipeline.names[-1]
+        said = parlai_text(outputs.get(last))
         if step is Step.RESPONSE:
             return {"text": f"{SYSTEM} {said}"}
         return {"text": said, "api_call": call, "api_result": parlai_text(outputs.get("db"))}

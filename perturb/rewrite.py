@@ -80,12 +80,17 @@ class DialogueRewrite:
         return self._map(value, False)
 
     def _map(self, value: Any, forward: bool) -> Any:
-        if isinstance(value, Enum):
+        kind = type(value)
+        if kind is str or kind is Rewritten:
+            return self._rewrite(value) if forward else self._restore(value)
+        if value is None or kind is bool or kind is int or kind is float or isinstance(value, Enum):
             return value
         if isinstance(value, str):
             return self._rewrite(value) if forward else self._restore(value)
-        if isinstance(value, Mapping):
-            is_function = "name" in value and isinstance(value.get("arguments"), Mapping)
+        if kind is dict or isinstance(value, Mapping):
+            if "arguments" not in value:
+                return {key: item if key == API_NAME else self._map(item, forward) for key, item in value.items()}
+            is_function = "name" in value and isinstance(value["arguments"], Mapping)
             return {
                 key: item if key == API_NAME or (is_function and key == "name") else self._map(item, forward)
                 for key, item in value.items()

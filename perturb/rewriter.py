@@ -76,7 +76,7 @@ class Recogniser:
                             entries = self._entries.setdefault(form.text.lower().replace("-", " "), [])
                             entries.append(_Entry(row, slot, attribute, form.text))
         self._pattern = re.compile(_alternation(self._entries))
-        self._protected = tuple(dict.fromkeys((*lexicon.protected, *protected)))
+        self._protected = [(phrase, phrase.lower()) for phrase in dict.fromkeys((*lexicon.protected, *protected))]
         self._may_mention = lru_cache(maxsize=1 << 16)(self._search)
 
     def _search(self, text: str) -> bool:
@@ -103,7 +103,8 @@ class Recogniser:
             if entry is None:
                 continue
             if spans is None:
-                spans = phrase_spans(text, lowered, (*self._protected, *protected))
+                there = [phrase for phrase, low in self._protected if low in lowered]
+                spans = phrase_spans(text, lowered, (*there, *protected))
             if not any(first < end and start < last for first, last in spans):
                 yield Mention(start, end, *entry)
 

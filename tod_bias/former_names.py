@@ -12,7 +12,7 @@ from types import ModuleType
 FORMER = {
     "arms": ("systems.execution",),
     "attribution": ("studies.attribution",),
-    "cache": ("models.cache",),
+    "cache": ("answers",),
     "checkpoints": ("models.checkpoints", "models.from_scratch"),
     "configuration": ("systems.configuration",),
     "corpus": ("dialogues.corpora", "dialogues.sgd"),
@@ -25,7 +25,7 @@ FORMER = {
     "inference": ("statistics.intervals", "statistics.resampling", "statistics.permutation", "statistics.adjustment"),
     "multiwoz": ("dialogues.multiwoz",),
     "options": ("cli.options",),
-    "pipeline": ("systems.pipeline",),
+    "pipeline": ("systems.pipeline", "systems.stage", "systems.twin"),
     "prefix_tree": ("models.decoders.tree",),
     "processes": ("models.processes",),
     "results": ("studies.results",),

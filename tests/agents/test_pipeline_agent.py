@@ -241,3 +241,19 @@ def test_answers_on_real_dialogues_are_those_of_the_core(
     chosen = tuple(dialogue for dialogue in dialogues if lines_of(dialogue) in answers)
     assert len(answers) == 60
     assert answers == core_answers(load_pipeline(strict_pipeline), chosen, history)
+
+
+def test_a_flow_answers_whole_turns(tmp_path: Path) -> None:
+    (tmp_path / "my_flow.py").write_text(
+        "def route(turn):\n    name = yield 'router'\n    yield name\n"
+        "def router(inputs):\n    return ['second' if 'tacos' in item.user else 'first' for item in inputs]\n"
+        "def first(inputs):\n    return ['the first'] * len(inputs)\n"
+        "def second(inputs):\n    return [f'the second after {len(item.history)}' for item in inputs]\n"
+    )
+    stages = ", ".join(f'{name}: "my_flow:{name}"' for name in ("router", "second", "first"))
+    (tmp_path / "flow.yaml").write_text(f"flow: my_flow:route\nstages: {{{stages}}}\n")
+    agent = agent_of(tmp_path / "flow.yaml")
+    texts = ("I want tacos", "In Fremont", "More tacos")
+    assert [say(agent, text)["text"] for text in texts] == ["the second after 0", "the first", "the second after 2"]
+    with pytest.raises(StageError, match="a pipeline with a flow decides itself when it calls"):
+        say(agent_of(tmp_path / "flow.yaml"), "USER: I want tacos")

@@ -237,14 +237,14 @@ def test_a_checkpoint(tmp_path, capsys, marker, command, names):
     assert err.endswith("remove it, or train anew with --no-resume\n")
 
 
-def test_a_cache_of_generations(tmp_path, capsys, gpt2, marker):
+def test_a_store_of_answers(tmp_path, capsys, gpt2, marker):
     for content in two_forms(marker).values():
-        (tmp_path / "generations.sqlite").write_bytes(content)
+        (tmp_path / "answers.sqlite").write_bytes(content)
         refused(capsys, marker, "evaluate", "--max-dialogues", 1, "--model", gpt2, "--out", tmp_path)
-    (tmp_path / "generations.sqlite").unlink()
-    database = sqlite3.connect(tmp_path / "generations.sqlite")
-    database.execute("CREATE TABLE generations (key TEXT PRIMARY KEY, text TEXT) WITHOUT ROWID")
-    database.execute("INSERT INTO generations VALUES ('k', ?)", (forms(marker)["pickle"],))
+    (tmp_path / "answers.sqlite").unlink()
+    database = sqlite3.connect(tmp_path / "answers.sqlite")
+    database.execute("CREATE TABLE answers (key TEXT PRIMARY KEY, answer TEXT) WITHOUT ROWID")
+    database.execute("INSERT INTO answers VALUES ('k', ?)", (forms(marker)["pickle"],))
     database.commit()
     database.close()
     refused(capsys, marker, "evaluate", "--max-dialogues", 1, "--model", gpt2, "--out", tmp_path, codes=(0, 2))

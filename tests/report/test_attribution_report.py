@@ -4,6 +4,7 @@ import io
 import json
 import re
 
+from builders import all_tellings
 from rich.console import Console
 
 from tod_bias.dialogues.dialogue import Dialogue, Turn
@@ -37,7 +38,7 @@ def dialogues():
 
 def test_a_planted_stage_is_named_from_the_files_that_the_main_job_writes(tmp_path):
     corpus = dialogues()
-    fair = Twin(Replay.gold(corpus, "response"))
+    fair = Replay.gold(all_tellings(corpus), "response")
 
     def response(inputs):
         served_worse = ("mom", "sister", "aunt")

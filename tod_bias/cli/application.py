@@ -17,6 +17,7 @@ from tod_bias.cli.associate import associate
 from tod_bias.cli.attribute import attribute
 from tod_bias.cli.evaluate import evaluate
 from tod_bias.cli.perturb import perturb
+from tod_bias.cli.plan import plan
 from tod_bias.cli.recommend import app as recommend
 from tod_bias.cli.report import report
 from tod_bias.cli.train import train
@@ -31,7 +32,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Finds which component of a modular task-oriented dialogue system treats people differently.",
 )
-for command in (attribute, evaluate, train, perturb, words, report):
+for command in (attribute, plan, evaluate, train, perturb, words, report):
     app.command()(command)
 app.add_typer(associate, name="associate")
 app.add_typer(recommend, name="recommend")

@@ -35,6 +35,7 @@ from tod_bias.cli.options import (
     Split,
     SplitOption,
 )
+from tod_bias.cli.plan import show_plan
 from tod_bias.errors import IncompleteError, TodBiasError
 from tod_bias.models.processes import is_first_process
 
@@ -70,6 +71,9 @@ def attribute(
     seed: Seed = 0,
     out: Out = None,
     resume: Resume = True,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only tell what would be asked, and how long it takes (tod-bias plan).")
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Attribute a system's bias to its stages: the main job.
@@ -89,6 +93,9 @@ def attribute(
     generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype}
     system = pipeline_of(corpus, pipeline, (model, api_call_model, response_model), whole, device, generation)
     folder = folder_of(out, corpus)
+    if dry_run:
+        show_plan(system, dialogues, perturbers, folder, draws, seed, history.value, max_per_axis, quiet)
+        return
     incomplete: IncompleteError | None = None
     try:
         result = tod_bias.studies.attribution.attribute(

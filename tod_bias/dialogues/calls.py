@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tod_bias.dialogues.dialogue import flat_call
-from tod_bias.dialogues.values import API_NAME, from_json
+from tod_bias.dialogues.values import API_NAME
+from tod_bias.documents import loads
 
 _LISTS = ("calls", "tool_calls")
 _MISSING = object()
@@ -54,7 +55,7 @@ def _of_function(function: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:
     arguments = function.get("arguments") or {}
     try:
         if isinstance(arguments, str):
-            arguments = from_json(arguments)
+            arguments = loads(arguments)
         return [flat_call(function["name"], arguments)] if isinstance(arguments, Mapping) else None
     except ValueError:
         return None

@@ -16,7 +16,8 @@ from typing import Any
 
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn, flat_call
 from tod_bias.dialogues.text import json_line
-from tod_bias.dialogues.values import API_NAME, from_json, plain, to_json
+from tod_bias.dialogues.values import API_NAME, plain, to_json
+from tod_bias.documents import loads
 from tod_bias.files import write_lines
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
@@ -183,7 +184,7 @@ def _call(entry: Any) -> tuple[str, dict[str, Any]]:
     arguments = function.get("arguments") or {}
     if isinstance(arguments, str):
         try:
-            arguments = from_json(arguments)
+            arguments = loads(arguments)
         except ValueError as error:
             raise ValueError(f"arguments are no JSON object: {error}") from error
     if not isinstance(arguments, Mapping):
@@ -199,7 +200,7 @@ def results_of(content: str) -> tuple[dict[str, Any], ...]:
     text as it stands.
     """
     try:
-        value = from_json(content) if content else None
+        value = loads(content) if content else None
     except ValueError:
         value = content
     if isinstance(value, dict):

@@ -22,12 +22,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from tod_bias.dialogues.values import from_json, to_json
+from tod_bias.dialogues.values import to_json
+from tod_bias.documents import loads
 
 USER, API_CALL, API_RESULT, SYSTEM = "USER:", "APICALL:", "APIRESP:", "SYSTEM:"
 
 _JSON = "\\#"
 _STANDALONE = re.compile(r"(?:(?<= )|^)([;|=])(?= |$)")
+_SPECIAL = re.compile(r"[\\\n\r;|=]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _UNESCAPED = {"n": "\n", "r": "\r"}
@@ -59,8 +61,8 @@ def well_formed(text: str) -> str:
 
 def json_line(record: Any) -> str:
     """A record as one line of JSON; in ASCII where it holds a lone surrogate, which UTF-8 cannot hold."""
-    text = json.dumps(record, ensure_ascii=False)
-    return (json.dumps(record) if _SURROGATE.search(text) else text) + "\n"
+    text = json.dumps(record, ensure_ascii=False, allow_nan=False)
+    return (json.dumps(record, allow_nan=False) if _SURROGATE.search(text) else text) + "\n"
 
 
 def escape(text: str) -> str:
@@ -78,6 +80,8 @@ def unescape(text: str) -> str:
 
 
 def _escape_slot(text: str) -> str:
+    if _SPECIAL.search(text) is None:  # nearly always
+        return text
     return _STANDALONE.sub(r"\\\1", escape(text))
 
 
@@ -86,7 +90,7 @@ def _value_to_text(value: Any) -> str:
 
 
 def _value_from_text(text: str) -> Any:
-    return from_json(unescape(text[len(_JSON) :])) if text.startswith(_JSON) else unescape(text)
+    return loads(unescape(text[len(_JSON) :])) if text.startswith(_JSON) else unescape(text)
 
 
 def slots_to_text(slots: Slots) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from math import isfinite
-from typing import Any, NoReturn
+from typing import Any
+
+from tod_bias.documents import DEPTH
 
 API_NAME = "api_name"
 """The key that names the API in a call (ParlAI's ``STANDARD_API_NAME_SLOT``)."""
@@ -39,17 +41,22 @@ def checked(slots: Any, what: str) -> None:
             raise ValueError(f"{what}{problem}")
 
 
-def _problem(value: Any) -> str:
+def _problem(value: Any, depth: int = 0) -> str:
     """Where in a value something is no JSON, and what it is; empty where there is nothing."""
     if isinstance(value, str) or value is None or isinstance(value, int):
         return ""
     if isinstance(value, float):
         return "" if isfinite(value) else f": expected JSON, got {value}"
+    if depth > DEPTH:
+        raise RecursionError  # here, since somebody may have raised the interpreter's own limit
     if isinstance(value, list):
-        found = ((f" [{number}]", _problem(item)) for number, item in enumerate(value))
+        found = ((f" [{number}]", _problem(item, depth + 1)) for number, item in enumerate(value))
     elif isinstance(value, Mapping):
         found = (
-            (f" {name!r}", _problem(item) if isinstance(name, str) else f": expected text as a name, got {name!r}")
+            (
+                f" {name!r}",
+                _problem(item, depth + 1) if isinstance(name, str) else f": expected text as a name, got {name!r}",
+            )
             for name, item in value.items()
         )
     else:
@@ -91,26 +98,3 @@ def to_json(value: Any) -> str:
         TypeError: it is no JSON.
     """
     return _ENCODER.encode(value)
-
-
-def from_json(text: str) -> Any:
-    """The JSON value of a text.
-
-    Raises:
-        ValueError: it is not JSON; a number that is none (``NaN``, ``1e999``) and too deep nesting count as such.
-    """
-    try:
-        return json.loads(text, parse_constant=_refuse, parse_float=_finite)
-    except RecursionError as error:
-        raise ValueError("JSON that is nested too deeply") from error
-
-
-def _refuse(text: str) -> NoReturn:
-    raise ValueError(f"expected JSON, got {text}")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not isfinite(number):
-        _refuse(text)
-    return number

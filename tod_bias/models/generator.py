@@ -14,7 +14,7 @@ import dataclasses
 import hashlib
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 import torch
-from accelerate.utils import broadcast_object_list, gather_object
+from accelerate.utils import gather_object
 
 from tod_bias.answers import Answers
 from tod_bias.errors import ModelError
@@ -30,7 +30,7 @@ from tod_bias.models import checkpoints
 from tod_bias.models.decoders.choice import new_decoder, resolved
 from tod_bias.models.decoders.decoder import Decoder
 from tod_bias.models.examples import encode_prompts
-from tod_bias.models.processes import process_state, usable_device
+from tod_bias.models.processes import as_first_sees, process_state, usable_device
 from tod_bias.models.settings import GenerationSettings
 from tod_bias.progress import progress_bar
 
@@ -55,6 +55,10 @@ class Cost:
     """Distinct ones that an earlier run had computed."""
     computed: int = 0
     """Distinct ones that this run computed."""
+    read: int = 0
+    """Tokens of the prompts that this run computed."""
+    written: int = 0
+    """Tokens that they were continued with."""
 
 
 class Generator:
@@ -138,7 +142,7 @@ class Generator:
         """
         distinct = list(dict.fromkeys(prompts))
         keys = dict(zip(distinct, map(self._key, distinct), strict=True))
-        known = self._known(keys)
+        known = as_first_sees(lambda: self._answers.get(keys.values()))
         new = [prompt for prompt in distinct if keys[prompt] not in self._asked]
         self._asked.update(keys.values())
         self.cost.prompts += len(prompts)
@@ -147,19 +151,6 @@ class Generator:
         if len(known) < len(keys):
             known |= self._compute(distinct, keys, known)
         return [known[keys[prompt]] for prompt in prompts]
-
-    def _known(self, keys: Mapping[str, str]) -> dict[str, str]:
-        """What the cache holds, as the first process sees it.
-
-        All processes must plan by the same knowledge: one that read the file later would see what others have
-        written by then, deal out the batches differently, and leave some to nobody.
-        """
-        state = process_state()
-        if state.num_processes == 1:
-            return self._answers.get(keys.values())
-        found = [self._answers.get(keys.values()) if state.is_main_process else {}]
-        broadcast_object_list(found)
-        return found[0]
 
     def _key(self, prompt: str) -> str:
         return hashlib.sha256(f"{self._key_prefix}\n{prompt}".encode("utf-8", "surrogatepass")).hexdigest()
@@ -179,6 +170,7 @@ class Generator:
         todo = [batch for batch in batches if any(keys[ordered[i]] not in known for i in batch)]
         mine = todo[state.process_index :: state.num_processes]
         made: dict[str, str] = {}
+        tokens = self.cost.read, self.cost.written
         total = sum(len(batch) for batch in mine)
         show = self.show_progress and state.is_main_process
         with progress_bar(total, f"generating with {Path(self.name).name}", show=show) as bar:
@@ -191,13 +183,18 @@ class Generator:
                 bar.advance(len(batch))
         self.cost.computed += len(made)
         if state.num_processes > 1:
-            made = {key: text for part in gather_object([made]) for key, text in part.items()}
+            parts = gather_object([(made, self.cost.read - tokens[0], self.cost.written - tokens[1])])
+            made = {key: text for part, _, _ in parts for key, text in part.items()}
+            self.cost.read = tokens[0] + sum(read for _, read, _ in parts)
+            self.cost.written = tokens[1] + sum(written for _, _, written in parts)
             self._answers.remember(made)
         return made
 
     @torch.inference_mode()
     def _texts(self, sequences: Sequence[Sequence[int]]) -> list[str]:
         outputs = self._decoder.decode(sequences)
+        self.cost.read += sum(map(len, sequences))
+        self.cost.written += sum(map(len, outputs))
         texts = self.tokenizer.batch_decode(outputs, skip_special_tokens=True)
         return [text.split("\n", 1)[0].strip() for text in texts]
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from tod_bias.errors import ModelError
+
+V = TypeVar("V")
 
 
 def process_state() -> Any:
@@ -19,6 +22,26 @@ def process_state() -> Any:
 def is_first_process() -> bool:
     """Whether this is the process that prints; known before any library is loaded."""
     return os.environ.get("RANK", "0") == "0"
+
+
+def several_processes() -> bool:
+    """Whether other processes work on the same run; known before any library is loaded."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1
+
+
+def as_first_sees(look_up: Callable[[], V]) -> V:
+    """What the first process finds, in every process.
+
+    All must plan by the same knowledge: one that looked later would see what others have written by then, deal out the
+    work differently, and leave some of it to nobody.
+    """
+    if not several_processes():
+        return look_up()
+    from accelerate.utils import broadcast_object_list
+
+    found = [look_up() if process_state().is_main_process else None]
+    broadcast_object_list(found)
+    return found[0]  # type: ignore[return-value]
 
 
 def usable_device(name: str) -> Any:

@@ -50,11 +50,12 @@ from tod_bias.studies.tellings import (
     drawn_for,
     models_of,
     perturbers_of,
+    resting_collector,
     rewritten_by_model,
     runs_of,
 )
 from tod_bias.studies.turn_table import Sums, TurnTable
-from tod_bias.systems.execution import HISTORY_MODES, Execution, HistoryMode
+from tod_bias.systems.execution import Execution, HistoryMode, check_history
 from tod_bias.systems.pipeline import Pipeline
 
 log = logging.getLogger(__name__)
@@ -124,8 +125,7 @@ def attribute(
     started = time.monotonic()
     order = _checked_order(pipeline, order)
     metric = text_metric(metric) if isinstance(metric, str) else metric
-    if history not in HISTORY_MODES:
-        raise TodBiasError(f"unknown history {history!r}; expected one of {', '.join(HISTORY_MODES)}")
+    check_history(history)
     for name, number in (("draws", draws), ("bootstrap", bootstrap), ("permutations", permutations), ("seed", seed)):
         if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
             raise TodBiasError(f"{name} must be a whole number, got {number!r}")
@@ -159,8 +159,10 @@ def attribute(
     execution = Execution(pipeline, history, answers, show_progress=show_progress)
     table = TurnTable(pipeline.names, metric, flow=pipeline.flow is not None)
     parts: dict[str, list[Sums]] = {axis: [] for axis in drawn}
-    for chunk in chunks(dialogues, drawn, draws):
-        _run(execution, perturbers, chunk, table, draws, parts)
+    with resting_collector() as collect:
+        for chunk in chunks(dialogues, drawn, draws):
+            _run(execution, perturbers, chunk, table, draws, parts)
+            collect()
 
     reports = {}
     inference = Inference(resamples=bootstrap, permutations=permutations, seed=seed)
@@ -212,6 +214,7 @@ def attribute(
             "prompts": asked,
             "distinct_prompts": after.distinct_prompts - before.distinct_prompts,
             "cached": after.cached - before.cached,
+            "tokens": {"read": after.read - before.read, "written": after.written - before.written},
             **costs_of(execution),
             "seconds": round(time.monotonic() - started, 3),
         },

@@ -58,13 +58,16 @@ class AxisStatistics:
 
         A draw's group holds all dialogues, a pair's those draws that were of the pair.
         """
-        everything = np.concatenate([np.broadcast_to(self.original, self.arms.shape[1:])[None], self.arms])
-        by_draw = everything.transpose(2, 0, 1, 3)  # (dialogues, 1 + arms, draws, statistics)
-        if not self.pairs:
-            return by_draw
-        masks = np.stack(list(self.pairs.values())).astype(float)  # (pairs, draws, dialogues)
-        by_pair = np.einsum("pmd,amdk->dapk", masks, everything)
-        return np.concatenate([by_draw, by_pair], axis=2)
+        draws = self.arms.shape[1]
+        shape = (self.arms.shape[2], 1 + len(self.arms), draws + len(self.pairs), self.arms.shape[3])
+        groups = np.empty(shape)
+        groups[:, 0, :draws] = self.original[:, None]
+        groups[:, 1:, :draws] = self.arms.transpose(2, 0, 1, 3)
+        for number, mask in enumerate(self.pairs.values(), start=draws):  # (draws, dialogues)
+            of_draws = mask.T.astype(float)
+            groups[:, 0, number] = self.original * of_draws.sum(axis=1)[:, None]
+            np.einsum("dm,amdk->dak", of_draws, self.arms, out=groups[:, 1:, number])
+        return groups
 
 
 class AxisEstimate:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,16 @@ from rich.table import Table
 from tod_bias.answers import Answers
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.text import well_formed
-from tod_bias.errors import CorpusError, TodBiasError
+from tod_bias.errors import CorpusError
 from tod_bias.metrics.calls import CALL_COLUMNS, call_statistics
 from tod_bias.metrics.text import CorpusBleu, SentenceBleu
 from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.resampling import resample
 from tod_bias.studies.results import Results
 from tod_bias.studies.signatures import generators_of, signature_of
-from tod_bias.systems.execution import HISTORY_MODES, Execution, HistoryMode, Run, Trace
+from tod_bias.studies.tellings import CHUNK
+from tod_bias.studies.turn_table import steps_text
+from tod_bias.systems.execution import Execution, HistoryMode, Run, Trace, check_history
 from tod_bias.systems.outputs import Lookup, as_text
 from tod_bias.systems.pipeline import Pipeline
 
@@ -74,16 +76,16 @@ def evaluate(
     dialogues = list(dialogues)
     if not dialogues:
         raise CorpusError("nothing to evaluate: the corpus holds no dialogue")
-    if history not in HISTORY_MODES:
-        raise TodBiasError(f"unknown history {history!r}; expected one of {', '.join(HISTORY_MODES)}")
+    check_history(history)
     started = time.monotonic()
     answers = Answers(cache) if cache is not None else None
     for generator in generators_of(pipeline):
         generator.keep_in(answers)
         generator.show_progress = show_progress
     execution = Execution(pipeline, history, answers, show_progress=show_progress)
-    traces = execution([Run(dialogue) for dialogue in dialogues])
-    frame = _frame(dialogues, traces, pipeline)
+    parts = [_frame(some, execution([Run(dialogue) for dialogue in some]), pipeline) for some in _chunks(dialogues)]
+    frame = pd.concat([part for part, *_ in parts], ignore_index=True)
+    responses = [response for _, said, _ in parts for response in said]
     owners = pd.factorize(frame["dialogue"])[0]
 
     def summed(table: np.ndarray) -> np.ndarray:
@@ -102,11 +104,11 @@ def evaluate(
 
     scores: dict[str, Any] = {}
     if "api_call" in pipeline.stages:
-        calls = frame.attrs.pop("calls")
+        calls = np.concatenate([table for *_, table in parts])
         for name, (part, whole) in _RATIOS.items():
             scores[name] = estimate(calls, _ratio(part, whole))
     for key, metric in (("bleu", CorpusBleu()), ("sentence_bleu", SentenceBleu())):
-        table = metric.statistics(frame[pipeline.names[-1]].tolist(), frame["reference"].tolist())
+        table = metric.statistics(responses, frame["reference"].tolist())
         scores[key] = estimate(table, metric.score)
     result = Evaluation(
         schema=SCHEMA,
@@ -151,9 +153,25 @@ def _ratio(part: str, whole: str) -> Any:
     return score
 
 
-def _frame(dialogues: Sequence[Dialogue], traces: Sequence[Trace], pipeline: Pipeline) -> Any:
-    rows = []
-    calls = []
+def _chunks(dialogues: Sequence[Dialogue]) -> Iterator[list[Dialogue]]:
+    """Dialogues whose turns go through the system together."""
+    chunk: list[Dialogue] = []
+    turns = 0
+    for dialogue in dialogues:
+        chunk.append(dialogue)
+        turns += len(dialogue.turns)
+        if turns >= CHUNK:
+            yield chunk
+            chunk, turns = [], 0
+    if chunk:
+        yield chunk
+
+
+def _frame(
+    dialogues: Sequence[Dialogue], traces: Sequence[Trace], pipeline: Pipeline
+) -> tuple[pd.DataFrame, list[str], np.ndarray]:
+    """Rows of turns, their responses, and what their calls count."""
+    rows, responses, calls = [], [], []
     for dialogue, trace in zip(dialogues, traces, strict=True):
         for number, (turn, (course,)) in enumerate(zip(dialogue.turns, trace, strict=True)):
             made = course.outputs
@@ -162,12 +180,12 @@ def _frame(dialogues: Sequence[Dialogue], traces: Sequence[Trace], pipeline: Pip
             lookups = [out.outcome.value for out in made.values() if isinstance(out, Lookup)]
             if lookups:
                 row["lookup"] = lookups[0]
-            rows.append(row | {"gold_api_call": as_text(turn.api_call), "reference": well_formed(turn.response)})
-            calls.append((made.get("api_call"), turn.api_call))
-    frame = pd.DataFrame(rows)
-    if "api_call" in pipeline.stages:
-        frame.attrs["calls"] = call_statistics([made for made, _ in calls], [gold for _, gold in calls])
-    return frame
+            row |= {"gold_api_call": as_text(list(turn.calls)), "reference": well_formed(turn.response)}
+            rows.append(row | ({"steps": steps_text(course.steps)} if pipeline.flow is not None else {}))
+            responses.append(as_text(course.response))
+            calls.append((made.get("api_call"), turn.calls))
+    table = call_statistics([call for call, _ in calls], [gold for _, gold in calls])
+    return pd.DataFrame(rows), responses, table
 
 
 def table(result: Mapping[str, Any]) -> Table:

@@ -38,6 +38,8 @@ def total_cost(generators: Iterable[Generator]) -> Cost:
     for generator in generators:
         total.distinct_prompts += generator.cost.distinct_prompts
         total.cached += generator.cost.cached
+        total.read += generator.cost.read
+        total.written += generator.cost.written
     return total
 
 
@@ -75,6 +77,7 @@ def corpus_hash(dialogues: Iterable[Dialogue]) -> str:
     for dialogue in dialogues:
         digest.update(repr((dialogue.id, dialogue.domain, len(dialogue.turns))).encode("utf-8", "surrogatepass"))
         digest.update(b"".join(turn.digest for turn in dialogue.turns))
+        digest.update(dialogue.system.encode("utf-8", "surrogatepass"))
     return digest.hexdigest()
 
 

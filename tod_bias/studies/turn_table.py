@@ -26,6 +26,7 @@ from tod_bias.metrics.calls import CALL_COLUMNS, call_statistics
 from tod_bias.metrics.text import TextMetric
 from tod_bias.systems.execution import Run, Trace, all_arms, arm_key
 from tod_bias.systems.outputs import as_text
+from tod_bias.systems.stage import Asked
 
 ORIGINAL = "original"
 """What the column ``arm`` says of the original run."""
@@ -83,7 +84,7 @@ class _Rows:
                 self.answered = self.answered or course.response is not None
                 self.responses.append(as_text(course.response))
                 if "steps" in columns:
-                    columns["steps"].append(_steps(course.steps))
+                    columns["steps"].append(steps_text(course.steps))
                 self.calls.append((outputs.get("api_call"), turn.calls))
                 for arm in course.arms:
                     arms.setdefault(arm, []).append(row)
@@ -93,7 +94,8 @@ class _Rows:
             self.arms += [self._labels[arm] if label is None else label] * len(arms[arm])
 
 
-def _steps(steps: Iterable[Any]) -> str:
+def steps_text(steps: Iterable[Asked]) -> str:
+    """Everything that was asked in a turn as JSON: ``[[name, argument, output], …]``, arguments and outputs as text."""
     record = [
         [name, None if argument is None else as_text(argument), as_text(output)] for name, argument, output in steps
     ]

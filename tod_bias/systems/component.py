@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tod_bias.answers import Answers
+from tod_bias.models.processes import as_first_sees, is_first_process
 from tod_bias.progress import progress_bar
 from tod_bias.systems.encoding import NotKeptError, decoded, encoded
 from tod_bias.systems.identity import UnidentifiedError, identity_of
@@ -129,7 +130,8 @@ class Component:
 
     def _without_kept(self, new: dict[Any, StageInput], keys: dict[Any, str]) -> dict[Any, StageInput]:
         assert self._answers is not None
-        found = self._answers.get(keys.values())
+        answers = self._answers
+        found = as_first_sees(lambda: answers.get(keys.values()))
         for question, key in keys.items():
             if key in found:
                 try:
@@ -182,7 +184,7 @@ class Component:
             raise failure
 
     def _keep(self, questions: Sequence[Any], outputs: Sequence[Any], keys: dict[Any, str]) -> None:
-        if self._answers is None or not keys:
+        if self._answers is None or not keys or not is_first_process():  # every process asks; one writes
             return
         try:
             texts = {

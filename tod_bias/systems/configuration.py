@@ -8,12 +8,15 @@ A pipeline file names its stages in order; each is ``module:Class`` with its arg
       response: {stage: "my_stages:Polite", base: models/response}
 
 Modules are looked for beside the file and in the current folder too. An argument that names a file or folder beside
-the pipeline file is taken as that path.
+the pipeline file is taken as that path. ``flow:`` names the generator function that asks the stages, ``module:name`` or
+a shipped one (``tool_loop``); without it each stage is asked once, in order. ``concurrency: 16`` beside a stage asks it
+so many questions at once, each on a thread of its own.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +29,7 @@ from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.documents import read_yaml
 from tod_bias.errors import StageError, TodBiasError, described
 from tod_bias.imports import PATTERN, import_object
+from tod_bias.systems.flow import FLOWS, Flow
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stages.database import LookupDb
 from tod_bias.systems.stages.language_model import ApiCall, Response
@@ -36,6 +40,7 @@ class StageEntry(BaseModel):
 
     model_config = ConfigDict(extra="allow")
     stage: str = Field(pattern=PATTERN)
+    concurrency: int | None = Field(default=None, ge=1, strict=True)
 
 
 class PipelineFile(BaseModel):
@@ -44,6 +49,7 @@ class PipelineFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
     description: str = ""
     stages: dict[str, StageEntry | str] = Field(min_length=1)
+    flow: str | None = None
 
 
 def load_pipeline(
@@ -98,7 +104,22 @@ def load_pipeline(
         )
     path = DEMO / "pipeline.yaml" if str(spec) == "demo" else Path(spec)
     file = _read(path)
-    return Pipeline({name: _build(name, entry, path) for name, entry in file.stages.items()})
+    stages = {name: _build(name, entry, path) for name, entry in file.stages.items()}
+    concurrency = {
+        name: entry.concurrency
+        for name, entry in file.stages.items()
+        if isinstance(entry, StageEntry) and entry.concurrency is not None
+    }
+    return Pipeline(stages, None if file.flow is None else _flow(file.flow, path), concurrency)
+
+
+def _flow(name: str, path: Path) -> Flow:
+    if name in FLOWS:
+        return FLOWS[name]
+    if not re.match(PATTERN, name):
+        raise StageError(f"{path}: flow {name!r}: expected module:name or one of {', '.join(FLOWS)}")
+    flow: Flow = import_object(name, f"{path}: flow {name!r}", path.parent, StageError)
+    return flow
 
 
 def _read(path: Path) -> PipelineFile:
@@ -145,6 +166,8 @@ def _build(name: str, entry: StageEntry | str, path: Path) -> Any:
             raise StageError(f"{path}: stage {name!r}: expected 'module:Class', got {entry!r}") from error
     target = import_object(entry.stage, f"{path}: stage {name!r}", path.parent, StageError)
     arguments = {key: _resolve(value, path.parent) for key, value in (entry.model_extra or {}).items()}
+    if entry.concurrency is not None and inspect.isclass(target) and "concurrency" in _parameters(target):
+        arguments["concurrency"] = entry.concurrency
     if not inspect.isclass(target):
         if arguments:
             raise StageError(f"{path}: stage {name!r}: {entry.stage} is no class, so it takes no arguments")
@@ -159,6 +182,13 @@ def _build(name: str, entry: StageEntry | str, path: Path) -> Any:
         raise type(error)(f"{path}: stage {name!r}: {error}") from error
     except Exception as error:
         raise StageError(f"{path}: stage {name!r}: {entry.stage} cannot be made: {described(error)}") from error
+
+
+def _parameters(target: type) -> Mapping[str, Any]:
+    try:
+        return inspect.signature(target).parameters
+    except ValueError:  # a class of C that does not say
+        return {}
 
 
 def _resolve(value: Any, folder: Path) -> Any:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from tod_bias.answers import Answers
 from tod_bias.dialogues.calls import calls_of
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
-from tod_bias.errors import StageError
+from tod_bias.errors import StageError, TodBiasError
 from tod_bias.systems.component import Component
 from tod_bias.systems.flow import FlowTurn, Process
 from tod_bias.systems.outputs import Lookup, as_text
@@ -31,6 +31,12 @@ Arm = frozenset[str]
 HistoryMode = Literal["gold", "system"]
 """Whose turns make the history: the corpus's (teacher-forced, as in Su) or the system's own (free-running)."""
 HISTORY_MODES: tuple[HistoryMode, ...] = ("gold", "system")
+
+
+def check_history(history: str) -> None:
+    """Raises TodBiasError for a history mode that there is not."""
+    if history not in HISTORY_MODES:
+        raise TodBiasError(f"unknown history {history!r}; expected one of {', '.join(HISTORY_MODES)}")
 
 
 def all_arms(names: Sequence[str]) -> list[Arm]:
@@ -257,7 +263,7 @@ class Execution:
         """The node after its answer; two where the component and its twin answered differently."""
         name, argument = _request(node)
         answers = [_Answer(given[number], node.job.rewrite) for given in (plain, twin) if number in given]
-        if len(answers) == 1 or answers[0] == answers[1]:
+        if len(answers) == 1 or answers[0].is_as(answers[1]):
             yield _after(node, name, argument, answers[0], node.arms, node.process)
             return
         fork = node.process.fork(node.plain.steps)
@@ -273,15 +279,17 @@ class _Answer:
     __slots__ = ("inverse", "inverse_key", "key", "output")
 
     def __init__(self, output: Any, rewrite: Rewrite | None) -> None:
-        self.output = output
-        self.key = frozen(output)
-        self.inverse = output if rewrite is None else rewrite.inverse(output)
-        self.inverse_key = self.key if rewrite is None else frozen(self.inverse)
+        self.output = self.inverse = output
+        self.key = self.inverse_key = frozen(output)
+        if rewrite is not None:
+            self.inverse = rewrite.inverse(output)
+            inverse_key = frozen(self.inverse)
+            if inverse_key != self.key:
+                self.inverse_key = inverse_key
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Answer) and self.key == other.key and self.inverse_key == other.inverse_key
-
-    __hash__ = None  # type: ignore[assignment]
+    def is_as(self, other: _Answer) -> bool:
+        """Whether both are the same to every component and to every twin."""
+        return bool(self.key == other.key and self.inverse_key == other.inverse_key)
 
 
 def _request(node: _Node) -> tuple[str, Any]:

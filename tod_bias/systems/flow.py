@@ -217,3 +217,7 @@ def tool_loop(turn: FlowTurn) -> Generator[Any, Any, Any]:
         for call in calls:
             yield "tools", call
     yield "answer"
+
+
+FLOWS: dict[str, Flow] = {"tool_loop": tool_loop}
+"""The shipped flows, by the names that pipeline files use."""

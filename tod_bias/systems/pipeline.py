@@ -96,7 +96,7 @@ class Pipeline:
                     mine, questions, call_stage(name, self.stages[name], questions), strict=True
                 ):
                     steps = (*question.steps, Asked(name, question.argument, output))
-                    outputs = {**question.outputs, name: output}
+                    outputs = {**{key: out for key, out in question.outputs.items() if key != name}, name: output}
                     items[n] = StageInput(question.history, question.user, outputs, steps, None, question.system)
                     processes[n].send(output)
                 asked = [n for n in asked if n not in set(mine)]

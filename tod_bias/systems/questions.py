@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Mapping
 from enum import Enum
 from hashlib import blake2b
 from types import SimpleNamespace
 from typing import Any
-
-import numpy as np
 
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.systems.stage import Asked, StageInput
@@ -70,10 +69,9 @@ def frozen(value: Any) -> Any:
             return "set", *sorted(map(frozen, value), key=repr)
         except UnnameableError:
             return "set", frozenset(map(frozen, value))
-    if kind is np.ndarray and not value.dtype.hasobject:
-        return "array", value.dtype.str, value.shape, value.tobytes()
-    if isinstance(value, np.generic) and not value.dtype.hasobject:
-        return "scalar", value.dtype.str, value.tobytes()
+    np = sys.modules.get("numpy")  # it need not be loaded to tell that a value is none of its
+    if np is not None and (kind is np.ndarray or isinstance(value, np.generic)) and not value.dtype.hasobject:
+        return "array" if kind is np.ndarray else "scalar", value.dtype.str, value.shape, value.tobytes()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = tuple((field.name, frozen(getattr(value, field.name))) for field in dataclasses.fields(value))
         return "dataclass", kind.__module__, kind.__qualname__, *fields
@@ -123,7 +121,9 @@ class Reading:
         """
         made = object.__new__(Reading)
         made.history, made.user, made.system, made._base = self.history, self.user, self.system, self._base
-        made.outputs = {**self.outputs, name: output}
+        made.outputs = dict(self.outputs)
+        made.outputs.pop(name, None)  # the latest stands last
+        made.outputs[name] = output
         made.steps = (*self.steps, Asked(name, argument, output))
         made._keys = (*self._keys, (name, frozen(argument), key))
         return made

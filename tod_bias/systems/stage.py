@@ -30,7 +30,8 @@ class StageInput:
     user: str
     """The user's utterance."""
     outputs: Mapping[str, Any] = field(default_factory=dict)
-    """What the components asked before in this turn put out, by name; the latest of each."""
+    """What the components asked before in this turn put out, by name: the latest of each,
+    the one asked last at the end."""
     steps: tuple[Asked, ...] = ()
     """Everything that was asked before in this turn, in order."""
     argument: Any = None

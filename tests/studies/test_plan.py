@@ -1,0 +1,86 @@
+import json
+
+import pytest
+from builders import equivariant_pipeline, small_corpus, told_apart
+from flows import Loop, about_people
+
+from tod_bias import Pipeline, attribute
+from tod_bias.cli import main
+from tod_bias.errors import NothingToPerturbError, TodBiasError
+from tod_bias.studies.plan import plan
+
+QUICK = {"bootstrap": 0, "permutations": 0}
+
+
+class Server:
+    remote = True
+    signature = "server"
+
+    def __call__(self, inputs):
+        raise AssertionError("a remote component was asked")
+
+
+@pytest.mark.parametrize("history", ["gold", "system"])
+def test_what_is_told_before_is_what_is_asked(history):
+    corpus = told_apart(small_corpus(24))
+    pipeline = equivariant_pipeline(corpus)
+    told = plan(pipeline, corpus, draws=2, history=history)
+    cost = attribute(pipeline, corpus, draws=2, history=history, **QUICK)["cost"]
+    for name, part in told["components"].items():
+        assert part["asked"] == cost["asked"][name]
+        assert part["distinct"]["at_most"] >= cost["distinct"][name]
+        assert part["distinct"]["estimate"] == pytest.approx(cost["distinct"][name], rel=0.3)
+        assert part["seconds"] is not None
+    first = told["components"]["api_call"]["distinct"]["exact"]
+    assert first == (cost["distinct"]["api_call"] if history == "gold" else None)
+    assert told["dialogues"] == {"read": 24, "perturbable": {"gender": 18}, "audited": {"gender": 18}}
+
+
+def test_nothing_is_asked_of_a_remote_component():
+    corpus = small_corpus(12)
+    told = plan(Pipeline({"policy": Server(), "response": Server()}), corpus)
+    assert told["components"]["policy"]["remote"]
+    assert told["components"]["policy"]["distinct"]["exact"] > 0
+    assert told["components"]["response"]["distinct"]["estimate"] is None
+    assert told["components"]["response"]["distinct"]["at_most"] > 0
+    assert told["seconds"] is None
+
+    def server(inputs):
+        raise AssertionError("a component with threads was asked")
+
+    assert plan(Pipeline({"response": server}, concurrency={"response": 8}), corpus)["seconds"] is None
+    assert plan(Pipeline({"response": Server.__call__}), corpus, sample_size=0)["sampled"] is False
+
+
+def test_a_flow_is_planned_by_its_sample():
+    corpus = about_people(18)
+    told = plan(Loop().pipeline, corpus, draws=2, sample_size=18)
+    cost = attribute(Loop().pipeline, corpus, draws=2, **QUICK)["cost"]
+    assert {name: part["asked"] for name, part in told["components"].items()} == dict.fromkeys(cost["asked"])
+    for name, part in told["components"].items():
+        assert part["distinct"]["estimate"] == pytest.approx(cost["distinct"][name], rel=0.1)
+
+
+def test_axes_without_a_dialogue_are_told():
+    corpus = small_corpus(6)
+    told = plan(equivariant_pipeline(corpus), corpus, ["gender", "race"])
+    assert list(told["left_out"]) == ["race"]
+    with pytest.raises(NothingToPerturbError):
+        plan(equivariant_pipeline(corpus), corpus, ["race"])
+    with pytest.raises(TodBiasError, match="unknown history 'x'"):
+        plan(equivariant_pipeline(corpus), corpus, history="x")
+
+
+@pytest.mark.parametrize("command", [["plan", "--sample", "0"], ["attribute", "--dry-run"]])
+def test_the_command_writes_and_prints_it(command, tmp_path, capsys):
+    (tmp_path / "my_bot.py").write_text("def speak(inputs):\n    return ['Of course.' for _ in inputs]\n")
+    (tmp_path / "pipeline.yaml").write_text("stages:\n  speak: my_bot:speak\n")
+    with pytest.raises(SystemExit) as end:
+        main(
+            [*command, "--pipeline", str(tmp_path / "pipeline.yaml"), "--axes", "gender", "--out", str(tmp_path / "o")]
+        )
+    assert end.value.code == 0
+    written = json.loads((tmp_path / "o" / "plan.json").read_text())
+    assert written["dialogues"]["audited"] == {"gender": 130}
+    assert f"{written['components']['speak']['asked']:,}" in capsys.readouterr().out
+    assert sorted(path.name for path in (tmp_path / "o").iterdir()) == ["plan.json"]

@@ -1,0 +1,303 @@
+"""What was answered is kept: stores, identities, threads, and runs that are killed."""
+
+import dataclasses
+import enum
+import math
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections import Counter, namedtuple
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from builders import small_corpus
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tod_bias import Pipeline, attribute
+from tod_bias.answers import Answers
+from tod_bias.errors import StageError
+from tod_bias.systems.encoding import NotKeptError, decoded, encoded
+from tod_bias.systems.execution import Execution, Run
+from tod_bias.systems.identity import UnidentifiedError, identity_of
+from tod_bias.systems.outputs import Lookup, Outcome
+from tod_bias.systems.questions import digest_of, frozen
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    calls: tuple
+    note: str = ""
+
+
+Point = namedtuple("Point", "x y")
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def same(first, second):
+    return frozen(first) == frozen(second)
+
+
+@given(JSON)
+def test_what_is_kept_is_what_was_answered(value):
+    assert same(decoded(encoded(value)), value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        (1, [2.5, None], {"a": (True, False)}), {1: "a", None: "b", ("x",): "c"}, {"$tuple": [1]}, b"\x00\xff",
+        {1, 2}, frozenset(["a"]), math.inf, -0.0, math.nan, Colour.RED, Plan(({"api_name": "f", "n": 2},), "x"),
+        Point(1, "b"), SimpleNamespace(calls=[{"a": 1}]), np.arange(6.0).reshape(2, 3), np.float32(0.5),
+        Lookup(Outcome.FOUND, ({"name": "A"},)), "\ud800 lone",
+    ],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_every_plain_kind_of_output_is_kept(value):
+    again = decoded(encoded(value))
+    assert type(again) is type(value)
+    assert same(again, value)
+
+
+@pytest.mark.parametrize("value", [object(), [lambda: 1], {"a": threading.Lock()}, np.array([object()])])
+def test_what_cannot_be_written_down_is_said(value):
+    with pytest.raises(NotKeptError):
+        encoded(value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"$dataclass": ["no_such_module", "Thing", {}]}', '{"$dataclass": ["subprocess", "Popen", {"args": "x"}]}',
+        '{"$enum": ["os", "path", "x"]}', '{"$named": ["os", "system", ["x"]]}', '{"$nothing": 1}', "[",
+        '{"$array": ["|O", [1], ""]}',
+    ],
+)  # fmt: skip
+def test_what_is_kept_loads_nothing_and_runs_nothing(text):
+    before = set(sys.modules)
+    with pytest.raises(NotKeptError):
+        decoded(text)
+    assert "no_such_module" not in set(sys.modules) - before
+
+
+def test_different_values_are_never_one_question():
+    values = [
+        1, 1.0, True, "1", None, "", [], (), {}, [1], (1,), {"a": 1}, {"a": 1.0}, {"a": None}, {"b": 1}, [[1], []],
+        [[], [1]],
+        {"a": 1, "b": 2}, {"b": 2, "a": 1}, b"1", {1}, 0.0, -0.0, Colour.RED, Plan(()), Point(1, 2), (1, 2), np.ones(2),
+        np.ones((1, 2)), np.ones(2, dtype=np.float32), SimpleNamespace(a=1), ["a", "b"], ["a', 'b"], "dict", ("dict",),
+    ]  # fmt: skip
+    assert len({digest_of(frozen(value)) for value in values}) == len(values)
+
+
+class Adder:
+    def __init__(self, number, path=Path("here"), more=None):
+        self.number, self.path, self.more = number, path, more
+
+    def __call__(self, inputs):
+        return [self.number + len(item.user) for item in inputs]
+
+
+def closure(number):
+    return lambda inputs: [number for _ in inputs]
+
+
+def test_a_component_is_known_by_its_source_and_arguments():
+    assert identity_of(Adder(1)) == identity_of(Adder(1)) != identity_of(Adder(2))
+    assert identity_of(Adder(1, more={"a": [1]})) != identity_of(Adder(1, more={"a": [2]}))
+    assert identity_of(closure(1)) == identity_of(closure(1)) != identity_of(closure(2))
+    assert identity_of(Adder(1).__call__) != identity_of(Adder(2).__call__)
+    signed = Adder(threading.Lock())
+    signed.signature = "v1"
+    assert "Adder" in identity_of(signed)
+
+
+@pytest.mark.parametrize("held", [threading.Lock(), sys.stdout, __import__("torch").ones(2)])
+def test_a_component_that_cannot_be_told_from_others_says_so(held):
+    with pytest.raises(UnidentifiedError):
+        identity_of(Adder(held))
+
+
+def test_what_cannot_be_identified_is_asked_anew_and_the_run_says_so(tmp_path):
+    pipeline = Pipeline({"response": Speaker(threading.Lock())})
+    result = attribute(pipeline, small_corpus(8), bootstrap=0, permutations=0, cache=tmp_path / "answers.sqlite")
+    assert "give it an attribute 'signature'" in result["signature"]["not kept response"]
+    again = attribute(pipeline, small_corpus(8), bootstrap=0, permutations=0, cache=tmp_path / "answers.sqlite")
+    assert again["cost"]["kept"] == {"response": 0}
+
+
+class Speaker:
+    def __init__(self, held=None):
+        self.held = held
+
+    def __call__(self, inputs):
+        return [f"Of course, {item.user}" for item in inputs]
+
+
+def test_a_second_run_asks_nothing_and_says_the_same(tmp_path):
+    asked = []
+    speaker = Speaker()
+
+    def run(**options):
+        stage = Counting(asked, speaker)
+        return attribute(
+            Pipeline({"response": stage}), small_corpus(8), bootstrap=50, permutations=100,
+            cache=tmp_path / "answers.sqlite", **options,
+        )  # fmt: skip
+
+    first = run()
+    count = len(asked)
+    second = run()
+    assert len(asked) == count == first["cost"]["distinct"]["response"] == second["cost"]["kept"]["response"]
+    assert second["axes"] == first["axes"]
+    third = run(seed=1)
+    assert len(asked) - count == third["cost"]["distinct"]["response"] - third["cost"]["kept"]["response"] < count
+
+
+class Counting:
+    signature = "counting"
+
+    def __init__(self, asked, stage):
+        self.asked, self.stage = asked, stage
+
+    def __call__(self, inputs):
+        self.asked.extend(inputs)
+        return self.stage(inputs)
+
+
+class Slow:
+    """Answers one question in 20 ms, and others while it waits."""
+
+    def __init__(self, fails_at=""):
+        self.fails_at = fails_at
+        self.signature = f"slow {fails_at}"
+
+    def __call__(self, inputs):
+        assert len(inputs) == 1
+        if self.fails_at and self.fails_at in inputs[0].user:
+            raise KeyError("no answer")
+        time.sleep(0.02)
+        return [inputs[0].user.upper()]
+
+
+def test_questions_at_once_give_the_same_in_a_fraction_of_the_time():
+    runs = [Run(dialogue) for dialogue in small_corpus(24)]
+    begun = time.monotonic()
+    traces = Execution(Pipeline({"response": Slow()}, concurrency={"response": 16}))(runs)
+    passed = time.monotonic() - begun
+    asked = sum(len(run.dialogue.turns) for run in runs)
+    assert passed < 0.02 * asked / 2
+    for run, trace in zip(runs, traces, strict=True):
+        assert [course[0].response for course in trace] == [turn.user.upper() for turn in run.dialogue.turns]
+
+
+def test_what_was_answered_before_a_failure_is_kept(tmp_path):
+    answers = Answers(tmp_path / "answers.sqlite")
+    runs = [Run(dialogue) for dialogue in small_corpus(12)]
+    pipeline = Pipeline({"response": Slow("sister")}, concurrency={"response": 4})
+    with pytest.raises(StageError, match=r"stage 'response' .*: KeyError: 'no answer'"):
+        Execution(pipeline, answers=answers)(runs)
+    execution = Execution(pipeline, answers=Answers(tmp_path / "answers.sqlite"))
+    with pytest.raises(StageError):
+        execution(runs)
+    assert execution.components["response"].cost.kept > 0
+
+
+def test_concurrency_is_checked():
+    with pytest.raises(StageError, match="concurrency of 'bot': no such stage"):
+        Pipeline({"response": Slow()}, concurrency={"bot": 2})
+    with pytest.raises(StageError, match="concurrency of 'response': expected a whole number above 0, got 0"):
+        Pipeline({"response": Slow()}, concurrency={"response": 0})
+
+
+def test_threads_and_processes_share_a_store(tmp_path):
+    answers = Answers(tmp_path / "answers.sqlite")
+    threads = [
+        threading.Thread(target=lambda n=n: [answers.put({f"{n}-{i}": str(i)}) for i in range(20)]) for n in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    code = "import sys; from tod_bias.answers import Answers; a = Answers(sys.argv[1])\n"
+    code += "for i in range(50): a.put({f'p{i}': 'x'})"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "answers.sqlite")], check=True)
+    for thread in threads:
+        thread.join()
+    keys = [f"{n}-{i}" for n in range(8) for i in range(20)] + [f"p{i}" for i in range(50)]
+    assert len(Answers(tmp_path / "answers.sqlite").get(keys)) == len(keys)
+
+
+KILLED = textwrap.dedent(
+    """
+    import os, sys, time
+    sys.path.insert(0, sys.argv[3])
+    from builders import small_corpus
+    from tod_bias import Pipeline, attribute
+    import tod_bias.systems.component as component
+    component._FIRST_BATCH = 8  # so that there is a middle to be killed in
+
+    def counted(name):
+        def stage(inputs):
+            out = []
+            for item in inputs:
+                with open(sys.argv[2], "a") as file:
+                    file.write(f"{name}\\n")
+                time.sleep(0.004)
+                out.append(f"{name} heard {item.user}, after {len(item.outputs)}: of course")
+            return out
+        return stage
+
+    component._SECONDS = 0.04
+    pipeline = Pipeline({"first": counted("first"), "second": counted("second")})
+    result = attribute(pipeline, small_corpus(24), bootstrap=50, permutations=100, cache=sys.argv[1])
+    import json
+    result.pop("cost")
+    print(json.dumps(result))
+    """
+)
+
+
+def test_a_killed_run_asks_nothing_twice_but_the_batch_that_was_under_way(tmp_path):
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED)
+
+    def start(name):
+        command = [sys.executable, str(script), str(tmp_path / f"{name}.sqlite"), str(tmp_path / f"{name}.txt")]
+        return subprocess.Popen([*command, str(Path(__file__).parent.parent)], stdout=subprocess.PIPE, text=True)
+
+    def asked(name):
+        file = tmp_path / f"{name}.txt"
+        return Counter(file.read_text().split()) if file.exists() else Counter()
+
+    whole = start("whole").communicate()[0]
+    distinct = asked("whole")
+    assert distinct["first"] > 60
+    kills = 0
+    for most in (15, 40, 70, 110):
+        process = start("killed")
+        deadline = time.monotonic() + 60
+        while asked("killed").total() < most and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.005)
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGKILL)
+            kills += 1
+        process.communicate()
+    assert kills >= 3
+    assert start("killed").communicate()[0] == whole
+    batch = 32  # four times the first one
+    assert all(asked("killed")[name] <= distinct[name] + kills * batch for name in distinct)
+    assert asked("killed").total() < distinct.total() + kills * batch

@@ -1,0 +1,196 @@
+import random
+from collections import Counter
+
+import pytest
+from builders import gender, outputs_of
+from flows import Decision, Loop, about_people, agent, retrieval_pipeline, router_pipeline
+
+from tod_bias import Pipeline, StageInput, attribute
+from tod_bias.errors import StageError
+from tod_bias.perturb.algorithm import draw_rewrites
+from tod_bias.systems.execution import Execution, Run, all_arms, own_turn
+from tod_bias.systems.flow import MOST_QUESTIONS, tool_loop
+from tod_bias.systems.stage import Asked
+
+QUICK = {"bootstrap": 50, "permutations": 200, "draws": 2}
+
+
+def shares_of(pipeline):
+    axis = attribute(pipeline, about_people(), **QUICK)["axes"]["gender"]
+    return axis["fairscore"]["value"], {name: axis["shapley"][name]["value"] for name in pipeline.names}, axis
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "biased"),
+    [
+        *((Loop(name).pipeline, name) for name in ("policy", "tools", "answer")),
+        *((router_pipeline(name), name) for name in ("router", "even", "odd")),
+        *((retrieval_pipeline(name), name) for name in ("retriever", "reader")),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "flow",
+)
+def test_the_one_biased_component_gets_everything(pipeline, biased):
+    value, shares, axis = shares_of(pipeline)
+    assert value > 0.01
+    assert shares == pytest.approx({name: value if name == biased else 0.0 for name in pipeline.names}, abs=1e-12)
+    assert axis["attribution"]["residual"]["value"] == 0
+
+
+@pytest.mark.parametrize("pipeline", [Loop().pipeline, router_pipeline(), retrieval_pipeline()])
+def test_a_fair_flow_has_no_disparity(pipeline):
+    assert shares_of(pipeline)[0] == 0
+
+
+def test_components_find_argument_and_earlier_outputs_in_order():
+    seen = []
+
+    def tools(inputs):
+        seen.extend(inputs)
+        return [f"result of {item.argument}" for item in inputs]
+
+    def policy(inputs):
+        return [Decision(("a", "b") if not item.steps else ()) for item in inputs]
+
+    pipeline = Pipeline({"policy": policy, "tools": tools, "answer": lambda inputs: ["ok"] * len(inputs)}, flow=agent)
+    (item,) = pipeline([StageInput((), "hello")])
+    assert [(step.name, step.argument) for step in item.steps] == [
+        ("policy", None), ("tools", "a"), ("tools", "b"), ("policy", None), ("answer", None),
+    ]  # fmt: skip
+    assert [item.argument for item in seen] == ["a", "b"]
+    assert seen[1].steps == (Asked("policy", None, Decision(("a", "b"))), Asked("tools", "a", "result of a"))
+    assert seen[1].outputs == {"policy": Decision(("a", "b")), "tools": "result of a"}
+    assert item.outputs["answer"] == "ok"
+
+
+def test_a_wave_asks_each_component_once_and_equal_questions_once():
+    batches = []
+
+    def counted(name, stage):
+        def count(inputs):
+            batches.append((name, len(inputs)))
+            return stage(inputs)
+
+        return count
+
+    loop = Loop("policy")
+    stages = {name: counted(name, stage) for name, stage in loop.pipeline.stages.items()}
+    dialogues = about_people(6)
+    rewrites = [(d, draw_rewrites(gender(), d, 3)) for d in dialogues]
+    runs = [Run(d) for d in dialogues] + [Run(d, rewrite) for d, made in rewrites for rewrite in made]
+    execution = Execution(Pipeline(stages, flow=agent))
+    execution(runs)
+    assert [name for name, _ in batches] == ["policy", "tools", "policy", "tools", "policy", "answer"]
+    asked = Counter()
+    for name, size in batches:
+        asked[name] += size
+    assert {name: component.cost.distinct for name, component in execution.components.items()} == dict(asked)
+    assert execution.components["policy"].cost.asked > 2 * asked["policy"]
+
+
+def test_history_of_a_system_is_what_it_called_found_and_said():
+    seen = []
+    loop = Loop()
+    stages = {**loop.pipeline.stages, "answer": lambda inputs: seen.extend(inputs) or loop.answer(inputs)}
+    (first,), second = about_people(1)[0].turns, about_people(2)[1].turns[0]
+    dialogue = type(about_people(1)[0])("d", "", (first, second))
+    Execution(Pipeline(stages, flow=agent), "system")([Run(dialogue)])
+    (own,) = seen[1].history
+    assert [step.name for step in own.steps] == ["find", "days"]
+    assert own.steps[0].results == ({"place": 0},)
+    assert own.response == "I found place 0 with 0 seats, and it is free on day 0."
+
+
+def test_the_last_component_gives_the_systems_turn_whatever_it_is_called():
+    gold = about_people(1)[0].turns[0]
+    assert own_turn(gold, [Asked("bot", None, "mine")]).response == "mine"
+    assert own_turn(gold, [Asked("response", None, "plain"), Asked("tone", None, "nice")]).response == "nice"
+    with pytest.raises(StageError, match="the system's turn cannot become history: call argument 'x': expected JSON"):
+        own_turn(gold, [Asked("tools", {"api_name": "f", "x": {1}}, None), Asked("answer", None, "a")])
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        Decision(({"api_name": "f", "x": 1},)),
+        [{"name": "f", "arguments": {"x": 1}}],
+        {"tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}}]},
+        {"api_name": "f", "x": 1},
+    ],
+)
+def test_the_shipped_loop_takes_calls_in_every_form(calls):
+    flow = tool_loop(None)
+    assert next(flow) == "policy"
+    assert flow.send(calls) == ("tools", {"api_name": "f", "x": 1})
+    assert flow.send({"found": True}) == "policy"
+    assert flow.send("Nothing more to look up.") == "answer"
+
+
+def endless(turn):
+    while True:
+        yield "bot"
+
+
+def stranger(turn):
+    yield "nobody"
+
+
+def silent(turn):
+    if turn is None:
+        yield "bot"
+
+
+def plain(turn):
+    return ["bot"]
+
+
+def numbered(turn):
+    yield 7
+
+
+def failing(turn):
+    yield "bot"
+    raise KeyError("x")
+
+
+TOSSES = random.Random(0)
+
+
+def fickle(turn):
+    yield "bot"
+    if TOSSES.random() < 0.5:
+        yield "bot"
+
+
+@pytest.mark.parametrize(
+    ("flow", "message"),
+    [
+        (endless, f"asked {MOST_QUESTIONS} questions in the turn that begins 'My wife wants .* came to no end"),
+        (stranger, "asks for 'nobody', which is no component; there are bot"),
+        (silent, "came to its end without asking a component"),
+        (plain, "expected a generator function .*, got one that returns list"),
+        (numbered, "expected it to yield a component's name or .*, got int"),
+        (failing, "KeyError: 'x' at "),
+        (fickle, "behaved differently on the same answers in the turn that begins 'My "),
+    ],
+)
+def test_a_flow_that_misbehaves_is_named_in_one_line(flow, message):
+    with pytest.raises(StageError, match=f"flow .*:{flow.__name__}: {message}") as caught:
+        attribute(Pipeline({"bot": lambda inputs: ["x"] * len(inputs)}, flow=flow), about_people(6), **QUICK)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_flow_that_is_no_function_is_refused():
+    with pytest.raises(StageError, match="flow: expected a generator function of the turn, got str"):
+        Pipeline({"bot": len}, flow="tool_loop")
+
+
+def test_outputs_of_a_swapped_router_are_those_of_its_twin():
+    dialogue = about_people(1)[0]
+    rewrite = gender().rewrite(dialogue, gender().candidates(dialogue)[0])
+    (trace,) = Execution(router_pipeline("router"))([Run(dialogue, rewrite)])
+    arms = {
+        arm: outputs_of(trace, number)[0]["router"] for number, arm in enumerate(all_arms(("router", "even", "odd")))
+    }
+    assert arms == {arm: "odd" if "router" in arm else "even" for arm in arms}  # the twin sees "My wife"
+    (original,) = Execution(router_pipeline("router"))([Run(dialogue)])
+    assert outputs_of(original)[0]["router"] == "odd"

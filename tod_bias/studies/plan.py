@@ -1,0 +1,271 @@
+"""Before anything is spent: the dialogues an audit finds, what it will ask of each component, and how long it takes.
+
+What needs no answers is counted exactly: dialogues, tellings, and the questions of the component that is asked first.
+Every later question depends on answers, so it has an upper bound, and an estimate from a small sample that is run. A
+component that is remote, or asked by several threads at once as remote ones are, is not asked: what comes after it has
+a bound only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.dialogues.sampling import sample
+from tod_bias.errors import NothingToPerturbError
+from tod_bias.files import write_json
+from tod_bias.folder import writable
+from tod_bias.perturb.algorithm import LexiconPerturber, Perturber
+from tod_bias.studies.signatures import generator_of
+from tod_bias.studies.tellings import Drawn, chosen_from, chunks, drawn_for, perturbers_of, runs_of
+from tod_bias.systems.execution import Execution, HistoryMode, Run, check_history
+from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.questions import Reading
+from tod_bias.systems.twin import Twin
+
+NAME = "plan.json"
+"""The file of a plan in its folder."""
+
+
+class Plan(dict[str, Any]):
+    """What an audit would do: the content of ``plan.json``."""
+
+    def save(self, folder: str | Path) -> Path:
+        """Write ``plan.json``; returns its path.
+
+        Raises:
+            TodBiasError: the folder cannot be written to.
+        """
+        path = writable(folder) / NAME
+        write_json(path, self)
+        return path
+
+
+def plan(
+    pipeline: Pipeline,
+    dialogues: Sequence[Dialogue],
+    axes: Sequence[str | Perturber] = ("gender",),
+    draws: int = 3,
+    seed: int = 0,
+    *,
+    history: HistoryMode = "gold",
+    max_per_axis: int | None = None,
+    sample_size: int = 6,
+) -> Plan:
+    """What :func:`tod_bias.attribute` would ask, with the same arguments.
+
+    Args:
+        pipeline: the system.
+        dialogues: the corpus.
+        axes: names or perturbers.
+        draws: rewrites drawn a dialogue.
+        seed: of the draws, and of the sample.
+        history: ``gold`` or ``system``.
+        max_per_axis: so many dialogues an axis.
+        sample_size: dialogues that are run to time local components; 0 asks nobody anything.
+
+    Returns:
+        ``dialogues`` (read, and by axis those that can be told otherwise and those that are audited), ``tellings``,
+        ``turns``, and by component ``asked`` (exact in straight pipelines), ``distinct`` (``exact``, or ``at_most`` and
+        ``estimate``), ``tokens`` (read and written, for language models) and ``seconds``, null where nothing is known.
+
+    Raises:
+        NothingToPerturbError: no dialogue can be rewritten along any axis.
+        StageError: a component or the flow broke its contract on the sample.
+    """
+    check_history(history)
+    dialogues = list(dialogues)
+    perturbers = {axis: _by_lexicon(perturber) for axis, perturber in perturbers_of(axes).items()}
+    found: dict[str, list[Drawn]] = {}
+    left_out: dict[str, str] = {}
+    for axis, perturber in perturbers.items():
+        try:
+            found[axis] = drawn_for(perturber, dialogues, draws, seed)
+        except NothingToPerturbError as error:
+            left_out[axis] = str(error)
+    if not found:
+        raise NothingToPerturbError("; ".join(left_out.values()))
+    drawn = {axis: chosen_from(some, max_per_axis, seed) for axis, some in found.items()}
+    counts = _counted(pipeline, dialogues, perturbers, drawn, draws, history)
+    remote = [name for name in pipeline.names if is_remote(pipeline, name)]
+    timed = _timed(pipeline, dialogues, perturbers, drawn, draws, history, seed, sample_size) if not remote else {}
+    components = {name: _component(pipeline, name, counts, timed.get(name), name in remote) for name in pipeline.names}
+    seconds = [part["seconds"] for part in components.values()]
+    return Plan(
+        dialogues={
+            "read": len(dialogues),
+            "perturbable": {axis: len(some) for axis, some in found.items()},
+            "audited": {axis: len(some) for axis, some in drawn.items()},
+        },
+        left_out=left_out,
+        tellings=counts["tellings"],
+        turns=counts["turns"],
+        arms=2 ** len(pipeline.names),
+        history=history,
+        components=components,
+        seconds=None if None in seconds else sum(seconds),
+        sampled=len(timed) > 0,
+    )
+
+
+def _by_lexicon(perturber: Perturber) -> Perturber:
+    """A perturber with a model finds the same dialogues as its lexicon, which costs nothing."""
+    lexicon = getattr(perturber, "lexicon", None)
+    if getattr(perturber, "generator", None) is None or lexicon is None:
+        return perturber
+    return LexiconPerturber(lexicon, scope=getattr(perturber, "scope", None))
+
+
+def is_remote(pipeline: Pipeline, name: str) -> bool:
+    """Whether a component is not to be asked for a plan: it says so (``remote``), or is asked by several threads."""
+    stage: Any = pipeline.stages[name]
+    while isinstance(stage, Twin):
+        stage = stage.stage
+    threads: Any = pipeline.concurrency.get(name) or getattr(stage, "concurrency", 1)
+    return bool(getattr(stage, "remote", False)) or threads > 1
+
+
+def _counted(
+    pipeline: Pipeline,
+    dialogues: Sequence[Dialogue],
+    perturbers: Mapping[str, Perturber],
+    drawn: Mapping[str, Sequence[Drawn]],
+    draws: int,
+    history: HistoryMode,
+) -> dict[str, int]:
+    """Tellings, turns, and what the component that is asked first is asked."""
+    arms = 2 ** len(pipeline.names)
+    questions: set[Any] = set()
+    tellings = plain = rewritten = 0
+    for chunk in chunks(dialogues, drawn, draws):
+        runs = {axis: runs_of(perturbers[axis], some) for axis, some in chunk.items()}
+        originals = {run.dialogue.id: run for some in runs.values() for run, _ in some}
+        copies = [copy for some in runs.values() for _, made in some for copy in made]
+        tellings += len(originals) + len(copies)
+        for run in (*originals.values(), *copies):
+            told = run.rewritten
+            for number, turn in enumerate(told.turns):
+                questions.add(Reading(told.turns[:number], turn.user, told.system).question(None))
+            if run.rewrite is None:
+                plain += len(told.turns)
+            else:
+                rewritten += len(told.turns)
+    first = len(questions) if history == "gold" else 0
+    return {
+        "tellings": tellings, "turns": plain + rewritten, "first": first, "plain": plain, "rewritten": rewritten,
+        "asked": plain + rewritten * arms,
+    }  # fmt: skip
+
+
+def _timed(
+    pipeline: Pipeline,
+    dialogues: Sequence[Dialogue],
+    perturbers: Mapping[str, Perturber],
+    drawn: Mapping[str, Sequence[Drawn]],
+    draws: int,
+    history: HistoryMode,
+    seed: int,
+    size: int,
+) -> dict[str, dict[str, float]]:
+    """By component, from a few dialogues: questions asked and distinct, seconds, tokens; nothing where none is run."""
+    audited = {entry[0].id for some in drawn.values() for entry in some}
+    few = sample([dialogue for dialogue in dialogues if dialogue.id in audited], size, seed) if size else []
+    chosen = {dialogue.id for dialogue in few}
+    runs: list[Run] = []
+    for axis, some in drawn.items():
+        for run, copies in runs_of(perturbers[axis], [entry for entry in some if entry[0].id in chosen]):
+            runs += [run, *copies]
+    if not runs:
+        return {}
+    execution = Execution(pipeline, history)
+    generators = {name: generator_of(pipeline.stages[name]) for name in pipeline.names}
+    for generator in generators.values():
+        if generator is not None:
+            generator.keep_in(None)
+            _ = generator.model  # loading it is no part of answering
+    before = {name: (g.cost.read, g.cost.written) for name, g in generators.items() if g is not None}
+    shared = {name: sum(other is g for other in generators.values()) for name, g in generators.items() if g is not None}
+    execution(runs)
+    arms_of_turns = sum(
+        len(run.dialogue.turns) * (1 if run.rewrite is None else 2 ** len(pipeline.names)) for run in runs
+    )
+    timed = {}
+    for name, component in execution.components.items():
+        cost, generator = component.cost, generators[name]
+        timed[name] = {
+            "asked": cost.asked, "distinct": cost.distinct, "seconds": cost.seconds, "arms_of_turns": arms_of_turns,
+        }  # fmt: skip
+        if generator is not None:
+            read, written = generator.cost.read - before[name][0], generator.cost.written - before[name][1]
+            # components that share a model share its count of tokens
+            timed[name] |= {"read": read / shared[name], "written": written / shared[name]}
+    return timed
+
+
+def _component(
+    pipeline: Pipeline, name: str, counts: Mapping[str, int], timed: Mapping[str, float] | None, remote: bool
+) -> dict[str, Any]:
+    place = pipeline.names.index(name)
+    straight = pipeline.flow is None
+    asked: int | None = counts["asked"] if straight else None
+    exact = counts["first"] if straight and place == 0 and counts["first"] else None
+    bound = _bound(counts, place) if straight else None
+    estimate: float | None = exact
+    if exact is None and timed is not None and timed["asked"]:
+        expected = timed["asked"] / timed["arms_of_turns"] * counts["asked"]  # a flow asks some components not at all
+        estimate = timed["distinct"] / timed["asked"] * expected
+        estimate = estimate if bound is None else min(estimate, bound)
+    record: dict[str, Any] = {
+        "asked": asked,
+        "distinct": {
+            "exact": exact, "at_most": bound, "estimate": None if estimate is None else round(estimate),
+        },
+        "tokens": None,
+        "seconds": None,
+        "remote": remote,
+    }  # fmt: skip
+    if timed is not None and timed["distinct"] and estimate is not None:
+        scale = estimate / timed["distinct"]
+        record["seconds"] = round(timed["seconds"] * scale, 1)
+        if "read" in timed:
+            record["tokens"] = {"read": round(timed["read"] * scale), "written": round(timed["written"] * scale)}
+    return record
+
+
+def _bound(counts: Mapping[str, int], place: int) -> int:
+    """Different questions at the most: the arms before it differ in 2**place ways, asked plainly and by the twin."""
+    return min(counts["plain"] + counts["rewritten"] * 2 ** (place + 1), counts["asked"] + counts["plain"])
+
+
+def table(result: Mapping[str, Any]) -> Table:
+    """A plan for the terminal: a row a component."""
+    dialogues = result["dialogues"]
+    audited = ", ".join(
+        f"{axis} {count}" + (f" of {dialogues['perturbable'][axis]}" if count < dialogues["perturbable"][axis] else "")
+        for axis, count in dialogues["audited"].items()
+    )
+    title = f"{dialogues['read']} dialogues read; told otherwise: {audited}\n"
+    title += (
+        f"{result['tellings']} tellings, {result['turns']} turns, {result['arms']} arms, {result['history']} history"
+    )
+    view = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for column in ("component", "asked", "distinct", "tokens read", "written", "seconds"):
+        view.add_column(column, justify="left" if column == "component" else "right")
+    for name, part in result["components"].items():
+        distinct, tokens = part["distinct"], part["tokens"] or {}
+        if distinct["exact"] is not None:
+            shown = f"{distinct['exact']:,}"
+        elif distinct["estimate"] is not None:
+            shown = f"about {distinct['estimate']:,}"
+        else:
+            shown = "–" if distinct["at_most"] is None else f"at most {distinct['at_most']:,}"
+        numbers = (part["asked"], tokens.get("read"), tokens.get("written"))
+        first, *others = ("–" if number is None else f"{number:,}" for number in numbers)
+        seconds = "remote" if part["remote"] else "–" if part["seconds"] is None else f"{part['seconds']:,.1f}"
+        view.add_row(name, first, shown, *others, seconds)
+    return view

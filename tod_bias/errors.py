@@ -56,6 +56,10 @@ class NothingToPerturbError(TodBiasError):
     """No dialogue holds a word that the chosen axis can rewrite."""
 
 
+class StatisticsError(TodBiasError):
+    """A test or adjustment that cannot be made as asked, for instance of a group without members."""
+
+
 class EmbeddingsError(TodBiasError):
     """Embeddings or sets of entities that cannot be used; names the file, the table and the row or id."""
 

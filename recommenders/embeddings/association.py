@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from tod_bias.errors import EmbeddingsError
 from tod_bias.recommenders.embeddings.vectors import checked_matrix, in_blocks, lengths, unit
+from tod_bias.statistics.intervals import welch_interval
 
 _BLOCK = 65_536
 """Entities whose unit vectors are in memory at once."""
@@ -78,11 +78,7 @@ def eaa_interval(entities: Any, a: Any, b: Any, level: float = 0.95) -> np.ndarr
     values = eaa(matrix, first, second)
     spreads = [np.cov(unit(side), rowvar=False).reshape(2 * matrix.shape[1:]) / len(side) for side in (first, second)]
     parts = np.stack([_quadratic(matrix, spread) for spread in spreads])  # (2, n)
-    variance = parts.sum(axis=0)
-    bottom = (parts**2 / np.array([[len(first) - 1], [len(second) - 1]])).sum(axis=0)
-    freedom = np.divide(variance**2, bottom, out=np.full(len(matrix), np.inf), where=bottom > 0)  # Welch-Satterthwaite
-    reach = stats.t.ppf((1 + level) / 2, freedom) * np.sqrt(variance)
-    return np.stack([values - reach, values + reach])
+    return welch_interval(values, parts, (len(first), len(second)), level)
 
 
 def _quadratic(matrix: np.ndarray, form: np.ndarray) -> np.ndarray:

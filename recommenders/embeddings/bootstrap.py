@@ -12,10 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tod_bias.statistics.intervals import interval
-from tod_bias.statistics.resampling import resample_counts
-
-_BLOCK = 4_000_000
-"""Numbers of a matrix that are in memory at once."""
+from tod_bias.statistics.resampling import blocks, resample_counts
 
 
 @dataclass(frozen=True)
@@ -58,8 +55,7 @@ def bootstrap(
     cosines = e @ fixed, p @ fixed  # (entities, directions)
     widest = max(len(e) + len(p), len(a), len(b))
     parts: list[tuple[np.ndarray, ...]] = []
-    for start in range(0, resamples, max(1, _BLOCK // widest)):
-        rows = min(max(1, _BLOCK // widest), resamples - start)
+    for rows in blocks(resamples, widest):
         shift = _means(rng, rows, a) - _means(rng, rows, b)  # (rows, dimensions)
         moments, fixed_moments = [], []
         for side, along in zip((e, p), cosines, strict=True):

@@ -16,6 +16,7 @@ from scipy import stats
 from tod_bias.errors import EmbeddingsError
 from tod_bias.recommenders.embeddings.direction import LinearClassifier, fit_classifier, split
 from tod_bias.recommenders.embeddings.vectors import unit
+from tod_bias.statistics.intervals import wilson_interval
 
 DECILES = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 """Bounds of the share of the larger side in an item's audience (Beattie Table 4)."""
@@ -25,8 +26,7 @@ def share(hits: int, trials: int) -> dict[str, Any]:
     """A share with its 95% Wilson interval; None without trials."""
     if not trials:
         return {"value": None, "ci": None, "n": 0}
-    bounds = stats.binomtest(hits, trials).proportion_ci(method="wilson")
-    return {"value": hits / trials, "ci": [float(bounds.low), float(bounds.high)], "n": trials}
+    return {"value": hits / trials, "ci": list(wilson_interval(hits, trials)), "n": trials}
 
 
 def accuracy(classifier: LinearClassifier, a: np.ndarray, b: np.ndarray) -> dict[str, Any]:

@@ -7,7 +7,6 @@ depend on how a latent space is turned, so two trainings can be compared without
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +18,10 @@ import pandas as pd
 from tod_bias.documents import read_json
 from tod_bias.errors import EmbeddingsError
 from tod_bias.recommenders.embeddings.classification import label_change
-from tod_bias.recommenders.embeddings.permutation import sign_test
 from tod_bias.statistics.adjustment import holm
 from tod_bias.statistics.intervals import interval
+from tod_bias.statistics.permutation import sign_test
+from tod_bias.statistics.record import finite, finite_pair
 from tod_bias.statistics.resampling import resample_counts
 
 NAME = "comparison.json"
@@ -188,24 +188,16 @@ def _changes(
         old, new = float(pair[0, 0]), float(pair[0, 1])
         draws = sampled[name]
         entry: dict[str, Any] = {
-            "before": _number(old),
-            "after": _number(new),
-            "difference": _number(new - old),
-            "change_percent": _number(100 * (new / old - 1)) if old else None,
+            "before": finite(old),
+            "after": finite(new),
+            "difference": finite(new - old),
+            "change_percent": finite(100 * (new / old - 1)) if old else None,
             "p_value": p_values.get(name),  # no exchange test for the effect size: its interval says
         }
         if resamples > 1:
             with np.errstate(divide="ignore", invalid="ignore"):
                 percent = 100 * (draws[:, 1] / draws[:, 0] - 1)
-            entry["ci"] = _pair(interval(draws[:, 1] - draws[:, 0], fewest))
-            entry["change_percent_ci"] = _pair(interval(np.where(np.isfinite(percent), percent, np.nan), fewest))
+            entry["ci"] = finite_pair(interval(draws[:, 1] - draws[:, 0], fewest))
+            entry["change_percent_ci"] = finite_pair(interval(np.where(np.isfinite(percent), percent, np.nan), fewest))
         found[labels[name]] = entry
     return found
-
-
-def _number(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
-
-
-def _pair(bounds: np.ndarray) -> list[float] | None:
-    return [float(bounds[0]), float(bounds[1])] if np.isfinite(bounds).all() else None

@@ -11,8 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tod_bias.recommenders.embeddings.space import Picture
-from tod_bias.report.figures import WIDTH, styled
-from tod_bias.report.palette import GRID, INK, MUTED, STAGE_COLOURS, new_figure, strip
+from tod_bias.report.palette import GRID, INK, MUTED, STAGE_COLOURS, WIDTH, new_figure, strip, styled
 
 A_COLOUR, B_COLOUR, E_COLOUR, P_COLOUR = (STAGE_COLOURS[place] for place in (0, 1, 2, 3))
 MARKERS = ("o", "s", "^", "D", "v", "P")

@@ -6,18 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from tod_bias.files import write_text
 from tod_bias.folder import writable
 from tod_bias.recommenders.embeddings import figures, tables
 from tod_bias.recommenders.embeddings.audit import Associations
 from tod_bias.recommenders.embeddings.reading import LIMITS, comparison_reading, reading
-from tod_bias.report.page import render_page
-from tod_bias.report.palette import inline, to_svg
-
-REPORT = "report.html"
+from tod_bias.report.page import FIGURES, REPORT, draw, write_page
 
 _TEMPLATE = Path(__file__).parent / "templates" / "association.html.j2"
 
@@ -33,22 +28,30 @@ def write_report(
         comparison: the content of ``comparison.json``.
     """
     place = Path(folder)
-    drawn = _figures(runs, comparison)
-    made = tables.sheets(runs)
+    sheets = tables.sheets(runs)
     if comparison is not None:
-        made = [tables.changes(comparison), *made, tables.label_changes(comparison)]
-    for name in ("figures", "tables"):
+        sheets = [tables.changes(comparison), *sheets, tables.label_changes(comparison)]
+    for name in (FIGURES, "tables"):
         writable(place / name)
-    svgs = []
-    for name, (title, figure) in drawn.items():
-        svg = to_svg(figure)
-        write_text(place / "figures" / f"{name}.svg", svg)
-        svgs.append((title, Markup(inline(svg, name, title))))
-    for sheet in made:
+    drawn = [
+        (title, draw(figure, place / FIGURES / f"{name}.svg", title))
+        for name, (title, figure) in _figures(runs, comparison).items()
+    ]
+    for sheet in sheets:
         sheet.save(place / "tables")
-    text = _render(runs, comparison, svgs, made)
-    write_text(place / REPORT, text)
-    return place / REPORT
+    first = runs[0][1]
+    return write_page(
+        place / REPORT,
+        _TEMPLATE,
+        attribute=first["attribute"],
+        sets=first["sets"],
+        notes=list(dict.fromkeys(note for _, run in runs for note in run["notes"])),
+        drawn=drawn,
+        sheets=sheets,
+        verdicts=[(name, reading(run), run["flags"]) for name, run in runs],
+        changed=comparison_reading(comparison, runs[1][1]) if comparison is not None else [],
+        limits=LIMITS,
+    )
 
 
 def _figures(
@@ -68,23 +71,3 @@ def _figures(
     if comparison is not None:
         found["changes"] = ("Change of every metric", figures.changes(comparison))
     return found
-
-
-def _render(
-    runs: Sequence[tuple[str, Associations]],
-    comparison: Mapping[str, Any] | None,
-    drawn: Sequence[tuple[str, Markup]],
-    made: Sequence[tables.Sheet],
-) -> str:
-    first = runs[0][1]
-    return render_page(
-        _TEMPLATE,
-        attribute=first["attribute"],
-        sets=first["sets"],
-        notes=list(dict.fromkeys(note for _, run in runs for note in run["notes"])),
-        drawn=drawn,
-        sheets=made,
-        verdicts=[(name, reading(run), run["flags"]) for name, run in runs],
-        changed=comparison_reading(comparison, runs[1][1]) if comparison is not None else [],
-        limits=LIMITS,
-    )

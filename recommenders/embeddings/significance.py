@@ -13,6 +13,7 @@ import numpy as np
 from scipy import stats
 
 from tod_bias.recommenders.embeddings.vectors import unit
+from tod_bias.statistics.permutation import Exceedances
 
 ALPHA = 0.05
 RANDOM_VECTORS = 10_000
@@ -79,14 +80,14 @@ def direction_tests(
     first, second = unit(a), unit(b)
     apart = first.mean(axis=0) - second.mean(axis=0)
     drawn = unit(np.random.default_rng(seed).standard_normal((random_vectors, len(psi))))  # (random, dimensions)
-    reference = np.abs(drawn @ apart)
-    observed = float(apart @ psi)
+    along_others = Exceedances(float(apart @ psi), tolerance=0.0)
+    along_others.add(np.abs(drawn @ apart))
     along_random = drawn @ psi
     # With few entities scipy would enumerate ranks among thousands of random vectors.
     larger = stats.mannwhitneyu(first @ psi, along_random, alternative="greater", method="asymptotic").pvalue
     smaller = stats.mannwhitneyu(second @ psi, along_random, alternative="less", method="asymptotic").pvalue
     return {
         "sets": float(stats.mannwhitneyu(first @ psi, second @ psi, alternative="greater").pvalue),
-        "random_direction": float(((reference >= observed).sum() + 1) / (random_vectors + 1)),
+        "random_direction": float(along_others.p_values()),
         "random_entities": float(min(1.0, 2 * min(larger, smaller))),
     }

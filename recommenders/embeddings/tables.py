@@ -5,81 +5,14 @@ Several trainings of the same entities stand in one table, as in Beattie's.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from tod_bias.files import replacing
-from tod_bias.report.notation import fixed, p_cell, percent
+from tod_bias.report.notation import fixed
+from tod_bias.report.sheets import Probability, Sheet, Value
 
 Named = Sequence[tuple[str, Mapping[str, Any]]]
 """Name of a training and the content of its ``associations.json``."""
-
-
-@dataclass(frozen=True)
-class Value:
-    """A number with its 95% interval; shares are shown as percentages."""
-
-    value: float | None
-    ci: Sequence[float] | None = None
-    decimals: int = 3
-    sign: bool = False
-    is_share: bool = False
-
-    def __str__(self) -> str:
-        def show(number: float | None) -> str:
-            return percent(number) if self.is_share else fixed(number, self.decimals, sign=self.sign)
-
-        return show(self.value) + (f" [{show(self.ci[0])}, {show(self.ci[1])}]" if self.ci else "")
-
-
-@dataclass(frozen=True)
-class Probability:
-    """A p-value."""
-
-    value: float | None
-
-    def __str__(self) -> str:
-        return p_cell(self.value)
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """One table: its rows hold text, :class:`Value` and :class:`Probability`."""
-
-    name: str
-    """File name of its CSV, without ending."""
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
-    dim: tuple[int, ...] = ()
-    """Rows of metrics that are not to be used."""
-
-    def save(self, folder: Path) -> None:
-        """Write the CSV; a value with an interval takes three columns, ``…``, ``…_low`` and ``…_high``."""
-        wide = [any(isinstance(row[place], Value) and row[place].ci for row in self.rows) for place in self._places]
-        header = [
-            text
-            for name, is_wide in zip((column.removesuffix(" [95%]") for column in self.columns), wide, strict=True)
-            for text in ((name, f"{name}_low", f"{name}_high") if is_wide else (name,))
-        ]
-        with replacing(folder / f"{self.name}.csv") as path, path.open("w", encoding="utf-8", newline="") as stream:
-            writer = csv.writer(stream)
-            writer.writerow(header)
-            for row in self.rows:
-                cells: list[Any] = []
-                for cell, is_wide in zip(row, wide, strict=True):
-                    number = cell.value if isinstance(cell, Value | Probability) else cell
-                    cells.append("" if number is None else number)
-                    if is_wide:
-                        cells += list(cell.ci) if isinstance(cell, Value) and cell.ci else ["", ""]
-                writer.writerow(cells)
-
-    @property
-    def _places(self) -> range:
-        return range(len(self.columns))
 
 
 def _share(found: Mapping[str, Any] | None) -> Value:

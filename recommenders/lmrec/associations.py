@@ -10,16 +10,13 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from tod_bias.recommenders.lmrec.inference import (
-    BLOCK,
-    FEWEST_QUERIES,
-    Inference,
-    adjusted,
-    joined,
-    over_cities,
-    resampled,
-)
+from tod_bias.recommenders.lmrec.inference import FEWEST_QUERIES, SHEN, joined
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS, Recommendations
+from tod_bias.statistics.adjustment import adjusted
+from tod_bias.statistics.jackknife import jackknife
+from tod_bias.statistics.permutation import Exceedances, relabelled
+from tod_bias.statistics.resampling import resampled
+from tod_bias.statistics.settings import Inference
 
 FEWEST_WAYS = 100
 """Words change places where there are so many ways for it; p is no smaller than one in so many then."""
@@ -40,7 +37,7 @@ def association(recommendations: Recommendations, inference: Inference | None = 
         items (with the category, of both labels), p_value, p_adjusted (over the categories of a pair), p_permutation,
         p_cities (over several cities; p_value is the larger of the two), permuted (``words`` or ``queries``).
     """
-    how = inference or Inference()
+    how = inference or SHEN
     made: list[pd.DataFrame] = []
     for dimension in recommendations.all_dimensions:
         rows = recommendations.rows(dimension)
@@ -168,8 +165,8 @@ def _over_cities(
         shares = sums[..., -1].sum(axis=0) / sums[..., -1].sum()
         furthest = {"lowest": -1 / shares[second], "highest": 1 / shares[first]}  # where only one has the category
         there = sums[:, [first, second], :-1].sum(axis=1) > 0
-        difference = over_cities(sums, lambda own: _scores(own, first, second)[0], how.level, there=there, **furthest)
-        ratio = over_cities(sums, lambda own: np.log(_scores(own, first, second)[1]), how.level, there=there)
+        difference = jackknife(sums, lambda own: _scores(own, first, second)[0], how.level, there=there, **furthest)
+        ratio = jackknife(sums, lambda own: np.log(_scores(own, first, second)[1]), how.level, there=there)
         return np.stack([difference.low, difference.high]), np.exp([ratio.low, ratio.high]), difference.p_value
 
 
@@ -232,16 +229,8 @@ def _permutation_test(
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.abs(sums[:, :-1] / sums[:, -1:] - (total - sums)[:, :-1] / (total - sums)[:, -1:])
 
-    observed = distances(table[mine].sum(axis=0, dtype=float)[None])[0]
+    found = Exceedances(distances(table[mine].sum(axis=0, dtype=float)[None])[0])
     rng = how.rng("permutation", city, dimension, label, other)
-    further = np.zeros(len(observed))
-    done = 0
-    while done < how.permutations:
-        rows = min(how.permutations - done, max(1, BLOCK // len(mine)))
-        drawn = np.zeros((rows, len(mine)), dtype=np.float32)
-        for stratum in np.unique(strata):
-            inside = np.flatnonzero(strata == stratum)
-            drawn[:, inside] = rng.permuted(np.tile(mine[inside], (rows, 1)), axis=1)
-        further += (distances((drawn @ table).astype(float)) >= observed - 1e-12).sum(axis=0)
-        done += rows
-    return (further + 1) / (done + 1), permuted
+    for drawn in relabelled(rng, mine, strata, how.permutations):
+        found.add(distances((drawn @ table).astype(float)))
+    return found.p_values(), permuted

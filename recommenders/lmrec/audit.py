@@ -12,14 +12,16 @@ from typing import Any
 
 import pandas as pd
 
-from tod_bias.files import replacing, write_json, write_table, write_text
+from tod_bias.files import replacing, write_json, write_table
 from tod_bias.folder import writable
 from tod_bias.recommenders.lmrec import associations, item_names, prices
-from tod_bias.recommenders.lmrec.inference import Inference
-from tod_bias.recommenders.lmrec.page import REPORT, write_report
+from tod_bias.recommenders.lmrec.inference import SHEN
+from tod_bias.recommenders.lmrec.page import write_report
 from tod_bias.recommenders.lmrec.reading import ALPHA, pairs_of, reading
 from tod_bias.recommenders.lmrec.recommendations import ALL, COLUMNS, CROSS, Recommendations
 from tod_bias.recommenders.lmrec.templates import TemplateSet, nightlife, places_of
+from tod_bias.report.page import FIGURES, REPORT
+from tod_bias.statistics.settings import Inference
 
 SCHEMA = 1
 """Version of ``audit.json``."""
@@ -51,22 +53,20 @@ class Audit:
             TodBiasError: the folder cannot be written.
         """
         folder = writable(folder)
-        writable(folder / "figures")
+        writable(folder / FIGURES)
         for name in ("price_percentage", "association", "average_price", "price_differences", "top_words"):
             write_table(folder / f"{name}.csv", getattr(self, name))
         with replacing(folder / "recommendations.parquet") as part:
             frame(self.recommendations).to_parquet(part, index=False)
-        drawn: dict[str, str] = {}
+        drawn = self.figures() if figures else {}
         if figures:
-            from tod_bias.recommenders.lmrec.figures import svg
-
-            drawn = {name: svg(figure) for name, figure in self.figures().items()}
-            for name, text in drawn.items():
-                write_text(folder / "figures" / f"{name}.svg", text)
-            write_report(self, drawn, folder)
+            write_report(
+                folder, drawn, self.record, self.inference.level, self.price_percentage, self.association,
+                self.average_price, self.places,
+            )  # fmt: skip
         else:
             (folder / REPORT).unlink(missing_ok=True)
-        for old in (folder / "figures").glob("*.svg"):  # of another audit
+        for old in (folder / FIGURES).glob("*.svg"):  # of another audit
             if old.stem not in drawn:
                 old.unlink()
         write_json(folder / "audit.json", self.record)
@@ -122,7 +122,7 @@ def audit(
         source: for the record: where the recommendations are from.
         words: what says which substitutions are places; Shen's if left out.
     """
-    how = inference or Inference()
+    how = inference or SHEN
     distinct = recommendations.distinct
     priced, categorised = distinct["price"].notna().any(), distinct["categories"].map(len).any()
     empty = Recommendations(recommendations.frame, (), recommendations.neutral)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -13,31 +11,11 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
 
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS
-from tod_bias.report.figures import DASHES, WIDTH
-from tod_bias.report.palette import GRID, INK, MUTED, STAGE_COLOURS, new_figure, strip, style, to_svg
+from tod_bias.report.palette import DASHES, GRID, INK, MUTED, STAGE_COLOURS, WIDTH, new_figure, strip, styled
 
 MOST_LABELLED = 28
 """Categories of a scatter plot at the most; more cannot be read."""
 MARKERS = "osD^vP"
-_PLAIN = {"text.parse_math": False}  # $$ is a price and may stand in names, it is no formula
-
-
-def styled(draw: Callable[..., Figure]) -> Callable[..., Figure]:
-    """Draw inside the report's style, with dollar signs as they are."""
-
-    def inside(*args: Any, **options: Any) -> Figure:
-        with style(), mpl.rc_context(_PLAIN):
-            return draw(*args, **options)
-
-    inside.__doc__ = draw.__doc__
-    inside.__name__ = draw.__name__
-    return inside
-
-
-def svg(figure: Figure) -> str:
-    """The figure as an SVG document."""
-    with mpl.rc_context(_PLAIN):
-        return to_svg(figure)
 
 
 @styled

@@ -8,8 +8,11 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from tod_bias.recommenders.lmrec.inference import Inference, over_cities, resampled
+from tod_bias.recommenders.lmrec.inference import SHEN
 from tod_bias.recommenders.lmrec.recommendations import Recommendations
+from tod_bias.statistics.jackknife import jackknife
+from tod_bias.statistics.resampling import resampled
+from tod_bias.statistics.settings import Inference
 
 _WORD = re.compile(r"[^\W\d_][\w'’]+")
 
@@ -23,7 +26,7 @@ def top_words(recommendations: Recommendations, inference: Inference | None = No
     Returns:
         dimension, label, word, items, value, ci_low, ci_high, neutral; the ``most`` frequent words of each label.
     """
-    how = inference or Inference()
+    how = inference or SHEN
     made = []
     for dimension in recommendations.all_dimensions:
         rows = recommendations.rows(dimension)
@@ -40,7 +43,7 @@ def top_words(recommendations: Recommendations, inference: Inference | None = No
             table = np.column_stack([(own @ holds[:, order]).toarray(), np.asarray(own.sum(axis=1)).ravel()])
             if len(set(cities)) > 1:
                 sums = np.stack([table[cities == city].sum(axis=0) for city in dict.fromkeys(cities)])
-                over = over_cities(sums, _shares, how.level, lowest=0.0, highest=1.0)
+                over = jackknife(sums, _shares, how.level, lowest=0.0, highest=1.0)
                 low, high = over.low, over.high
             else:
                 samples = resampled(how.rng("words", dimension, label), table, how.resamples)

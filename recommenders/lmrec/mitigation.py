@@ -13,22 +13,22 @@ both         masked reviews   neutralised queries
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from tod_bias.recommenders.lmrec import associations, prices, quality
-from tod_bias.recommenders.lmrec.figures import styled
-from tod_bias.recommenders.lmrec.inference import Inference
+from tod_bias.recommenders.lmrec.inference import SHEN
 from tod_bias.recommenders.lmrec.masking import Neutraliser
 from tod_bias.recommenders.lmrec.model import K, LMRec
 from tod_bias.recommenders.lmrec.queries import ask
 from tod_bias.recommenders.lmrec.recommendations import ALL, tidy
 from tod_bias.recommenders.lmrec.reviews import Reviews
 from tod_bias.recommenders.lmrec.templates import TemplateSet, load_templates
-from tod_bias.report.palette import INK, STAGE_COLOURS, new_figure, strip
+from tod_bias.report.palette import INK, STAGE_COLOURS, new_figure, strip, styled
+from tod_bias.statistics.settings import Inference
 
 CONDITIONS: Mapping[str, tuple[bool, bool]] = {
     "original": (False, False),
@@ -78,7 +78,7 @@ def compare(
         inference: for the level, resamples and seed of intervals.
         show_progress: on stderr.
     """
-    how = inference or Inference()
+    how = inference or SHEN
     words = words or load_templates()
     hide = Neutraliser(words)
     held_out = list(reviews.of_split(2, split_seed))
@@ -100,7 +100,7 @@ def compare(
 def bias_of(frame: pd.DataFrame) -> dict[str, float]:
     """The three numbers of :func:`compare` for one frame of recommendations."""
     found = tidy(frame)
-    quick = Inference(resamples=0, permutations=0)
+    quick = replace(SHEN, resamples=0, permutations=0)
     shares = prices.price_percentage(found, quick)
     shares = shares[shares["city"] == ALL]
     scores = associations.association(found, quick)

@@ -2,92 +2,99 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pandas as pd
-from markupsafe import Markup
+from matplotlib.figure import Figure
 
-from tod_bias.files import write_text
 from tod_bias.recommenders.lmrec.reading import ALPHA, LIMITS, captions, interval
 from tod_bias.recommenders.lmrec.recommendations import ALL
 from tod_bias.report.notation import count, fixed, p_cell
-from tod_bias.report.page import render_page
-from tod_bias.report.palette import inline
+from tod_bias.report.page import FIGURES, REPORT, draw, write_page
+from tod_bias.report.sheets import Sheet
 
-if TYPE_CHECKING:
-    from tod_bias.recommenders.lmrec.audit import Audit
-
-REPORT = "report.html"
 _TEMPLATE = Path(__file__).parent / "templates" / "audit.html.j2"
-Table = tuple[str, tuple[str, ...], list[tuple[str, ...]]]
-"""Title, columns, rows of text."""
 
 
-def write_report(audit: Audit, drawn: Mapping[str, str], folder: Path) -> Path:
-    """Write ``report.html``.
+def write_report(
+    folder: Path,
+    figures: Mapping[str, Figure],
+    record: Mapping[str, Any],
+    level: float,
+    percentage: pd.DataFrame,
+    association: pd.DataFrame,
+    average: pd.DataFrame,
+    places: Mapping[str, Sequence[str]],
+) -> Path:
+    """Write ``report.html`` and ``figures/*.svg``.
 
     Args:
-        audit: what it shows.
-        drawn: file names (without ending) to SVG documents of the figures.
         folder: where to.
+        figures: by file name without ending.
+        record: the content of ``audit.json``.
+        level: of the intervals.
+        percentage: price percentages.
+        association: associations.
+        average: average prices.
+        places: heading → substitutions that are places.
     """
-    figures = [(name, captions(name), Markup(inline(svg, name, captions(name)))) for name, svg in drawn.items()]
-    text = render_page(
+    drawn = [
+        (captions(name), draw(figure, folder / FIGURES / f"{name}.svg", captions(name)))
+        for name, figure in figures.items()
+    ]
+    intervals = f"{level:.0%} intervals"
+    sheets = [
+        _percentage(percentage, f"Price percentage P(label | price), {intervals}"),
+        _associations(association, f"Associations found (adjusted p < {ALPHA}), {intervals}"),
+        _prices(average, places, f"Average price level by place, {intervals}"),
+    ]
+    return write_page(
+        folder / REPORT,
         _TEMPLATE,
-        record=audit.record,
-        level=f"{audit.inference.level:.0%}",
-        figures=figures,
-        tables=_tables(audit),
+        record=record,
+        level=f"{level:.0%}",
+        figures=drawn,
+        sheets=[sheet for sheet in sheets if sheet.rows],
         limits=LIMITS,
     )
-    path = folder / REPORT
-    write_text(path, text)
-    return path
 
 
-def _tables(audit: Audit) -> list[Table]:
-    level = f"{audit.inference.level:.0%}"
-    made = [
-        (f"Price percentage P(label | price), {level} intervals", *_percentage(audit.price_percentage)),
-        (f"Associations found (adjusted p < {ALPHA}), {level} intervals", *_associations(audit.association)),
-        (f"Average price level by place, {level} intervals", *_prices(audit)),
-    ]
-    return [table for table in made if table[2]]
-
-
-def _percentage(scores: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _percentage(scores: pd.DataFrame, title: str) -> Sheet:
     rows = []
     own = scores[scores["city"] == ALL]
     for (dimension, label), levels in own.groupby(["dimension", "label"], sort=False):
         cells = [interval(row, "value") for _, row in levels.sort_values("price").iterrows()]
         rows.append((str(dimension), str(label), fixed(levels["neutral"].iloc[0]), *cells))
-    return ("dimension", "label", "neutral", "$", "$$", "$$$", "$$$$"), rows
+    columns = ("dimension", "label", "neutral", "$", "$$", "$$$", "$$$$")
+    return Sheet("price_percentage", title, columns, tuple(rows))
 
 
-def _associations(scores: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _associations(scores: pd.DataFrame, title: str) -> Sheet:
     own = scores[(scores["city"] == ALL) & (scores["p_adjusted"] < ALPHA) & (scores["difference"] > 0)]
     order = own["difference"].abs().sort_values(ascending=False, kind="stable").index
     order = own.loc[order].groupby("dimension", sort=False).head(20).sort_values("dimension", kind="stable").index
-    names = ("dimension", "category", "leans to", "away from", "difference", "ratio", "p (adjusted)")
-    return names, [
+    rows = [
         (
             row["dimension"], row["category"], row["label"], row["other"], interval(row, "difference", sign=True),
             fixed(row["ratio"], 2) if row["ratio"] < float("inf") else "∞", p_cell(row["p_adjusted"]),
         )
         for _, row in own.loc[order].iterrows()
     ]  # fmt: skip
+    columns = ("dimension", "category", "leans to", "away from", "difference", "ratio", "p (adjusted)")
+    return Sheet("association", title, columns, tuple(rows))
 
 
-def _prices(audit: Audit) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    kinds = {word: kind for kind, words in audit.places.items() for word in words}
-    scores = audit.average_price[audit.average_price["city"] == ALL]
+def _prices(average: pd.DataFrame, places: Mapping[str, Sequence[str]], title: str) -> Sheet:
+    kinds = {word: kind for kind, words in places.items() for word in words}
+    scores = average[average["city"] == ALL]
     own = scores[scores["substitution"].isin(list(kinds))].sort_values("value", ascending=False)
-    return ("place", "kind", "queries", "average price", "neutral"), [
+    rows = [
         (
             row["substitution"], kinds[row["substitution"]], count(row["queries"]), interval(row, "value"),
             fixed(row["neutral"]) if pd.notna(row["neutral"]) else "–",
         )
         for _, row in own.iterrows()
     ]  # fmt: skip
+    return Sheet("average_price", title, ("place", "kind", "queries", "average price", "neutral"), tuple(rows))

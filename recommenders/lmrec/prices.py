@@ -9,19 +9,14 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from tod_bias.recommenders.lmrec.inference import (
-    BLOCK,
-    FEWEST_QUERIES,
-    Inference,
-    added,
-    adjusted,
-    joined,
-    mean_of_shares,
-    over_cities,
-    resampled,
-)
+from tod_bias.recommenders.lmrec.inference import FEWEST_QUERIES, SHEN, added, joined, mean_of_shares
 from tod_bias.recommenders.lmrec.recommendations import ALL, Recommendations
 from tod_bias.recommenders.lmrec.venue import LEVELS
+from tod_bias.statistics.adjustment import adjusted
+from tod_bias.statistics.jackknife import jackknife
+from tod_bias.statistics.permutation import Exceedances, relabelled
+from tod_bias.statistics.resampling import resampled
+from tod_bias.statistics.settings import Inference
 
 _KEPT = 16
 """Permutations of so many sizes are kept, at most 16 MB each."""
@@ -38,7 +33,7 @@ def price_percentage(recommendations: Recommendations, inference: Inference | No
     Returns:
         city, dimension, label, price, value, ci_low, ci_high, neutral, items (|I_m|).
     """
-    how = inference or Inference()
+    how = inference or SHEN
     made = []
     for dimension in recommendations.all_dimensions:
         rows = recommendations.rows(dimension)
@@ -114,7 +109,7 @@ def average_price(recommendations: Recommendations, inference: Inference | None 
     Returns:
         city, substitution, queries, value, ci_low, ci_high, neutral, items.
     """
-    how = inference or Inference()
+    how = inference or SHEN
     rows = recommendations.distinct
     rows = rows[rows["substitution"] != ""]
     made = []
@@ -127,7 +122,7 @@ def average_price(recommendations: Recommendations, inference: Inference | None 
             total = added(table.sum(axis=0) for table in strata)
             if len(strata) > 1:
                 sums = np.stack([table.sum(axis=0) for table in strata])
-                over = over_cities(sums, _quotient, how.level, lowest=LEVELS[0], highest=LEVELS[-1])
+                over = jackknife(sums, _quotient, how.level, lowest=LEVELS[0], highest=LEVELS[-1])
                 low, high = over.low, over.high
             else:
                 samples = resampled(how.rng("average", str(mine["city"].iloc[0]), str(word)), strata[0], how.resamples)
@@ -175,7 +170,7 @@ def price_differences(
     Returns:
         substitution, other, difference, ci_low, ci_high, p_value, p_adjusted (over the pairs of a family).
     """
-    how = inference or Inference()
+    how = inference or SHEN
     rows = recommendations.distinct
     tables: dict[str, dict[str, np.ndarray]] = {}
     for word in words:
@@ -193,7 +188,7 @@ def price_differences(
         pair = tables[word], tables[other]
         cities = list(dict.fromkeys([*pair[0], *pair[1]]))
         sums = np.stack([[table.get(city, np.zeros((0, 2))).sum(axis=0) for table in pair] for city in cities])
-        over = over_cities(sums, _price_difference, how.level)
+        over = jackknife(sums, _price_difference, how.level)
         low, high, p = over.low, over.high, _price_test(*pair, how, kept)
         if len(cities) == 1:
             low, high = how.bounds(
@@ -230,9 +225,10 @@ def _price_test(
     for city in {**first, **second}:
         own, other = (table.get(city, np.zeros((0, 2))) for table in (first, second))
         moved += _moved(np.concatenate([own, other]), len(own), city, how, kept)
-    found = np.abs(_quotient(moved) - _quotient(total - moved))
-    further = int(np.sum(np.isnan(found) | (found >= distance - 1e-12)))
-    return (further + 1) / (how.permutations + 1)
+    distances = np.abs(_quotient(moved) - _quotient(total - moved))
+    found = Exceedances(float(distance))
+    found.add(np.where(np.isnan(distances), np.inf, distances))  # a word left without prices is as far as can be
+    return float(found.p_values())
 
 
 def _moved(table: np.ndarray, size: int, city: str, how: Inference, kept: dict[str, np.ndarray]) -> np.ndarray:
@@ -243,14 +239,11 @@ def _moved(table: np.ndarray, size: int, city: str, how: Inference, kept: dict[s
     key = f"{city}/{size}/{len(table)}"
     if key in kept:
         return kept[key] @ table
-    rng = how.rng("difference", key)
-    mine = np.repeat(np.array([1.0, 0.0], dtype=np.float32), [size, len(table) - size])
-    rows = max(1, BLOCK // len(table))
+    mine = np.arange(len(table)) < size
     parts = []
-    for start in range(0, how.permutations, rows):
-        drawn = rng.permuted(np.tile(mine, (min(rows, how.permutations - start), 1)), axis=1)
+    for drawn in relabelled(how.rng("difference", key), mine, np.zeros(len(table)), how.permutations):
         parts.append(drawn @ table)
-        if how.permutations <= rows and len(kept) < _KEPT:
+        if len(drawn) == how.permutations and len(kept) < _KEPT:
             kept[key] = drawn
     return np.concatenate(parts)
 

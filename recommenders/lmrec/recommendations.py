@@ -26,58 +26,30 @@ Conventions, the same in every analysis:
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tod_bias.errors import RecommenderError
-from tod_bias.recommenders.lmrec.venue import price_level, split_categories
+from tod_bias.recommenders.lmrec.saved import COLUMNS, NO_GROUP, Reading, listed, read_saved
+from tod_bias.recommenders.lmrec.venue import split_categories
 
-COLUMNS = (
-    "city", "kind", "template", "substitution", "second", "query", "label", "rank", "item", "item_id", "price",
-    "categories",
-)  # fmt: skip
-"""Columns of the tidy frame, in order."""
-ALIASES: Mapping[str, str] = {
-    "example_label": "substitution",
-    "secondary_example_label": "second",
-    "secondary_label": "label:second relationship",
-    "input_sentence": "query",
-    "recommended_item": "item",
-}
-"""Columns of the LMRec authors' own files, taken where a file has no column of our name."""
 KNOWN_LABELS: Mapping[str, str] = {
     **dict.fromkeys(("female", "male", "woman", "man", "non-binary"), "gender"),
     **dict.fromkeys(("white", "black", "asian", "hispanic", "native-american", "pacific-islander"), "race"),
 }
 """Labels whose dimension need not be said; any other label is of the dimension ``label``."""
-NO_GROUP, NEUTRAL = "all", "neutral"
+NEUTRAL = "neutral"
 ALL = "all"
 """The rows over all cities."""
 CROSS = "×"
 _MATCHING = ("city", "substitution", "second", "query", "rank", "item", "item_id", "price", "categories")
 _UNIT = ("city", "kind", "template", "substitution", "second", "query")
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How saved recommendations are to be read."""
-
-    columns: Mapping[str, str] = field(default_factory=dict)
-    """File's column → ours (one of :data:`COLUMNS`, or ``label:DIMENSION`` for a further label column)."""
-    separators: str = ","
-    """Every character separates categories."""
-    dimensions: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Dimension → its labels, where a label is not among :data:`KNOWN_LABELS` or means something else."""
-    top: int | None = None
-    """Keep ranks up to this one; None for all."""
 
 
 @dataclass(frozen=True)
@@ -162,13 +134,13 @@ def read_recommendations(
     stems = [Path(path).stem for city, path in files if city is None]
     if doubled := [stem for stem in stems if stems.count(stem) > 1]:
         raise RecommenderError(f"two files are named {doubled[0]!r}; tell the cities apart with --city NAME=FILE")
-    parts = [_read(city, Path(path), reading) for city, path in files]
+    parts = [read_saved(city, Path(path), reading) for city, path in files]
     cities = list(dict.fromkeys(name for part in parts for name in part["city"]))
     for city, path in neutral:
-        own = _read(city if city is not None or len(cities) > 1 else cities[0], Path(path), reading)
+        own = read_saved(city if city is not None or len(cities) > 1 else cities[0], Path(path), reading)
         if unknown := set(own["city"]) - set(cities):
             raise RecommenderError(
-                f"{path}: neutral lists of {sorted(unknown)[0]!r}, but the cities are {_listed(cities)}; "
+                f"{path}: neutral lists of {sorted(unknown)[0]!r}, but the cities are {listed(cities)}; "
                 "say whose they are with --neutral NAME=FILE"
             )
         parts.append(own.assign(label=NEUTRAL))
@@ -283,136 +255,3 @@ def _parsed(cell: str, forced: str | None, chosen: Mapping[str, str]) -> Iterato
         if not label or label == NO_GROUP:
             continue
         yield name or forced or chosen.get(label) or KNOWN_LABELS.get(label.lower(), "label"), label
-
-
-def _read(city: str | None, path: Path, reading: Reading) -> pd.DataFrame:
-    header, rows, lines = _cells(path)
-    names = _names(path, header, reading.columns)
-    if "query" not in names.values() or "rank" not in names.values():
-        missing = "query" if "query" not in names.values() else "rank"
-        raise RecommenderError(
-            f"{path}, line 1: no column {missing!r}; columns are {_listed(header)}; "
-            f"say which one it is with --columns NAME={missing}"
-        )
-    if not {"price", "categories"} & set(names.values()):
-        raise RecommenderError(
-            f"{path}, line 1: neither a column 'price' nor 'categories'; columns are {_listed(header)}; "
-            "say which they are with --columns NAME=price,NAME=categories"
-        )
-    if not any(str(name).split(":")[0] in ("label", "substitution") for name in names.values()):
-        raise RecommenderError(
-            f"{path}, line 1: neither a column 'label' nor 'substitution', so nobody can be told apart; columns are "
-            f"{_listed(header)}; say which it is with --columns NAME=label"
-        )
-    if not rows:
-        raise RecommenderError(f"{path}: holds no recommendation, only a header")
-    frame = pd.DataFrame({ours: [row[header.index(theirs)] for row in rows] for theirs, ours in names.items()})
-    place = [f"{path}, line {line}" for line in lines]
-    frame["rank"] = _parse(frame["rank"], place, _rank)
-    if "price" in frame:
-        frame["price"] = [math.nan if p is None else float(p) for p in _parse(frame["price"], place, price_level)]
-    if "categories" in frame:
-        cells = [
-            tuple(cell) if isinstance(cell, list | tuple | np.ndarray) else cell if isinstance(cell, str) else ()
-            for cell in frame["categories"]
-        ]
-        split = {cell: split_categories(cell, reading.separators) for cell in set(cells)}
-        frame["categories"] = [split[cell] for cell in cells]
-    for column in frame.columns.difference(["rank", "price", "categories"]):
-        frame[column] = frame[column].fillna("").astype(str).str.strip()
-    for column in [
-        str(name) for name in frame if str(name).split(":")[0] in ("query", "label", "substitution", "city")
-    ]:
-        if (empty := frame[column].eq("")).any():
-            first = int(np.argmax(empty))
-            what = "label" if column.startswith("label") else column
-            subject = f"substitution {frame['substitution'][first]!r}" if "substitution" in frame else "this query"
-            reason = f"{subject} is in no label" if what == "label" else f"the column {what!r} is empty"
-            hint = f"; write {NO_GROUP!r} for queries of no group" if what == "label" else ""
-            raise RecommenderError(f"{place[first]}: {reason}{hint}")
-    if city is not None:
-        frame["city"] = city
-    elif "city" not in frame:
-        frame["city"] = path.stem
-    lowest = frame.groupby("city", sort=False)["rank"].transform("min")
-    return frame.assign(rank=frame["rank"] + (lowest == 0))  # lists that are counted from 0 start at 1 too
-
-
-def _parse(cells: pd.Series, place: Sequence[str], convert: Any) -> list[Any]:
-    known: dict[Any, Any] = {}
-    made = []
-    for cell, where in zip(cells, place, strict=True):
-        if cell not in known:
-            try:
-                known[cell] = convert(cell)
-            except ValueError as error:
-                raise RecommenderError(f"{where}: {error}") from error
-        made.append(known[cell])
-    return made
-
-
-def _rank(cell: object) -> int:
-    try:
-        number = float(str(cell))
-    except ValueError:
-        number = math.nan
-    if not (0 <= number < 1e9 and number == int(number)):
-        raise ValueError(f"rank {str(cell)!r}: expected a whole number, 0 or 1 for the first item")
-    return int(number)
-
-
-def _names(path: Path, header: Sequence[str], columns: Mapping[str, str]) -> dict[str, str]:
-    """File's column → ours."""
-    for theirs, ours in columns.items():
-        if ours not in COLUMNS and not ours.startswith("label:"):
-            raise RecommenderError(f"--columns {theirs}={ours}: no {ours!r}; expected one of {', '.join(COLUMNS)}")
-        if theirs not in header:
-            raise RecommenderError(f"{path}, line 1: no column {theirs!r}; columns are {_listed(header)}")
-    if doubled := [ours for ours in columns.values() if list(columns.values()).count(ours) > 1]:
-        raise RecommenderError(f"--columns: two columns are named {doubled[0]!r}; expected one")
-    names = dict(columns)
-    for theirs in header:  # columns that need no mapping: our own names, then those of LMRec's files
-        is_ours = theirs in COLUMNS or theirs.startswith("label:")
-        if theirs not in names and is_ours and theirs not in names.values():
-            names[theirs] = theirs
-    for theirs, ours in ALIASES.items():
-        if theirs in header and theirs not in names and ours not in names.values():
-            names[theirs] = ours
-    return names
-
-
-def _listed(header: Sequence[str]) -> str:
-    return ", ".join(name or "(unnamed)" for name in header)
-
-
-def _cells(path: Path) -> tuple[list[str], list[Any], list[int]]:
-    """Header, rows, and the line on which each row ends."""
-    if path.suffix == ".parquet":
-        try:
-            frame = pd.read_parquet(path, engine="pyarrow")
-        except (OSError, ValueError) as error:
-            raise RecommenderError(f"{path}: cannot be read as Parquet: {' '.join(str(error).split())}") from error
-        return list(map(str, frame.columns)), list(frame.itertuples(index=False)), list(range(2, len(frame) + 2))
-    rows: list[list[str]] = []
-    lines: list[int] = []
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, delimiter="\t" if path.suffix == ".tsv" else ",", strict=True)
-            try:
-                header = [name.strip() for name in next(reader, [])]
-                for row in reader:
-                    if not row:
-                        continue
-                    if len(row) != len(header):
-                        raise RecommenderError(
-                            f"{path}, line {reader.line_num}: {len(row)} cells; the header has {len(header)}"
-                        )
-                    rows.append(row)
-                    lines.append(reader.line_num)
-            except csv.Error as error:
-                raise RecommenderError(f"{path}, line {reader.line_num}: not CSV: {error}") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise RecommenderError(f"{path}: cannot be read: {error}") from error
-    if not header:
-        raise RecommenderError(f"{path}: is empty; expected a header and a row a recommended item")
-    return header, rows, lines

@@ -29,7 +29,7 @@ from tod_bias.recommenders.lmrec.masking import MASK, Neutraliser, name_masker
 from tod_bias.recommenders.lmrec.templates import TemplateSet, load_templates
 from tod_bias.recommenders.lmrec.venue import LEVELS, Venue, price_level, split_categories
 from tod_bias.statistics.intervals import interval
-from tod_bias.statistics.resampling import resample_counts
+from tod_bias.statistics.resampling import resampled
 
 FEWEST = 100
 """Reviews that a venue must have (Shen §4.1)."""
@@ -304,7 +304,7 @@ def name_statistics(
     rng = np.random.default_rng(seed)
     for price in LEVELS:
         own = table[prices == price]
-        counts = resample_counts(rng, resamples, len(own)).astype(float) @ own if len(own) and resamples else None
+        counts = resampled(rng, own, resamples) if len(own) and resamples else None
         for dimension in dict.fromkeys(name for name, _ in groups):
             columns = [place[group] for group in groups if group[0] == dimension]
             total = own[:, columns].sum()

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich import box
 from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
@@ -18,6 +17,7 @@ from tod_bias.recommenders.lmrec.mitigation import CONDITIONS, SHOWN, Mitigation
 from tod_bias.recommenders.lmrec.reading import interval, pairs_of, religious_pairs, strongest
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS
 from tod_bias.report.notation import count, fixed, p_text
+from tod_bias.report.sheets import new_table
 
 _SIGNS = ("$", "$$", "$$$", "$$$$")
 _PLACES = 6
@@ -137,7 +137,7 @@ def statistics_view(statistics: Sequence[Mapping[str, Any]], names: pd.DataFrame
 
 def _table(title: str, columns: Sequence[str], *, texts: int = 1, wrapped: bool = False) -> Table:
     """An empty table; its first ``texts`` columns hold text, the first of them in one line unless ``wrapped``."""
-    view = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    view = new_table(title)
     view.add_column(columns[0], min_width=None if wrapped else 12, no_wrap=not wrapped)
     for number, name in enumerate(columns[1:], start=1):
         view.add_column(escape(name), justify="left" if number < texts else "right")

@@ -11,9 +11,9 @@ from sklearn.metrics.pairwise import cosine_similarity
 
 from tod_bias.recommenders.embeddings.association import eaa
 from tod_bias.recommenders.embeddings.audit import AuditSettings, audit
-from tod_bias.recommenders.embeddings.permutation import group_test
 from tod_bias.recommenders.embeddings.sets import resolve_sets
 from tod_bias.recommenders.embeddings.vectors import Embeddings
+from tod_bias.statistics.permutation import group_test
 
 USERS, ITEMS, DIMENSIONS, PERMUTATIONS = 9_500, 31_181, 128, 10_000
 """Users a side, items and permutations of Beattie section 5.1.4; their dimensions are not told."""

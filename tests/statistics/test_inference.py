@@ -8,7 +8,8 @@ from tod_bias.statistics.adjustment import holm
 from tod_bias.statistics.intervals import interval, interval_of_absolute
 from tod_bias.statistics.permutation import swap_test
 from tod_bias.statistics.resampling import resample, resample_counts
-from tod_bias.studies.estimates import AxisEstimate, AxisStatistics, Inference
+from tod_bias.statistics.settings import Inference
+from tod_bias.studies.estimates import AxisEstimate, AxisStatistics
 
 
 class Share:
@@ -44,7 +45,9 @@ def test_intervals_cover_the_truth_at_their_nominal_rate(theta):
     covered = np.zeros(3)
     for number in range(repeats):
         statistics = simulated(rng, 60, theta, 3)
-        report = AxisEstimate(statistics, Share(), ("a", "b"), [("a", "b")], Inference(400, 0, number)).report()
+        report = AxisEstimate(
+            statistics, Share(), ("a", "b"), [("a", "b")], Inference(resamples=400, permutations=0, seed=number)
+        ).report()
         for place, (low, high), truth in (
             (0, report["signed_ci"], theta),
             (1, report["fairscore"]["ci"], theta),
@@ -77,7 +80,9 @@ def test_noise_of_draws_gives_no_stage_a_share(draws, effect):
     for number in range(repeats):
         statistics = noisy_draws(rng, 100, effect, draws)
         orders = [("a", "b"), ("b", "a")]
-        report = AxisEstimate(statistics, Share(), ("a", "b"), orders, Inference(300, 0, number)).report()
+        report = AxisEstimate(
+            statistics, Share(), ("a", "b"), orders, Inference(resamples=300, permutations=0, seed=number)
+        ).report()
         truth = {"fairscore": effect, "a": effect, "b": 0.0, "shapley b": 0.0}
         shown = {"fairscore": report["fairscore"], "shapley b": report["shapley"]["b"]}
         shown |= {name: report["attribution"][name] for name in ("a", "b")}
@@ -93,7 +98,9 @@ def test_p_values_are_uniform_where_nothing_differs():
     p_values = []
     for number in range(300):
         statistics = simulated(rng, 40, 0.0, 1)
-        estimate = AxisEstimate(statistics, Share(), ("a", "b"), [("a", "b")], Inference(0, 199, number))
+        estimate = AxisEstimate(
+            statistics, Share(), ("a", "b"), [("a", "b")], Inference(resamples=0, permutations=199, seed=number)
+        )
         p_values.append(estimate.report()["fairscore"]["p_value"])
     rates = [np.mean(np.array(p_values) <= level) for level in (0.05, 0.2, 0.5)]
     assert rates == pytest.approx([0.05, 0.2, 0.5], abs=0.08)

@@ -1,14 +1,13 @@
 import json
 import os
 import shutil
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
 import pandas as pd
 import pytest
 import sacrebleu
-import torch
 from builders import (
     WRONG,
     all_tellings,
@@ -105,63 +104,6 @@ def test_record_says_how_many_could_be_and_were_rewritten_and_what_of(corpus):
     other = attribute(fair_pipeline(corpus[1:]), corpus[1:], **QUICK)
     assert other["corpus"]["hash"] != whole["corpus"]["hash"]
     assert whole["signature"]["stage db"].startswith("tod_bias.stages:LookupDb|rows:")
-
-
-@dataclass(frozen=True)
-class Belief:
-    text: str
-    weights: object = field(repr=False)
-
-
-def belief_stage(make):
-    """A stage that hands on a large value, made of what the user says."""
-    return lambda inputs: [make(sum(map(ord, item.user))) for item in inputs]
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda number: np.full(5000, float(number)) + np.eye(1, 5000, 2500)[0] * number,
-        lambda number: Belief("same", number),
-        lambda number: [number % 2 == 0, 1, 1.0] if number % 2 else [0, True, 1],
-        lambda number: (({}, [], ())[number % 3],),
-        lambda number: torch.full((3,), 1 + number * 1e-6),
-    ],
-)
-def test_stage_is_asked_about_every_different_value(corpus, make):
-    asked = []
-
-    def reply(inputs):
-        asked.extend(repr_whole(item.outputs["belief"]) for item in inputs)
-        return [repr_whole(item.outputs["belief"]) for item in inputs]
-
-    def repr_whole(value):
-        if isinstance(value, Belief):
-            return repr(value.weights)
-        return repr(value.tolist()) if hasattr(value, "tolist") else repr(value)
-
-    stage = belief_stage(make)
-    runs = [Run(dialogue) for dialogue in corpus]
-    traces = Execution(Pipeline({"belief": stage, "reply": reply}))(runs)
-    for run, trace in zip(runs, traces, strict=True):
-        for turn, outputs in zip(run.dialogue.turns, outputs_of(trace), strict=True):
-            (value,) = stage([StageInput((), turn.user)])
-            assert outputs["reply"] == repr_whole(value)
-    assert len(set(asked)) > 1
-
-
-def test_stage_is_asked_about_every_different_history():
-    def last_result(inputs):
-        return [str(item.history[-1].more_results) if item.history else "" for item in inputs]
-
-    dialogues = [
-        Dialogue(
-            str(n), "", (Turn("find", {"a": "b"}, {"name": "x"}, "x", ({"name": f"y{n}"},)), Turn("and?", {}, {}, "z"))
-        )
-        for n in range(4)
-    ]
-    traces = Execution(Pipeline({"response": last_result}))([Run(dialogue) for dialogue in dialogues])
-    assert len({outputs_of(trace)[1]["response"] for trace in traces}) == 4
 
 
 def test_retrained_model_gets_a_generator_of_its_own(gpt2, tmp_path):
@@ -261,21 +203,6 @@ def test_arms_are_those_of_the_swapped_pipelines(corpus):
     for number, arm in enumerate(all_arms(STAGES)):
         swapped = pipeline.swap(arm).under(rewrite)
         assert [item.outputs for item in swapped(inputs)] == outputs_of(trace, number)
-
-
-def test_free_running_history_is_the_systems_own(corpus):
-    seen = []
-
-    def response(inputs: list[StageInput]) -> list[str]:
-        seen.extend(inputs)
-        return [f"answer {len(item.history)} to {item.user}" for item in inputs]
-
-    pipeline = Pipeline({"response": response})
-    Execution(pipeline, "system")([Run(corpus[1])])
-    assert seen[1].history[0].response == f"answer 0 to {corpus[1].turns[0].user}"
-    seen.clear()
-    Execution(pipeline, "gold")([Run(corpus[1])])
-    assert seen[1].history == corpus[1].turns[:1]
 
 
 def test_free_running_twin_answers_as_on_the_original(corpus):

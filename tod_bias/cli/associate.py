@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -14,18 +14,12 @@ from tod_bias.errors import EmbeddingsError
 from tod_bias.files import write_json
 from tod_bias.folder import writable
 
-if TYPE_CHECKING:
-    from tod_bias.recommenders.embeddings.tables import Sheet
-
 associate = typer.Typer(
     add_completion=False,
     invoke_without_command=True,
     pretty_exceptions_enable=False,
     help="Audit a recommender's embeddings for associations with an attribute (Beattie).",
 )
-
-WIDE = 100
-"""Columns of a terminal on which intervals stand beside their values."""
 
 
 class Side(StrEnum):
@@ -169,6 +163,7 @@ def _print(runs: Any, comparison: Any) -> None:
 
     from tod_bias.recommenders.embeddings import tables
     from tod_bias.recommenders.embeddings.reading import comparison_reading, reading
+    from tod_bias.report.sheets import on_terminal
 
     console = Console()
     for name, run in runs:
@@ -177,9 +172,9 @@ def _print(runs: Any, comparison: Any) -> None:
         alone = [(name, run)]
         for sheet in (tables.metrics(alone), tables.r_ripa(alone, short=True), tables.accuracies(alone)):
             if sheet.rows:
-                console.print(_rich(sheet, console.width))
+                console.print(on_terminal(sheet, console.width))
     if comparison is not None:
-        console.print(_rich(tables.changes(comparison, short=True), console.width))
+        console.print(on_terminal(tables.changes(comparison, short=True), console.width))
     console.print(Text("Reading", style="italic"))
     for name, run in runs:
         if len(runs) > 1:
@@ -192,31 +187,6 @@ def _print(runs: Any, comparison: Any) -> None:
             console.print(Text(f"- {sentence}"))
     for note in dict.fromkeys(note for _, run in runs for note in run["notes"]):
         console.print(Text(f"- note: {note}", style="dim"))
-
-
-def _rich(sheet: Sheet, width: int) -> Any:
-    """A table for the terminal; on narrow ones intervals stand below their values."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    from tod_bias.recommenders.embeddings.tables import Probability, Value
-
-    view = Table(
-        title=sheet.title,
-        title_justify="left",
-        title_style="italic",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 1),
-    )
-    for place, column in enumerate(sheet.columns):
-        numbers = any(isinstance(row[place], Value | Probability) for row in sheet.rows)
-        view.add_column(column, justify="right" if numbers else "left", overflow="fold", no_wrap=not numbers)
-    for number, row in enumerate(sheet.rows):
-        cells = [str(cell) if width >= WIDE else str(cell).replace(" [", "\n[") for cell in row]
-        view.add_row(*map(Text, cells), style="dim" if number in sheet.dim else "")
-    return view
 
 
 @associate.command("compare")
@@ -234,6 +204,7 @@ def compare_runs(
     from tod_bias.recommenders.embeddings.comparison import compare, load_run
     from tod_bias.recommenders.embeddings.reading import comparison_reading
     from tod_bias.recommenders.embeddings.scope import save_comparison
+    from tod_bias.report.sheets import on_terminal
 
     runs = load_run(before), load_run(after)
     titles = tuple(str(run.record.get("name", folder.name)) for run, folder in zip(runs, (before, after), strict=True))
@@ -243,7 +214,7 @@ def compare_runs(
     path = save_comparison(comparison, out or after)
     if not quiet:
         console = Console()
-        console.print(_rich(tables.changes(comparison, short=True), console.width))
+        console.print(on_terminal(tables.changes(comparison, short=True), console.width))
         for sentence in comparison_reading(comparison, runs[1].record):
             console.print(f"- {sentence}", markup=False, highlight=False)
         typer.echo(f"Results: {path}")

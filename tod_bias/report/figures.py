@@ -6,7 +6,7 @@ Every function returns a :class:`matplotlib.figure.Figure`; :func:`figures` give
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,31 +22,26 @@ from matplotlib.patches import Patch
 from tod_bias.report.notation import count, fixed
 from tod_bias.report.outcome import RESIDUAL, Axis, Effect, Estimate, arm_keys, read_axes
 from tod_bias.report.palette import (
+    DASHES,
     DIVERGING,
     GRID,
     HATCHES,
     INK,
+    LETTER,
     MUTED,
     RESIDUAL_COLOUR,
     STAGE_COLOURS,
+    WIDTH,
     new_figure,
     stage_colours,
     strip,
-    style,
+    styled,
     text_on,
 )
 from tod_bias.report.reading import ALPHA, DAGGER, FEW_NOTE, adjusted_pairs, has_few, placebo_of
 
-WIDTH = 9.0
-"""Inches; the width of the report's column."""
-
-LETTER = 0.08
-"""Inches that a letter takes on average."""
-
 MOST_ARMS = 32
 """All sets of five stages; of more, a chart cannot be read and only the table is given."""
-
-DASHES = (0, (4, 3))
 
 
 def figures(results: Mapping[str, Any]) -> dict[str, Figure]:
@@ -62,18 +57,6 @@ def figures(results: Mapping[str, Any]) -> dict[str, Figure]:
     if 0 < len(arm_keys(axes)) <= MOST_ARMS:
         made["arms"] = arms(axes)
     return made
-
-
-def styled(draw: Callable[..., Figure]) -> Callable[..., Figure]:
-    """Draw inside the report's style."""
-
-    def inside(*args: Any, **options: Any) -> Figure:
-        with style():
-            return draw(*args, **options)
-
-    inside.__doc__ = draw.__doc__
-    inside.__name__ = draw.__name__
-    return inside
 
 
 @styled

@@ -1,4 +1,4 @@
-"""The report: one HTML file that needs nothing else, from one run folder or from several side by side."""
+"""The report of attributions: from one run folder or from several side by side."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jinja2
 from markupsafe import Markup, escape
-from matplotlib.figure import Figure
 
 from tod_bias.errors import TodBiasError
 from tod_bias.files import write_text
@@ -19,7 +17,7 @@ from tod_bias.report import notation
 from tod_bias.report.excerpts import UNSWAPPED, Excerpts, excerpts
 from tod_bias.report.figures import comparison, figures
 from tod_bias.report.outcome import Axis, Effect, Estimate, arm_keys, read_axes
-from tod_bias.report.palette import inline, to_svg
+from tod_bias.report.page import FIGURES, REPORT, TEMPLATES, draw, render_page
 from tod_bias.report.reading import (
     DAGGER,
     FEW_NOTE,
@@ -31,9 +29,6 @@ from tod_bias.report.reading import (
     support,
 )
 from tod_bias.report.record import ORIGINAL, Run, RunError, read_runs, read_turns
-
-REPORT = "report.html"
-FIGURES = "figures"
 
 _COMPARED = ("corpus", "pipeline", "draws", "seed", "history", "metric", "signature")
 """What should be the same in runs that are compared; differences are named in the report."""
@@ -140,24 +135,27 @@ def render(sections: Sequence[Section], drawn: Markup | None = None) -> str:
         sections: the runs.
         drawn: the figure that compares them.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("tod_bias.report"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
     numbers = (
         notation.fixed, notation.bleu, notation.interval, notation.with_interval, notation.p_cell, notation.p_text,
         notation.percent, notation.count,
     )  # fmt: skip
-    environment.filters |= {function.__name__: _typeset(function) for function in numbers}
-    environment.filters["has_few"] = environment.tests["few"] = has_few
-    environment.globals |= {"DAGGER": DAGGER, "FEW_NOTE": FEW_NOTE}
-    environment.filters |= {"prose": prose, "pair": pair_name, "slug": _slug, "facts": facts}
-    environment.globals |= {"arm_label": notation.arm_label, "support": support}
-    return environment.get_template("report.html.j2").render(
-        sections=sections, comparison=drawn, differences=differences([section.run for section in sections])
+    return render_page(
+        TEMPLATES / "report.html.j2",
+        {
+            **{function.__name__: _typeset(function) for function in numbers},
+            "has_few": has_few,
+            "prose": prose,
+            "pair": pair_name,
+            "slug": _slug,
+            "facts": facts,
+        },
+        sections=sections,
+        comparison=drawn,
+        differences=differences([section.run for section in sections]),
+        arm_label=notation.arm_label,
+        support=support,
+        DAGGER=DAGGER,
+        FEW_NOTE=FEW_NOTE,
     )
 
 
@@ -182,7 +180,7 @@ def _section(run: Run, folder: Path) -> Section:
         axes=axes,
         readings=read(axes),
         figures={
-            name: _draw(figure, folder / f"{name}.svg", f"{_slug(run.name)}-{name}", _LABELS[name.partition("_")[0]])
+            name: draw(figure, folder / f"{name}.svg", _LABELS[name.partition("_")[0]], f"{_slug(run.name)}-{name}")
             for name, figure in figures(run.results).items()
         },
         excerpts=found,
@@ -201,14 +199,7 @@ def _compare(sections: Sequence[Section], folder: Path) -> Markup | None:
     if len(sections) < 2 or not any(section.stages for section in sections):
         return None
     figure = comparison({section.run.name: section.axes for section in sections})
-    return _draw(figure, folder / "comparison.svg", "comparison", _LABELS["comparison"])
-
-
-def _draw(figure: Figure, path: Path, name: str, label: str) -> Markup:
-    svg = to_svg(figure)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, svg)
-    return Markup(inline(svg, name, label))  # matplotlib escapes its text, `inline` the label
+    return draw(figure, folder / "comparison.svg", _LABELS["comparison"])
 
 
 def differences(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:

@@ -1,26 +1,65 @@
-"""One-page reports of the audits: their own template in the style of the run's report."""
+"""Pages: every report of the project is one HTML file that needs nothing else, of one shell and one style.
+
+A report's template extends ``page.html.j2`` (blocks ``title`` and ``main``) and may import ``parts.html.j2`` (lists of
+sentences, notes, figures, tables); it lies in :mod:`tod_bias.report` or beside the code that has something to say.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import jinja2
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
+from tod_bias.files import write_text
 from tod_bias.report.notation import count, p_cell
+from tod_bias.report.palette import inline, to_svg
 
-_STYLE = Path(__file__).parent / "templates" / "report.css"
+REPORT = "report.html"
+"""Name of a report's file."""
+FIGURES = "figures"
+"""Name of the folder beside it that holds its figures as SVG."""
+TEMPLATES = Path(__file__).parent / "templates"
 
 
-def render_page(template: Path, **content: Any) -> str:
-    """HTML of a template; it is given ``css`` and the filters ``p`` (p-values) and ``count``, and escapes all else.
+def render_page(template: Path, filters: Mapping[str, Callable[..., Any]] | None = None, **content: Any) -> str:
+    """HTML of a template; the filters ``p`` (p-values) and ``count`` are there, and all else is escaped.
 
     Args:
-        template: a Jinja file.
+        template: a Jinja file; those beside it and those of :mod:`tod_bias.report` can be imported and extended.
+        filters: further ones.
         content: its variables; a missing one is an error.
     """
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    environment.filters |= {"p": p_cell, "count": count}
-    style = Markup(_STYLE.read_text(encoding="utf-8"))
-    return environment.from_string(template.read_text(encoding="utf-8")).render(css=style, **content)
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader([template.parent, TEMPLATES]),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {"p": p_cell, "count": count, **(filters or {})}
+    return environment.get_template(template.name).render(content)
+
+
+def write_page(path: Path, template: Path, **content: Any) -> Path:
+    """Write what :func:`render_page` gives, and return the path."""
+    write_text(path, render_page(template, **content))
+    return path
+
+
+def draw(figure: Figure, path: Path, label: str, name: str | None = None) -> Markup:
+    """Write a figure as SVG, and return it for a page.
+
+    Args:
+        figure: what to write.
+        path: of the SVG file; its folder is made.
+        label: what the figure shows, in words.
+        name: put before its ids, so that the figures of one page do not clash; by default the file's.
+    """
+    svg = to_svg(figure)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, svg)
+    return Markup(inline(svg, name or path.stem, label))  # matplotlib escapes its text, `inline` the label

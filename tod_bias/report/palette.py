@@ -1,4 +1,4 @@
-"""Colours of the figures and how a figure becomes SVG.
+"""What all figures of the project share: colours, sizes, style, and how a figure becomes SVG.
 
 Stage colours are Okabe & Ito's (2008), which stay apart under the common colour-vision deficiencies; stages also differ
 by hatching where bars of different stages touch. The diverging map of the heatmaps is blue to orange through white.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import cast
+from typing import Any, cast
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -30,6 +30,15 @@ HATCHES = ("", "//", "..", "\\\\", "xx", "--", "oo")
 DIVERGING = LinearSegmentedColormap.from_list("blue-orange", ["#1f5fa8", "#8fbce6", "#f7f7f7", "#f3b56a", "#c05a00"])
 """Blue where rewritten dialogues are answered better, orange where worse."""
 
+WIDTH = 9.0
+"""Inches; the width of the report's column."""
+
+LETTER = 0.08
+"""Inches that a letter takes on average."""
+
+DASHES = (0, (4, 3))
+"""Of lines that mark a reference."""
+
 FONT_SIZE = 9.0
 
 STYLE: Mapping[str, object] = {
@@ -46,6 +55,7 @@ STYLE: Mapping[str, object] = {
     "ytick.color": INK,
     "axes.facecolor": "none",
     "axes.unicode_minus": True,
+    "text.parse_math": False,  # $$ is a price and may stand in names, it is no formula
     "grid.color": GRID,
     "hatch.linewidth": 0.6,
     "legend.frameon": False,
@@ -62,6 +72,18 @@ def new_figure(width: float, height: float) -> Figure:
 def style() -> AbstractContextManager[None]:
     """A context in which figures are made and written in this style."""
     return cast(AbstractContextManager[None], mpl.rc_context(dict(STYLE)))
+
+
+def styled(draw: Callable[..., Figure]) -> Callable[..., Figure]:
+    """Draw inside the report's style."""
+
+    def inside(*args: Any, **options: Any) -> Figure:
+        with style():
+            return draw(*args, **options)
+
+    inside.__doc__ = draw.__doc__
+    inside.__name__ = draw.__name__
+    return inside
 
 
 def stage_colours(stages: Iterable[str]) -> dict[str, str]:

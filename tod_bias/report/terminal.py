@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
@@ -13,6 +12,7 @@ from rich.text import Text
 from tod_bias.report.notation import bleu, count, fixed, p_cell, percent, with_interval
 from tod_bias.report.outcome import Axis, Estimate, read_axes
 from tod_bias.report.reading import Reading, Support, read
+from tod_bias.report.sheets import new_table
 
 _UNBOUNDED = 10_000  # columns; tables are measured at this width to learn what they need
 
@@ -86,8 +86,8 @@ def fairscore_table(axes: Sequence[Axis], *, wide: bool = True, padding: int = 1
     pairs.
     """
     adjusted = any(axis.fairscore.p_holm is not None for axis in axes)
-    frame = _frame("Fairscore: relative change of BLEU (signed: + where answered worse)", padding)
-    frame.add_column("axis", style="bold", overflow="fold")
+    view = new_table("Fairscore: relative change of BLEU (signed: + where answered worse)", (0, padding))
+    view.add_column("axis", style="bold", overflow="fold")
     headings = (
         "dialogues" if wide else "dia-\nlogues",
         *(("BLEU\noriginal", "BLEU\nrewritten") if wide else ()),
@@ -97,9 +97,9 @@ def fairscore_table(axes: Sequence[Axis], *, wide: bool = True, padding: int = 1
         "mean over\npairs [95%]",
     )
     for heading in headings:
-        frame.add_column(heading, justify="right", overflow="fold")
+        view.add_column(heading, justify="right", overflow="fold")
     for axis in axes:
-        frame.add_row(
+        view.add_row(
             axis.name,
             count(axis.dialogues),
             *((bleu(axis.bleu_original), bleu(axis.bleu_perturbed)) if wide else ()),
@@ -109,31 +109,31 @@ def fairscore_table(axes: Sequence[Axis], *, wide: bool = True, padding: int = 1
             with_interval(axis.mean_over_pairs),
             style=_style(axis),
         )
-    return frame
+    return view
 
 
 def bleu_table(axes: Sequence[Axis]) -> Table:
     """One row an axis: BLEU of the original and of the rewritten dialogues."""
-    frame = _frame("BLEU, 0-1", 0)
-    frame.add_column("axis", style="bold", overflow="fold")
+    view = new_table("BLEU, 0-1", (0, 0))
+    view.add_column("axis", style="bold", overflow="fold")
     for heading in ("original", "rewritten"):
-        frame.add_column(heading, justify="right", overflow="fold")
+        view.add_column(heading, justify="right", overflow="fold")
     for axis in axes:
-        frame.add_row(axis.name, bleu(axis.bleu_original), bleu(axis.bleu_perturbed), style=_style(axis))
-    return frame
+        view.add_row(axis.name, bleu(axis.bleu_original), bleu(axis.bleu_perturbed), style=_style(axis))
+    return view
 
 
 def attribution_table(axes: Sequence[Axis], *, wide: bool = True, padding: int = 1, bar: str = "█") -> Table:
     """One row an axis and stage: its part in Su's order and over all orders; residual and sum close each axis."""
     order = next((", ".join(axis.contributions) for axis in axes if axis.contributions), "")
-    frame = _frame(f"Contributions to the fairscore, stages swapped in the order {order}", padding)
-    frame.add_column("axis", style="bold", overflow="fold")
-    frame.add_column("stage", overflow="fold")
-    frame.add_column("in this order\n(Su) [95%]", justify="right", overflow="fold")
-    frame.add_column("share", justify="right", overflow="fold")
+    view = new_table(f"Contributions to the fairscore, stages swapped in the order {order}", (0, padding))
+    view.add_column("axis", style="bold", overflow="fold")
+    view.add_column("stage", overflow="fold")
+    view.add_column("in this order\n(Su) [95%]", justify="right", overflow="fold")
+    view.add_column("share", justify="right", overflow="fold")
     if wide:
-        frame.add_column("", overflow="fold")
-    frame.add_column("mean over orders\n(Shapley) [95%]", justify="right", overflow="fold")
+        view.add_column("", overflow="fold")
+    view.add_column("mean over orders\n(Shapley) [95%]", justify="right", overflow="fold")
     longest = _longest(axes)
     for reading in read(axes):
         axis = reading.axis
@@ -145,23 +145,12 @@ def attribution_table(axes: Sequence[Axis], *, wide: bool = True, padding: int =
             if wide:
                 row.append(_bar(part.value, longest, bar))
             row.append(with_interval(axis.shapley[stage]) if stage in axis.shapley else "")
-            frame.add_row(*row, style=_style(axis), end_section=number == len(parts) - 1)
-    return frame
+            view.add_row(*row, style=_style(axis), end_section=number == len(parts) - 1)
+    return view
 
 
 def _style(axis: Axis) -> str:
     return "dim" if axis.is_placebo else ""
-
-
-def _frame(title: str, padding: int) -> Table:
-    return Table(
-        title=title,
-        title_justify="left",
-        title_style="italic",
-        box=box.SIMPLE_HEAD,
-        padding=(0, padding),
-        pad_edge=False,
-    )
 
 
 def _longest(axes: Sequence[Axis]) -> float:

@@ -1,4 +1,4 @@
-"""Intervals from bootstrap samples."""
+"""Intervals: from bootstrap samples, of means, of differences of means, of shares."""
 
 from __future__ import annotations
 
@@ -69,3 +69,33 @@ def interval_of_absolute(samples: np.ndarray, clusters: int, level: float = LEVE
         return interval(means, clusters, level)
     lower = np.where((low <= 0) & (high >= 0), 0.0, np.minimum(np.abs(low), np.abs(high)))
     return np.array([lower.mean(), np.maximum(np.abs(low), np.abs(high)).mean()])
+
+
+def t_interval(values: np.ndarray, level: float = LEVEL) -> tuple[float, float]:
+    """The t interval of the mean of at least two independent values: (lower, upper)."""
+    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
+    return values.mean() - half, values.mean() + half
+
+
+def welch_interval(
+    values: np.ndarray, variances: np.ndarray, sizes: tuple[int, int], level: float = LEVEL
+) -> np.ndarray:
+    """t intervals of differences of the means of two independent samples (Welch 1947), (2, n).
+
+    Args:
+        values: (n,) differences.
+        variances: (2, n) of the two means.
+        sizes: of the two samples, each at least 2.
+        level: of the intervals.
+    """
+    variance = variances.sum(axis=0)
+    bottom = (variances**2 / (np.array(sizes)[:, None] - 1)).sum(axis=0)
+    freedom = np.divide(variance**2, bottom, out=np.full(len(values), np.inf), where=bottom > 0)  # Welch-Satterthwaite
+    reach = stats.t.ppf((1 + level) / 2, freedom) * np.sqrt(variance)
+    return np.stack([values - reach, values + reach])
+
+
+def wilson_interval(hits: int, trials: int, level: float = LEVEL) -> tuple[float, float]:
+    """Wilson's interval (1927) of a share of at least one trial: (lower, upper), each in 0–1."""
+    bounds = stats.binomtest(hits, trials).proportion_ci(level, method="wilson")
+    return float(bounds.low), float(bounds.high)

@@ -1,12 +1,80 @@
-"""Permutation tests."""
+"""Permutation tests of many statistics at once, as products of label matrices with statistics matrices.
+
+*Swaps*: two versions of every unit may change places (:func:`swap_test`). *Groups*: under the null hypothesis that
+group labels are exchangeable, every choice of who is in the first group is equally likely (:func:`group_test`; within
+strata, :func:`relabelled`). *Signs*: under the null hypothesis that scores are symmetric about 0, every score may
+change its sign (:func:`sign_test`). The sum over a random first group is a row of 0s and 1s times the scores, so 10,000
+permutations of all statistics are one matrix product, made in blocks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import combinations, islice
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from tod_bias.statistics.resampling import blocks
+from tod_bias.errors import StatisticsError
+from tod_bias.statistics.resampling import BLOCK, blocks
+
+Alternative = Literal["two-sided", "greater", "less"]
+TOLERANCE = 1e-12
+"""Sums of permuted integers are exact, but scores of equal sums may differ in the last bit."""
+
+
+def check_alternative(alternative: str) -> None:
+    """Raises StatisticsError for an unknown alternative."""
+    if alternative not in get_args(Alternative):
+        raise StatisticsError(f"alternative {alternative!r}: expected {', '.join(get_args(Alternative))}")
+
+
+class Exceedances:
+    """Counts the permutations whose statistic is at least as far from the null hypothesis as the observed one.
+
+    Args:
+        observed: (statistics,), or one number.
+        alternative: ``greater`` counts values at least as large, ``less`` at most as large, ``two-sided`` at least as
+            large without their signs.
+        tolerance: of the comparison, (statistics,) or one number.
+    """
+
+    def __init__(
+        self,
+        observed: np.ndarray | float,
+        alternative: Alternative = "greater",
+        tolerance: np.ndarray | float = TOLERANCE,
+    ) -> None:
+        self._observed = np.asarray(observed, dtype=float)
+        self._alternative = alternative
+        self._tolerance = tolerance
+        self._further = np.zeros(self._observed.shape)
+        self.permutations = 0
+        """How many were looked at."""
+
+    def add(self, values: np.ndarray) -> None:
+        """Count (permutations, statistics) values, or (permutations,) of one statistic; NaN is not as far."""
+        observed, slack = self._observed, self._tolerance
+        if self._alternative == "two-sided":
+            hits = np.abs(values) >= np.abs(observed) - slack
+        elif self._alternative == "greater":
+            hits = values >= observed - slack
+        else:
+            hits = values <= observed + slack
+        self._further += hits.sum(axis=0)
+        self.permutations += len(values)
+
+    def p_values(self, *, exact: bool = False) -> np.ndarray:
+        """p-values, as ``observed``.
+
+        p = (b + 1) / (m + 1) (Davison and Hinkley 1997, eq. 4.11), b of m random permutations being at least as far;
+        b / m where all were enumerated (``exact``).
+        """
+        if exact:
+            return np.asarray(self._further / self.permutations)
+        return np.asarray((self._further + 1) / (self.permutations + 1))
 
 
 def swap_test(
@@ -29,25 +97,206 @@ def swap_test(
         seed: of the random ones.
 
     Returns:
-        p = (b + 1) / (m + 1) (Davison and Hinkley 1997, eq. 4.11), b of m permutations being at least as far; b / m
-        where all were enumerated.
+        The p-value, as :meth:`Exceedances.p_values` has it.
     """
     clusters = len(original)
     difference = (rewritten - original).reshape(clusters, -1)
     shape = (-1, *original.shape[1:])
     totals = original.sum(axis=0), rewritten.sum(axis=0)
-    observed = float(statistic(totals[0][None], totals[1][None])[0])
-    exact = 2**clusters <= permutations if clusters < 63 else False
+    found = Exceedances(float(statistic(totals[0][None], totals[1][None])[0]))
+    exact = _can_enumerate(clusters, permutations)
     rng = np.random.default_rng(seed)
-    further = done = 0
-    for rows in blocks(2**clusters if exact else permutations, clusters):
-        if exact:
-            flips = (np.arange(done, done + rows)[:, None] >> np.arange(clusters)) & 1  # (rows, dialogues)
-        else:
-            flips = rng.integers(0, 2, size=(rows, clusters))
+    for flips in _all_flips(clusters) if exact else _random_flips(rng, permutations, clusters):
         moved = (flips.astype(float) @ difference).reshape(shape)  # (rows, values, n)
-        values = statistic(totals[0] + moved, totals[1] - moved)
-        # Sums of permuted integers are exact, but scores of equal sums may differ in the last bit.
-        further += int((values >= observed - 1e-12).sum())
+        found.add(statistic(totals[0] + moved, totals[1] - moved))
+    return float(found.p_values(exact=exact))
+
+
+@dataclass(frozen=True)
+class TestResult:
+    """p-values of one or several statistics under the same permutations."""
+
+    __test__ = False  # not a test class of pytest
+
+    p_values: np.ndarray
+    """(statistics,), each in (0, 1]."""
+    alternative: Alternative
+    permutations: int
+    """Labellings looked at: all of them where ``exact``."""
+    exact: bool
+
+    @property
+    def p_value(self) -> float:
+        """The p-value of the first statistic."""
+        return float(self.p_values[0])
+
+    def record(self, number: int = 0) -> dict[str, Any]:
+        """One statistic's p-value with what it rests on, as JSON."""
+        return {
+            "p_value": float(self.p_values[number]),
+            "alternative": self.alternative,
+            "permutations": self.permutations,
+            "exact": self.exact,
+        }
+
+
+def group_test(
+    scores: np.ndarray,
+    first: int,
+    *,
+    alternative: Alternative = "two-sided",
+    permutations: int = 10_000,
+    seed: int = 0,
+) -> TestResult:
+    """Is the mean score of a group other than that of the rest by more than chance?
+
+    The statistic is the difference of the two means. For given sizes it orders the labellings as the difference of
+    sums does; unlike that it is centred at 0 when the sizes differ, which a two-sided test needs.
+
+    Args:
+        scores: (entities,) or (entities, statistics); the first group's entities come first.
+        first: size of the first group, at least 1 and less than the number of entities.
+        alternative: ``greater`` asks whether the first group's mean is larger.
+        permutations: all C(n, first) labellings where they are no more than this, else so many seeded random ones, each
+            a draw of the first group without replacement.
+        seed: of the random ones.
+
+    Raises:
+        StatisticsError: a group without entities, or an unknown alternative.
+    """
+    check_alternative(alternative)
+    table = np.asarray(scores, dtype=np.float64).reshape(len(scores), -1)
+    count = len(table)
+    if not 0 < first < count:
+        raise StatisticsError(f"{first} of {count} entities in the first group: both groups need at least one")
+    table = table - table.mean(axis=0)  # a constant shifts nothing; sums then lose fewer digits
+    factor = 1 / first + 1 / (count - first)  # mean(first) - mean(rest) of centred scores, per unit of the sum
+    observed = table[:first].sum(axis=0) * factor
+    exact = math.comb(count, first) <= permutations
+    rng = np.random.default_rng(seed)
+    labels = _all_groups(count, first) if exact else _random_groups(rng, permutations, count, first)
+    return _tested(labels, table, factor, observed, alternative, exact)
+
+
+def sign_test(
+    scores: np.ndarray, *, alternative: Alternative = "two-sided", permutations: int = 10_000, seed: int = 0
+) -> TestResult:
+    """Is the mean score other than 0 by more than chance? Under the null every score may change its sign.
+
+    Args:
+        scores: (entities,) or (entities, statistics).
+        alternative: ``greater`` asks whether the mean is above 0.
+        permutations: all 2ⁿ signs where they are no more than this, else so many seeded random ones.
+        seed: of the random ones.
+
+    Raises:
+        StatisticsError: an unknown alternative.
+    """
+    check_alternative(alternative)
+    table = np.asarray(scores, dtype=np.float64).reshape(len(scores), -1)
+    count = len(table)
+    exact = _can_enumerate(count, permutations)
+    rng = np.random.default_rng(seed)
+    signs = (1 - 2 * flips for flips in _all_flips(count)) if exact else _random_signs(rng, permutations, count)
+    return _tested(signs, table, 1 / count, table.mean(axis=0), alternative, exact)
+
+
+def relabelled(
+    rng: np.random.Generator, mine: np.ndarray, strata: np.ndarray, permutations: int
+) -> Iterator[np.ndarray]:
+    """Labels that change places at random within strata, some permutations at a time.
+
+    Args:
+        rng: draws them.
+        mine: (units,), true in the first group.
+        strata: (units,) numbers; labels of different strata do not change places.
+        permutations: how many in all.
+
+    Yields:
+        (rows, units) float32: 1 in the first group, 0 outside.
+    """
+    inside = [np.flatnonzero(strata == stratum) for stratum in np.unique(strata)]
+    for rows in blocks(permutations, len(mine)):
+        drawn = np.zeros((rows, len(mine)), dtype=np.float32)
+        for members in inside:
+            drawn[:, members] = rng.permuted(np.tile(mine[members], (rows, 1)), axis=1)
+        yield drawn
+
+
+def _tested(
+    labellings: Iterable[np.ndarray],
+    table: np.ndarray,
+    factor: float,
+    observed: np.ndarray,
+    alternative: Alternative,
+    exact: bool,
+) -> TestResult:
+    slack = 1e-11 * np.abs(table).max(axis=0)  # the same labelling summed in another order is still as far
+    found = Exceedances(observed, alternative, slack)
+    for labels in labellings:
+        found.add((labels.astype(np.float64) @ table) * factor)  # (rows, statistics)
+    return TestResult(found.p_values(exact=exact), alternative, found.permutations, exact)
+
+
+def _can_enumerate(count: int, permutations: int) -> bool:
+    """Whether all 2**count sets of swaps or signs are no more than the permutations asked for."""
+    return count < 63 and 2**count <= permutations
+
+
+def _all_flips(count: int) -> Iterator[np.ndarray]:
+    """All rows of 0s and 1s."""
+    done = 0
+    for rows in blocks(2**count, count):
+        yield (np.arange(done, done + rows)[:, None] >> np.arange(count)) & 1
         done += rows
-    return further / done if exact else (further + 1) / (done + 1)
+
+
+def _random_flips(rng: np.random.Generator, permutations: int, count: int) -> Iterator[np.ndarray]:
+    for rows in blocks(permutations, count):
+        yield rng.integers(0, 2, size=(rows, count))
+
+
+def _random_signs(rng: np.random.Generator, permutations: int, count: int) -> Iterator[np.ndarray]:
+    for rows in blocks(permutations, count):
+        packed = np.frombuffer(rng.bytes(rows * -(-count // 8)), dtype=np.uint8).reshape(rows, -1)
+        yield 1 - 2 * np.unpackbits(packed, axis=1, count=count).astype(np.int8)
+
+
+def _all_groups(count: int, first: int) -> Iterator[np.ndarray]:
+    groups = combinations(range(count), first)
+    while chosen := list(islice(groups, max(1, BLOCK // count))):
+        labels = np.zeros((len(chosen), count), dtype=np.uint8)
+        np.put_along_axis(labels, np.array(chosen), 1, axis=1)
+        yield labels
+
+
+def _random_groups(rng: np.random.Generator, permutations: int, count: int, first: int) -> Iterator[np.ndarray]:
+    for rows in blocks(permutations, count):
+        if first <= count - first:
+            yield random_groups(rng, rows, count, first)
+        else:
+            yield 1 - random_groups(rng, rows, count, count - first)
+
+
+def random_groups(rng: np.random.Generator, rows: int, count: int, size: int) -> np.ndarray:
+    """Rows of 0s and 1s with exactly ``size`` 1s, every such row equally likely, (rows, count) uint8.
+
+    Every place is first drawn on its own with a probability near size / count; then places drawn at random are turned
+    until the row has ``size`` 1s. A row of independent draws is, given how many 1s it has, uniform; so is what is left
+    after taking away or adding members at random. This is several times faster than shuffling rows.
+    """
+    # Turning a 1 off is slow where 1s are rare (places are tried at random), so such rows start with too few.
+    aim = size if 10 * size >= count else max(0.0, size - 3 * math.sqrt(size))
+    threshold = int(256 * aim / count)  # a byte is below it with a probability close enough to aim / count
+    drawn = np.frombuffer(rng.bytes(rows * count), dtype=np.uint8).reshape(rows, count)
+    labels = (drawn < threshold).view(np.uint8)
+    surplus = labels.sum(axis=1, dtype=np.int64) - size
+    open_rows = np.flatnonzero(surplus)
+    while len(open_rows):
+        places = rng.integers(0, count, size=len(open_rows))
+        wrong = labels[open_rows, places] == (surplus[open_rows] > 0)  # a 1 where there are too many, 0 where too few
+        at, there = open_rows[wrong], places[wrong]
+        labels[at, there] ^= 1
+        surplus[at] -= np.sign(surplus[at])
+        open_rows = open_rows[surplus[open_rows] != 0]
+    return labels

@@ -1,8 +1,8 @@
-"""Resamples of dialogues, as matrix products on summed statistics.
+"""Resamples of independent units, as matrix products on summed statistics.
 
-Dialogues are the units that are resampled: the turns, draws and arms of one dialogue are not independent. A resample
-is a row of counts (how often each dialogue was drawn), so all resamples of all statistics are one product of a counts
-matrix with a statistics matrix, and no text is scored again.
+The units are what is independent: dialogues (the turns, draws and arms of one are not), queries (the items of one list
+are not), entities. A resample is a row of counts (how often each unit was drawn), so all resamples of all statistics
+are one product of a counts matrix with a statistics matrix, and nothing is scored again.
 """
 
 from __future__ import annotations
@@ -11,36 +11,47 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-BLOCK = 2_000_000
-"""Numbers of a counts matrix that are in memory at once."""
+BLOCK = 4_000_000
+"""Numbers of a matrix of counts or labels that are in memory at once. Where several matrices are drawn in turn, the
+random numbers depend on it, so changing it changes results."""
 
 
 def resample(
     statistics: np.ndarray, score: Callable[[np.ndarray], np.ndarray], resamples: int, seed: int
 ) -> np.ndarray:
-    """Bootstrap over dialogues: ``score`` of the summed statistics of each resample.
+    """Bootstrap over units: ``score`` of the summed statistics of each resample.
 
     Args:
-        statistics: (dialogues, n) summed over each dialogue's segments.
+        statistics: (units, n), for instance summed over each dialogue's segments.
         score: (rows, n) sums to (rows, …) scores.
-        resamples: how many.
-        seed: of the draws; equal seeds resample the same dialogues, so that differences are paired.
+        resamples: how many, at least 1.
+        seed: of the draws; equal seeds resample the same units, so that differences are paired.
 
     Returns:
         (resamples, …).
     """
-    clusters = len(statistics)
-    rng = np.random.default_rng(seed)
-    parts = []
-    for rows in blocks(resamples, clusters):
-        parts.append(score(resample_counts(rng, rows, clusters).astype(float) @ statistics))
-    return np.concatenate(parts)
+    table = statistics.astype(float, copy=False)
+    return np.concatenate([score(sums) for sums in _sums(np.random.default_rng(seed), table, resamples)])
+
+
+def resampled(rng: np.random.Generator, table: np.ndarray, resamples: int) -> np.ndarray:
+    """Sums of as many rows as there are, drawn with replacement, (resamples, columns); zeros of an empty table."""
+    if not len(table) or not resamples:
+        return np.zeros((resamples, table.shape[1]))
+    return np.concatenate(list(_sums(rng, table, resamples))).astype(float)
+
+
+def _sums(rng: np.random.Generator, table: np.ndarray, resamples: int) -> Iterator[np.ndarray]:
+    """Sums of the rows of every resample, (rows, columns) at a time, in single precision where the table is."""
+    precision = np.result_type(table.dtype, np.float32)
+    for rows in blocks(resamples, len(table)):
+        yield resample_counts(rng, rows, len(table)).astype(precision) @ table
 
 
 def resample_counts(rng: np.random.Generator, rows: int, clusters: int) -> np.ndarray:
-    """How often each dialogue is in each of ``rows`` resamples, (rows, dialogues).
+    """How often each unit is in each of ``rows`` resamples, (rows, units).
 
-    Drawing dialogues and counting them is several times faster than drawing multinomial counts.
+    Drawing units and counting them is several times faster than drawing multinomial counts.
     """
     drawn = rng.integers(0, clusters, size=(rows, clusters), dtype=np.int32)
     drawn += np.arange(rows, dtype=np.int32)[:, None] * clusters

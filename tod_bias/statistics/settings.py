@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
 
+import numpy as np
 
-@dataclass(frozen=True)
+from tod_bias.statistics.adjustment import Correction
+from tod_bias.statistics.intervals import LEVEL, interval
+
+
+@dataclass(frozen=True, kw_only=True)
 class Inference:
-    """How intervals and p-values are computed."""
+    """How intervals and p-values are computed; an analysis whose paper does otherwise names its own defaults."""
 
+    level: float = LEVEL
+    """Of every interval, in 0–1."""
     resamples: int = 1000
     """Bootstrap resamples; 0 for no intervals."""
     permutations: int = 10_000
     """Random permutations of a test; 0 for no p-values."""
+    correction: Correction = "holm"
+    """Over several tests: Holm or Benjamini–Hochberg."""
     seed: int = 0
-    """Seeds both."""
+    """Seeds resamples and permutations."""
+
+    def rng(self, *names: str) -> np.random.Generator:
+        """A generator of its own for one analysis, so that no analysis depends on what ran before it."""
+        return np.random.default_rng([self.seed, zlib.crc32("/".join(names).encode())])
+
+    def bounds(self, samples: np.ndarray, clusters: int) -> np.ndarray:
+        """Lower and upper bounds of bootstrap samples.
+
+        Args:
+            samples: (resamples, …).
+            clusters: how many units were resampled.
+
+        Returns:
+            (2, …); NaN where nothing was resampled.
+        """
+        if not self.resamples:
+            return np.full((2, *samples.shape[1:]), np.nan)
+        return interval(samples, clusters, self.level)

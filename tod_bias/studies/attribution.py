@@ -165,7 +165,7 @@ def attribute(
             collect()
 
     reports = {}
-    inference = Inference(bootstrap, permutations, seed)
+    inference = Inference(resamples=bootstrap, permutations=permutations, seed=seed)
     for axis, runs in drawn.items():
         statistics = _axis_statistics(parts[axis], runs, pipeline.names)
         estimate = AxisEstimate(statistics, metric, order, _all_orders(pipeline.names), inference)

@@ -145,7 +145,7 @@ class AxisEstimate:
         return signed.mean(axis=-1), samples.mean(axis=-1)
 
     def _interval(self, samples: np.ndarray) -> np.ndarray:
-        return interval(samples, self._clusters)
+        return interval(samples, self._clusters, self._inference.level)
 
     def _report(self, groups: slice) -> dict[str, Any]:
         """Fairscore, arms and attributions: absolute values (eq. 1) of signed fairscores, means over draws."""
@@ -159,7 +159,7 @@ class AxisEstimate:
         last = len(self._names) - 1
 
         def absolute(arm: int) -> dict[str, Any]:
-            bounds = interval_of_absolute(samples[:, arm, None], self._clusters)
+            bounds = interval_of_absolute(samples[:, arm, None], self._clusters, self._inference.level)
             return {"value": _number(value[0, arm]), "ci": _bounds(bounds)}
 
         def shares(orders: Sequence[Sequence[str]]) -> dict[str, Any]:
@@ -221,7 +221,7 @@ class AxisEstimate:
         defined = ~np.isnan(signed[0, 0])
         if not defined.any():
             return {"value": None, "ci": None, "pairs": 0}
-        bounds = interval_of_absolute(samples[:, 0, defined], self._clusters)
+        bounds = interval_of_absolute(samples[:, 0, defined], self._clusters, self._inference.level)
         value = np.abs(signed[0, 0, defined]).mean()
         return {"value": _number(value), "ci": _bounds(bounds), "pairs": int(defined.sum())}
 

@@ -7,6 +7,8 @@ import random
 from collections import Counter
 from pathlib import Path
 
+import pandas as pd
+
 NAMES = {
     "Emily": ("female", "white"),
     "Anne": ("female", "white"),
@@ -103,3 +105,15 @@ def expected_average(rows: list[Row], word: str) -> float:
     prices = [level(row["price"]) for row in rows if row["example_label"] == word]
     known = [price for price in prices if price is not None]
     return sum(known) / len(known)
+
+
+def queries(labels, lists, prices, *, words=None):
+    """A frame with one query a list, its items' prices given."""
+    return pd.DataFrame(
+        [
+            {"city": "X", "query": f"q{number}", "substitution": words[number] if words else f"w{number}",
+             "label": labels[number], "rank": rank + 1, "item": f"i{rank}", "price": float(price), "categories": cats}
+            for number in range(len(lists))
+            for rank, (cats, price) in enumerate(zip(lists[number], prices[number], strict=True))
+        ]
+    )  # fmt: skip

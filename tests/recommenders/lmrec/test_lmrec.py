@@ -146,9 +146,9 @@ def test_a_list_does_not_depend_on_the_batch(trained):
 def test_quality_is_far_above_chance_and_mitigation_is_side_by_side(
     trained, trained_masked, sample_reviews, tmp_path, capsys, monkeypatch
 ):
-    from tod_bias.cli import recommend as cli
+    from tod_bias.cli import recommend_model as cli
 
-    monkeypatch.setattr(cli, "_reviews", lambda *_: [sample_reviews])
+    monkeypatch.setattr(cli, "read_reviews", lambda *_: [sample_reviews])
     code, out, err = run(
         capsys, "recommend", "evaluate", "--model", trained, "--out", tmp_path / "q", "--bootstrap", 200
     )

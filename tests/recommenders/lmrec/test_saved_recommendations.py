@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from saved_lists import (
     expected_association,
     expected_average,
     expected_share,
+    queries,
     rows_of,
     write,
 )
@@ -23,12 +25,9 @@ from saved_lists import (
 from tod_bias.cli.application import main
 from tod_bias.errors import RecommenderError
 from tod_bias.recommenders.lmrec.associations import association
-from tod_bias.recommenders.lmrec.audit import audit
-from tod_bias.recommenders.lmrec.inference import Inference
-from tod_bias.recommenders.lmrec.item_names import top_words
-from tod_bias.recommenders.lmrec.prices import average_price, price_differences, price_percentage
+from tod_bias.recommenders.lmrec.inference import SHEN
+from tod_bias.recommenders.lmrec.prices import average_price, price_percentage
 from tod_bias.recommenders.lmrec.recommendations import Reading, read_recommendations, tidy
-from tod_bias.recommenders.lmrec.templates import load_templates
 from tod_bias.recommenders.lmrec.venue import price_level, split_categories
 
 COLUMNS = (
@@ -140,7 +139,7 @@ def test_columns_of_lmrec_files_need_no_mapping_and_one_file_may_hold_all_cities
 def test_one_file_without_a_city_is_one_city(files):
     found = read_recommendations([(None, files["Atlanta"])])
     assert found.cities == ["atlanta"]
-    scores = price_percentage(found, Inference(resamples=100))
+    scores = price_percentage(found, replace(SHEN, resamples=100))
     pd.testing.assert_frame_equal(
         scores[scores["city"] == "all"].drop(columns="city").reset_index(drop=True),
         scores[scores["city"] == "atlanta"].drop(columns="city").reset_index(drop=True),
@@ -160,10 +159,10 @@ def test_files_of_one_city_may_have_different_columns(files, tmp_path):
     assert found.dimensions == ("race", "gender", "second relationship")
     assert found.labels("second relationship") == ["female", "male"]
     assert found.cities == ["Atlanta"]
-    scores = price_percentage(found, Inference(resamples=0))
+    scores = price_percentage(found, replace(SHEN, resamples=0))
     own = scores[(scores["dimension"] == "second relationship") & (scores["city"] == "all")]
     assert own.set_index(["label", "price"])["value"]["male", 3] == 0.5
-    assert association(found, Inference(resamples=0, permutations=20))["dimension"].nunique() >= 2
+    assert association(found, replace(SHEN, resamples=0, permutations=20))["dimension"].nunique() >= 2
 
 
 def test_neutral_lists_give_the_reference(files, tmp_path):
@@ -174,140 +173,9 @@ def test_neutral_lists_give_the_reference(files, tmp_path):
     ]  # fmt: skip
     neutral = write(tmp_path / "neutral.csv", rows)
     found = read_recommendations([("Atlanta", files["Atlanta"])], neutral=[("Atlanta", neutral)])
-    scores = average_price(found, Inference(resamples=0)).set_index(["city", "substitution"])
+    scores = average_price(found, replace(SHEN, resamples=0)).set_index(["city", "substitution"])
     assert scores.loc[("Atlanta", "church"), "neutral"] == pytest.approx(7 / 3)
     assert scores.loc[("Atlanta", "office"), "neutral"] == pytest.approx(7 / 3)
-
-
-def queries(labels, lists, prices, *, words=None):
-    """A frame with one query a list, its items' prices given."""
-    return pd.DataFrame(
-        [
-            {"city": "X", "query": f"q{number}", "substitution": words[number] if words else f"w{number}",
-             "label": labels[number], "rank": rank + 1, "item": f"i{rank}", "price": float(price), "categories": cats}
-            for number in range(len(lists))
-            for rank, (cats, price) in enumerate(zip(lists[number], prices[number], strict=True))
-        ]
-    )  # fmt: skip
-
-
-def test_intervals_resample_queries_and_not_items():
-    rng = np.random.default_rng(0)
-    count, k = 60, 20
-    level = rng.integers(1, 5, size=count)
-    prices = np.repeat(level[:, None], k, axis=1)  # all items of a list are alike: 60 observations, not 1,200
-    frame = queries(["all"] * count, [[()] * k] * count, prices, words=["court"] * count)
-    found = average_price(tidy(frame), Inference(resamples=4000)).iloc[0]
-    right = 2 * 1.6711 * level.std(ddof=1) / np.sqrt(count)  # t interval of 60 queries, 90%
-    assert found["ci_high"] - found["ci_low"] == pytest.approx(right, rel=0.06)
-
-
-def test_ninety_percent_intervals_hold_the_truth_nine_times_in_ten():
-    rng = np.random.default_rng(1)
-    inside = 0
-    for number in range(100):
-        level = rng.integers(1, 4, size=24)
-        prices = np.clip(level[:, None] + rng.integers(-1, 2, size=(24, 5)), 1, 4)
-        truth = np.mean([np.clip(a + b, 1, 4) for a in (1, 2, 3) for b in (-1, 0, 1)])
-        frame = queries(["all"] * 24, [[()] * 5] * 24, prices, words=["court"] * 24)
-        found = average_price(tidy(frame), Inference(resamples=300, seed=number)).iloc[0]
-        inside += found["ci_low"] <= truth <= found["ci_high"]
-    assert 83 <= inside <= 98
-
-
-def test_categories_without_association_are_called_found_no_more_often_than_stated():
-    """Lists of one word are alike, so a test that took items or queries for independent would find much."""
-    rng = np.random.default_rng(2)
-    words = [f"n{number}" for number in range(40)]
-    raw = []
-    for number in range(30):
-        taste = rng.dirichlet(np.ones(5) * 2, size=40)
-        lists, labels, owners = [], [], []
-        for word in range(40):
-            for _ in range(3):
-                drawn = rng.choice(5, size=8, p=taste[word])
-                lists.append([(f"c{code}",) for code in drawn])
-                labels.append("black" if word % 2 else "white")
-                owners.append(words[word])
-        frame = queries(labels, lists, [[1] * 8] * len(lists), words=owners)
-        found = association(tidy(frame), Inference(resamples=0, permutations=400, seed=number))
-        found = found[(found["city"] == "all") & (found["label"] == "white")]
-        assert set(found["permuted"]) == {"words"}
-        raw += list(found["p_value"])
-        assert (found["p_adjusted"] >= found["p_value"] - 1e-12).all()
-    assert np.mean(np.array(raw) <= 0.05) < 0.1
-    assert np.mean(np.array(raw) <= 0.2) == pytest.approx(0.2, abs=0.1)
-
-
-def test_a_planted_association_is_found():
-    rng = np.random.default_rng(3)
-    lists, labels = [], []
-    for number in range(40):
-        black = number % 2
-        lists.append([("Thai",) if rng.random() < (0.6 if black else 0.2) else ("Pizza",) for _ in range(10)])
-        labels.append("black" if black else "white")
-    found = association(tidy(queries(labels, lists, [[1] * 10] * 40)), Inference(resamples=500, permutations=2000))
-    thai = found[(found["category"] == "Thai") & (found["label"] == "black") & (found["city"] == "all")].iloc[0]
-    assert thai["ci_low"] > 0.3
-    assert thai["p_adjusted"] < 0.01
-
-
-def test_differences_between_places_have_their_own_test():
-    rng = np.random.default_rng(4)
-    words = ["court", "mall", "bank"] * 30
-    prices = [np.clip(rng.integers(1, 3, size=4) + (word == "court") * 2, 1, 4) for word in words]
-    frame = queries(["all"] * 90, [[()] * 4] * 90, prices, words=words)
-    found = price_differences(tidy(frame), ["court", "mall", "bank"], Inference(resamples=500, permutations=1000))
-    found = found.set_index(["substitution", "other"])
-    assert found.loc[("court", "mall"), "ci_low"] > 1.5
-    assert found.loc[("court", "mall"), "p_adjusted"] < 0.01
-    assert found.loc[("mall", "bank"), "ci_low"] < 0 < found.loc[("mall", "bank"), "ci_high"]
-    kinds = {"court": "location", "mall": "location", "bank": "religion"}
-    apart = price_differences(tidy(frame), list(kinds), Inference(resamples=0, permutations=1000), kinds=kinds)
-    apart = apart.set_index(["substitution", "other"])
-    assert apart.loc[("court", "mall"), "p_adjusted"] == apart.loc[("court", "mall"), "p_value"]
-
-
-def test_a_place_without_prices_is_not_compared():
-    words = ["court", "mall", "bank"] * 20
-    prices = [[np.nan, np.nan] if word == "mall" else [1, 2] for word in words]
-    frame = tidy(queries(["all"] * 60, [[()] * 2] * 60, prices, words=words))
-    found = price_differences(frame, ["court", "mall", "bank"], Inference(resamples=50, permutations=200))
-    found = found.set_index(["substitution", "other"])
-    assert found.loc[("court", "mall"), ["difference", "p_value", "p_adjusted"]].isna().all()
-    assert found.loc[("court", "bank"), "p_value"] == 1
-
-
-def test_an_item_of_a_handful_of_queries_has_no_interval():
-    lists = [[("A",), ("B",)]] * 39 + [[("A",), ("Zoo",)]]
-    prices = [[1, 2]] * 39 + [[1, 4]]
-    frame = tidy(queries(["white", "black"] * 20, lists, prices))
-    shares = price_percentage(frame, Inference(resamples=100)).set_index(["city", "label", "price"])
-    assert shares.loc[("all", "black", 4), "value"] == 1
-    assert shares.loc[("all", "black", 4), ["ci_low", "ci_high"]].isna().all()
-    assert shares.loc[("all", "black", 2), "ci_low"] > 0
-    found = association(frame, Inference(resamples=100, permutations=100)).set_index(["city", "label", "category"])
-    assert found.loc[("all", "black", "Zoo"), ["ci_low", "ci_high", "ratio_ci_low"]].isna().all()
-    assert found.loc[("all", "black", "B"), "ci_low"] < 0
-
-
-def test_the_neutral_share_of_a_word_is_its_mean_over_the_groups():
-    frame = queries(["white", "black"], [[()] * 2] * 2, [[1, 1]] * 2)
-    frame["item"] = ["Silver Fork", "Old Fork", "Old Plate", "Old Spoon"]
-    words = top_words(tidy(frame), Inference(resamples=0)).set_index(["label", "word"])
-    assert words.loc[("white", "silver"), ["value", "neutral"]].tolist() == [0.5, 0.25]
-    assert words.loc[("black", "old"), ["value", "neutral"]].tolist() == [1.0, 0.75]
-
-
-def test_few_words_are_told_and_places_are_the_users_own(tmp_path):
-    labels = ["white", "black"] * 20
-    frame = queries(labels, [[("A",)]] * 40, [[1]] * 40, words=["Ann", "Bea"] * 20)
-    notes = audit(tidy(frame), Inference(resamples=0, permutations=50)).record["notes"]
-    assert any("words too few" in note and "race" in note for note in notes)
-    (tmp_path / "locations.tsv").write_text("word\tgroup\nshrine\treligion\nbar\tpub\n")
-    places = queries(["all"] * 40, [[("A",)]] * 40, [[1], [2]] * 20, words=["shrine", "bar", "Emily", "mall"] * 10)
-    record = audit(tidy(places), Inference(resamples=0), words=load_templates(tmp_path)).record
-    assert record["places"] == {"location": ["mall"], "religion": ["shrine"], "pub": ["bar"]}
 
 
 def test_labels_in_one_cell_are_told_apart(tmp_path):
@@ -323,26 +191,6 @@ def test_neutral_lists_are_those_of_the_one_city(tmp_path):
     assert set(found.neutral["city"]) == {"Boston"}
     with pytest.raises(RecommenderError, match="neutral lists of 'Bston', but the cities are Boston"):
         read_recommendations([("Boston", tmp_path / "x.csv")], neutral=[("Bston", tmp_path / "n.csv")])
-
-
-def test_a_category_of_one_label_only_has_an_infinite_ratio_and_a_level_nobody_got_no_share():
-    frame = queries(["white", "white", "black", "black"], [[("A",)], [("A", "B")], [("A",)], [("A",)]], [[1]] * 4)
-    found = association(tidy(frame), Inference(resamples=50, permutations=0)).set_index(["city", "label", "category"])
-    assert found.loc[("X", "white", "B"), "ratio"] == np.inf
-    assert found.loc[("X", "black", "B"), "ratio"] == 0
-    assert found.loc[("X", "white", "B"), "difference"] == pytest.approx(0.5 / 0.25)
-    assert found.loc[("X", "white", "A"), "difference"] == 0
-    shares = price_percentage(tidy(frame), Inference(resamples=50)).set_index(["city", "label", "price"])
-    assert shares.loc[("X", "white", 1), "value"] == 0.5
-    assert np.isnan(shares.loc[("X", "white", 2), "value"])
-
-
-def test_lists_that_differ_for_one_query_all_count_in_one_unit():
-    first = queries(["white", "black"], [[()] * 2] * 2, [[1, 2], [3, 4]])
-    found = tidy(pd.concat([first, first.assign(item=first["item"] + "b")], ignore_index=True))
-    assert len(found.distinct) == 8
-    assert found.distinct["unit"].nunique() == 2
-    assert any("several different lists" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(

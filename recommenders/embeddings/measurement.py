@@ -1,0 +1,190 @@
+"""Beattie's step *implement*: the association metrics with their tests, and the row of every entity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tod_bias.recommenders.embeddings.association import separation
+from tod_bias.recommenders.embeddings.bootstrap import Intervals
+from tod_bias.recommenders.embeddings.direction import Direction
+from tod_bias.recommenders.embeddings.sets import EntitySets
+from tod_bias.recommenders.embeddings.settings import AuditSettings
+from tod_bias.recommenders.embeddings.significance import Verdict
+from tod_bias.statistics.permutation import TestResult, group_test, sign_test
+from tod_bias.statistics.ranks import subsample_rank_sum
+from tod_bias.statistics.record import finite, finite_pair
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What all tests need: unit vectors, EAA, cosines."""
+
+    e: np.ndarray
+    p: np.ndarray
+    a: np.ndarray
+    b: np.ndarray
+    eaa_e: np.ndarray
+    eaa_p: np.ndarray
+    directions: Sequence[Direction] = field(default=())
+
+    def along(self, side: np.ndarray) -> np.ndarray:
+        """(entities, directions)."""
+        return np.stack([side @ part.vector for part in self.directions], axis=1)
+
+
+@dataclass(frozen=True)
+class Tests:
+    """All tests of an audit."""
+
+    entities: TestResult | None
+    """Labels of E and P exchanged: DEAA, then R-RIPA's differential a direction."""
+    attribute: TestResult
+    """Labels of A and B exchanged: GEAA(E), GEAA(P), DEAA."""
+    signs: tuple[TestResult, TestResult | None]
+    """Signs of the cosines of E and of P: R-RIPA a direction."""
+    rank_sum: dict[str, Any] | None
+    rank_sums: tuple[dict[str, Any], ...]
+
+
+def make_tests(scores: Scores, chosen: AuditSettings) -> Tests:
+    """Permutation and rank-sum tests of GEAA, DEAA and R-RIPA."""
+    options: dict[str, Any] = {"permutations": chosen.permutations, "alternative": chosen.alternative}
+    along_e, along_p = scores.along(scores.e), scores.along(scores.p)
+    both = len(scores.p) > 0
+    entities = None
+    if both:
+        columns = np.column_stack(
+            [np.concatenate([scores.eaa_e, scores.eaa_p]), np.concatenate([along_e, along_p])]
+        )  # (E then P, 1 + directions)
+        entities = group_test(columns, len(scores.e), seed=chosen.seed, **options)
+    # The sum over E of cos(ε, u) is û · sum(ê), for every u of A and B.
+    totals = [scores.e.sum(axis=0), scores.p.sum(axis=0), scores.e.sum(axis=0) - scores.p.sum(axis=0)]
+    people = np.concatenate([scores.a, scores.b])
+    attribute = group_test(people @ np.stack(totals, axis=1), len(scores.a), seed=chosen.seed + 1, **options)
+    signs = (
+        sign_test(along_e, seed=chosen.seed + 2, **options),
+        sign_test(along_p, seed=chosen.seed + 3, **options) if both else None,
+    )
+    rank: dict[str, Any] = {"alternative": chosen.alternative, "seed": chosen.seed + 4}
+    return Tests(
+        entities,
+        attribute,
+        signs,
+        subsample_rank_sum(scores.eaa_e, scores.eaa_p, **rank) if both else None,
+        tuple(
+            subsample_rank_sum(along_e[:, number], along_p[:, number], **rank) if both else {}
+            for number in range(along_e.shape[1])
+        ),
+    )
+
+
+def metrics(
+    sets: EntitySets,
+    scores: Scores,
+    tests: Tests,
+    bounds: Intervals,
+    verdicts: Mapping[str, Verdict | None],
+    chosen: AuditSettings,
+) -> dict[str, Any]:
+    """What ``associations.json`` says of EAA, GEAA, DEAA, effect sizes and R-RIPA."""
+    both = sets.p is not None
+    second = scores.eaa_p
+    geaa = {"E": float(scores.eaa_e.sum())} | ({"P": float(second.sum())} if both else {})
+    attribute = {"null": "labels of A and B exchanged"}
+    of_groups = {
+        "GEAA": {name: tests.attribute.record(number) | attribute for number, name in enumerate(("E", "P")[: 1 + both])}
+    }
+    found: dict[str, Any] = {
+        "EAA": {key: float(value) for key, value in zip(_keys(sets), [*scores.eaa_e, *second], strict=True)},
+        "GEAA": geaa,
+        "DEAA": geaa["E"] - geaa["P"] if both else None,
+        "effect_size": finite(separation(scores.eaa_e, second, chosen.ddof)) if both else None,
+        "ddof": chosen.ddof,
+        "p_value": tests.entities.p_value if tests.entities else None,
+        "alternative": chosen.alternative,
+        "permutations": tests.entities.permutations if tests.entities else tests.attribute.permutations,
+        "exact": tests.entities.exact if tests.entities else tests.attribute.exact,
+        "intervals": {
+            "GEAA": {"E": finite_pair(bounds.geaa_e)} | ({"P": finite_pair(bounds.geaa_p)} if both else {}),
+            "DEAA": finite_pair(bounds.deaa) if both else None,
+            "effect_size": finite_pair(bounds.effect_size) if both else None,
+        },
+        "tests": of_groups,
+        "R_RIPA": _r_ripa(sets, scores, tests, bounds, verdicts, chosen),
+    }
+    if tests.entities is not None:
+        found["tests"]["DEAA"] = {
+            "entities": tests.entities.record() | {"null": "labels of E and P exchanged"},
+            "attribute": tests.attribute.record(2) | attribute,
+            "rank_sum": tests.rank_sum,
+        }
+    return found
+
+
+def _keys(sets: EntitySets) -> list[str]:
+    """Ids, with the name of the table before them where E and P lie in different ones."""
+    tested = [sets.e] if sets.p is None else [sets.e, sets.p]
+    mixed = len({part.entities.name for part in tested}) > 1
+    return [f"{part.entities.name}:{name}" if mixed else name for part in tested for name in part.ids]
+
+
+def _r_ripa(
+    sets: EntitySets,
+    scores: Scores,
+    tests: Tests,
+    bounds: Intervals,
+    verdicts: Mapping[str, Verdict | None],
+    chosen: AuditSettings,
+) -> dict[str, Any]:
+    along_e, along_p = scores.along(scores.e), scores.along(scores.p)
+    both = sets.p is not None
+    found = {}
+    for number, part in enumerate(scores.directions):
+        verdict = verdicts[part.name]
+        interval = {key: finite_pair(value) for key, value in bounds.directions[number].items()}
+        value_e = float(along_e[:, number].mean())
+        value_p = float(along_p[:, number].mean()) if both else None
+        entry: dict[str, Any] = {
+            "E": value_e,
+            "P": value_p,
+            "differential": value_e - value_p if value_p is not None else None,
+            "effect_size": finite(separation(along_e[:, number], along_p[:, number], chosen.ddof)) if both else None,
+            "p_value": float(tests.entities.p_values[number + 1]) if tests.entities else None,
+            "usable": bool(verdict and verdict.significant),
+            "intervals": interval if both else {"E": interval["E"]},
+            "tests": {
+                "E": tests.signs[0].record(number) | {"null": "cosines of E symmetric about 0"},
+            },
+        }
+        if tests.entities is not None and tests.signs[1] is not None:
+            entry["tests"]["P"] = tests.signs[1].record(number) | {"null": "cosines of P symmetric about 0"}
+            entry["tests"]["differential"] = tests.entities.record(number + 1) | {"null": "labels of E and P exchanged"}
+            entry["tests"]["rank_sum"] = tests.rank_sums[number]
+        found[part.name] = entry
+    return found
+
+
+def entity_frame(sets: EntitySets, scores: Scores, bounds: np.ndarray) -> pd.DataFrame:
+    """One row an entity of E and P; ``bounds`` are those of EAA, (2, entities)."""
+    tested = [sets.e] if sets.p is None else [sets.e, sets.p]
+    frame = pd.DataFrame(
+        {
+            "id": [name for part in tested for name in part.ids],
+            "table": [part.entities.name for part in tested for _ in range(len(part))],
+            "set": [part.role for part in tested for _ in range(len(part))],
+            "eaa": np.concatenate([scores.eaa_e, scores.eaa_p]),
+            "eaa_low": bounds[0],
+            "eaa_high": bounds[1],
+        }
+    )
+    vectors = np.concatenate([scores.e, scores.p])
+    for part in scores.directions:
+        frame[f"cos_{part.name}"] = vectors @ part.vector
+        if part.classifier is not None:
+            frame[f"labelled_A_{part.name}"] = part.classifier.predict(vectors)
+    return frame

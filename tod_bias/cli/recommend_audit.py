@@ -1,0 +1,155 @@
+"""``tod-bias recommend audit``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from tod_bias.cli.options import Device, Quiet, Seed
+from tod_bias.cli.recommend_options import (
+    AuditOut,
+    Correction,
+    CorrectionOption,
+    Figures,
+    Level,
+    Permutations,
+    Resamples,
+)
+from tod_bias.errors import RecommenderError
+from tod_bias.folder import writable
+
+if TYPE_CHECKING:
+    from tod_bias.recommenders.lmrec.recommendations import Recommendations
+
+
+def audit(
+    files: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME=FILE…]", help="Further cities, as for --city.")
+    ] = None,
+    model: Annotated[
+        list[Path] | None, typer.Option(help="Folder of a trained LMRec; several for several cities or trainings.")
+    ] = None,
+    recommendations: Annotated[
+        list[Path] | None, typer.Option(help="Saved recommendations: CSV, TSV or Parquet. No model is needed then.")
+    ] = None,
+    city: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=FILE", help="Saved recommendations of a city.")
+    ] = None,
+    columns: Annotated[
+        list[str] | None, typer.Option(metavar="FILE'S=OURS,…", help="Names of the file's columns for ours.")
+    ] = None,
+    separators: Annotated[
+        str,
+        typer.Option(
+            "--separators", "--separator", "--category-separators", help="Characters that separate categories."
+        ),
+    ] = ",",
+    dimension: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=LABEL,LABEL", help="The dimension of labels that are not known.")
+    ] = None,
+    neutral: Annotated[
+        list[str] | None, typer.Option(metavar="[NAME=]FILE", help="Saved recommendations for neutralised queries.")
+    ] = None,
+    top: Annotated[int | None, typer.Option(min=1, help="Ranks that count; all of a file, 20 of a model.")] = None,
+    templates: Annotated[Path | None, typer.Option(help="Folder with your own templates.tsv, names.tsv, …")] = None,
+    neutralise: Annotated[bool, typer.Option(help="With --model: mask names, places, relations in queries.")] = False,
+    level: Level = 0.90,
+    bootstrap: Resamples = 1000,
+    permutations: Permutations = 10_000,
+    correction: CorrectionOption = Correction.bh,
+    figures: Figures = True,
+    batch: Annotated[int, typer.Option(min=1, help="Queries in a batch.")] = 128,
+    device: Device = None,
+    seed: Seed = 0,
+    out: AuditOut = Path("runs/recommend"),
+    quiet: Quiet = False,
+) -> None:
+    """Audit a recommender: price percentage, associations, average prices, with intervals and tests.
+
+    Of a trained LMRec (--model), by Shen's templates; or of any recommender's saved lists (--recommendations FILE, or
+    --city NAME=FILE for each city). Writes report.html, CSV files, recommendations.parquet, audit.json and figures.
+    Intervals are over the cities where there are several; several models of one city, trained with other seeds, count
+    as cities.
+    """
+    saved = _files(recommendations, [*(city or []), *(files or [])])
+    if bool(model) == bool(saved):
+        raise RecommenderError("give either --model DIR, or --recommendations FILE or --city NAME=FILE")
+    idle = (
+        {"--columns": columns, "--neutral": neutral, "--dimension": dimension}
+        if model
+        else {"--neutralise": neutralise}
+    )
+    if given := [name for name, value in idle.items() if value]:
+        raise RecommenderError(f"{given[0]} does not go with {'--model' if model else 'saved recommendations'}")
+    writable(out)
+    from tod_bias.recommenders.lmrec.audit import audit as run_audit
+    from tod_bias.recommenders.lmrec.templates import load_templates
+    from tod_bias.statistics.settings import Inference
+
+    source: dict[str, Any]
+    if model:
+        from tod_bias.recommenders.lmrec.queries import recommend_templates
+
+        frame, source = recommend_templates(
+            model, templates=templates, top=top or 20, batch=batch, device=device, neutralise=neutralise,
+            show_progress=not quiet,
+        )  # fmt: skip
+    else:
+        frame = _read_saved(saved, columns, separators, dimension, neutral, top)
+        source = {"recommendations": [str(path) for _, path in saved]}
+    inference = Inference(
+        level=level, resamples=bootstrap, permutations=permutations, correction=correction.value, seed=seed
+    )
+    result = run_audit(frame, inference, source=source, words=load_templates(templates))
+    result.save(out, figures=figures)
+    if not quiet:
+        from tod_bias.recommenders.lmrec.terminal import audit_view
+
+        Console().print(audit_view(result))
+        typer.echo(f"Report: {out / 'report.html'}" if figures else f"Results: {out}")
+
+
+def _read_saved(
+    saved: Sequence[tuple[str | None, Path]],
+    columns: Sequence[str] | None,
+    separators: str,
+    dimension: Sequence[str] | None,
+    neutral: Sequence[str] | None,
+    top: int | None,
+) -> Recommendations:
+    from tod_bias.recommenders.lmrec.recommendations import Reading, read_recommendations
+
+    reading = Reading(
+        columns=_pairs("--columns", ",".join(columns or [])),
+        separators=separators,
+        dimensions={
+            name: [label.strip() for label in labels.split(",") if label.strip()]
+            for name, labels in (_pair("--dimension", text) for text in dimension or [])
+        },
+        top=top,
+    )
+    neutral_files = [_pair("--neutral", text) if "=" in text else (None, text) for text in neutral or []]
+    return read_recommendations(saved, reading, neutral=neutral_files)
+
+
+def _files(plain: Sequence[Path] | None, named: Sequence[str]) -> list[tuple[str | None, Path]]:
+    found: list[tuple[str | None, Path]] = [(None, path) for path in plain or []]
+    for text in named:
+        name, file = _pair("--city", text)
+        found.append((name, Path(file)))
+    return found
+
+
+def _pair(option: str, text: str) -> tuple[str, str]:
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not (name and equals and value):
+        raise RecommenderError(f"{option} {text}: expected NAME=VALUE")
+    return name, value
+
+
+def _pairs(option: str, text: str) -> dict[str, str]:
+    return dict(_pair(option, part) for part in text.split(",") if part.strip())

@@ -1,0 +1,64 @@
+"""Intervals and tests over few clusters, such as cities or trainings, that each hold many units.
+
+They tell what holds for the next cluster, and not only for the units of those at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+
+@dataclass(frozen=True)
+class Jackknife:
+    """Pooled scores, each array (scores,)."""
+
+    value: np.ndarray
+    """Of all clusters together."""
+    low: np.ndarray
+    """Lower bound of the t interval."""
+    high: np.ndarray
+    """Upper bound."""
+    p_value: np.ndarray
+    """Two-sided, of the distance from 0."""
+
+
+def jackknife(
+    sums: np.ndarray,
+    score: Callable[[np.ndarray], np.ndarray],
+    level: float,
+    *,
+    there: np.ndarray | None = None,
+    lowest: np.ndarray | float = -np.inf,
+    highest: np.ndarray | float = np.inf,
+) -> Jackknife:
+    """Leave out a cluster at a time (Efron and Stein 1981): t intervals with one degree of freedom less than clusters.
+
+    Args:
+        sums: (clusters, …), what is added up over the clusters before ``score`` is taken.
+        score: from (…) sums to (scores,) values.
+        level: of the intervals.
+        there: (clusters, scores), which clusters say something of which score; all of every score if left out.
+        lowest: the interval is cut off at it.
+        highest: the same above.
+
+    Returns:
+        Arrays (scores,); NaN bounds and p-values where fewer than two clusters say something of the score.
+    """
+    total = sums.sum(axis=0)
+    value = np.asarray(score(total), dtype=float)
+    there = np.ones((len(sums), *value.shape), dtype=bool) if there is None else there
+    clusters = there.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        left_out = np.stack([np.asarray(score(total - own), dtype=float) for own in sums])
+        mean = np.where(there, left_out, 0.0).sum(axis=0) / clusters
+        squares = np.where(there, (left_out - mean) ** 2, 0.0).sum(axis=0)
+        error = np.where(clusters > 1, np.sqrt((clusters - 1) / clusters * squares), np.nan)
+        freedom = np.maximum(clusters - 1, 1)
+        half = stats.t.ppf((1 + level) / 2, freedom) * error
+        distance = np.abs(value)
+        p = np.where((distance == 0) & (error == 0), 1.0, 2 * stats.t.sf(distance / error, freedom))
+        return Jackknife(value, np.maximum(value - half, lowest), np.minimum(value + half, highest), p)

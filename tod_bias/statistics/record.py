@@ -1,0 +1,17 @@
+"""Numbers as JSON has them: NaN and infinities become None."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+
+def finite(value: float) -> float | None:
+    """A number, or None where it is undefined."""
+    return float(value) if math.isfinite(value) else None
+
+
+def finite_pair(bounds: np.ndarray) -> list[float] | None:
+    """Lower and upper bound of an interval, or None where either is undefined."""
+    return [float(bounds[0]), float(bounds[1])] if np.isfinite(bounds).all() else None

@@ -30,6 +30,7 @@ from tod_bias.metrics.text import TextMetric, text_metric
 from tod_bias.perturb.candidates import Perturber
 from tod_bias.statistics.adjustment import holm
 from tod_bias.statistics.intervals import interval
+from tod_bias.statistics.record import finite_pair
 from tod_bias.statistics.resampling import resample
 from tod_bias.statistics.settings import Inference
 from tod_bias.studies.estimates import AxisEstimate, AxisStatistics
@@ -294,7 +295,7 @@ def _goals(parts: Sequence[Sums], inference: Inference) -> dict[str, Any]:
         bounds = np.full(2, np.nan)
         if inference.resamples:
             bounds = interval(resample(sums, _share, inference.resamples, inference.seed), len(sums))
-        report[f"{name}_ci"] = None if np.isnan(bounds).any() else bounds.tolist()
+        report[f"{name}_ci"] = finite_pair(bounds)
     return report
 
 

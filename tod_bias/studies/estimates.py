@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from tod_bias.metrics.fairscore import fairscore
 from tod_bias.metrics.text import TextMetric
 from tod_bias.statistics.intervals import interval, interval_of_absolute
 from tod_bias.statistics.permutation import swap_test
+from tod_bias.statistics.record import finite, finite_pair
 from tod_bias.statistics.resampling import resample
 from tod_bias.statistics.settings import Inference
 from tod_bias.systems.execution import Arm, all_arms, arm_key
@@ -121,8 +121,8 @@ class AxisEstimate:
         return {
             **self._bleu(draws),
             "fairscore": value.pop("fairscore"),
-            "signed": _number(signed[0, 0]),
-            "signed_ci": _bounds(self._interval(samples[:, 0])),
+            "signed": finite(signed[0, 0]),
+            "signed_ci": finite_pair(self._interval(samples[:, 0])),
             "mean_over_pairs": self._mean_over_pairs(),
             **value,
             "pairs": {pair: self._pair(number, pair) for number, pair in enumerate(self._pairs)},
@@ -160,12 +160,12 @@ class AxisEstimate:
 
         def absolute(arm: int) -> dict[str, Any]:
             bounds = interval_of_absolute(samples[:, arm, None], self._clusters, self._inference.level)
-            return {"value": _number(value[0, arm]), "ci": _bounds(bounds)}
+            return {"value": finite(value[0, arm]), "ci": finite_pair(bounds)}
 
         def shares(orders: Sequence[Sequence[str]]) -> dict[str, Any]:
             estimates, resamples = contributions(arms, orders), contributions(arm_samples, orders)
             return {
-                name: {"value": _number(estimates[name]), "ci": _bounds(self._interval(resamples[name]))}
+                name: {"value": finite(estimates[name]), "ci": finite_pair(self._interval(resamples[name]))}
                 for name in self._order
             }
 
@@ -173,7 +173,7 @@ class AxisEstimate:
             "fairscore": {**absolute(0), "p_value": self._p_value(groups)},
             "attribution": {"order": list(self._order), **shares([self._order]), "residual": absolute(last)},
             "shapley": shares(self._orders),
-            "arms": {arm_key(arm): _number(number) for arm, number in arms.items()},
+            "arms": {arm_key(arm): finite(number) for arm, number in arms.items()},
             "arms_ci": {arm_key(arm): absolute(number)["ci"] for number, arm in enumerate(self._names)},
         }
 
@@ -181,8 +181,8 @@ class AxisEstimate:
         """The metric's score of original and rewritten dialogues, as means over groups."""
         report: dict[str, Any] = {}
         for place, name in enumerate(("bleu_original", "bleu_perturbed")):
-            report[name] = _number(self._scores[0, place, groups].mean())
-            report[f"{name}_ci"] = _bounds(self._interval(self._samples[:, place, groups].mean(axis=-1)))
+            report[name] = finite(self._scores[0, place, groups].mean())
+            report[f"{name}_ci"] = finite_pair(self._interval(self._samples[:, place, groups].mean(axis=-1)))
         return report
 
     def _p_value(self, groups: slice) -> float | None:
@@ -207,8 +207,8 @@ class AxisEstimate:
         mask = self._pairs[pair]
         return {
             "fairscore": report["fairscore"],
-            "signed": _number(signed[0, 0]),
-            "signed_ci": _bounds(self._interval(samples[:, 0])),
+            "signed": finite(signed[0, 0]),
+            "signed_ci": finite_pair(self._interval(samples[:, 0])),
             "dialogues": int(mask.any(axis=0).sum()),
             "draws": int(mask.sum()),
             **self._bleu(group),
@@ -223,12 +223,4 @@ class AxisEstimate:
             return {"value": None, "ci": None, "pairs": 0}
         bounds = interval_of_absolute(samples[:, 0, defined], self._clusters, self._inference.level)
         value = np.abs(signed[0, 0, defined]).mean()
-        return {"value": _number(value), "ci": _bounds(bounds), "pairs": int(defined.sum())}
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
-
-
-def _bounds(bounds: np.ndarray) -> list[float] | None:
-    return None if np.isnan(bounds).any() else [float(bounds[0]), float(bounds[1])]
+        return {"value": finite(value), "ci": finite_pair(bounds), "pairs": int(defined.sum())}

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich import box
 from rich.table import Table
 
 from tod_bias.answers import Answers
@@ -18,7 +17,9 @@ from tod_bias.dialogues.text import well_formed
 from tod_bias.errors import CorpusError
 from tod_bias.metrics.calls import CALL_COLUMNS, call_statistics
 from tod_bias.metrics.text import CorpusBleu, SentenceBleu
+from tod_bias.report.sheets import new_table
 from tod_bias.statistics.intervals import interval
+from tod_bias.statistics.record import finite, finite_pair
 from tod_bias.statistics.resampling import resample
 from tod_bias.studies.results import Results
 from tod_bias.studies.signatures import generators_of, signature_of
@@ -96,10 +97,9 @@ def evaluate(
     def estimate(table: np.ndarray, score: Any) -> dict[str, Any]:
         sums = summed(table)
         value = score(sums.sum(axis=0)[None])[0]
-        found: dict[str, Any] = {"value": None if np.isnan(value) else float(value)}
+        found: dict[str, Any] = {"value": finite(value)}
         if bootstrap:
-            low, high = interval(resample(sums, score, bootstrap, seed), len(dialogues))
-            found["ci"] = None if np.isnan(low) else [float(low), float(high)]
+            found["ci"] = finite_pair(interval(resample(sums, score, bootstrap, seed), len(dialogues)))
         return found
 
     scores: dict[str, Any] = {}
@@ -192,7 +192,7 @@ def table(result: Mapping[str, Any]) -> Table:
     """An evaluation as a table: score, value, 95% interval."""
     corpus = result["corpus"]
     title = f"{corpus['name']} {corpus['split']}: {corpus['dialogues']} dialogues, {corpus['turns']} turns"
-    view = Table(title=f"{title}, {result['history']} history", title_justify="left", box=box.SIMPLE_HEAD)
+    view = new_table(f"{title}, {result['history']} history")
     view.add_column("score")
     view.add_column("value", justify="right")
     view.add_column("95% interval", justify="right")

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.table import Table
 
 from tod_bias.dialogues.dialogue import Dialogue
@@ -21,6 +20,7 @@ from tod_bias.errors import NothingToPerturbError
 from tod_bias.files import write_json
 from tod_bias.folder import writable
 from tod_bias.perturb.algorithm import LexiconPerturber, Perturber
+from tod_bias.report.sheets import new_table
 from tod_bias.studies.signatures import generator_of
 from tod_bias.studies.tellings import Drawn, chosen_from, chunks, drawn_for, perturbers_of, runs_of
 from tod_bias.systems.execution import Execution, HistoryMode, Run, check_history
@@ -253,7 +253,7 @@ def table(result: Mapping[str, Any]) -> Table:
     title += (
         f"{result['tellings']} tellings, {result['turns']} turns, {result['arms']} arms, {result['history']} history"
     )
-    view = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    view = new_table(title)
     for column in ("component", "asked", "distinct", "tokens read", "written", "seconds"):
         view.add_column(column, justify="left" if column == "component" else "right")
     for name, part in result["components"].items():

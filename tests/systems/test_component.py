@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+import importlib
 import math
 import os
 import signal
@@ -139,6 +140,20 @@ def test_what_cannot_be_identified_is_asked_anew_and_the_run_says_so(tmp_path):
     assert "give it an attribute 'signature'" in result["signature"]["not kept response"]
     again = attribute(pipeline, small_corpus(8), bootstrap=0, permutations=0, cache=tmp_path / "answers.sqlite")
     assert again["cost"]["kept"] == {"response": 0}
+
+
+def test_a_component_is_another_one_when_a_file_it_imports_is_changed(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "deep_help.py").write_text("WORD = 'one'\n")
+    (tmp_path / "near_help.py").write_text("import deep_help\n\n\ndef help(text):\n    return deep_help.WORD + text\n")
+    (tmp_path / "some_stage.py").write_text(
+        "from near_help import help\n\n\ndef stage(inputs):\n    return [help(item.user) for item in inputs]\n"
+    )
+    stage = importlib.import_module("some_stage").stage
+    before = identity_of(stage)
+    assert identity_of(stage) == before
+    (tmp_path / "deep_help.py").write_text("WORD = 'other'\n")
+    assert identity_of(stage) != before
 
 
 class Speaker:

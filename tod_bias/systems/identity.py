@@ -1,8 +1,9 @@
 """Who answers: a name for a component that stays the same while it would answer the same.
 
 An answer that is kept on disk is only used again for the component that gave it. One with a ``signature`` of its own
-is known by that. Any other is known by its source (the file it is written in) and by its arguments (the object's
-attributes, a function's defaults and the variables it closes over).
+is known by that. Any other is known by its source (the file it is written in, and its author's files that this one
+imports) and by its arguments (the object's attributes, a function's defaults and the variables it closes over). What it
+reads from elsewhere while it answers, a file or a service, does not show: such a component should have a signature.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import logging
 import os
 import re
 import sys
+import sysconfig
 from hashlib import blake2b
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
@@ -112,11 +114,14 @@ def _slots(kind: type) -> tuple[str, ...]:
 
 
 def _source(value: Any) -> str:
-    """A hash of the file that a function or class is written in; of its own lines where there is no file."""
+    """A hash of the file that a function or class is written in, and of its author's files that this one imports.
+
+    Of its own lines where there is no file.
+    """
     module = sys.modules.get(value.__module__)
     file = getattr(module, "__file__", None)
-    if isinstance(file, str) and Path(file).suffix == ".py" and Path(file).is_file():
-        return _hash_of_file(file, Path(file).stat().st_mtime_ns)
+    if module is not None and _is_source(file):
+        return "|".join(_hash_of_file(name, Path(name).stat().st_mtime_ns) for name in _files(module))
     if module is not None and (file is not None or value.__module__ in sys.builtin_module_names):
         return f"compiled {file}"
     try:
@@ -125,6 +130,30 @@ def _source(value: Any) -> str:
         raise UnidentifiedError(f"the source of {value.__qualname__} is not to be had") from error
 
 
-@functools.lru_cache(maxsize=256)
+def _is_source(file: Any) -> bool:
+    return isinstance(file, str) and file.endswith(".py") and Path(file).is_file()
+
+
+_INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+_OWN = str(Path(__file__).parents[1])
+
+
+def _files(module: ModuleType) -> list[str]:
+    """The module's file, and those of the modules it imports that are neither installed nor of this package."""
+    found = {str(module.__file__)}
+    waiting = [module]
+    while waiting:
+        for held in list(vars(waiting.pop()).values()):
+            name = held.__name__ if isinstance(held, ModuleType) else getattr(held, "__module__", None)
+            other = sys.modules.get(name) if isinstance(name, str) else None
+            file = str(getattr(other, "__file__", None))
+            if other is None or file in found or not _is_source(file) or file.startswith((*_INSTALLED, _OWN)):
+                continue
+            found.add(file)
+            waiting.append(other)
+    return sorted(found)
+
+
+@functools.lru_cache(maxsize=1024)
 def _hash_of_file(file: str, written: int) -> str:
     return blake2b(Path(file).read_bytes(), digest_size=8).hexdigest()

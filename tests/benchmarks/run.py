@@ -89,9 +89,12 @@ def attribution(options: argparse.Namespace) -> None:
     naive = Pipeline({"api_call": recorders["api_call"].stage, "db": database, "response": recorders["response"].stage})
     for run in runs:
         dialogue = run.rewritten
-        inputs = [StageInput(dialogue.turns[:n], turn.user, {}, run.rewrite) for n, turn in enumerate(dialogue.turns)]
-        for arm in all_arms(naive.names) if run.rewrite else [()]:
-            naive.swap(arm)(inputs)
+        inputs = [StageInput(dialogue.turns[:n], turn.user) for n, turn in enumerate(dialogue.turns)]
+        if run.rewrite is None:
+            naive(inputs)
+            continue
+        for arm in all_arms(naive.names):
+            naive.swap(arm).under(run.rewrite)(inputs)
     asked = [(name, prompt) for name, recorder in recorders.items() for prompt in recorder.asked]
     sample = random.Random(0).sample(asked, min(options.sample, len(asked)))
     loaded = {}

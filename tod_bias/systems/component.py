@@ -75,7 +75,8 @@ class Component:
         self._memory: dict[Any, Any] = {}
         self._batch = _FIRST_BATCH
         self._answers = answers if getattr(stage, "keep_answers", True) else None
-        self._keeps_itself = hasattr(stage, "generator")  # a language model keeps its texts, prompt by prompt
+        # A language model keeps its texts itself, prompt by prompt.
+        self._keeps_itself = hasattr(getattr(stage, "generator", None), "keep_in")
         self._identity = ""
         if self._answers is not None and not self._keeps_itself:
             try:
@@ -163,7 +164,8 @@ class Component:
         waiting: dict[Future[list[Any]], Any] = {}
         rest = zip(questions, items, strict=True)
         failure: BaseException | None = None
-        with ThreadPoolExecutor(self._concurrency, thread_name_prefix=self.name) as pool:
+        pool = ThreadPoolExecutor(self._concurrency, thread_name_prefix=self.name)
+        try:
             while True:
                 while failure is None and len(waiting) < 2 * self._concurrency and (more := next(rest, None)):
                     waiting[pool.submit(call_stage, self.name, self.stage, [more[1]])] = more[0]
@@ -180,6 +182,8 @@ class Component:
                         for other in [other for other in waiting if other.cancel()]:
                             del waiting[other]
                 yield answered, outputs
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)  # also when the run is interrupted
         if failure is not None:
             raise failure
 

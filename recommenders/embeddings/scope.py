@@ -15,11 +15,12 @@ from tod_bias.documents import read_yaml
 from tod_bias.errors import EmbeddingsError
 from tod_bias.files import write_json
 from tod_bias.folder import writable
-from tod_bias.recommenders.embeddings.audit import Associations, AuditSettings, audit
+from tod_bias.recommenders.embeddings.audit import Associations, audit
 from tod_bias.recommenders.embeddings.comparison import NAME, Run, compare
 from tod_bias.recommenders.embeddings.page import write_report
 from tod_bias.recommenders.embeddings.readers import attach, load_embeddings, read_attributes
 from tod_bias.recommenders.embeddings.sets import EntitySets, attribute_specs, load_sets, resolve_sets
+from tod_bias.recommenders.embeddings.settings import AuditSettings
 from tod_bias.recommenders.embeddings.vectors import Embeddings
 
 if TYPE_CHECKING:

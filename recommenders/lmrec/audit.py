@@ -18,7 +18,8 @@ from tod_bias.recommenders.lmrec import associations, item_names, prices
 from tod_bias.recommenders.lmrec.inference import SHEN
 from tod_bias.recommenders.lmrec.page import write_report
 from tod_bias.recommenders.lmrec.reading import ALPHA, pairs_of, reading
-from tod_bias.recommenders.lmrec.recommendations import ALL, COLUMNS, CROSS, Recommendations
+from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS, Recommendations
+from tod_bias.recommenders.lmrec.saved import COLUMNS
 from tod_bias.recommenders.lmrec.templates import TemplateSet, nightlife, places_of
 from tod_bias.report.page import FIGURES, REPORT
 from tod_bias.statistics.settings import Inference

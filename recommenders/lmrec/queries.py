@@ -12,7 +12,8 @@ from tod_bias.errors import RecommenderError
 from tod_bias.models.checkpoints import fingerprint
 from tod_bias.recommenders.lmrec.masking import Neutraliser
 from tod_bias.recommenders.lmrec.model import K, LMRec
-from tod_bias.recommenders.lmrec.recommendations import NEUTRAL, NO_GROUP, Recommendations, tidy
+from tod_bias.recommenders.lmrec.recommendations import NEUTRAL, Recommendations, tidy
+from tod_bias.recommenders.lmrec.saved import NO_GROUP
 from tod_bias.recommenders.lmrec.templates import Query, TemplateSet, load_templates
 from tod_bias.recommenders.lmrec.venue import prices_of
 

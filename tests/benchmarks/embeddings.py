@@ -10,8 +10,9 @@ import numpy as np
 from sklearn.metrics.pairwise import cosine_similarity
 
 from tod_bias.recommenders.embeddings.association import eaa
-from tod_bias.recommenders.embeddings.audit import AuditSettings, audit
+from tod_bias.recommenders.embeddings.audit import audit
 from tod_bias.recommenders.embeddings.sets import resolve_sets
+from tod_bias.recommenders.embeddings.settings import AuditSettings
 from tod_bias.recommenders.embeddings.vectors import Embeddings
 from tod_bias.statistics.permutation import group_test
 

@@ -5,7 +5,7 @@ from builders import equivariant_pipeline, small_corpus, told_apart
 from flows import Loop, about_people
 
 from tod_bias import Pipeline, attribute
-from tod_bias.cli import main
+from tod_bias.cli.application import main
 from tod_bias.errors import NothingToPerturbError, TodBiasError
 from tod_bias.studies.plan import plan
 

@@ -81,7 +81,6 @@ def audit_embeddings(
     _check(embeddings, sets, scope, attribute, test, strength)
     writable(out)
 
-    from tod_bias.recommenders.embeddings.audit import AuditSettings
     from tod_bias.recommenders.embeddings.scope import (
         Request,
         demo_scope,
@@ -89,6 +88,7 @@ def audit_embeddings(
         read_scope_file,
         run_scope,
     )
+    from tod_bias.recommenders.embeddings.settings import AuditSettings
 
     settings = AuditSettings(
         alternative=alternative.value,  # type: ignore[arg-type]  # the same three words

@@ -121,7 +121,8 @@ def _read_saved(
     neutral: Sequence[str] | None,
     top: int | None,
 ) -> Recommendations:
-    from tod_bias.recommenders.lmrec.recommendations import Reading, read_recommendations
+    from tod_bias.recommenders.lmrec.recommendations import read_recommendations
+    from tod_bias.recommenders.lmrec.saved import Reading
 
     reading = Reading(
         columns=_pairs("--columns", ",".join(columns or [])),

@@ -130,6 +130,8 @@ def attribute(
     for name, number in (("draws", draws), ("bootstrap", bootstrap), ("permutations", permutations), ("seed", seed)):
         if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
             raise TodBiasError(f"{name} must be a whole number, got {number!r}")
+    if max_per_axis is not None and max_per_axis < 1:
+        raise TodBiasError(f"max_per_axis must be at least 1, got {max_per_axis}")
     if draws < 1 or bootstrap < 0 or permutations < 0:
         raise TodBiasError(
             f"draws must be at least 1, bootstrap and permutations at least 0, got {draws}, {bootstrap}, {permutations}"
@@ -165,6 +167,9 @@ def attribute(
             _run(execution, perturbers, chunk, table, draws, parts)
             collect()
 
+    if not any(part.answered for some in parts.values() for part in some):
+        last = f"stage {pipeline.names[-1]!r}" if pipeline.flow is None else "the last component asked"
+        raise StageError(f"{last}: returned None every time; expected texts, which are scored")
     reports = {}
     inference = Inference(resamples=bootstrap, permutations=permutations, seed=seed)
     for axis, runs in drawn.items():

@@ -77,6 +77,8 @@ def evaluate(
     dialogues = list(dialogues)
     if not dialogues:
         raise CorpusError("nothing to evaluate: the corpus holds no dialogue")
+    if not any(dialogue.turns for dialogue in dialogues):
+        raise CorpusError("nothing to evaluate: no dialogue of the corpus has a turn")
     check_history(history)
     started = time.monotonic()
     answers = Answers(cache) if cache is not None else None

@@ -19,7 +19,8 @@ from tod_bias.dialogues.sampling import sample
 from tod_bias.errors import NothingToPerturbError
 from tod_bias.files import write_json
 from tod_bias.folder import writable
-from tod_bias.perturb.algorithm import LexiconPerturber, Perturber
+from tod_bias.perturb.candidates import Perturber
+from tod_bias.perturb.lexicon_perturber import LexiconPerturber
 from tod_bias.report.sheets import new_table
 from tod_bias.studies.signatures import generator_of
 from tod_bias.studies.tellings import Drawn, chosen_from, chunks, drawn_for, perturbers_of, runs_of
@@ -94,7 +95,9 @@ def plan(
     counts = _counted(pipeline, dialogues, perturbers, drawn, draws, history)
     remote = [name for name in pipeline.names if is_remote(pipeline, name)]
     timed = _timed(pipeline, dialogues, perturbers, drawn, draws, history, seed, sample_size) if not remote else {}
-    components = {name: _component(pipeline, name, counts, timed.get(name), name in remote) for name in pipeline.names}
+    components = {
+        name: _component(pipeline, name, counts, timed.get(name), name in remote, history) for name in pipeline.names
+    }
     seconds = [part["seconds"] for part in components.values()]
     return Plan(
         dialogues={
@@ -126,7 +129,7 @@ def is_remote(pipeline: Pipeline, name: str) -> bool:
     stage: Any = pipeline.stages[name]
     while isinstance(stage, Twin):
         stage = stage.stage
-    threads: Any = pipeline.concurrency.get(name) or getattr(stage, "concurrency", 1)
+    threads: Any = pipeline.concurrency.get(name) or getattr(stage, "concurrency", 1) or 1
     return bool(getattr(stage, "remote", False)) or threads > 1
 
 
@@ -208,13 +211,19 @@ def _timed(
 
 
 def _component(
-    pipeline: Pipeline, name: str, counts: Mapping[str, int], timed: Mapping[str, float] | None, remote: bool
+    pipeline: Pipeline,
+    name: str,
+    counts: Mapping[str, int],
+    timed: Mapping[str, float] | None,
+    remote: bool,
+    history: str,
 ) -> dict[str, Any]:
     place = pipeline.names.index(name)
     straight = pipeline.flow is None
     asked: int | None = counts["asked"] if straight else None
-    exact = counts["first"] if straight and place == 0 and counts["first"] else None
-    bound = _bound(counts, place) if straight else None
+    is_twin = isinstance(pipeline.stages[name], Twin)
+    exact = counts["first"] if straight and place == 0 and counts["first"] and not is_twin else None
+    bound = _bound(counts, place) if straight and history == "gold" else asked
     estimate: float | None = exact
     if exact is None and timed is not None and timed["asked"]:
         expected = timed["asked"] / timed["arms_of_turns"] * counts["asked"]  # a flow asks some components not at all

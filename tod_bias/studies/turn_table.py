@@ -21,7 +21,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tod_bias.dialogues.text import well_formed
-from tod_bias.errors import StageError
 from tod_bias.metrics.calls import CALL_COLUMNS, call_statistics
 from tod_bias.metrics.text import TextMetric
 from tod_bias.systems.execution import Run, Trace, all_arms, arm_key
@@ -46,6 +45,8 @@ class Sums:
     goals: np.ndarray | None
     """(2, dialogues, 2): right calls and turns, of the original runs and of the rewritten ones without a swap; None
     where the system has no component ``api_call``."""
+    answered: bool = True
+    """Whether any response was more than None."""
 
 
 class _Rows:
@@ -129,19 +130,12 @@ class TurnTable:
         self._schema = pa.Schema.from_pandas(prototype, preserve_index=False)
 
     def add(self, axis: str, records: Sequence[Record], draws: int) -> Sums:
-        """Write the rows of some dialogues on one axis; returns what they sum to.
-
-        Raises:
-            StageError: no response was given to any of them.
-        """
+        """Write the rows of some dialogues on one axis; returns what they sum to."""
         rows = _Rows(self._names, self._flow)
         for run, copies, trace, copy_traces in records:
             rows.add(run, None, trace, ORIGINAL)
             for draw, (copy, copy_trace) in enumerate(zip(copies, copy_traces, strict=True)):
                 rows.add(copy, draw, copy_trace, None)
-        if not rows.answered:
-            last = f"stage {self._names[-1]!r}" if not self._flow else "the last component asked"
-            raise StageError(f"{last}: returned None every time; expected texts, which are scored")
         statistics = self._metric.statistics(rows.responses, rows.columns["reference"])
         index = np.array(rows.index)
         columns: dict[str, Any] = {
@@ -187,7 +181,7 @@ class TurnTable:
             chosen = calls[:, [CALL_COLUMNS.index("correct"), CALL_COLUMNS.index("turns")]]
             plain, rewritten = by_run(chosen)
             goals = np.stack([plain, rewritten[0].sum(axis=0)])
-        return Sums(original, of_arms, goals)
+        return Sums(original, of_arms, goals, rows.answered)
 
     def keep(self, axes: Sequence[str]) -> None:
         """Nothing more is written; only these axes stay, in this order."""

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 _REMEMBERED = 50_000
 """Answers of one component that are in memory at once."""
-_FIRST_BATCH = 512
+_FIRST_BATCH = 128
 """Questions in a component's first batch; later ones are as long as it answers in :data:`_SECONDS`."""
 _SECONDS = 2.0
 """What a batch takes at the most, about: so much work a killed run loses."""
@@ -152,7 +152,11 @@ class Component:
         while start < len(items):
             part = slice(start, start + self._batch)
             begun = time.monotonic()
-            outputs = call_stage(self.name, self.stage, items[part])
+            try:
+                outputs = call_stage(self.name, self.stage, items[part])
+            except Exception:
+                self.cost.failed += len(items[part])
+                raise
             passed = time.monotonic() - begun
             yield questions[part], outputs
             start += len(outputs)
@@ -172,12 +176,21 @@ class Component:
                 if not waiting:
                     break
                 answered, outputs = [], []
-                for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                try:
+                    done = wait(waiting, return_when=FIRST_COMPLETED).done
+                except KeyboardInterrupt as interruption:  # what is under way is answered and kept first
+                    failure = interruption
+                    for other in [other for other in waiting if other.cancel()]:
+                        del waiting[other]
+                    continue
+                for future in done:
                     question = waiting.pop(future)
                     if (error := future.exception()) is None:
                         answered.append(question)
                         outputs.append(future.result()[0])
-                    elif failure is None:
+                        continue
+                    self.cost.failed += 1
+                    if failure is None:
                         failure = error
                         for other in [other for other in waiting if other.cancel()]:
                             del waiting[other]

@@ -10,12 +10,13 @@ import dataclasses
 import json
 import math
 import sys
-from collections.abc import Mapping
 from enum import Enum
 from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
+
+from tod_bias.systems.questions import is_text
 
 
 class NotKeptError(Exception):
@@ -49,10 +50,10 @@ def decoded(text: str) -> Any:
 def _plain(value: Any) -> Any:
     kind = type(value)
     if isinstance(value, Enum):
-        return {"$enum": [kind.__module__, kind.__qualname__, value.name]}
+        return {"$enum": [*_name(kind), value.name]}
     if value is None or kind is bool or kind is int:
         return value
-    if isinstance(value, str):
+    if is_text(value):
         return str(value)
     if kind is float:
         return value if math.isfinite(value) else {"$float": repr(value)}
@@ -60,9 +61,11 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, tuple):
         if hasattr(value, "_fields"):
-            return {"$named": [kind.__module__, kind.__qualname__, [_plain(item) for item in value]]}
+            return {"$named": [*_name(kind), [_plain(item) for item in value]]}
+        if kind is not tuple:
+            raise NotKeptError(kind.__name__)
         return {"$tuple": [_plain(item) for item in value]}
-    if isinstance(value, Mapping):
+    if kind is dict:
         if all(type(key) is str and not key.startswith("$") for key in value):
             return {key: _plain(item) for key, item in value.items()}
         return {"$dict": [[_plain(key), _plain(item)] for key, item in value.items()]}
@@ -70,15 +73,35 @@ def _plain(value: Any) -> Any:
         return {"$bytes": base64.b64encode(value).decode()}
     if kind in (set, frozenset):
         return {f"${kind.__name__}": [_plain(item) for item in value]}
-    if isinstance(value, (np.ndarray, np.generic)) and not value.dtype.hasobject:
+    if (
+        (kind is np.ndarray or isinstance(value, np.generic))
+        and value.dtype.names is None
+        and not value.dtype.hasobject
+    ):
         array = np.asarray(value)
         shape = list(array.shape) if kind is np.ndarray else None
         return {"$array": [array.dtype.str, shape, base64.b64encode(array.tobytes()).decode()]}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        return {"$dataclass": [kind.__module__, kind.__qualname__, fields]}
+        if set(getattr(value, "__dict__", ())) - set(fields):  # attributes that are no fields would be lost
+            raise NotKeptError(kind.__name__)
+        return {"$dataclass": [*_name(kind), fields]}
     if kind is SimpleNamespace:
         return {"$namespace": {name: _plain(item) for name, item in vars(value).items()}}
+    raise NotKeptError(kind.__name__)
+
+
+def _name(kind: type) -> tuple[str, str]:
+    """Where a class is found again.
+
+    Raises:
+        NotKeptError: nowhere: it was made in a function, say.
+    """
+    try:
+        if _known(kind.__module__, kind.__qualname__) is kind:
+            return kind.__module__, kind.__qualname__
+    except KeyError:
+        pass
     raise NotKeptError(kind.__name__)
 
 

@@ -143,7 +143,7 @@ class Execution:
                 self._always.add(name)
                 while isinstance(stage, Twin):
                     stage = stage.stage
-            threads: Any = pipeline.concurrency.get(name) or getattr(stage, "concurrency", 1)
+            threads: Any = pipeline.concurrency.get(name) or getattr(stage, "concurrency", 1) or 1
             self.components[name] = Component(name, stage, answers, concurrency=threads, show_progress=show_progress)
 
     def __call__(self, runs: Sequence[Run]) -> list[Trace]:
@@ -336,7 +336,9 @@ def own_turn(gold: Turn, steps: Sequence[Asked], *, answered: bool = True) -> Tu
 
 
 def _own_steps(gold: Turn, steps: Sequence[Asked]) -> tuple[Step, ...]:
-    asked = [(call, step.output) for step in steps if step.argument is not None and (call := _one_call(step.argument))]
+    asked = [
+        (call, step.output) for step in steps[:-1] if step.argument is not None and (call := _one_call(step.argument))
+    ]
     if asked:
         return tuple(Step(call, _rows(output)) for call, output in asked)
     outputs = {step.name: step.output for step in steps}

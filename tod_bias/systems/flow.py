@@ -15,15 +15,17 @@ that asks each component once, in order.
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tod_bias.dialogues.calls import calls_of
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.errors import StageError, TodBiasError, described
-from tod_bias.systems.questions import frozen
+from tod_bias.systems.questions import Same, frozen
 from tod_bias.systems.stage import Asked, place_of
 
 MOST_QUESTIONS = 200
@@ -125,8 +127,8 @@ class FlowProcess:
             )
 
     def send(self, output: Any) -> None:
-        """Answer the request."""
-        self._advance(output)
+        """Answer the request. The flow gets containers of its own, which it may take apart."""
+        self._advance(copy.deepcopy(output) if type(output) in (list, dict, set) else output)
 
     def _advance(self, output: Any) -> None:
         try:
@@ -140,7 +142,8 @@ class FlowProcess:
             raise StageError(f"flow {place_of(self._flow)}: {described(error)}") from error
         self._questions += 1
         if self._questions > MOST_QUESTIONS:
-            self._generator.close()
+            with suppress(RuntimeError):  # a flow that holds on even now
+                self._generator.close()
             raise StageError(
                 f"flow {place_of(self._flow)}: asked {MOST_QUESTIONS} questions in the turn that begins "
                 f"{self._turn.user[:60]!r} and came to no end; bound its loop"
@@ -204,7 +207,12 @@ class FlowProcess:
 
 
 def _same(first: Any, second: Any) -> bool:
-    return first is second or frozen(first) == frozen(second) or bool(first == second)
+    """Whether two requests are alike; arguments that cannot be compared are, where they are of one type."""
+    if first is second or frozen(first) == frozen(second):
+        return True
+    if first[0] != second[0] or type(first[1]) is not type(second[1]):
+        return False
+    return isinstance(frozen(first[1]), Same)
 
 
 def tool_loop(turn: FlowTurn) -> Generator[Any, Any, Any]:

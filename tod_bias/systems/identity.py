@@ -8,6 +8,9 @@ reads from elsewhere while it answers, a file or a service, does not show: such 
 
 from __future__ import annotations
 
+import datetime
+import decimal
+import fractions
 import functools
 import inspect
 import logging
@@ -15,14 +18,27 @@ import os
 import re
 import sys
 import sysconfig
+import uuid
 from hashlib import blake2b
 from pathlib import Path
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from tod_bias.systems.questions import Same, digest_of, frozen
 from tod_bias.systems.stage import place_of
 from tod_bias.systems.twin import Twin
+
+_BY_REPR = (
+    datetime.date,
+    datetime.time,
+    datetime.timedelta,
+    decimal.Decimal,
+    fractions.Fraction,
+    uuid.UUID,
+    range,
+    complex,
+)
+"""Values that their representation tells apart."""
 
 
 class UnidentifiedError(Exception):
@@ -59,18 +75,13 @@ def _described(value: Any, path: tuple[int, ...]) -> Any:
             _described(value.keywords, path),
         )
     if isinstance(value, FunctionType):
-        cells = [_cell(cell, path) for cell in value.__closure__ or ()]
-        defaults = [
-            _described(item, path) for item in (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
-        ]
-        return ("function", place_of(value), _source(value), cells, defaults)
-    if isinstance(value, (type, BuiltinFunctionType, ModuleType)):
-        return (
-            "named",
-            getattr(value, "__module__", ""),
-            value.__name__,
-            _source(value) if isinstance(value, type) else "",
-        )
+        return ("function", place_of(value), _source(value), *_made_of(value, path, with_globals=True))
+    if isinstance(value, type):
+        return ("class", place_of(value), _source(value), _methods(value, path))
+    if isinstance(value, (BuiltinFunctionType, ModuleType)):
+        return ("named", str(getattr(value, "__module__", "")), value.__name__)
+    if isinstance(value, _BY_REPR):
+        return ("value", type(value).__qualname__, repr(value))
     if isinstance(value, (list, tuple)):
         return [_described(item, path) for item in value]
     if isinstance(value, dict):
@@ -89,21 +100,82 @@ def _described(value: Any, path: tuple[int, ...]) -> Any:
     return ("object", _described(type(value), path), _attributes(value, path))
 
 
+def _made_of(function: FunctionType, path: tuple[int, ...], *, with_globals: bool) -> tuple[Any, ...]:
+    """A function's own code, what it closes over, its defaults, and the values of its module that it reads."""
+    cells = [_cell(cell, path) for cell in function.__closure__ or ()]
+    given = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+    defaults = [_described(item, path) for item in given]
+    read: list[Any] = []
+    if with_globals:
+        for name in sorted(_names(function.__code__)):
+            held = function.__globals__.get(name)
+            if isinstance(held, FunctionType):  # its file is looked at; here, which of the file's functions it is
+                read.append((name, place_of(held), _code(held.__code__)))
+            elif name in function.__globals__ and not isinstance(held, (type, ModuleType, BuiltinFunctionType)):
+                read.append((name, _described(held, path)))
+    return _code(function.__code__), cells, defaults, read
+
+
+def _code(code: CodeType) -> Any:
+    inner = [_code(const) if isinstance(const, CodeType) else repr(const) for const in code.co_consts]
+    return code.co_code, list(code.co_names), inner
+
+
+def _names(code: CodeType) -> set[str]:
+    inner = [_names(const) for const in code.co_consts if isinstance(const, CodeType)]
+    return set(code.co_names).union(*inner)
+
+
+def _methods(kind: type, path: tuple[int, ...]) -> list[Any]:
+    """What the methods of a class close over; a class that is installed is its file's."""
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
+    if file.startswith((*_INSTALLED, _OWN)):
+        return []
+    found = []
+    for name, held in sorted(vars(kind).items()):
+        function = getattr(held, "__func__", getattr(held, "fget", held))
+        if isinstance(function, FunctionType) and id(function) not in path:
+            found.append((name, *_made_of(function, (*path, id(function)), with_globals=True)))
+    return found
+
+
 def _cell(cell: Any, path: tuple[int, ...]) -> Any:
     try:
-        return _described(cell.cell_contents, path)
+        held = cell.cell_contents
     except ValueError:  # an empty cell
         return "empty"
+    if isinstance(held, (FunctionType, type)) and id(held) in path:
+        return "itself"
+    return _described(held, path)
 
 
 def _attributes(value: Any, path: tuple[int, ...]) -> Any:
     kinds = [kind for kind in type(value).__mro__ if kind is not object]
     for kind in kinds:
-        if _source(kind).startswith("compiled"):  # what such an object holds does not show in its attributes
+        if not _is_plain(kind):  # what such an object holds does not show in its attributes
             raise UnidentifiedError(f"{type(value).__name__} is not plain Python")
     slots = [name for kind in kinds for name in _slots(kind) if hasattr(value, name)]
     held = {**getattr(value, "__dict__", {}), **{name: getattr(value, name) for name in slots}}
     return [(name, _described(item, path)) for name, item in sorted(held.items())]
+
+
+_HEAP = 1 << 9
+"""Flag of a type that was made while the program ran, as every class of Python is."""
+
+
+def _is_plain(kind: type) -> bool:
+    """Whether a class is written in Python: some of C stand in modules that are."""
+    if not kind.__flags__ & _HEAP or _source(kind).startswith("compiled"):
+        return False
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    if not _is_source(file):
+        return True
+    return re.search(rf"\bclass\s+{re.escape(kind.__name__)}\b|dataclass|namedtuple", _text_of(str(file))) is not None
+
+
+@functools.lru_cache(maxsize=256)
+def _text_of(file: str) -> str:
+    return Path(file).read_text(encoding="utf-8", errors="replace")
 
 
 def _slots(kind: type) -> tuple[str, ...]:

@@ -36,6 +36,11 @@ class UnnameableError(Exception):
     """A value holds an object that has no name outside of this process; its argument is the object's type."""
 
 
+def is_text(value: Any) -> bool:
+    """Whether a value is text and nothing more: a string, or one that is stored as a plain one (what T produced)."""
+    return type(value) is str or (isinstance(value, str) and value.__reduce__()[0] is str)
+
+
 def frozen(value: Any) -> Any:
     """A hashable value that is equal for equal values, and never for different ones.
 
@@ -52,7 +57,7 @@ def frozen(value: Any) -> Any:
     if isinstance(value, Enum):
         return "enum", kind.__module__, kind.__qualname__, value.name
     if isinstance(value, str):
-        return str(value)
+        return str(value) if is_text(value) else Same(value)
     if kind is bool or kind is int or kind is bytes:
         return kind.__name__, value
     if kind is float:
@@ -63,7 +68,14 @@ def frozen(value: Any) -> Any:
         named = (kind.__module__, kind.__qualname__) if hasattr(value, "_fields") else ()
         return "tuple", named, *map(frozen, value)
     if isinstance(value, Mapping):
-        return "dict", *[(frozen(key), frozen(item)) for key, item in value.items()]
+        if getattr(value, "__dict__", None):
+            return Same(value)
+        return (
+            "mapping",
+            kind.__module__,
+            kind.__qualname__,
+            *[(frozen(key), frozen(item)) for key, item in value.items()],
+        )
     if kind in (set, frozenset):
         try:
             return "set", *sorted(map(frozen, value), key=repr)
@@ -73,6 +85,8 @@ def frozen(value: Any) -> Any:
     if np is not None and (kind is np.ndarray or isinstance(value, np.generic)) and not value.dtype.hasobject:
         return "array" if kind is np.ndarray else "scalar", value.dtype.str, value.shape, value.tobytes()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        if getattr(value, "__dict__", {}).keys() - {field.name for field in dataclasses.fields(value)}:
+            return Same(value)  # it holds more than its fields
         fields = tuple((field.name, frozen(getattr(value, field.name))) for field in dataclasses.fields(value))
         return "dataclass", kind.__module__, kind.__qualname__, *fields
     if kind is SimpleNamespace:

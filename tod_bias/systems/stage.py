@@ -65,7 +65,7 @@ def call_stage(name: str, stage: Stage, inputs: Sequence[StageInput]) -> list[An
     """
     try:
         outputs = stage(inputs)
-        if isinstance(outputs, Iterable) and not isinstance(outputs, (str, bytes)):
+        if isinstance(outputs, Iterable) and not isinstance(outputs, (str, bytes, Mapping)):
             outputs = list(outputs)  # here, since a generator raises only when it is read
     except TodBiasError:
         raise

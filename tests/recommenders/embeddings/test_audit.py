@@ -9,10 +9,11 @@ from spaces import planted
 
 from tod_bias.errors import EmbeddingsError
 from tod_bias.recommenders.embeddings.association import eaa, r_ripa, r_ripa_effect_size
-from tod_bias.recommenders.embeddings.audit import AuditSettings, audit
+from tod_bias.recommenders.embeddings.audit import audit
 from tod_bias.recommenders.embeddings.bootstrap import bootstrap
 from tod_bias.recommenders.embeddings.reading import reading
 from tod_bias.recommenders.embeddings.sets import resolve_sets
+from tod_bias.recommenders.embeddings.settings import AuditSettings
 from tod_bias.recommenders.embeddings.vectors import Embeddings, unit
 
 QUICK = AuditSettings(permutations=499, bootstrap=100)

@@ -27,7 +27,8 @@ from tod_bias.errors import RecommenderError
 from tod_bias.recommenders.lmrec.associations import association
 from tod_bias.recommenders.lmrec.inference import SHEN
 from tod_bias.recommenders.lmrec.prices import average_price, price_percentage
-from tod_bias.recommenders.lmrec.recommendations import Reading, read_recommendations, tidy
+from tod_bias.recommenders.lmrec.recommendations import read_recommendations, tidy
+from tod_bias.recommenders.lmrec.saved import Reading
 from tod_bias.recommenders.lmrec.venue import price_level, split_categories
 
 COLUMNS = (

@@ -27,7 +27,7 @@ from tod_bias.studies.tellings import Drawn, chosen_from, chunks, drawn_for, per
 from tod_bias.systems.execution import Execution, HistoryMode, Run, check_history
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.questions import Reading
-from tod_bias.systems.twin import Twin
+from tod_bias.systems.twin import Twin, untwinned
 
 NAME = "plan.json"
 """The file of a plan in its folder."""
@@ -126,9 +126,7 @@ def _by_lexicon(perturber: Perturber) -> Perturber:
 
 def is_remote(pipeline: Pipeline, name: str) -> bool:
     """Whether a component is not to be asked for a plan: it says so (``remote``), or is asked by several threads."""
-    stage: Any = pipeline.stages[name]
-    while isinstance(stage, Twin):
-        stage = stage.stage
+    stage = untwinned(pipeline.stages[name])
     threads: Any = pipeline.concurrency.get(name) or getattr(stage, "concurrency", 1) or 1
     return bool(getattr(stage, "remote", False)) or threads > 1
 

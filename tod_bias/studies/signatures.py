@@ -15,13 +15,12 @@ from tod_bias.stages import HOMES
 from tod_bias.systems.execution import Execution
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stage import place_of
-from tod_bias.systems.twin import Twin
+from tod_bias.systems.twin import untwinned
 
 
 def generator_of(stage: Any) -> Generator | None:
     """The language model behind a stage, if there is one."""
-    while isinstance(stage, Twin):
-        stage = stage.stage
+    stage = untwinned(stage)
     found = getattr(stage, "generator", None)
     return found if isinstance(found, Generator) else None
 
@@ -47,8 +46,7 @@ def signature_of(pipeline: Pipeline) -> dict[str, str]:
     """What decides a pipeline's outputs: every stage's signature, and versions."""
     signature = {}
     for name, stage in pipeline.stages.items():
-        while isinstance(stage, Twin):
-            stage = stage.stage
+        stage = untwinned(stage)
         generator = generator_of(stage)
         own = generator.signature if generator else getattr(stage, "signature", None)
         signature[f"stage {name}"] = _stage_name(stage) + (f"|{own}" if isinstance(own, str) else "")

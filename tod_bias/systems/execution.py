@@ -24,7 +24,7 @@ from tod_bias.systems.outputs import Lookup, as_text
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.questions import Reading, frozen
 from tod_bias.systems.stage import Asked
-from tod_bias.systems.twin import Rewrite, Twin
+from tod_bias.systems.twin import Rewrite, Twin, untwinned
 
 Arm = frozenset[str]
 """The components that are swapped."""
@@ -141,8 +141,7 @@ class Execution:
         for name, stage in pipeline.stages.items():
             if isinstance(stage, Twin):
                 self._always.add(name)
-                while isinstance(stage, Twin):
-                    stage = stage.stage
+                stage = untwinned(stage)
             threads: Any = pipeline.concurrency.get(name) or getattr(stage, "concurrency", 1) or 1
             self.components[name] = Component(name, stage, answers, concurrency=threads, show_progress=show_progress)
 

@@ -26,7 +26,7 @@ from typing import Any
 
 from tod_bias.systems.questions import Same, digest_of, frozen
 from tod_bias.systems.stage import place_of
-from tod_bias.systems.twin import Twin
+from tod_bias.systems.twin import untwinned
 
 _BY_REPR = (
     datetime.date,
@@ -51,8 +51,7 @@ def identity_of(component: Any) -> str:
     Raises:
         UnidentifiedError: it has no signature, and its source or an attribute of it has no name.
     """
-    while isinstance(component, Twin):
-        component = component.stage
+    component = untwinned(component)
     parts = _described(component, ())
     return f"{place_of(component)}|{digest_of(frozen(parts)).hex()[:16]}"
 

@@ -72,3 +72,10 @@ class Twin:
             return call_stage("twin", self.stage, inputs)
         outputs = call_stage("twin", self.stage, [unrewritten(item, self.rewrite) for item in inputs])
         return [self.rewrite(output) for output in outputs]
+
+
+def untwinned(stage: Any) -> Any:
+    """The stage itself, where it is a twin, or a twin's twin."""
+    while isinstance(stage, Twin):
+        stage = stage.stage
+    return stage

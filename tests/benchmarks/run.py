@@ -19,7 +19,7 @@ from sacrebleu.significance import PairedTest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tod_bias import load_corpus, load_pipeline
-from tod_bias.metrics.text import CorpusBleu
+from tod_bias.metrics.bleu import CorpusBleu
 from tod_bias.models.generator import Generator
 from tod_bias.models.settings import GenerationSettings
 from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
@@ -145,10 +145,10 @@ def bootstrap(options: argparse.Namespace) -> None:
         test()
 
     def ours() -> None:
-        statistics = np.concatenate([metric.statistics(texts, references) for texts in systems.values()], axis=1)
+        statistics = np.concatenate([metric.of_texts(texts, references) for texts in systems.values()], axis=1)
         resample(statistics, lambda sums: metric.score(sums.reshape(-1, 2, 10)), resamples, 0)
 
-    statistics = np.concatenate([metric.statistics(texts, references) for texts in systems.values()], axis=1)
+    statistics = np.concatenate([metric.of_texts(texts, references) for texts in systems.values()], axis=1)
     whole = statistics.reshape(-1, options.turns, 20).sum(axis=1)  # (dialogues, statistics): what is resampled here
     only = timed(lambda: resample(statistics, lambda sums: metric.score(sums.reshape(-1, 2, 10)), resamples, 0))
     dialogues = timed(lambda: resample(whole, lambda sums: metric.score(sums.reshape(-1, 2, 10)), resamples, 0))

@@ -66,7 +66,7 @@ def test_attribute_writes_a_run_and_prints_a_table(folder, capsys):
 
 OWN = """
 from tod_bias import load_corpus
-from tod_bias.metrics.text import CorpusBleu
+from tod_bias.metrics.bleu import CorpusBleu
 from tod_bias.perturb.algorithm import load_perturber
 
 def read(datapath, split):

@@ -4,13 +4,14 @@ import pytest
 
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import AxisError, TodBiasError
-from tod_bias.metrics.text import CorpusBleu, text_metric
+from tod_bias.metrics.bleu import CorpusBleu
+from tod_bias.metrics.choice import metric
 from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
 from tod_bias.perturb.candidates import Perturber
 from tod_bias.perturb.lexicon_perturber import LexiconPerturber
 
 CODE = """
-from tod_bias.metrics.text import CorpusBleu
+from tod_bias.metrics.bleu import CorpusBleu
 from tod_bias.perturb.algorithm import load_perturber
 
 men = load_perturber("gender", targets=["man"])
@@ -53,9 +54,9 @@ def test_an_axis_is_any_perturber():
 
 
 def test_a_metric_is_a_class():
-    metric = text_metric("own_code:Bleu")
-    assert isinstance(metric, CorpusBleu)
-    assert metric.name == "own_bleu"
+    found = metric("own_code:Bleu")
+    assert isinstance(found, CorpusBleu)
+    assert found.name == "own_bleu"
 
 
 @pytest.mark.parametrize(
@@ -66,8 +67,8 @@ def test_a_metric_is_a_class():
         (lambda: load_perturber("own_code:x"), AxisError, "axis 'own_code:x': module 'own_code' has no 'x'"),
         (lambda: load_perturber("own_code:men", scope="word"), AxisError, "of your own takes no scope; leave it out"),
         (lambda: load_perturber("own_code:men", protected=["x"]), AxisError, "takes no protected"),
-        (lambda: text_metric("own_code:nothing"), TodBiasError, "expected a text metric with name, .* got int without"),
-        (lambda: text_metric("no_code:x"), TodBiasError, "metric 'no_code:x': cannot import 'no_code'"),
+        (lambda: metric("own_code:nothing"), TodBiasError, "int lacks name, label, .*; a metric has name, "),
+        (lambda: metric("no_code:x"), TodBiasError, "metric 'no_code:x': cannot import 'no_code'"),
     ],
 )
 def test_what_is_none_is_one_clear_line(load, error, message):

@@ -3,7 +3,7 @@ import pytest
 import sacrebleu
 from sacrebleu.significance import estimate_ci
 
-from tod_bias.metrics.text import CorpusBleu
+from tod_bias.metrics.bleu import CorpusBleu
 from tod_bias.statistics.adjustment import holm
 from tod_bias.statistics.intervals import interval, interval_of_absolute
 from tod_bias.statistics.permutation import swap_test
@@ -111,7 +111,7 @@ def test_resampling_is_scoring_resampled_texts():
     hypotheses = ["the cat sat on the mat", "a dog barks loudly at night", "hello there my friend", "no"] * 3
     references = ["the cat lay on the mat", "a dog barked loudly at night", "hello there dear friend", "yes no"] * 3
     metric = CorpusBleu()
-    statistics = metric.statistics(hypotheses, references)
+    statistics = metric.of_texts(hypotheses, references)
     scores = resample(statistics, metric.score, 20, seed=5)
     counts = resample_counts(np.random.default_rng(5), 20, 12)
     assert (counts.sum(axis=1) == 12).all()
@@ -127,7 +127,7 @@ def test_bootstrap_agrees_with_sacrebleus():
     references = [" ".join(rng.choice(words, 8)) for _ in range(150)]
     hypotheses = [" ".join(w if rng.random() < 0.7 else rng.choice(words) for w in r.split()) for r in references]
     metric = CorpusBleu()
-    low, high = interval(resample(metric.statistics(hypotheses, references), metric.score, 4000, 1), 150)
+    low, high = interval(resample(metric.of_texts(hypotheses, references), metric.score, 4000, 1), 150)
     scores = sacrebleu.BLEU().corpus_score(hypotheses, [references], n_bootstrap=4000)
     mean, half = estimate_ci(np.array([scores._mean - scores._ci, scores._mean + scores._ci]))
     assert mean == pytest.approx(scores._mean)

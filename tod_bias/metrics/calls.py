@@ -1,4 +1,4 @@
-"""Accuracy of API calls, any number a turn: joint goal accuracy (JGA), slot precision and recall."""
+"""Accuracy of API calls, any number a turn: joint goal accuracy (JGA), slot precision, recall and F1."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tod_bias.dialogues.calls import calls_of
+from tod_bias.metrics.metric import Better, Scale, Told, ratio
 
 CALL_COLUMNS = (
     "turns", "correct", "correct_parlai", "call_turns", "call_correct", "call_correct_parlai",
@@ -36,21 +37,86 @@ def call_statistics(predicted: Sequence[Any], gold: Sequence[Call | Sequence[Cal
     for number, (output, truth) in enumerate(zip(predicted, gold, strict=True)):
         expected = [dict(call) for call in ([truth] if isinstance(truth, Mapping) else truth) if call]
         found = calls_of(output)
-        calls = [dict(call) for call in found or ()]
-        right = found is not None and calls == expected
-        read = (_parlai_slots(call) for call in ([output] if found is None else calls))
+        right, slots, hits, slots_gold = _compared(found, expected)
+        read = (_parlai_slots(call) for call in ([output] if found is None else found))
         parlai = [slots for slots in read if slots] == expected
-        hits = sum(
-            slot in true and true[slot] == value
-            for call, true in zip(calls, expected, strict=False)  # what is left over is spurious or missed
-            for slot, value in call.items()
-        )
         called = bool(expected)
         rows[number] = (
             1, right, parlai, called, called and right, called and parlai,
-            sum(map(len, calls)), hits, sum(map(len, expected)), hits, found is None,
+            slots, hits, slots_gold, hits, found is None,
         )  # fmt: skip
     return rows
+
+
+def _compared(found: Sequence[Call] | None, expected: Sequence[Call]) -> tuple[bool, int, int, int]:
+    """Whether all calls are right; their slots, how many of them are right, and the gold slots."""
+    calls = [dict(call) for call in found or ()]
+    hits = sum(
+        slot in true and true[slot] == value
+        for call, true in zip(calls, expected, strict=False)  # what is left over is spurious or missed
+        for slot, value in call.items()
+    )
+    right = found is not None and calls == [dict(call) for call in expected]
+    return right, sum(map(len, calls)), hits, sum(map(len, expected))
+
+
+class JointGoalAccuracy:
+    """Joint goal accuracy: the share of turns whose calls are all right, on 0–1.
+
+    Right as :func:`call_statistics` says: the calls equal the gold ones in order, each as a dictionary, API name
+    included; a turn without a gold call is right when none is made, and a malformed call is never right. 0: no turn is
+    right; 1: every turn is. Turns of a system that makes no calls at all are not scored; NaN where none is.
+    """
+
+    name: str = "jga"
+    label: str = "joint goal accuracy"
+    better: Better = "higher"
+    scale: Scale = "difference"
+    columns: tuple[str, ...] = ("jga_right", "jga_turns")
+    signature: str = "calls equal as dictionaries, in order; turns without a call included"
+
+    def statistics(self, turns: Sequence[Told]) -> np.ndarray:
+        """Whether the calls are right, and a one, (turns, 2)."""
+        rows = np.zeros((len(turns), 2))
+        for number, turn in enumerate(turns):
+            if turn.has_calls:
+                found, gold = turn.calls, turn.gold.calls
+                rows[number] = found is not None and len(found) == len(gold) and _compared(found, gold)[0], 1
+        return rows
+
+    def score(self, sums: np.ndarray) -> np.ndarray:
+        """The share of right turns; NaN for none."""
+        return ratio(sums[..., 0], sums[..., 1])
+
+
+class SlotF1:
+    """F1 of the slots of calls, over the whole corpus (micro), on 0–1: 2 · right / (slots made + slots in gold).
+
+    Slots are compared call by call as in :func:`call_statistics`, the API's name counts as one. 0: no slot is right;
+    1: all are, and none is missed or spurious. Turns of a system that makes no calls at all are not scored; NaN where
+    neither side has a slot.
+    """
+
+    name: str = "slot_f1"
+    label: str = "slot F1"
+    better: Better = "higher"
+    scale: Scale = "difference"
+    columns: tuple[str, ...] = ("slot_f1_right", "slot_f1_made", "slot_f1_gold")
+    signature: str = "slots of calls compared in order, API name included; micro-averaged"
+
+    def statistics(self, turns: Sequence[Told]) -> np.ndarray:
+        """Right slots, slots made, gold slots, (turns, 3)."""
+        rows = np.zeros((len(turns), 3))
+        for number, turn in enumerate(turns):
+            gold = turn.gold.calls
+            if turn.has_calls and (turn.calls or gold):
+                _, made, hits, expected = _compared(turn.calls, gold)
+                rows[number] = hits, made, expected
+        return rows
+
+    def score(self, sums: np.ndarray) -> np.ndarray:
+        """F1 of summed counts; NaN without a slot."""
+        return ratio(2 * sums[..., 0], sums[..., 1] + sums[..., 2])
 
 
 def _parlai_slots(call: Any) -> dict[str, Any]:

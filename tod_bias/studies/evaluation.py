@@ -16,7 +16,8 @@ from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.text import well_formed
 from tod_bias.errors import CorpusError
 from tod_bias.metrics.calls import CALL_COLUMNS, call_statistics
-from tod_bias.metrics.text import CorpusBleu, SentenceBleu
+from tod_bias.metrics.choice import checked, metric
+from tod_bias.metrics.metric import Metric, Told
 from tod_bias.report.sheets import new_table
 from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.record import finite, finite_pair
@@ -28,6 +29,7 @@ from tod_bias.studies.turn_table import steps_text
 from tod_bias.systems.execution import Execution, HistoryMode, Run, Trace, check_history
 from tod_bias.systems.outputs import Lookup, as_text
 from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.told import told
 
 SCHEMA = 1
 """Version of ``evaluation.json``."""
@@ -44,6 +46,7 @@ def evaluate(
     pipeline: Pipeline,
     dialogues: Sequence[Dialogue],
     *,
+    metrics: Sequence[str | Metric] = ("corpus_bleu", "sentence_bleu"),
     history: HistoryMode = "gold",
     bootstrap: int = 1000,
     seed: int = 0,
@@ -57,12 +60,13 @@ def evaluate(
     ParlAI's ``SlotMetrics`` counts it; ``jga_noempty`` counts turns with a gold call only, ``jga_empty`` the others.
     ``jga_parlai…`` are the same after ParlAI's own reading of the text, which makes a set of every predicted value
     that holds ``", "``, so that it never equals the gold string. (ParlAI also scores one ``[DONE]`` round a dialogue,
-    whose gold call is empty.) ``bleu`` is sacreBLEU's corpus BLEU, ``sentence_bleu`` ParlAI's ``nlg_bleu``; all on
-    0–1, with 95% bootstrap intervals over dialogues.
+    whose gold call is empty.) These are on 0–1. Metrics stand under their names, ``corpus_bleu`` as ``bleu``. All have
+    95% bootstrap intervals over dialogues.
 
     Args:
         pipeline: the system; JGA is of its stage ``api_call``, BLEU of its last stage.
         dialogues: at least one.
+        metrics: by name, or of one's own; those that compare with a twin say nothing here.
         history: ``gold`` (teacher-forced) or ``system`` (free-running).
         bootstrap: resamples of dialogues; 0 for no intervals.
         seed: of the resamples.
@@ -72,7 +76,7 @@ def evaluate(
 
     Raises:
         CorpusError: no dialogue.
-        TodBiasError: unknown ``history``.
+        TodBiasError: unknown ``history`` or metric.
     """
     dialogues = list(dialogues)
     if not dialogues:
@@ -80,6 +84,7 @@ def evaluate(
     if not any(dialogue.turns for dialogue in dialogues):
         raise CorpusError("nothing to evaluate: no dialogue of the corpus has a turn")
     check_history(history)
+    chosen = [metric(one) if isinstance(one, str) else checked(one) for one in metrics]
     started = time.monotonic()
     answers = Answers(cache) if cache is not None else None
     for generator in generators_of(pipeline):
@@ -88,7 +93,7 @@ def evaluate(
     execution = Execution(pipeline, history, answers, show_progress=show_progress)
     parts = [_frame(some, execution([Run(dialogue) for dialogue in some]), pipeline) for some in _chunks(dialogues)]
     frame = pd.concat([part for part, *_ in parts], ignore_index=True)
-    responses = [response for _, said, _ in parts for response in said]
+    turns = [turn for _, some, _ in parts for turn in some]
     owners = pd.factorize(frame["dialogue"])[0]
 
     def summed(table: np.ndarray) -> np.ndarray:
@@ -109,22 +114,25 @@ def evaluate(
         calls = np.concatenate([table for *_, table in parts])
         for name, (part, whole) in _RATIOS.items():
             scores[name] = estimate(calls, _ratio(part, whole))
-    for key, metric in (("bleu", CorpusBleu()), ("sentence_bleu", SentenceBleu())):
-        table = metric.statistics(responses, frame["reference"].tolist())
-        scores[key] = estimate(table, metric.score)
+    for one in chosen:
+        scores[_key(one)] = estimate(one.statistics(turns), one.score)
     result = Evaluation(
         schema=SCHEMA,
         corpus={"name": "dialogues", "split": "", **(corpus or {}), "dialogues": len(dialogues), "turns": len(frame)},
         pipeline=list(pipeline.names),
         history=history,
         scores=scores,
-        signature={"bleu": CorpusBleu().signature, "sentence_bleu": SentenceBleu().signature, **signature_of(pipeline)},
+        signature={_key(one): one.signature for one in chosen} | signature_of(pipeline),
         seconds=round(time.monotonic() - started, 3),
     )
     if "lookup" in frame:
         result["lookups"] = {str(name): int(count) for name, count in frame["lookup"].value_counts().items()}
     result.turns = frame
     return result
+
+
+def _key(metric: Metric) -> str:
+    return "bleu" if metric.name == "corpus_bleu" else metric.name
 
 
 _RATIOS = {
@@ -171,9 +179,9 @@ def _chunks(dialogues: Sequence[Dialogue]) -> Iterator[list[Dialogue]]:
 
 def _frame(
     dialogues: Sequence[Dialogue], traces: Sequence[Trace], pipeline: Pipeline
-) -> tuple[pd.DataFrame, list[str], np.ndarray]:
-    """Rows of turns, their responses, and what their calls count."""
-    rows, responses, calls = [], [], []
+) -> tuple[pd.DataFrame, list[Told], np.ndarray]:
+    """Rows of turns, what metrics read of them, and what their calls count."""
+    rows, turns, calls = [], [], []
     for dialogue, trace in zip(dialogues, traces, strict=True):
         for number, (turn, (course,)) in enumerate(zip(dialogue.turns, trace, strict=True)):
             made = course.outputs
@@ -184,10 +192,10 @@ def _frame(
                 row["lookup"] = lookups[0]
             row |= {"gold_api_call": as_text(list(turn.calls)), "reference": well_formed(turn.response)}
             rows.append(row | ({"steps": steps_text(course.steps)} if pipeline.flow is not None else {}))
-            responses.append(as_text(course.response))
+            turns.append(told(turn, course.steps, as_text(course.response), pipeline.names))
             calls.append((made.get("api_call"), turn.calls))
     table = call_statistics([call for call, _ in calls], [gold for _, gold in calls])
-    return pd.DataFrame(rows), responses, table
+    return pd.DataFrame(rows), turns, table
 
 
 def table(result: Mapping[str, Any]) -> Table:

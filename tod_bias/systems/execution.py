@@ -15,15 +15,14 @@ from itertools import combinations
 from typing import Any, Literal
 
 from tod_bias.answers import Answers
-from tod_bias.dialogues.calls import calls_of
-from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
-from tod_bias.errors import StageError, TodBiasError
+from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias.errors import TodBiasError
 from tod_bias.systems.component import Component
 from tod_bias.systems.flow import FlowTurn, Process
-from tod_bias.systems.outputs import Lookup, as_text
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.questions import Reading, frozen
 from tod_bias.systems.stage import Asked
+from tod_bias.systems.told import own_turn
 from tod_bias.systems.twin import Rewrite, Twin, untwinned
 
 Arm = frozenset[str]
@@ -311,58 +310,3 @@ def _after(node: _Node, name: str, argument: Any, answer: _Answer, arms: tuple[i
         twin = node.twin.after(name, of_twin, answer.inverse, answer.inverse_key)
     process.send(answer.output)
     return _Node(node.job, arms, process, plain, twin)
-
-
-def own_turn(gold: Turn, steps: Sequence[Asked], *, answered: bool = True) -> Turn:
-    """The turn as the system made it; what it has no component for is taken from the corpus.
-
-    Its calls are those that a component was asked with (a loop's tools); in a straight pipeline the output of
-    ``api_call``, with the output of ``db`` as its result. Its response is what the last component put out.
-
-    Args:
-        gold: the corpus's turn.
-        steps: everything that was asked.
-        answered: whether the turn has come to its end; if not, the response is the corpus's.
-
-    Raises:
-        StageError: a call or a result holds what is no JSON.
-    """
-    response = as_text(steps[-1].output) if answered and steps else gold.response
-    try:
-        return Turn(gold.user, steps=_own_steps(gold, steps), response=response)
-    except ValueError as error:
-        raise StageError(f"the system's turn cannot become history: {error}") from error
-
-
-def _own_steps(gold: Turn, steps: Sequence[Asked]) -> tuple[Step, ...]:
-    asked = [
-        (call, step.output) for step in steps[:-1] if step.argument is not None and (call := _one_call(step.argument))
-    ]
-    if asked:
-        return tuple(Step(call, _rows(output)) for call, output in asked)
-    outputs = {step.name: step.output for step in steps}
-    if "api_call" not in outputs and "db" not in outputs:
-        return gold.steps
-    calls = list(calls_of(outputs["api_call"]) or ()) if "api_call" in outputs else list(gold.calls)
-    rows = _rows(outputs["db"]) if "db" in outputs else gold.api_results
-    if not calls:
-        return (Step({}, rows),)
-    return (*(Step(call) for call in calls[:-1]), Step(calls[-1], rows))  # what was found belongs to the last call
-
-
-def _one_call(argument: Any) -> Mapping[str, Any] | None:
-    if not isinstance(argument, Mapping):
-        return None
-    calls = calls_of(argument)
-    return calls[0] if calls and len(calls) == 1 else None
-
-
-def _rows(output: Any) -> tuple[Mapping[str, Any], ...]:
-    if isinstance(output, Lookup):
-        return output.rows
-    if isinstance(output, Mapping):
-        return (output,) if output else ()
-    if isinstance(output, (list, tuple)) and output and all(isinstance(row, Mapping) for row in output):
-        return tuple(row for row in output if row)
-    text = as_text(output)
-    return ({"content": text},) if text else ()

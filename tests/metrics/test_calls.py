@@ -1,68 +1,11 @@
 import numpy as np
 import pytest
-import sacrebleu
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tod_bias.metrics.calls import CALL_COLUMNS, call_statistics
-from tod_bias.metrics.fairscore import fairscore
-from tod_bias.metrics.text import CorpusBleu, SentenceBleu, text_metric
-
-words = st.sampled_from(["the", "cat", "sat", "on", "a", "mat", ".", ",", "dog"])
-sentences = st.lists(words, max_size=8).map(" ".join)
-
-
-@given(st.lists(st.tuples(sentences, sentences), min_size=1, max_size=6))
-@settings(max_examples=200)
-def test_corpus_bleu_is_sacrebleus(pairs):
-    hypotheses, references = zip(*pairs, strict=True)
-    metric = CorpusBleu()
-    ours = metric.score(metric.statistics(hypotheses, references).sum(axis=0))
-    theirs = sacrebleu.corpus_bleu(list(hypotheses), [list(references)]).score / 100
-    assert ours == pytest.approx(theirs, abs=1e-12)
-
-
-def test_bleu_scores_many_sums_at_once_and_nothing_as_zero():
-    metric = CorpusBleu()
-    statistics = metric.statistics(["a b c d e", "", "x"], ["a b c d e", "a", "y z"])
-    assert metric.score(statistics).tolist() == [1.0, 0.0, 0.0]
-    assert metric.score(np.zeros((2, 3, 10))).tolist() == [[0.0] * 3] * 2
-    assert metric.signature.startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
-
-
-# By hand: the geometric mean of the n-gram precisions, where no match counts 1e-12 matches (NLTK's method1).
-@pytest.mark.parametrize(
-    ("hypothesis", "reference", "expected"),
-    [
-        ("The cat sat on the mat.", "cat sat on mat", 1.0),
-        ("a dog", "cat sat on mat", 0.0),
-        ("cat sat on rug today", "cat sat on mat today", (4 / 5 * 2 / 4 * 1 / 3 * 1e-12 / 2) ** 0.25),
-    ],
-)
-def test_sentence_bleu_is_nltks_on_normalised_text(hypothesis, reference, expected):
-    metric = SentenceBleu()
-    assert metric.score(metric.statistics([hypothesis], [reference]).sum(axis=0)) == pytest.approx(expected, abs=1e-9)
-
-
-def test_sentence_bleu_of_nothing_is_zero():
-    assert SentenceBleu().score(np.zeros(2)) == 0.0
-
-
-def test_unknown_metric_names_the_known_ones():
-    with pytest.raises(ValueError, match="unknown metric 'x'; expected one of corpus_bleu, sentence_bleu"):
-        text_metric("x")
-
-
-@pytest.mark.parametrize(
-    ("original", "rewritten", "expected"), [(0.2, 0.2, 0.0), (0.2, 0.1, 0.5), (0.2, 0.3, -0.5), (0.2, 0.0, 1.0)]
-)
-def test_signed_fairscore(original, rewritten, expected):
-    assert fairscore(original, rewritten) == pytest.approx(expected)
-
-
-def test_fairscore_without_original_bleu_is_undefined():
-    assert np.isnan(fairscore(0.0, 0.3))
-
+from tod_bias.dialogues.dialogue import Step, Turn
+from tod_bias.metrics.calls import CALL_COLUMNS, JointGoalAccuracy, SlotF1, call_statistics
+from tod_bias.metrics.metric import Told
 
 CALL = {"api_name": "Find", "city": "Davis"}
 
@@ -120,3 +63,46 @@ def test_parlai_counts_as_its_slot_metrics_do(predicted, gold):
     theirs = SlotMetrics(gold, Text.str_to_api_dict(Text.api_dict_to_str(predicted))).report()["jga"]
     row = dict(zip(CALL_COLUMNS, call_statistics([predicted], [gold])[0], strict=True))
     assert row["correct_parlai"] == float(theirs)
+
+
+def told(calls, gold=(), **more):
+    return Told("", calls, (), "", Turn("", steps=[Step(call) for call in gold]), **more)
+
+
+OTHER = {**CALL, "city": "Oakland"}
+
+
+@pytest.mark.parametrize(
+    ("turns", "jga", "f1"),
+    [
+        ([told((CALL,), [CALL]), told(())], 1, 1),
+        ([told((CALL,), [CALL]), told((OTHER,), [CALL])], 1 / 2, 3 / 4),
+        ([told((CALL, BOOK), [CALL]), told((), [BOOK]), told(None, [CALL]), told(())], 1 / 4, 2 * 2 / (4 + 6)),
+        ([told((BOOK, CALL), [CALL, BOOK])], 0, 0),
+        ([told(None)], 0, np.nan),
+        ([told(())], 1, np.nan),
+        ([told((), [CALL], has_calls=False)], np.nan, np.nan),
+        ([], np.nan, np.nan),
+    ],
+)
+def test_joint_goal_accuracy_and_slot_f1_by_hand(turns, jga, f1):
+    for metric, expected in ((JointGoalAccuracy(), jga), (SlotF1(), f1)):
+        rows = metric.statistics(turns)
+        assert rows.shape == (len(turns), len(metric.columns))
+        assert float(metric.score(rows.sum(axis=0))) == pytest.approx(expected, nan_ok=True)
+
+
+SLOTS = st.dictionaries(st.sampled_from(["api_name", "b"]), st.sampled_from(["x", "y", 1]), min_size=1, max_size=2)
+CALLS = st.lists(SLOTS, max_size=2)
+
+
+@given(st.lists(st.tuples(st.none() | CALLS, CALLS), min_size=1, max_size=5))
+def test_they_are_what_call_statistics_counts(pairs):
+    sums = dict(
+        zip(CALL_COLUMNS, call_statistics(["?" if p is None else p for p, _ in pairs], [g for _, g in pairs]).sum(0),
+            strict=True)
+    )  # fmt: skip
+    turns = [told(None if made is None else tuple(made), gold) for made, gold in pairs]
+    jga, slots = JointGoalAccuracy().statistics(turns).sum(axis=0), SlotF1().statistics(turns).sum(axis=0)
+    assert jga.tolist() == [sums["correct"], sums["turns"]]
+    assert slots.tolist() == [sums["slots_gold_right"], sums["slots_predicted"], sums["slots_gold"]]

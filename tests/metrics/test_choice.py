@@ -1,0 +1,117 @@
+import numpy as np
+import pytest
+
+from tod_bias.dialogues.dialogue import Turn
+from tod_bias.errors import TodBiasError
+from tod_bias.metrics.choice import METRICS, checked, metric
+from tod_bias.metrics.metric import Told
+
+CODE = """
+class Polite:
+    name, label, better, scale = "polite", "polite responses", "higher", "difference"
+    columns = ("polite_turns", "turns")
+    signature = "please"
+
+    def statistics(self, turns):
+        return [["please" in turn.response, 1] for turn in turns]
+
+    def score(self, sums):
+        return sums[..., 0] / sums[..., 1]
+
+
+class Bare:
+    name, label = "bare", "bare"
+
+    def statistics(self, turns): ...
+    def score(self, sums): ...
+
+
+class Better(Polite):
+    better = "up"
+
+
+class Scale(Polite):
+    scale = "log"
+
+
+class Columns(Polite):
+    columns = "polite"
+
+
+class Needs:
+    def __init__(self, what): ...
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_metrics(tmp_path, monkeypatch):
+    (tmp_path / "own_metrics.py").write_text(CODE)
+    monkeypatch.chdir(tmp_path)
+
+
+NAMES = [
+    "corpus_bleu", "sentence_bleu", "chrf", "jga", "slot_f1", "success", "refusal", "length", "sentiment",
+    "disagreement", "call_disagreement",
+]  # fmt: skip
+
+
+def test_the_shipped_metrics_are_those_of_the_contract():
+    assert list(METRICS) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_shipped_metrics_keep_the_protocol(name):
+    if name == "sentiment":
+        pytest.importorskip("vaderSentiment")
+    found = checked(metric(name))
+    assert found.name == name
+    assert found.label
+    assert found.signature
+    gold = Turn("hi", {"api_name": "Find"}, {"name": "Nando's"}, "Nando's")
+    twin = Told("hi", None, (), "no", gold)
+    turns = [Told("hi", ({"api_name": "Find"},), (), "Nando's is it", gold, twin), twin, Told("", (), (), "", Turn(""))]
+    rows = found.statistics(turns)
+    assert rows.dtype == np.float64
+    assert rows.shape == (3, len(found.columns))
+    assert np.isfinite(rows).all()
+    for turn, row in zip(turns, rows, strict=True):  # a turn's statistics depend on that turn alone
+        assert found.statistics([turn]).tolist() == [row.tolist()]
+    many = found.score(np.stack([rows, 2 * rows]))
+    assert many.shape == (2, 3)
+    assert found.score(rows.sum(axis=0)).shape == ()
+    assert found.statistics([]).shape == (0, len(found.columns))
+    nothing = found.score(np.zeros(len(found.columns)))
+    assert np.isnan(nothing) or nothing == 0
+
+
+def test_no_two_metrics_share_a_column():
+    pytest.importorskip("vaderSentiment")
+    columns = [column for name in METRICS for column in metric(name).columns]
+    assert len(columns) == len(set(columns))
+
+
+def test_a_metric_of_ones_own():
+    assert metric("own_metrics:Polite").score(np.array([1.0, 4.0])) == 0.25
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("x", "unknown metric 'x'; expected one of corpus_bleu, sentence_bleu, chrf, .*, or module:Class$"),
+        ("own_metrics:Bare", "'own_metrics:Bare': Bare lacks better, scale, columns, signature; a metric has name, "),
+        ("own_metrics:Better", "better of Better: expected one of higher, lower, neither, got 'up'"),
+        ("own_metrics:Scale", "scale of Scale: expected one of ratio, difference, got 'log'"),
+        ("own_metrics:Columns", "columns of Columns: expected several names, got 'polite'"),
+        ("own_metrics:Needs", "own_metrics:Needs cannot be made without arguments"),
+        ("own_metrics:Nobody", "has no 'Nobody'"),
+    ],
+)
+def test_what_is_no_metric_is_told_in_one_line(name, message):
+    with pytest.raises(TodBiasError, match=message) as caught:
+        metric(name)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_class_is_told_from_its_object():
+    with pytest.raises(TodBiasError, match=r"a metric is an object, got the class CorpusBleu; write CorpusBleu\(\)"):
+        checked(METRICS["corpus_bleu"])

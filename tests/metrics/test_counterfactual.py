@@ -1,0 +1,55 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tod_bias.dialogues.dialogue import Turn
+from tod_bias.metrics.counterfactual import CallDisagreement, Disagreement
+from tod_bias.metrics.metric import Told
+
+CALL = {"api_name": "Find", "seats": 2}
+GOLD = Turn("hello", response="gold")
+
+
+def pair(said, twins, calls=(), twins_calls=(), has_calls=True):
+    told = Told("hello", calls, (), said, GOLD, has_calls=has_calls)
+    return replace(told, twin=replace(told, response=twins, calls=twins_calls))
+
+
+SAME = pair("a", "a")
+WORDS = pair("a", "b")
+CALLS = pair("a", "a", (CALL,), (CALL,))
+FEWER = pair("a", "a", (), (CALL,))
+VALUES = pair("a", "a", (CALL,), ({"api_name": "Find", "seats": "2"},))
+TWICE = pair("a", "a", (CALL, CALL), (CALL,))
+MALFORMED = pair("a", "a", None, (CALL,))
+BOTH_MALFORMED = pair("a", "a", None, None)
+ORDER = pair("a", "a", (CALL,), ({"seats": 2, "api_name": "Find"},))
+
+
+@pytest.mark.parametrize(
+    ("turns", "all_of_it", "calls"),
+    [
+        ([SAME, WORDS], 1 / 2, 0),
+        ([SAME, WORDS, CALLS, FEWER], 2 / 4, 1 / 2),
+        ([VALUES, TWICE, MALFORMED, BOTH_MALFORMED, CALLS, ORDER], 3 / 6, 3 / 6),
+        ([pair("a", "b", has_calls=False)], 1, np.nan),
+        ([], np.nan, np.nan),
+    ],
+)
+def test_shares_by_hand(turns, all_of_it, calls):
+    for metric, expected in ((Disagreement(), all_of_it), (CallDisagreement(), calls)):
+        rows = metric.statistics(turns)
+        assert rows.shape == (len(turns), len(metric.columns))
+        assert float(metric.score(rows.sum(axis=0))) == pytest.approx(expected, nan_ok=True)
+
+
+@pytest.mark.parametrize("metric", [Disagreement(), CallDisagreement()])
+def test_what_is_its_own_twin_disagrees_nowhere(metric):
+    turns = [replace(turn, twin=None) for turn in (SAME, WORDS, CALLS, FEWER, MALFORMED)]
+    assert metric.score(metric.statistics(turns).sum(axis=0)) == 0
+
+
+def test_many_sums_at_once():
+    sums = np.array([[[1.0, 2, 4], [0, 0, 4]], [[0, 0, 0], [4, 4, 4]]])
+    np.testing.assert_array_equal(CallDisagreement().score(sums), [[0.5, 0], [np.nan, 1]])

@@ -1,0 +1,47 @@
+import pytest
+
+from tod_bias.dialogues.dialogue import Turn
+from tod_bias.systems.outputs import Lookup, Outcome
+from tod_bias.systems.stage import Asked
+from tod_bias.systems.told import told
+
+FIND = {"api_name": "Find", "seats": 2}
+BOOK = {"api_name": "Book", "id": "a"}
+GOLD = Turn("Two seats", FIND, {"id": "a"}, "Table a.")
+FOUND = Lookup(Outcome.FOUND, ({"id": "a"}, {"id": "b"}))
+STRAIGHT = ("api_call", "db", "response")
+LOOP = ("policy", "tools", "answer")
+
+
+@pytest.mark.parametrize(
+    ("names", "steps", "calls", "results", "has_calls"),
+    [
+        (STRAIGHT, [("api_call", None, FIND), ("db", None, FOUND), ("response", None, "ok")],
+         (FIND,), FOUND.rows, True),
+        (STRAIGHT, [("api_call", None, {}), ("db", None, {}), ("response", None, "ok")], (), (), True),
+        (STRAIGHT, [("api_call", None, "Find it"), ("db", None, None), ("response", None, "ok")], None, (), True),
+        (STRAIGHT, [("response", None, "ok")], (), (), True),
+        (("response",), [("response", None, "ok")], (), (), False),
+        (("db", "response"), [("db", None, [{"id": 1}]), ("response", None, "ok")], (), ({"id": 1},), False),
+        (LOOP, [("policy", None, [FIND]), ("tools", FIND, {"id": "a"}), ("policy", None, [BOOK]),
+                ("tools", BOOK, "done"), ("policy", None, []), ("answer", None, "ok")],
+         (FIND, BOOK), ({"id": "a"}, {"content": "done"}), True),
+        (LOOP, [("policy", None, []), ("answer", None, "ok")], (), (), True),
+        (LOOP, [("policy", None, "?"), ("tools", {"name": "Find", "arguments": "{"}, {}), ("answer", None, "ok")],
+         None, (), True),
+        (("plan", "run", "say"), [("plan", None, FIND), ("run", FIND, {}), ("say", None, "ok")], (FIND,), (), True),
+        (("plan", "run", "say"), [("plan", None, None), ("say", None, "ok")], (), (), False),
+        (("route", "say"), [("route", "which?", "say"), ("say", None, "ok")], (), (), False),
+    ],
+)  # fmt: skip
+def test_what_a_system_called_and_found(names, steps, calls, results, has_calls):
+    turn = told(GOLD, [Asked(*step) for step in steps], "ok", names)
+    assert (turn.calls, turn.results, turn.has_calls) == (calls, results, has_calls)
+    assert (turn.user, turn.response, turn.gold, turn.twin) == ("Two seats", "ok", GOLD, None)
+
+
+def test_a_flow_may_be_known_to_call_and_a_turn_has_its_twin():
+    twin = told(GOLD, [Asked("say", None, "ok")], "ok", ("run", "say"))
+    turn = told(GOLD, [Asked("say", None, "no")], "no", ("run", "say"), twin=twin, has_calls=True)
+    assert turn.has_calls
+    assert turn.twin is twin

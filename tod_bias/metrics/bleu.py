@@ -1,0 +1,111 @@
+"""BLEU of responses: sacreBLEU's corpus BLEU, and ParlAI's mean of sentence BLEU."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from sacrebleu.metrics import BLEU
+
+from tod_bias.metrics.metric import Better, Scale
+from tod_bias.metrics.pairs import PairMetric
+
+
+class CorpusBleu(PairMetric):
+    """Corpus BLEU (Papineni et al. 2002) exactly as sacreBLEU reports it, on 0–1; the helpfulness of Su eq. 1.
+
+    Tokeniser 13a, exponential smoothing, orders 1 to 4. 0: no n-gram matches (or nothing to score); 1: every
+    response equals its reference.
+    """
+
+    name: str = "corpus_bleu"
+    label: str = "BLEU"
+    better: Better = "higher"
+    scale: Scale = "ratio"
+    columns: tuple[str, ...] = (
+        *(f"bleu_correct_{order}" for order in range(1, 5)),
+        *(f"bleu_total_{order}" for order in range(1, 5)),
+        "bleu_hyp_len",
+        "bleu_ref_len",
+    )
+
+    @cached_property
+    def _bleu(self) -> Any:
+        return BLEU(effective_order=True)  # for segments; corpus scores below use all four orders
+
+    @property
+    def signature(self) -> str:
+        """sacreBLEU's own signature."""
+        metric = BLEU()
+        metric.corpus_score(["a"], [["a"]])
+        return str(metric.get_signature())
+
+    def _row(self, response: str, reference: str) -> Sequence[float]:
+        """Matched and total n-grams of orders 1 to 4, and both lengths."""
+        score = self._bleu.sentence_score(response, [reference])
+        return [*score.counts, *score.totals, score.sys_len, score.ref_len]
+
+    def score(self, sums: np.ndarray) -> np.ndarray:
+        """BLEU of summed statistics, as ``sacrebleu.BLEU.compute_bleu`` with ``smooth_method="exp"``."""
+        correct, total = sums[..., 0:4], sums[..., 4:8]  # (…, 4)
+        hypothesis, reference = sums[..., 8], sums[..., 9]
+        missing = (correct == 0) & (total > 0)
+        halvings = np.cumsum(missing, axis=-1)  # the k-th order without a match counts 1 / 2**k matches
+        matches = np.where(missing, 0.5**halvings, correct)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # An order without any n-gram has precision 0, which makes the score 0.
+            logs = np.log(np.where(total > 0, matches / np.where(total > 0, total, 1), 0.0)).mean(axis=-1)
+            brevity = np.where(hypothesis < reference, 1 - reference / hypothesis, 0.0)
+            scores = np.exp(np.where(hypothesis > 0, brevity, -np.inf) + logs)
+        return np.where(correct.any(axis=-1), scores, 0.0)
+
+
+_PUNCTUATION = re.compile(f"[{re.escape(string.punctuation)}]")
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+
+
+class SentenceBleu(PairMetric):
+    """ParlAI's ``nlg_bleu``: the mean of NLTK's smoothed *sentence* BLEU on normalised text, on 0–1.
+
+    Texts are lower-cased, punctuation and articles are removed. Not comparable with corpus BLEU, and never mixed with
+    it: it is a metric of its own, chosen by name. 0 for no turn.
+    """
+
+    name: str = "sentence_bleu"
+    label: str = "sentence BLEU"
+    better: Better = "higher"
+    scale: Scale = "ratio"
+    columns: tuple[str, ...] = ("sentence_bleu_sum", "sentences")
+
+    @property
+    def signature(self) -> str:
+        """NLTK's version and smoothing."""
+        import nltk
+
+        return f"nltk:{nltk.__version__}|case:lower|norm:parlai|smooth:method1[1e-12]|mean over sentences"
+
+    @cached_property
+    def _smooth(self) -> Any:
+        from nltk.translate.bleu_score import SmoothingFunction
+
+        return SmoothingFunction(epsilon=1e-12).method1
+
+    def _row(self, response: str, reference: str) -> Sequence[float]:
+        """The sentence's score and a one."""
+        from nltk.translate.bleu_score import sentence_bleu
+
+        words, expected = (_normalised(text).split(" ") for text in (response, reference))
+        return float(sentence_bleu([expected], words, smoothing_function=self._smooth)), 1.0
+
+    def score(self, sums: np.ndarray) -> np.ndarray:
+        """The mean over sentences; 0 for none."""
+        count = sums[..., 1]
+        return np.where(count > 0, sums[..., 0] / np.where(count > 0, count, 1), 0.0)
+
+
+def _normalised(text: str) -> str:
+    return " ".join(_ARTICLES.sub(" ", _PUNCTUATION.sub(" ", text.lower())).split())

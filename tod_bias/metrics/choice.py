@@ -1,0 +1,63 @@
+"""Metrics by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import isclass
+from typing import get_args
+
+from tod_bias.errors import TodBiasError
+from tod_bias.imports import is_import, made
+from tod_bias.metrics.bleu import CorpusBleu, SentenceBleu
+from tod_bias.metrics.calls import JointGoalAccuracy, SlotF1
+from tod_bias.metrics.chrf import ChrF
+from tod_bias.metrics.counterfactual import CallDisagreement, Disagreement
+from tod_bias.metrics.metric import Better, Metric, Scale
+from tod_bias.metrics.responses import Length, Refusal, Sentiment
+from tod_bias.metrics.success import Success
+
+METRICS: dict[str, Callable[[], Metric]] = {
+    kind.name: kind
+    for kind in (
+        CorpusBleu, SentenceBleu, ChrF, JointGoalAccuracy, SlotF1, Success, Refusal, Length, Sentiment, Disagreement,
+        CallDisagreement,
+    )
+}  # fmt: skip
+"""The shipped metrics by their names."""
+
+_NEEDED = ("name", "label", "better", "scale", "columns", "signature", "statistics", "score")
+
+
+def metric(name: str) -> Metric:
+    """A metric by its name, or one of your own as ``module:Class``.
+
+    Raises:
+        TodBiasError: there is none of that name, what it needs is not installed, or it is no metric; says what is
+            missing.
+    """
+    if is_import(name):
+        return checked(made(name, f"metric {name!r}"), f"metric {name!r}")
+    if name not in METRICS:
+        raise TodBiasError(f"unknown metric {name!r}; expected one of {', '.join(METRICS)}, or module:Class")
+    return METRICS[name]()
+
+
+def checked(found: Metric, where: str = "metric") -> Metric:
+    """A metric that has all that it needs.
+
+    Raises:
+        TodBiasError: it lacks something, or says ``better`` or ``scale`` in words that there are not.
+    """
+    if isclass(found):
+        raise TodBiasError(f"{where}: a metric is an object, got the class {found.__name__}; write {found.__name__}()")
+    kind = type(found).__name__
+    missing = [needed for needed in _NEEDED if not hasattr(found, needed)]
+    if missing:
+        raise TodBiasError(f"{where}: {kind} lacks {', '.join(missing)}; a metric has {', '.join(_NEEDED)}")
+    for attribute, words in (("better", get_args(Better)), ("scale", get_args(Scale))):
+        if getattr(found, attribute) not in words:
+            got = getattr(found, attribute)
+            raise TodBiasError(f"{where}: {attribute} of {kind}: expected one of {', '.join(words)}, got {got!r}")
+    if isinstance(found.columns, str) or not all(isinstance(column, str) for column in found.columns):
+        raise TodBiasError(f"{where}: columns of {kind}: expected several names, got {found.columns!r}")
+    return found

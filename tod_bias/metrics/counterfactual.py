@@ -1,0 +1,82 @@
+"""Whether a system tells a rewritten dialogue as it tells the original: f(T x) against T f(x), with no reference.
+
+The twin is the same system made blind to the rewrite. Both metrics are 0 for originals and for the arm with everything
+swapped (there is nothing to differ from), so the disparity is the share itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tod_bias.metrics.metric import Better, Scale, Told, ratio
+
+
+def _calls_differ(turn: Told, twin: Told) -> bool:
+    if turn.calls is None or twin.calls is None:
+        return turn.calls is not twin.calls
+    return len(turn.calls) != len(twin.calls) or any(
+        dict(call) != dict(other) for call, other in zip(turn.calls, twin.calls, strict=True)
+    )
+
+
+class Disagreement:
+    """Counterfactual disagreement: the share of turns with f(T x) ≠ T f(x), on 0–1.
+
+    A turn disagrees when its response is another string or its calls are other values than the twin's; two malformed
+    calls are alike. 0: the system is equivariant on these dialogues; 1: no turn comes out as the twin's. Any difference
+    counts, also a harmless one. NaN for no turn.
+    """
+
+    name: str = "disagreement"
+    label: str = "disagreement with the twin"
+    better: Better = "lower"
+    scale: Scale = "difference"
+    columns: tuple[str, ...] = ("disagreement_differ", "disagreement_turns")
+    signature: str = "responses as strings, calls as values in order"
+
+    def statistics(self, turns: Sequence[Told]) -> np.ndarray:
+        """Whether it differs from the twin, and a one, (turns, 2)."""
+        rows = np.ones((len(turns), 2))
+        rows[:, 0] = [
+            turn.twin is not None and (turn.response != turn.twin.response or _calls_differ(turn, turn.twin))
+            for turn in turns
+        ]
+        return rows
+
+    def score(self, sums: np.ndarray) -> np.ndarray:
+        """The share of turns that differ; NaN for none."""
+        return ratio(sums[..., 0], sums[..., 1])
+
+
+class CallDisagreement:
+    """Disagreement of calls: of the turns in which the system or its twin makes a call, the share that differ, on 0–1.
+
+    Calls are compared as values, arguments included, in order; a malformed call is a call, and two malformed ones are
+    alike. Turns in which neither calls say nothing about calls and would only dilute the share. So the denominator
+    belongs to an arm and its twin together, the same whichever of the two is looked at first. A system that could call
+    and never does disagrees nowhere: 0. NaN for no turn, or for a system that has no component that makes calls.
+    """
+
+    name: str = "call_disagreement"
+    label: str = "disagreement of calls with the twin's"
+    better: Better = "lower"
+    scale: Scale = "difference"
+    columns: tuple[str, ...] = ("call_disagreement_differ", "call_disagreement_calls", "call_disagreement_turns")
+    signature: str = "calls as values in order, of the turns with a call in either"
+
+    def statistics(self, turns: Sequence[Told]) -> np.ndarray:
+        """Whether the calls differ, whether there is a call in either, and whether there could be, (turns, 3)."""
+        rows = np.zeros((len(turns), 3))
+        for number, turn in enumerate(turns):
+            twin = turn.twin or turn
+            if turn.has_calls:
+                rows[number, 1:] = turn.calls != () or twin.calls != (), 1
+                rows[number, 0] = twin is not turn and _calls_differ(turn, twin)
+        return rows
+
+    def score(self, sums: np.ndarray) -> np.ndarray:
+        """The share that differ; 0 where no call was made, NaN where none could be."""
+        shares = ratio(sums[..., 0], np.maximum(sums[..., 1], 1))
+        return np.where(sums[..., 2] > 0, shares, np.nan)

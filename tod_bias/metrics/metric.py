@@ -1,0 +1,85 @@
+"""What a metric is, and what it reads: one turn as a system told it.
+
+A metric is a table of per-turn *statistics* that add up, and a function from summed statistics to a score. So all that
+comes after, groups, bootstrap and permutation included, is arithmetic on sums, and no turn is scored twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from tod_bias.dialogues.dialogue import Turn
+
+Better = Literal["higher", "lower", "neither"]
+"""Which scores are good ones."""
+Scale = Literal["ratio", "difference"]
+"""How two scores are compared: ``ratio``, their difference divided by the originals' score; ``difference``, in the
+metric's own units."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One turn as a system told it."""
+
+    user: str
+    """What the user said, rewritten where the dialogue is."""
+    calls: tuple[Mapping[str, Any], ...] | None
+    """The API calls that the system made, in order, the API's name under ``api_name``; None: malformed."""
+    results: tuple[Mapping[str, Any], ...]
+    """What they found."""
+    response: str
+    """What the system answered."""
+    gold: Turn
+    """The corpus's turn, rewritten where the dialogue is: reference response, calls and results."""
+    twin: Told | None = None
+    """The same turn of the same system made blind to the rewrite, T f(T⁻¹ x). None: this is it itself (originals, and
+    the arm with everything swapped)."""
+    has_calls: bool = True
+    """Whether the system has a component that makes calls at all."""
+
+
+class Metric(Protocol):
+    """A score that is a function of sums over turns.
+
+    Plain class attributes do for everything but the two methods.
+    """
+
+    @property
+    def name(self) -> str:
+        """How it is called on the command line and in results."""
+
+    @property
+    def label(self) -> str:
+        """How it is called in sentences and tables: "BLEU", "slot F1", "refusals"."""
+
+    @property
+    def better(self) -> Better:
+        """Which scores are good ones."""
+
+    @property
+    def scale(self) -> Scale:
+        """How two scores are compared."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the statistics; no two metrics share one."""
+
+    @property
+    def signature(self) -> str:
+        """Versions and settings that decide the score."""
+
+    def statistics(self, turns: Sequence[Told]) -> np.ndarray:
+        """Per-turn statistics, (turns, columns), float64."""
+
+    def score(self, sums: np.ndarray) -> np.ndarray:
+        """Scores of summed statistics, (…, columns) to (…); of no scored turn, NaN or 0 as the metric says."""
+
+
+def ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """``part / whole``, elementwise; NaN where ``whole`` is 0."""
+    part, whole = np.asarray(part, dtype=float), np.asarray(whole, dtype=float)
+    return np.divide(part, whole, out=np.full(np.broadcast(part, whole).shape, np.nan), where=whole != 0)

@@ -1,0 +1,124 @@
+"""A turn as the system told it: as history for the turns after it, and as metrics read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tod_bias.dialogues.calls import calls_of
+from tod_bias.dialogues.dialogue import Step, Turn
+from tod_bias.errors import StageError
+from tod_bias.metrics.metric import Told
+from tod_bias.systems.outputs import Lookup, as_text
+from tod_bias.systems.stage import Asked
+
+API_CALL, DB, TOOLS = "api_call", "db", "tools"
+"""Names of components that make a call, answer it, or answer the one that they are asked with."""
+
+
+def told(
+    gold: Turn,
+    steps: Sequence[Asked],
+    response: str,
+    names: Sequence[str],
+    *,
+    twin: Told | None = None,
+    has_calls: bool | None = None,
+) -> Told:
+    """The turn as metrics read it.
+
+    Its calls are the output of ``api_call`` where the system has such a component (none if it was not asked), else
+    those that components were asked with, in order. Its results are what came back for these, or what ``db`` found. A
+    call that cannot be read makes the turn's calls None.
+
+    Args:
+        gold: the corpus's turn, rewritten where the dialogue is.
+        steps: everything that was asked.
+        response: what the system said.
+        names: the system's components.
+        twin: the same turn of the system made blind to the rewrite; None where this is it itself.
+        has_calls: whether the system makes calls at all; None: where it has ``api_call`` or ``tools``, or asked a
+            component with a call in this turn. A flow that calls under other names must be told, as a turn without a
+            call does not show it.
+    """
+    asked = _asked_calls(steps)
+    outputs = {step.name: step.output for step in steps}
+    calls: list[Mapping[str, Any]] | None
+    if API_CALL in names:
+        calls = calls_of(outputs.get(API_CALL))
+    else:
+        calls = None if any(call is None for call, _ in asked) else [call for call, _ in asked if call is not None]
+    found = [output for _, output in asked] if asked else [outputs.get(DB)]
+    if has_calls is None:
+        has_calls = bool(asked) or API_CALL in names or TOOLS in names
+    return Told(
+        user=str(gold.user),
+        calls=None if calls is None else tuple(calls),
+        results=tuple(row for output in found for row in _rows(output)),
+        response=str(response),
+        gold=gold,
+        twin=twin,
+        has_calls=has_calls,
+    )
+
+
+def own_turn(gold: Turn, steps: Sequence[Asked], *, answered: bool = True) -> Turn:
+    """The turn as the system made it; what it has no component for is taken from the corpus.
+
+    Its calls are those that a component was asked with (a loop's tools); in a straight pipeline the output of
+    ``api_call``, with the output of ``db`` as its result. Its response is what the last component put out.
+
+    Args:
+        gold: the corpus's turn.
+        steps: everything that was asked.
+        answered: whether the turn has come to its end; if not, the response is the corpus's.
+
+    Raises:
+        StageError: a call or a result holds what is no JSON.
+    """
+    response = as_text(steps[-1].output) if answered and steps else gold.response
+    try:
+        return Turn(gold.user, steps=_own_steps(gold, steps), response=response)
+    except ValueError as error:
+        raise StageError(f"the system's turn cannot become history: {error}") from error
+
+
+def _own_steps(gold: Turn, steps: Sequence[Asked]) -> tuple[Step, ...]:
+    asked = [(call, output) for call, output in _asked_calls(steps) if call]
+    if asked:
+        return tuple(Step(call, _rows(output)) for call, output in asked)
+    outputs = {step.name: step.output for step in steps}
+    if API_CALL not in outputs and DB not in outputs:
+        return gold.steps
+    calls = list(calls_of(outputs[API_CALL]) or ()) if API_CALL in outputs else list(gold.calls)
+    rows = _rows(outputs[DB]) if DB in outputs else gold.api_results
+    if not calls:
+        return (Step({}, rows),)
+    return (*(Step(call) for call in calls[:-1]), Step(calls[-1], rows))  # what was found belongs to the last call
+
+
+def _asked_calls(steps: Sequence[Asked]) -> list[tuple[Mapping[str, Any] | None, Any]]:
+    """The calls that components before the last were asked with, and what they put out; None for a malformed call.
+
+    A call is a mapping that holds just one; other arguments are none.
+    """
+    found: list[tuple[Mapping[str, Any] | None, Any]] = []
+    for step in steps[:-1]:
+        if isinstance(step.argument, Mapping) and step.argument:
+            calls = calls_of(step.argument)
+            if calls is None:
+                found.append((None, step.output))
+            elif len(calls) == 1:
+                found.append((calls[0], step.output))
+    return found
+
+
+def _rows(output: Any) -> tuple[Mapping[str, Any], ...]:
+    if isinstance(output, Lookup):
+        return output.rows
+    if isinstance(output, Mapping):
+        return (output,) if output else ()
+    if isinstance(output, (list, tuple)) and output and all(isinstance(row, Mapping) for row in output):
+        return tuple(row for row in output if row)
+    text = as_text(output)
+    return ({"content": text},) if text else ()

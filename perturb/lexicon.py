@@ -117,6 +117,20 @@ class Lexicon:
             raise AxisError(f"axis {self.axis!r} has no attribute {name!r}; it has {', '.join(self.attributes)}")
         return key
 
+    def labels(self, word: str, source: str, target: str) -> tuple[str, str]:
+        """Which clusters of words a rewrite of ``word`` belongs to, by what it is and by what it becomes.
+
+        The first forms of a paradigm are written for each other, so together they are one cluster.
+        """
+        for paradigm in self.paradigms:
+            if source not in paradigm.cells or target not in paradigm.cells:
+                continue
+            for number, forms in enumerate(paradigm.cells[source]):
+                if word.lower() in (form.text.lower() for form in forms):
+                    row = "/".join(dict.fromkeys(cell[0][0].text.lower() for cell in paradigm.cells.values()))
+                    return (row if number == 0 else forms[0].text.lower(), row)
+        return word, word
+
     def pair(self, source: str, target: str) -> tuple[str, str]:
         """Both attributes by their own names.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
@@ -61,6 +62,7 @@ class LexiconPerturber:
         self.targets = _chosen(lexicon, targets)
         self._protected = tuple(protected)
         self._rewriters: dict[tuple[str, str, bool], TextRewriter] = {}
+        self._labels: dict[Candidate, tuple[str, str]] = {}
 
     @cached_property
     def signature(self) -> str:
@@ -105,6 +107,20 @@ class LexiconPerturber:
             for candidate in self._targets_of(mention):
                 found.setdefault(candidate, set()).add(mention.row)
         return found
+
+    def counts_of(self, dialogue: Dialogue) -> Counter[Candidate]:
+        """How often the word of each candidate is said."""
+        return Counter(candidate for _, mention in self._spoken(dialogue) for candidate in self._targets_of(mention))
+
+    def labels(self, candidate: Candidate) -> tuple[str, str]:
+        """The words that a rewrite rests on, as names of clusters: what is rewritten, and what it becomes.
+
+        A paradigm's first forms stand for each other ("husband" and "wife"), whichever of them is the source, so they
+        are one cluster; another form that is only rewritten ("hubby") is one of its own.
+        """
+        if candidate not in self._labels:
+            self._labels[candidate] = self.lexicon.labels(candidate.word, candidate.source, candidate.target)
+        return self._labels[candidate]
 
     def mentions(self, dialogue: Dialogue) -> Iterator[tuple[str, str]]:
         """The mentions in what is said, in order: who says it (``user``, ``system``) and which attribute it is of."""

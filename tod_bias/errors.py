@@ -39,8 +39,8 @@ class DivergedError(ModelError):
     """A training whose loss is no longer finite; says at which step, and which model is left."""
 
 
-class UndefinedFairscoreError(TodBiasError):
-    """BLEU of the original dialogues is 0, so Su eq. 1 divides by zero."""
+class MetricError(TodBiasError):
+    """A metric that has no value on the original dialogues, for instance success where no dialogue offers anything."""
 
 
 class IncompleteError(TodBiasError):

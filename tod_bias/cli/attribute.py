@@ -11,16 +11,22 @@ from rich.console import Console
 
 from tod_bias.cli.arguments import answers_of, folder_of, names_of, perturbers_of, pipeline_of
 from tod_bias.cli.options import (
+    AXES,
+    Axes,
     AxisLexicons,
     Beams,
     Bootstrap,
     CallModel,
     Corpus,
     Datapath,
+    Design,
+    DesignOption,
     Device,
+    Draws,
     History,
     HistoryOption,
     MaxDialogues,
+    MaxPerAxis,
     Model,
     NewTokens,
     Out,
@@ -37,6 +43,7 @@ from tod_bias.cli.options import (
 )
 from tod_bias.cli.plan import show_plan
 from tod_bias.errors import IncompleteError, TodBiasError
+from tod_bias.metrics.names import METRIC_NAMES
 from tod_bias.models.processes import is_first_process
 
 
@@ -45,11 +52,10 @@ def attribute(
     datapath: Datapath = None,
     split: SplitOption = Split.test,
     max_dialogues: MaxDialogues = None,
-    axes: Annotated[
-        str, typer.Option(help="Axes, joined by commas; your own as module:name.")
-    ] = "gender,age,race,placebo",
-    draws: Annotated[int, typer.Option(min=1, help="Rewrites drawn a dialogue (Su, Algorithm 1).")] = 3,
-    max_per_axis: Annotated[int | None, typer.Option(min=1, help="Rewrite so many dialogues an axis at most.")] = None,
+    axes: Axes = AXES,
+    design: DesignOption = Design.crossed,
+    draws: Draws = 3,
+    max_per_axis: MaxPerAxis = None,
     perturber: PerturberOption = None,
     lexicon: AxisLexicons = None,
     protect: Protect = None,
@@ -59,11 +65,17 @@ def attribute(
     response_model: ResponseModel = None,
     order: Annotated[str | None, typer.Option(help="Stages in the order of Su's attribution, by commas.")] = None,
     history: HistoryOption = History.gold,
-    metric: Annotated[
-        str, typer.Option(help="corpus_bleu (sacreBLEU), sentence_bleu (ParlAI's) or module:Class.")
+    metrics: Annotated[
+        str, typer.Option(help=f"Joined by commas: {', '.join(METRIC_NAMES)} or module:Class.")
     ] = "corpus_bleu",
+    margin: Annotated[
+        float | None, typer.Option(help="Disparities up to this, e.g. 0.05, are equivalent where that is shown.")
+    ] = None,
+    cluster: Annotated[
+        str, typer.Option(help="What else dialogues share: domain or module:function, joined by commas.")
+    ] = "",
     bootstrap: Bootstrap = 1000,
-    permutations: Annotated[int, typer.Option(min=0, help="Permutations of the test; 0 for none.")] = 10_000,
+    permutations: Annotated[int, typer.Option(min=0, help="Flips of the tests; 0 for none.")] = 10_000,
     device: Device = None,
     num_beams: Beams = None,
     max_new_tokens: NewTokens = None,
@@ -76,10 +88,11 @@ def attribute(
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Attribute a system's bias to its stages: the main job.
+    """Attribute a system's bias to its components: the main job.
 
-    Runs the pipeline on dialogues and on their demographic rewrites, swaps one stage at a time for its equivariant
-    twin, and writes results.json, turns.parquet, figures and report.html. Without options it audits the bundled demo.
+    Tells every dialogue as everybody it can be told as, runs the system on all tellings with every set of components
+    swapped for equivariant twins, and writes results.json, turns.parquet, figures and report.html. Without options it
+    audits the bundled demo.
     """
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.dialogues.sampling import sample
@@ -94,7 +107,9 @@ def attribute(
     system = pipeline_of(corpus, pipeline, (model, api_call_model, response_model), whole, device, generation)
     folder = folder_of(out, corpus)
     if dry_run:
-        show_plan(system, dialogues, perturbers, folder, draws, seed, history.value, max_per_axis, quiet)
+        show_plan(
+            system, dialogues, perturbers, folder, design.value, draws, seed, history.value, max_per_axis, quiet
+        )
         return
     incomplete: IncompleteError | None = None
     try:
@@ -102,13 +117,16 @@ def attribute(
             system,
             dialogues,
             axes=perturbers,
+            design=design.value,
             draws=draws,
             seed=seed,
             bootstrap=bootstrap,
+            metrics=names_of(metrics),
             order=names_of(order) if order is not None else None,
             history=history.value,
-            metric=metric,
             permutations=permutations,
+            margin=margin,
+            cluster=names_of(cluster),
             max_per_axis=max_per_axis,
             corpus={"name": corpus, "split": split.value},
             cache=answers_of(folder, resume),
@@ -141,7 +159,7 @@ def _replaced(folder: Path, result: Any) -> str:
         old = read_results(folder)
     except RunError:
         return ""
-    facts = ("corpus", "pipeline", "draws", "seed", "history", "metric", "signature")
+    facts = ("corpus", "pipeline", "design", "draws", "seed", "history", "metrics", "signature")
     new = json.loads(json.dumps({name: result[name] for name in facts}))
     same = all(old.get(name) == new[name] for name in facts) and set(old["axes"]) == set(result["axes"])
     return "" if same else ", ".join(old["axes"])

@@ -24,6 +24,13 @@ class History(StrEnum):
     system = "system"
 
 
+class Design(StrEnum):
+    """How dialogues are told otherwise."""
+
+    crossed = "crossed"
+    draws = "draws"
+
+
 class Arch(StrEnum):
     """Architectures that can be trained."""
 
@@ -51,6 +58,14 @@ Model = Annotated[str | None, typer.Option(help="Checkpoint of both language-mod
 CallModel = Annotated[str | None, typer.Option(help="Checkpoint of the API-call stage.")]
 ResponseModel = Annotated[str | None, typer.Option(help="Checkpoint of the response stage.")]
 Resume = Annotated[bool, typer.Option(help="Use what an earlier run in the same folder generated.")]
+AXES = "gender,age,race,placebo"
+"""The axes that are audited where none are named."""
+Axes = Annotated[str, typer.Option(help="Axes, joined by commas; your own as module:name.")]
+DesignOption = Annotated[
+    Design, typer.Option(help="crossed: every dialogue once as every attribute; draws: Su's random draws.")
+]
+Draws = Annotated[int, typer.Option(min=1, help="Rewrites drawn a dialogue (Su, Algorithm 1), with --design draws.")]
+MaxPerAxis = Annotated[int | None, typer.Option(min=1, help="Rewrite so many dialogues an axis at most.")]
 HistoryOption = Annotated[History, typer.Option(help="gold: teacher-forced; system: the system's own turns.")]
 Bootstrap = Annotated[int, typer.Option(min=0, help="Resamples for the intervals; 0 for none.")]
 Device = Annotated[str | None, typer.Option(help="Where models given with --model run, e.g. cpu or cuda:0.")]

@@ -11,15 +11,21 @@ from rich.console import Console
 
 from tod_bias.cli.arguments import folder_of, perturbers_of, pipeline_of
 from tod_bias.cli.options import (
+    AXES,
+    Axes,
     AxisLexicons,
     Beams,
     CallModel,
     Corpus,
     Datapath,
+    Design,
+    DesignOption,
     Device,
+    Draws,
     History,
     HistoryOption,
     MaxDialogues,
+    MaxPerAxis,
     Model,
     NewTokens,
     Out,
@@ -33,6 +39,7 @@ from tod_bias.cli.options import (
     Split,
     SplitOption,
 )
+from tod_bias.errors import TodBiasError
 
 
 def plan(
@@ -40,11 +47,10 @@ def plan(
     datapath: Datapath = None,
     split: SplitOption = Split.test,
     max_dialogues: MaxDialogues = None,
-    axes: Annotated[
-        str, typer.Option(help="Axes, joined by commas; your own as module:name.")
-    ] = "gender,age,race,placebo",
-    draws: Annotated[int, typer.Option(min=1, help="Rewrites drawn a dialogue (Su, Algorithm 1).")] = 3,
-    max_per_axis: Annotated[int | None, typer.Option(min=1, help="Rewrite so many dialogues an axis at most.")] = None,
+    axes: Axes = AXES,
+    design: DesignOption = Design.crossed,
+    draws: Draws = 3,
+    max_per_axis: MaxPerAxis = None,
     perturber: PerturberOption = None,
     lexicon: AxisLexicons = None,
     protect: Protect = None,
@@ -57,6 +63,10 @@ def plan(
     num_beams: Beams = None,
     max_new_tokens: NewTokens = None,
     dtype: Precision = None,
+    pilot: Annotated[
+        Path | None, typer.Option(help="A finished run: what it could have shown, and what a larger one could.")
+    ] = None,
+    detect: Annotated[float | None, typer.Option(help="With --pilot: the disparity that is to be found.")] = None,
     sample: Annotated[int, typer.Option(min=0, help="Dialogues run to time local stages; 0 asks nobody.")] = 6,
     seed: Seed = 0,
     out: Out = None,
@@ -64,8 +74,14 @@ def plan(
 ) -> None:
     """Before anything is spent: dialogues an axis, questions a component, tokens, time; writes plan.json.
 
-    Takes the options of attribute. Remote stages are never asked.
+    Takes the options of attribute. Remote stages are never asked. With --pilot and a finished run, tells what
+    disparity it could have shown, and with --detect how many dialogues another one takes.
     """
+    if detect is not None and pilot is None:
+        raise TodBiasError("--detect needs --pilot: a finished run whose spread tells how many dialogues it takes")
+    if pilot is not None:
+        show_power(pilot, detect, quiet)
+        return
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.dialogues.sampling import sample as sampled
 
@@ -75,7 +91,9 @@ def plan(
     system = pipeline_of(corpus, pipeline, (model, api_call_model, response_model), whole, device, generation)
     dialogues = sampled(whole, max_dialogues, seed)
     folder = folder_of(out, corpus)
-    show_plan(system, dialogues, perturbers, folder, draws, seed, history.value, max_per_axis, quiet, sample)
+    show_plan(
+        system, dialogues, perturbers, folder, design.value, draws, seed, history.value, max_per_axis, quiet, sample
+    )
 
 
 def show_plan(
@@ -83,6 +101,7 @@ def show_plan(
     dialogues: Sequence[Any],
     perturbers: Sequence[Any],
     folder: Path,
+    design: Any,
     draws: int,
     seed: int,
     history: Any,
@@ -94,7 +113,7 @@ def show_plan(
     from tod_bias.studies import plan as plans
 
     result = plans.plan(
-        system, dialogues, perturbers, draws, seed, history=history, max_per_axis=max_per_axis, sample_size=sample
+        system, dialogues, perturbers, design, draws, seed, history=history, max_per_axis=max_per_axis, sample_size=sample
     )
     path = result.save(folder)
     if quiet:
@@ -105,3 +124,14 @@ def show_plan(
     if result["seconds"] is not None:
         typer.echo(f"About {result['seconds']:,.0f} s, by a sample of dialogues; a bigger run shares more questions.")
     typer.echo(f"Results: {path}")
+
+
+def show_power(pilot: Path, detect: float | None, quiet: bool) -> None:
+    """What a finished run could have shown, and what it takes to show a given disparity."""
+    from tod_bias.report.record import read_results
+    from tod_bias.studies import pilot as pilots
+
+    rows = pilots.power(read_results(pilot), detect)
+    if quiet:
+        return
+    Console().print(pilots.table(rows, detect))

@@ -33,6 +33,8 @@ class Disagreement:
     label: str = "disagreement with the twin"
     better: Better = "lower"
     scale: Scale = "difference"
+    counterfactual = True
+    """Any rewording may change an answer, so without a placebo nothing is claimed."""
     columns: tuple[str, ...] = ("disagreement_differ", "disagreement_turns")
     signature: str = "responses as strings, calls as values in order"
 
@@ -63,6 +65,8 @@ class CallDisagreement:
     label: str = "disagreement of calls with the twin's"
     better: Better = "lower"
     scale: Scale = "difference"
+    counterfactual = True
+    """Any rewording may change an answer, so without a placebo nothing is claimed."""
     columns: tuple[str, ...] = ("call_disagreement_differ", "call_disagreement_calls", "call_disagreement_turns")
     signature: str = "calls as values in order, of the turns with a call in either"
 

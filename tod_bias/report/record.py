@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from tod_bias.documents import read_json
 from tod_bias.errors import TodBiasError
 
-SCHEMA = 1
+SCHEMA = 2
 """The version of ``results.json`` that this module reads."""
 
 RESULTS, TURNS = "results.json", "turns.parquet"

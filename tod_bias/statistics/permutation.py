@@ -195,10 +195,20 @@ def sign_test(
     check_alternative(alternative)
     table = np.asarray(scores, dtype=np.float64).reshape(len(scores), -1)
     count = len(table)
-    exact = _can_enumerate(count, permutations)
-    rng = np.random.default_rng(seed)
-    signs = (1 - 2 * flips for flips in _all_flips(count)) if exact else _random_signs(rng, permutations, count)
-    return _tested(signs, table, 1 / count, table.mean(axis=0), alternative, exact)
+    exact, drawn = signs(count, permutations, np.random.default_rng(seed))
+    return _tested(drawn, table, 1 / count, table.mean(axis=0), alternative, exact)
+
+
+def signs(count: int, permutations: int, rng: np.random.Generator) -> tuple[bool, Iterator[np.ndarray]]:
+    """Rows of 1s and -1s, (rows, count) at a time.
+
+    Returns:
+        Whether these are all 2**count of them, which they are where that is no more than ``permutations``; and the
+        rows, else so many drawn by ``rng``.
+    """
+    if _can_enumerate(count, permutations):
+        return True, (1 - 2 * flips for flips in _all_flips(count))
+    return False, _random_signs(rng, permutations, count)
 
 
 def relabelled(

@@ -1,8 +1,8 @@
-"""The main job: attribute a system's bias to its stages (Su).
+"""The main job: say which components of a system serve people differently.
 
-Every dialogue that can be rewritten along an axis is run as it is and under several drawn rewrites, with every set of
-stages swapped for their equivariant twins. The fairscore (Su eq. 1) of each set makes a table v(S); Su's attribution
-is its drops along one order, Shapley's their mean over all orders.
+Every dialogue that can be told otherwise along an axis is run as it is and in all its tellings, with every set of
+components swapped for their equivariant twins. What the system loses against itself made blind to the rewrite is the
+disparity; its Shapley shares say where it enters (Su for the swaps, Shapley for the shares).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from itertools import permutations as all_permutations
 from pathlib import Path
 from typing import Any
 
@@ -21,53 +20,56 @@ from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import (
     CorpusError,
     IncompleteError,
+    MetricError,
     NothingToPerturbError,
     StageError,
     TodBiasError,
-    UndefinedFairscoreError,
 )
-from tod_bias.metrics.text import TextMetric, text_metric
+from tod_bias.imports import import_object, is_import
+from tod_bias.metrics.choice import checked, metric
+from tod_bias.metrics.metric import Metric
+from tod_bias.perturb.algorithm import PLACEBO
 from tod_bias.perturb.candidates import Perturber
-from tod_bias.statistics.adjustment import holm
-from tod_bias.statistics.intervals import interval
-from tod_bias.statistics.record import finite_pair
-from tod_bias.statistics.resampling import resample
+from tod_bias.perturb.matched import MatchedPlacebo
 from tod_bias.statistics.settings import Inference
-from tod_bias.studies.estimates import AxisEstimate, AxisStatistics
+from tod_bias.studies.axis_table import AxisTable
+from tod_bias.studies.claims import AxisReport, judge
+from tod_bias.studies.estimates import AxisEstimate
+from tod_bias.studies.gathering import ClusterOf, Gathered, floor_tables
 from tod_bias.studies.results import Results
 from tod_bias.studies.signatures import (
     corpus_hash,
     costs_of,
-    generator_of,
     generators_of,
     perturber_signature,
     signature_of,
     total_cost,
 )
+from tod_bias.studies.su import SU_ORDER
 from tod_bias.studies.tellings import (
+    Design,
     Drawn,
+    check_design,
     chosen_from,
     chunks,
     drawn_for,
+    matched_placebo,
     models_of,
     perturbers_of,
     resting_collector,
     rewritten_by_model,
     runs_of,
 )
-from tod_bias.studies.turn_table import Sums, TurnTable
+from tod_bias.studies.turn_table import Record, TurnTable
 from tod_bias.systems.execution import Execution, HistoryMode, check_history
 from tod_bias.systems.pipeline import Pipeline
 
 log = logging.getLogger(__name__)
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of ``results.json``."""
-SU_ORDER = ("db", "api_call", "response")
-"""Su's steps: first the database mismatch is resolved, then the API call adjusted; the rest is the response model's."""
 _MOST_STAGES = 7
-"""2**7 arms and 7! orders; more would be neither quick nor readable."""
-
+"""2**7 arms; more would be neither quick nor readable."""
 
 class Attribution(Results):
     """The content of ``results.json``; ``turns`` holds input, stage outputs, reference and metric statistics."""
@@ -80,36 +82,44 @@ def attribute(
     pipeline: Pipeline,
     dialogues: Sequence[Dialogue],
     axes: Sequence[str | Perturber] = ("gender",),
+    design: Design = "crossed",
     draws: int = 3,
     seed: int = 0,
     bootstrap: int = 1000,
+    metrics: Sequence[str | Metric] | str | Metric = ("corpus_bleu",),
     *,
     order: Sequence[str] | str | None = None,
     history: HistoryMode = "gold",
-    metric: str | TextMetric = "corpus_bleu",
     permutations: int = 10_000,
+    margin: float | None = None,
+    cluster: Sequence[str | tuple[str, ClusterOf]] | str = (),
     max_per_axis: int | None = None,
     corpus: Mapping[str, str] | None = None,
     cache: str | Path | None = None,
     show_progress: bool = False,
 ) -> Attribution:
-    """Measure how differently a pipeline serves original and rewritten dialogues, and split that over its stages.
+    """Measure how differently a pipeline serves original and rewritten dialogues, and split that over its components.
 
     Args:
-        pipeline: the system; its last stage's output is scored against the gold response.
+        pipeline: the system; its last component's output is the response.
         dialogues: those without a word to rewrite are counted and left out.
-        axes: names (``gender``, ``age``, ``race``, ``placebo``) or perturbers of one's own.
-        draws: rewrites drawn a dialogue (Algorithm 1); the fairscore is the mean over draws.
-        seed: of draws, bootstrap and permutations.
+        axes: names (``gender``, ``age``, ``race``, ``placebo``) or perturbers of one's own. With ``placebo`` among
+            them every other axis gets a placebo of the same dose in the same dialogues, and claims what is above it.
+        design: ``crossed`` tells every dialogue once as every attribute; ``draws`` is Su's Algorithm 1.
+        draws: rewrites drawn a dialogue, for ``draws`` only.
+        seed: of tellings, bootstrap and permutations.
         bootstrap: resamples of dialogues for the intervals; 0 for none.
-        order: the stages (a list, or joined by commas) in the order in which Su's attribution swaps them; by default
-            ``db, api_call, response`` where these are the stages, else the pipeline's own order.
+        metrics: names, ``module:Class``, or metrics of one's own; everything is reported for each.
+        order: the components (a list, or joined by commas) in the order in which Su's attribution swaps them; by
+            default ``db, api_call, response`` where these are the components, else the pipeline's own order.
         history: ``gold`` (teacher-forced) or ``system`` (free-running).
-        metric: ``corpus_bleu``, ``sentence_bleu`` (ParlAI's) or a metric of one's own.
-        permutations: of the test of the fairscore; 0 for none.
+        permutations: sign flips of the tests; 0 for none, and then nothing is claimed.
+        margin: differences up to it are called equivalent where that is shown, on the scale of a metric's disparity.
+        cluster: what else dialogues share that errs together: ``domain``, ``module:function`` of a dialogue, or a pair
+            of a name and such a function. A claim must survive every kind.
         max_per_axis: keep so many dialogues an axis, drawn by ``seed``.
         corpus: ``name`` and ``split`` for the record.
-        cache: SQLite file in which generated texts are kept, so that a killed run goes on where it stopped.
+        cache: SQLite file in which answers are kept, so that a killed run goes on where it stopped.
         show_progress: on stderr.
 
     Returns:
@@ -117,37 +127,33 @@ def attribute(
 
     Raises:
         NothingToPerturbError: no dialogue can be rewritten along any axis.
-        UndefinedFairscoreError: the original dialogues of all axes have BLEU 0.
-        IncompleteError: one of these holds for some of the axes; it carries the result of the others, which names
-            those that it lacks under ``left_out``.
-        StageError: a stage broke its contract, or ``order`` does not name every stage once.
+        IncompleteError: that holds for some of the axes, or a metric has no value on the originals of one; it carries
+            the result of the others, which names what it lacks under ``left_out``.
+        StageError: a component broke its contract, or ``order`` does not name every component once.
         AxisError: unknown axis, or one given twice.
+        TodBiasError: an unknown metric, design, history or cluster, or a number that makes no sense.
     """
     started = time.monotonic()
     order = _checked_order(pipeline, order)
-    metric = text_metric(metric) if isinstance(metric, str) else metric
+    scored = _metrics_of(metrics)
     check_history(history)
-    for name, number in (("draws", draws), ("bootstrap", bootstrap), ("permutations", permutations), ("seed", seed)):
-        if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
-            raise TodBiasError(f"{name} must be a whole number, got {number!r}")
-    if max_per_axis is not None and max_per_axis < 1:
-        raise TodBiasError(f"max_per_axis must be at least 1, got {max_per_axis}")
-    if draws < 1 or bootstrap < 0 or permutations < 0:
-        raise TodBiasError(
-            f"draws must be at least 1, bootstrap and permutations at least 0, got {draws}, {bootstrap}, {permutations}"
-        )
+    check_design(design)
+    _check_numbers(draws, bootstrap, permutations, seed, max_per_axis, margin)
     dialogues = list(dialogues)
     _check_ids(dialogues)
     perturbers = perturbers_of(axes)
+    kinds = _clusters_of(cluster)
     answers = Answers(cache) if cache is not None else None
     for generator in models_of(perturbers.values()):
         generator.keep_in(answers)
         generator.show_progress = show_progress
     failures: dict[str, TodBiasError] = {}
     found: dict[str, list[Drawn]] = {}
-    for axis, perturber in perturbers.items():
+    matched = matched_placebo(perturbers)
+    rewriting = {axis: perturber for axis, perturber in perturbers.items() if matched is None or axis != PLACEBO}
+    for axis, perturber in rewriting.items():
         try:
-            found[axis] = drawn_for(perturber, dialogues, draws, seed)
+            found[axis] = drawn_for(perturber, dialogues, design, draws, seed)
         except NothingToPerturbError as error:
             failures[axis] = error
     if not found:
@@ -160,68 +166,69 @@ def attribute(
         generator.show_progress = show_progress
     before = total_cost(generators)
     execution = Execution(pipeline, history, answers, show_progress=show_progress)
-    table = TurnTable(pipeline.names, metric, flow=pipeline.flow is not None)
-    parts: dict[str, list[Sums]] = {axis: [] for axis in drawn}
+    table = TurnTable(pipeline.names, scored, flow=pipeline.flow is not None)
+    told = {axis: Gathered(perturbers[axis], pipeline.names) for axis in drawn}
     with resting_collector() as collect:
-        for chunk in chunks(dialogues, drawn, draws):
-            _run(execution, perturbers, chunk, table, draws, parts)
+        for chunk in chunks(dialogues, drawn):
+            _run(execution, perturbers, matched, chunk, table, told, seed)
             collect()
-
-    if not any(part.answered for some in parts.values() for part in some):
+    if not any(part.answered for one in told.values() for part in one.parts):
         last = f"stage {pipeline.names[-1]!r}" if pipeline.flow is None else "the last component asked"
         raise StageError(f"{last}: returned None every time; expected texts, which are scored")
-    reports = {}
+
     inference = Inference(resamples=bootstrap, permutations=permutations, seed=seed)
-    for axis, runs in drawn.items():
-        statistics = _axis_statistics(parts[axis], runs, pipeline.names)
-        estimate = AxisEstimate(statistics, metric, order, _all_orders(pipeline.names), inference)
-        if not estimate.defined:
-            failures[axis] = UndefinedFairscoreError(
-                f"axis {axis}: BLEU of {_counted(len(runs), 'original dialogue')} is 0, so the fairscore (Su eq. 1) is "
-                "undefined; check the pipeline with 'tod-bias evaluate', or take more dialogues"
-                + (f" (what was answered is kept in {cache})" if cache is not None and generators else "")
-            )
-            continue
-        reports[axis] = estimate.report() | _goals(parts[axis], inference)
+    tables = {
+        axis: {one.name: told[axis].table(one.name, [entry[0] for entry in some], kinds) for one in scored}
+        for axis, some in drawn.items()
+    }
+    if matched is not None:
+        floor = floor_tables(tables, drawn, scored, kinds)
+        if floor:
+            tables[PLACEBO] = floor
+        else:
+            failures[PLACEBO] = NothingToPerturbError(f"axis {PLACEBO}: no dialogue holds a neutral word to exchange")
+    reports, undefined = _reports(tables, scored, order, inference)
+    failures |= undefined
     if not reports:
         raise next(iter(failures.values()))
-    _adjust(reports)
-    table.keep(list(reports))
+    _judge(reports, scored, inference, margin)
+    table.keep(list(drawn))
     after = total_cost(generators)
-    costs = {name: component.cost for name, component in execution.components.items()}
-    asked = sum(cost.asked for name, cost in costs.items() if generator_of(pipeline.stages[name]))
+    audited = {axis: next(iter(by_metric.values())).tellings.dialogues for axis, by_metric in tables.items()}
     result = Attribution(
         schema=SCHEMA,
         corpus={
             "name": "dialogues", "split": "", **(corpus or {}), "dialogues": len(dialogues),
             "hash": corpus_hash(dialogues), "perturbable": {axis: len(runs) for axis, runs in found.items()},
-            "audited": {axis: len(runs) for axis, runs in drawn.items()},
+            "audited": audited, "left_out": {axis: len(dialogues) - len(runs) for axis, runs in found.items()},
         },
         pipeline=list(pipeline.names),
-        draws=draws,
+        design=design,
+        draws=draws if design == "draws" else None,
         seed=seed,
         history=history,
-        metric=metric.name,
+        margin=margin,
+        metrics={
+            one.name: {"label": one.label, "better": one.better, "scale": one.scale, "signature": one.signature}
+            for one in scored
+        },
         signature={
-            "bleu": metric.signature,
-            "draws": str(draws),
             "max_per_axis": "all" if max_per_axis is None else str(max_per_axis),
-            "seed": str(seed),
-            "history": history,
-            "intervals": f"95%, expanded percentile, {bootstrap} resamples of dialogues",
-            "p_values": f"paired permutation of dialogues, {permutations} permutations, Holm over axes",
-            **{f"axis {axis}": perturber_signature(perturber) for axis, perturber in perturbers.items()},
+            "intervals": "95%, t with a word (or other cluster) left out at a time; these words: expanded percentile, "
+            f"{bootstrap} resamples of dialogues",
+            "p_values": f"sign flips by word, {permutations} at the most, maxT within an axis and metric, Holm over them",
+            **{f"axis {axis}": perturber_signature(perturber) for axis, perturber in rewriting.items()},
+            **({f"axis {PLACEBO}": perturber_signature(matched)} if matched is not None else {}),
             **signature_of(pipeline),
             **_not_kept(execution),
         },
-        axes=reports,
+        axes={
+            axis: {name: report.record for name, report in by_metric.items()} for axis, by_metric in reports.items()
+        },
         **rewritten_by_model(perturbers),
         cost={
-            "prompts": asked,
-            "distinct_prompts": after.distinct_prompts - before.distinct_prompts,
-            "cached": after.cached - before.cached,
-            "tokens": {"read": after.read - before.read, "written": after.written - before.written},
             **costs_of(execution),
+            "tokens": {"read": after.read - before.read, "written": after.written - before.written},
             "seconds": round(time.monotonic() - started, 3),
         },
     )  # fmt: skip
@@ -232,8 +239,97 @@ def attribute(
     return result
 
 
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"
+def _metrics_of(metrics: Sequence[str | Metric] | str | Metric) -> list[Metric]:
+    if isinstance(metrics, str):
+        metrics = [name.strip() for name in metrics.split(",") if name.strip()]
+    elif not isinstance(metrics, Sequence):
+        metrics = [metrics]
+    found: dict[str, Metric] = {}
+    for entry in metrics:
+        one = metric(entry) if isinstance(entry, str) else checked(entry)
+        if one.name in found:
+            raise TodBiasError(f"metric {one.name!r} is given twice")
+        found[one.name] = one
+    if not found:
+        raise TodBiasError("no metric: give at least one, e.g. corpus_bleu")
+    return list(found.values())
+
+
+def _clusters_of(cluster: Sequence[str | tuple[str, ClusterOf]] | str) -> list[tuple[str, ClusterOf]]:
+    if isinstance(cluster, str):
+        cluster = [name.strip() for name in cluster.split(",") if name.strip()]
+    found: list[tuple[str, ClusterOf]] = []
+    for entry in cluster:
+        if not isinstance(entry, str):
+            found.append(entry)
+        elif entry == "domain":
+            found.append((entry, lambda dialogue: dialogue.domain))
+        elif is_import(entry):
+            found.append((entry, import_object(entry, f"cluster {entry!r}")))
+        else:
+            raise TodBiasError(f"unknown cluster {entry!r}; expected domain, or module:function of a dialogue")
+    return found
+
+
+def _check_numbers(
+    draws: int, bootstrap: int, permutations: int, seed: int, most: int | None, margin: float | None
+) -> None:
+    for name, number in (("draws", draws), ("bootstrap", bootstrap), ("permutations", permutations), ("seed", seed)):
+        if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
+            raise TodBiasError(f"{name} must be a whole number, got {number!r}")
+    if most is not None and most < 1:
+        raise TodBiasError(f"max_per_axis must be at least 1, got {most}")
+    if draws < 1 or bootstrap < 0 or permutations < 0:
+        raise TodBiasError(
+            f"draws must be at least 1, bootstrap and permutations at least 0, got {draws}, {bootstrap}, {permutations}"
+        )
+    if margin is not None and not margin > 0:
+        raise TodBiasError(f"margin must be above 0, got {margin!r}")
+
+
+def _reports(
+    tables: Mapping[str, Mapping[str, AxisTable]], scored: Sequence[Metric], order: Sequence[str], inference: Inference
+) -> tuple[dict[str, dict[str, AxisReport]], dict[str, TodBiasError]]:
+    """Axis and metric to report; and, by axis, metrics that have no value there."""
+    tests = max(1, sum(axis != PLACEBO for axis in tables) * len(scored))
+    reports: dict[str, dict[str, AxisReport]] = {}
+    failures: dict[str, TodBiasError] = {}
+    for axis, by_metric in tables.items():
+        for one in scored:
+            table = by_metric[one.name]
+            original = float(one.score(table.original.sum(axis=0)))
+            count = f"{len(table.original)} original dialogue{'s' * (len(table.original) != 1)}"
+            if np.isnan(original):
+                failures[f"{axis}, {one.name}"] = MetricError(
+                    f"axis {axis}: {one.label} of {count} is undefined: no turn of them is scored by it"
+                )
+            else:
+                reports.setdefault(axis, {})[one.name] = AxisEstimate(table, one, order, inference, tests).report()
+    return reports, failures
+
+
+def _judge(
+    reports: Mapping[str, Mapping[str, AxisReport]],
+    scored: Sequence[Metric],
+    inference: Inference,
+    margin: float | None,
+) -> None:
+    """Adjust what is claimed. Disagreement with the twin claims nothing without a placebo: any rewording may cause it."""
+    bare = {one.name for one in scored if getattr(one, "counterfactual", False)} if PLACEBO not in reports else set()
+    claimable = [
+        report
+        for axis, by_metric in reports.items()
+        for name, report in by_metric.items()
+        if axis != PLACEBO and name not in bare
+    ]
+    for axis, by_metric in reports.items():
+        for name, report in by_metric.items():
+            if axis != PLACEBO and name in bare:
+                for claim in (*report.family, *report.pairs.values()):
+                    claim.tested = False
+                claimable.append(report)
+    floors = [report for axis, by_metric in reports.items() if axis == PLACEBO for report in by_metric.values()]
+    judge(claimable, floors, alpha=1 - inference.level, margin=margin)
 
 
 def _checked_order(pipeline: Pipeline, order: Sequence[str] | str | None) -> tuple[str, ...]:
@@ -249,10 +345,6 @@ def _checked_order(pipeline: Pipeline, order: Sequence[str] | str | None) -> tup
     return tuple(order)
 
 
-def _all_orders(names: Sequence[str]) -> list[tuple[str, ...]]:
-    return list(all_permutations(names))
-
-
 def _check_ids(dialogues: Sequence[Dialogue]) -> None:
     seen: set[str] = set()
     for dialogue in dialogues:
@@ -264,58 +356,26 @@ def _check_ids(dialogues: Sequence[Dialogue]) -> None:
 def _run(
     execution: Execution,
     perturbers: Mapping[str, Perturber],
+    matched: MatchedPlacebo | None,
     chunk: Mapping[str, Sequence[Drawn]],
     table: TurnTable,
-    draws: int,
-    parts: Mapping[str, list[Sums]],
+    told: Mapping[str, Gathered],
+    seed: int,
 ) -> None:
     """Run one chunk of dialogues in all their tellings, write its turns, and add to the sums of every axis."""
-    runs = {axis: runs_of(perturbers[axis], some) for axis, some in chunk.items()}
-    originals = {run.dialogue.id: run for some in runs.values() for run, _ in some}
-    rewritten = [run for some in runs.values() for _, copies in some for run in copies]
+    retold = {axis: runs_of(perturbers[axis], some, matched, seed) for axis, some in chunk.items()}
+    originals = {one.original.dialogue.id: one.original for some in retold.values() for one in some}
+    rewritten = [run for some in retold.values() for one in some for run in one.rewritten]
     traces = execution([*originals.values(), *rewritten])
     of_original = dict(zip(originals, traces, strict=False))
     rest = iter(traces[len(originals) :])
-    for axis, some in runs.items():
-        records = [(run, copies, of_original[run.dialogue.id], [next(rest) for _ in copies]) for run, copies in some]
-        parts[axis].append(table.add(axis, records, draws))
-
-
-def _axis_statistics(parts: Sequence[Sums], runs: Sequence[Drawn], names: Sequence[str]) -> AxisStatistics:
-    """Statistics of all chunks of one axis, and which draw of which dialogue was of which pair."""
-    kinds = np.array([[f"{one.source}>{one.target}" for one in candidates] for _, candidates in runs]).T
-    pairs = {str(pair): kinds == pair for pair in sorted(set(kinds.ravel().tolist()))}  # (draws, dialogues)
-    original = np.concatenate([part.original for part in parts])
-    return AxisStatistics(tuple(names), original, np.concatenate([part.arms for part in parts], axis=2), pairs)
-
-
-def _goals(parts: Sequence[Sums], inference: Inference) -> dict[str, Any]:
-    """Joint goal accuracy on original and rewritten dialogues, where the pipeline makes API calls."""
-    tables = [part.goals for part in parts if part.goals is not None]
-    if not tables:
-        return {}
-    report: dict[str, Any] = {}
-    for sums, name in zip(np.concatenate(tables, axis=1), ("jga_original", "jga_perturbed"), strict=True):
-        report[name] = float(_share(sums.sum(axis=0)))
-        bounds = np.full(2, np.nan)
-        if inference.resamples:
-            bounds = interval(resample(sums, _share, inference.resamples, inference.seed), len(sums))
-        report[f"{name}_ci"] = finite_pair(bounds)
-    return report
-
-
-def _share(sums: np.ndarray) -> np.ndarray:
-    return sums[..., 0] / sums[..., 1]
+    for axis, some in retold.items():
+        records = [
+            Record(one, of_original[one.original.dialogue.id], [next(rest) for _ in one.rewritten]) for one in some
+        ]
+        told[axis].add(table.add(axis, records), chunk[axis], records)
 
 
 def _not_kept(execution: Execution) -> dict[str, str]:
     """Components that are asked anew by every run, and why."""
     return {f"not kept {name}": part.not_kept for name, part in execution.components.items() if part.not_kept}
-
-
-def _adjust(reports: Mapping[str, dict[str, Any]]) -> None:
-    """Add Holm-adjusted p-values: several axes are several tests."""
-    p_values = {axis: report["fairscore"]["p_value"] for axis, report in reports.items()}
-    if all(p is not None for p in p_values.values()):
-        for axis, p in holm(p_values).items():
-            reports[axis]["fairscore"]["p_holm"] = p

@@ -1,226 +1,384 @@
-"""From BLEU statistics to fairscores, attributions, intervals and p-values: the arithmetic of one axis."""
+"""Everything that is said of one axis and metric: the disparity, its parts, groups, gaps, words and the floor.
+
+    q(original) − q(∅)  =  [q(original) − q(N)]  +  [q(N) − q(∅)]
+    what eq. 1 sees        artefact                 disparity
+
+Signed until the last line, positive where the rewritten dialogues are served worse. Intervals leave out a word at a
+time (and a cluster of any further kind; the widest is given), those called ``ci_these_words`` resample dialogues with
+words as they are. Tests exchange a component and its twin in all dialogues of a word.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from tod_bias.metrics.fairscore import fairscore
-from tod_bias.metrics.text import TextMetric
-from tod_bias.statistics.intervals import interval, interval_of_absolute
-from tod_bias.statistics.permutation import swap_test
+from tod_bias.metrics.metric import Metric
+from tod_bias.statistics.clusters import FEWEST, Clusters
+from tod_bias.statistics.flips import FlipTest, flip_test
+from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.record import finite, finite_pair
-from tod_bias.statistics.resampling import resample
 from tod_bias.statistics.settings import Inference
-from tod_bias.systems.execution import Arm, all_arms, arm_key
+from tod_bias.studies.axis_table import AxisTable
+from tod_bias.studies.claims import AxisReport, Claim
+from tod_bias.studies.contrasts import (
+    Block,
+    Contrast,
+    Difference,
+    disparity_of,
+    interaction_of,
+    less,
+    pairs_of,
+    share_of,
+)
+from tod_bias.studies.estimated import Estimated
+from tod_bias.studies.su import su_of
+from tod_bias.studies.word_clusters import words_effective, words_of, words_of_group
+from tod_bias.systems.execution import all_arms, arm_key
 
-
-def contributions(value: Mapping[Arm, Any], orders: Iterable[Sequence[str]]) -> dict[str, Any]:
-    """The mean drop of ``value`` as each stage joins the set of swapped stages, over ``orders``.
-
-    One order is Su's step-by-step attribution; all permutations give the Shapley value. In every order the
-    contributions add up to ``value[∅] − value[all]``; a negative one is real (Su, "Negative API Attribution").
-
-    Args:
-        value: arm to fairscore; numbers, or arrays of one shape (resamples).
-        orders: each names every stage once.
-    """
-    totals: dict[str, Any] = {}
-    count = 0
-    for order in orders:
-        swapped: Arm = frozenset()
-        for name in order:
-            joined = swapped | {name}
-            totals[name] = totals.get(name, 0.0) + (value[swapped] - value[joined])
-            swapped = joined
-        count += 1
-    return {name: total / count for name, total in totals.items()}
-
-
-@dataclass(frozen=True)
-class AxisStatistics:
-    """Summed metric statistics of one axis; everything reported about it follows from them."""
-
-    stages: tuple[str, ...]
-    """The pipeline's stages."""
-    original: np.ndarray
-    """(dialogues, statistics) of the original run."""
-    arms: np.ndarray
-    """(arms, draws, dialogues, statistics), arms as :func:`tod_bias.systems.execution.all_arms` orders them."""
-    pairs: Mapping[str, np.ndarray]
-    """``source>target`` to (draws, dialogues), True where the draw was of that pair."""
-
-    def groups(self) -> np.ndarray:
-        """Statistics per group, (dialogues, 1 + arms, draws + pairs, statistics): the original first.
-
-        A draw's group holds all dialogues, a pair's those draws that were of the pair.
-        """
-        draws = self.arms.shape[1]
-        shape = (self.arms.shape[2], 1 + len(self.arms), draws + len(self.pairs), self.arms.shape[3])
-        groups = np.empty(shape)
-        groups[:, 0, :draws] = self.original[:, None]
-        groups[:, 1:, :draws] = self.arms.transpose(2, 0, 1, 3)
-        for number, mask in enumerate(self.pairs.values(), start=draws):  # (draws, dialogues)
-            of_draws = mask.T.astype(float)
-            groups[:, 0, number] = self.original * of_draws.sum(axis=1)[:, None]
-            np.einsum("dm,amdk->dak", of_draws, self.arms, out=groups[:, 1:, number])
-        return groups
+WORDS_SHOWN = 12
+"""Words in the table of words, those with the largest parts."""
 
 
 class AxisEstimate:
-    """Point estimates and resamples of one axis.
+    """Estimates of one axis and metric.
 
     Args:
-        statistics: of the axis.
-        metric: scores them.
-        order: in which Su's attribution swaps the stages.
-        orders: all orders of the Shapley attribution.
-        inference: resamples and permutations.
+        table: of the axis and metric.
+        metric: scores it.
+        order: in which Su's attribution swaps the components.
+        inference: levels, resamples, permutations.
+        tests: how many axes and metrics are claimed in all, for the minimum detectable effect.
     """
 
     def __init__(
-        self,
-        statistics: AxisStatistics,
-        metric: TextMetric,
-        order: Sequence[str],
-        orders: Sequence[Sequence[str]],
-        inference: Inference,
+        self, table: AxisTable, metric: Metric, order: Sequence[str], inference: Inference, tests: int = 1
     ) -> None:
-        self._names = all_arms(statistics.stages)
-        self._order = tuple(order)
-        self._orders = orders
-        self._inference = inference
+        self._table = table
+        self._tellings = table.tellings
         self._metric = metric
-        self._draws = statistics.arms.shape[1]
-        self._pairs = statistics.pairs
-        self._groups = statistics.groups()
-        self._clusters = len(self._groups)
-        flat = self._groups.reshape(self._clusters, -1)
-        shape = (-1, *self._groups.shape[1:])
-        self._scores = metric.score(flat.sum(axis=0).reshape(shape))  # (1, 1 + arms, groups)
-        if inference.resamples:
-            self._samples = resample(
-                flat, lambda sums: metric.score(sums.reshape(shape)), inference.resamples, inference.seed
-            )
-        else:
-            self._samples = np.full((2, *self._scores.shape[1:]), np.nan)
+        self._order = tuple(order)
+        self._inference = inference
+        self._alpha = (1 - inference.level) / max(1, tests)
+        self._arms = all_arms(table.stages)
+        self._words = words_of(self._tellings)
+        self._dimensions = [self._words, *(Clusters.of(labels) for _, labels in self._tellings.clusters)]
+        self._sign = -1.0 if metric.better == "lower" else 1.0
 
-    @property
-    def defined(self) -> bool:
-        """Whether the original dialogues have a score above 0, so that eq. 1 is defined."""
-        return bool(self._scores[0, 0, 0] > 0)
-
-    def report(self) -> dict[str, Any]:
-        """What ``results.json`` says of the axis."""
-        draws = slice(0, self._draws)
-        value = self._report(draws)
-        signed, samples = self._mean_signed(draws)
-        return {
-            **self._bleu(draws),
-            "fairscore": value.pop("fairscore"),
-            "signed": finite(signed[0, 0]),
-            "signed_ci": finite_pair(self._interval(samples[:, 0])),
-            "mean_over_pairs": self._mean_over_pairs(),
-            **value,
-            "pairs": {pair: self._pair(number, pair) for number, pair in enumerate(self._pairs)},
+    def report(self) -> AxisReport:
+        """What ``results.json`` says, without what needs the other axes."""
+        told = self._tellings
+        everyone = np.ones(told.dialogues, dtype=bool)
+        whole = self._estimated(self._whole(), everyone)
+        record = self._record_of(whole)
+        report = AxisReport(record, Claim(record["disparity"], words=words_effective(told)))
+        report.enough_clusters = all(len(kind.names) >= FEWEST for kind in self._dimensions)
+        named = list(zip(told.attributes, range(len(told.attributes)), strict=True))
+        groups = {
+            name: self._estimated(self._group(number), told.told_as[:, number])
+            for name, number in named
+            if told.told_as[:, number].any()
         }
-
-    def _signed(self, groups: slice) -> tuple[np.ndarray, np.ndarray]:
-        """Signed fairscores of some groups: the estimates (1, arms, groups) and resamples (resamples, arms, groups)."""
-        scores, samples = (
-            fairscore(table[:, :1, groups], table[:, 1:, groups]) for table in (self._scores, self._samples)
-        )
-        return scores, samples
-
-    def _mean_signed(self, groups: slice) -> tuple[np.ndarray, np.ndarray]:
-        """The mean of signed fairscores over draws: the estimates (1, arms) and resamples (resamples, arms).
-
-        Draws are repeated measurements of one thing, so their noise must cancel before the sign is dropped: a mean of
-        absolute values would grow with the noise of the draws, and give a share of it to stages without any bias.
-        """
-        signed, samples = self._signed(groups)
-        return signed.mean(axis=-1), samples.mean(axis=-1)
-
-    def _interval(self, samples: np.ndarray) -> np.ndarray:
-        return interval(samples, self._clusters, self._inference.level)
-
-    def _report(self, groups: slice) -> dict[str, Any]:
-        """Fairscore, arms and attributions: absolute values (eq. 1) of signed fairscores, means over draws."""
-        signed, samples = self._mean_signed(groups)
-        value = np.abs(signed)  # (1, arms)
-        # A resample that crosses 0 must count as less, not as more: near 0 the percentiles of the absolute value
-        # would call every contribution positive. So resamples keep the sign that the estimate has.
-        value_samples = np.where(signed < 0, -1.0, 1.0) * samples  # (resamples, arms)
-        arms = {arm: value[0, number] for number, arm in enumerate(self._names)}
-        arm_samples = {arm: value_samples[:, number] for number, arm in enumerate(self._names)}
-        last = len(self._names) - 1
-
-        def absolute(arm: int) -> dict[str, Any]:
-            bounds = interval_of_absolute(samples[:, arm, None], self._clusters, self._inference.level)
-            return {"value": finite(value[0, arm]), "ci": finite_pair(bounds)}
-
-        def shares(orders: Sequence[Sequence[str]]) -> dict[str, Any]:
-            estimates, resamples = contributions(arms, orders), contributions(arm_samples, orders)
-            return {
-                name: {"value": finite(estimates[name]), "ci": finite_pair(self._interval(resamples[name]))}
-                for name in self._order
-            }
-
-        return {
-            "fairscore": {**absolute(0), "p_value": self._p_value(groups)},
-            "attribution": {"order": list(self._order), **shares([self._order]), "residual": absolute(last)},
-            "shapley": shares(self._orders),
-            "arms": {arm_key(arm): finite(number) for arm, number in arms.items()},
-            "arms_ci": {arm_key(arm): absolute(number)["ci"] for number, arm in enumerate(self._names)},
-        }
-
-    def _bleu(self, groups: slice) -> dict[str, Any]:
-        """The metric's score of original and rewritten dialogues, as means over groups."""
-        report: dict[str, Any] = {}
-        for place, name in enumerate(("bleu_original", "bleu_perturbed")):
-            report[name] = finite(self._scores[0, place, groups].mean())
-            report[f"{name}_ci"] = finite_pair(self._interval(self._samples[:, place, groups].mean(axis=-1)))
+        if len(groups) < 2:
+            groups = {}
+        family = [("", whole), *groups.items()]
+        tests, above = self._tested([block for _, block in family])
+        record["disparity"] |= self._evidence(tests, 0, whole)
+        for number, (name, block) in enumerate(family):
+            claim = report.disparity
+            if name:
+                claim = report.groups[name] = self._group_record(record, name, block)
+            self._decide(claim, tests, above, number)
+            report.bounds[name] = (block.estimates[0], *block.error_and_freedom(0), int(block.there.sum()))
+        if groups:
+            record["spread"] = {"value": finite(self._spread_of(groups))}
+        self._pairs(report, record)
+        record["words"] = self._word_table(whole)
+        su = su_of(self._table, self._metric.score, self._order, self._inference) if self._ratio else None
+        if su is not None:
+            record["su"] = su
         return report
 
-    def _p_value(self, groups: slice) -> float | None:
+    @property
+    def _ratio(self) -> bool:
+        """Whether values are divided by the originals' score; where that is 0 they are differences."""
+        original = self._metric.score(self._table.original.sum(axis=0))
+        return self._metric.scale == "ratio" and float(original) > 0
+
+    def _estimated(self, block: Block, there: np.ndarray) -> Estimated:
+        return Estimated(block, there, self._dimensions, self._inference)
+
+    # cells and contrasts -------------------------------------------------------------------------------------------
+
+    def _block(self, cells: Sequence[np.ndarray], contrasts: Sequence[Contrast]) -> Block:
+        table = np.concatenate([self._table.original[:, None], *cells], axis=1)
+        return Block(table, tuple(contrasts), self._metric.score, self._sign, self._ratio)
+
+    def _whole(self) -> Block:
+        """Cells: original, rewritten in all arms; where there is a placebo, rewritten and placebo without swaps and
+        with all swapped. Contrasts: disparity, shares, interactions, artefact, above placebo."""
+        stages, table = self._table.stages, self._table
+        rewritten = table.rewritten
+        last = len(self._arms)
+        contrasts = [disparity_of(stages, 1), *(share_of(stage, stages, 1) for stage in stages)]
+        contrasts += [interaction_of(*pair, stages, 1) for pair in pairs_of(stages)]
+        contrasts.append((Difference(1.0, last, 0),))
+        cells = [rewritten]
+        if self._has_placebo:
+            there = self._tellings.has_placebo[:, None, None]
+            cells += [np.where(there, rewritten[:, [0, -1]], 0.0), table.of_placebo]
+            contrasts.append(less((Difference(1.0, last + 1, last + 2),), (Difference(1.0, last + 3, last + 4),)))
+        return self._block(cells, contrasts)
+
+    def _group(self, number: int) -> Block:
+        """As told as one attribute, against the mean over all that the same dialogues are told as."""
+        there = self._tellings.told_as[:, number]
+        placebo = (self._table.placebo_as(number), self._table.placebo_mixture()) if self._has_placebo else None
+        return self._against(self._table.told_as(number), self._mixture, there, placebo)
+
+    def _gap(self, one: int, other: int) -> Block:
+        """As told as one attribute, against told as another."""
+        there = self._tellings.told_as[:, one] & self._tellings.told_as[:, other]
+        placebo = None
+        if self._has_placebo:
+            placebo = (self._table.placebo_as(one), self._table.placebo_as(other))
+        return self._against(self._table.told_as(one), self._table.told_as(other), there, placebo)
+
+    def _against(
+        self, ours: np.ndarray, theirs: np.ndarray, there: np.ndarray, placebo: tuple[np.ndarray, np.ndarray] | None
+    ) -> Block:
+        stages, arms = self._table.stages, len(self._arms)
+        mask = there[:, None, None]
+        contrasts = [less(disparity_of(stages, 1), disparity_of(stages, 1 + arms))]
+        contrasts += [less(share_of(stage, stages, 1), share_of(stage, stages, 1 + arms)) for stage in stages]
+        cells = [np.where(mask, ours, 0.0), np.where(mask, theirs, 0.0)]
+        if placebo is not None:
+            both = mask & self._tellings.has_placebo[:, None, None]
+            cells += [np.where(both, part, 0.0) for part in (ours[:, [0, -1]], theirs[:, [0, -1]], *placebo)]
+            at = 1 + 2 * arms
+            first, second, third, fourth = ((Difference(1.0, at + 2 * n, at + 2 * n + 1),) for n in range(4))
+            contrasts.append(less(less(first, second), less(third, fourth)))
+        return self._block(cells, contrasts)
+
+    @property
+    def _has_placebo(self) -> bool:
+        return len(self._tellings.placebo) > 0
+
+    @property
+    def _mixture(self) -> np.ndarray:
+        if not hasattr(self, "_mixed"):
+            self._mixed = self._table.mixture()
+        return self._mixed
+
+    # tests ---------------------------------------------------------------------------------------------------------
+
+    def _tested(self, blocks: Sequence[Estimated]) -> tuple[list[list[FlipTest]], list[list[FlipTest]]]:
+        """The family's tests and those above the placebo: with words as a sample (a test a kind of clusters), and with
+        words as they are."""
+        return self._flips(blocks, 0), (self._flips(blocks, -1) if self._has_placebo else [[], []])
+
+    def _flips(self, blocks: Sequence[Estimated], contrast: int) -> list[list[FlipTest]]:
         if not self._inference.permutations:
-            return None
-        original, rewritten = self._groups[:, 0, groups], self._groups[:, 1, groups]  # (dialogues, groups, statistics)
-        held = (original.any(axis=(1, 2))) | (rewritten.any(axis=(1, 2)))
+            return [[], []]
 
-        def statistic(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-            # Not divided by the original's BLEU: that would change places too, and hide large losses.
-            return np.abs((self._metric.score(first) - self._metric.score(second)).mean(axis=-1))
+        chosen = [(block, block.main if contrast == 0 else block.above) for block in blocks]
+        tests = []
+        for kind, clusters in enumerate(self._dimensions):
+            t_test = [block.spreads[kind].p_values(block.estimates)[number] for block, number in chosen]
+            tests.append(self._flip_test(chosen, clusters).beyond(np.array(t_test)))
+        return [tests, [self._flip_test(chosen, None)]]
 
-        if not self._scores[0, 0, groups].all():
-            return None  # the fairscore is undefined
-        inference = self._inference
-        return swap_test(original[held], rewritten[held], statistic, inference.permutations, inference.seed)
+    def _flip_test(self, chosen: Sequence[tuple[Estimated, int]], clusters: Clusters | None) -> FlipTest:
+        parts = np.concatenate([block.block.parts(clusters, [number]) for block, number in chosen], axis=1)
+        return flip_test(parts, self._inference.permutations, self._inference.seed, self._alpha)
 
-    def _pair(self, number: int, pair: str) -> dict[str, Any]:
-        group = slice(self._draws + number, self._draws + number + 1)
-        report = self._report(group)
-        signed, samples = self._mean_signed(group)
-        mask = self._pairs[pair]
+    def _decide(
+        self, claim: Claim, tests: Sequence[Sequence[FlipTest]], above: Sequence[Sequence[FlipTest]], number: int
+    ) -> None:
+        """Two tests must reject, against no difference and against the placebo's; the larger p-value is the claim's."""
+        claim.tested = bool(self._inference.permutations)
+        if claim.tested:
+            claim.p, claim.p_these_words = (
+                max(_joint(one, number), _joint(other, number)) for one, other in zip(tests, above, strict=True)
+            )
+
+    def _evidence(self, tests: Sequence[Sequence[FlipTest]], number: int, whole: Estimated) -> dict[str, Any]:
+        """The p-value of the disparity on its own, and the smallest that could have been found."""
+        single = [float(test.p_values[number]) for test in tests[0]]
+        critical = max((test.critical for test in tests[0]), default=math.nan)
+        contrasts = [0, *([whole.above] if self._has_placebo else [])]  # both must be found
+        errors = [whole.error_and_freedom(number) for number in contrasts]
         return {
-            "fairscore": report["fairscore"],
-            "signed": finite(signed[0, 0]),
-            "signed_ci": finite_pair(self._interval(samples[:, 0])),
-            "dialogues": int(mask.any(axis=0).sum()),
-            "draws": int(mask.sum()),
-            **self._bleu(group),
-            "attribution": report["attribution"],
-            "shapley": report["shapley"],
+            "p_value": max(single) if single else None,
+            "p_holm": None,
+            "mde": finite(max(_detectable(*error, critical, self._alpha) for error in errors)),
+            "standard_error": {
+                "value": finite(max(error for error, _ in errors)),
+                "these_words": finite(max(whole.error_of_dialogues(number) for number in contrasts)),
+            },
         }
 
-    def _mean_over_pairs(self) -> dict[str, Any]:
-        signed, samples = self._signed(slice(self._draws, None))
-        defined = ~np.isnan(signed[0, 0])
-        if not defined.any():
-            return {"value": None, "ci": None, "pairs": 0}
-        bounds = interval_of_absolute(samples[:, 0, defined], self._clusters, self._inference.level)
-        value = np.abs(signed[0, 0, defined]).mean()
-        return {"value": finite(value), "ci": finite_pair(bounds), "pairs": int(defined.sum())}
+    # records -------------------------------------------------------------------------------------------------------
+
+    def _record_of(self, whole: Estimated) -> dict[str, Any]:
+        stages, told = self._table.stages, self._tellings
+        scores = whole.block.scores()
+        shares = dict(zip(stages, range(1, 1 + len(stages)), strict=True))
+        pairs = pairs_of(stages)
+        at = 1 + len(stages)
+        single = self._single_tests(whole, list(shares.values()))
+        record: dict[str, Any] = {
+            "scale": "ratio" if self._ratio else "difference",
+            "original": {"value": finite(scores[0]), "ci": self._score_interval(whole.block, 0)},
+            "rewritten": {"value": finite(scores[1]), "ci": self._score_interval(whole.block, 1)},
+            "disparity": {
+                **whole.estimate(0),
+                "clusters": {
+                    "dialogues": told.dialogues,
+                    "words": len(self._words.names),
+                    "words_effective": round(words_effective(self._tellings), 3),
+                    **{name: len(set(labels)) for name, labels in told.clusters},
+                },
+                "equivalent_within": None,
+            },
+            "contributions": {
+                name: {**whole.estimate(number), "p_value": single.get(number)} for name, number in shares.items()
+            },
+            "interactions": {
+                "×".join(pair): whole.estimate(at + number) for number, pair in enumerate(pairs)
+            },
+            "artefact": whole.estimate(at + len(pairs)),
+        }
+        if self._has_placebo:
+            above = self._single_tests(whole, [whole.above])
+            record["above_placebo"] = {
+                **whole.estimate(whole.above),
+                "p_value": above.get(whole.above),
+                "dialogues": int(told.has_placebo.sum()),
+            }
+        record["groups"], record["pairs"] = {}, {}
+        record["arms"] = {arm_key(arm): finite(scores[1 + number]) for number, arm in enumerate(self._arms)}
+        return record
+
+    def _single_tests(self, block: Estimated, chosen: Sequence[int]) -> dict[int, float]:
+        """p-values of contrasts, each on its own."""
+        if not self._inference.permutations:
+            return {}
+        tests = [
+            flip_test(block.block.parts(clusters, chosen), self._inference.permutations, self._inference.seed).beyond(
+                block.spreads[kind].p_values(block.estimates)[list(chosen)]
+            )
+            for kind, clusters in enumerate(self._dimensions)
+        ]
+        return {number: max(float(test.p_values[at]) for test in tests) for at, number in enumerate(chosen)}
+
+    def _score_interval(self, block: Block, cell: int) -> list[float] | None:
+        if not self._inference.resamples or len(block.cells) < 2:
+            return None
+        scores = block.resampled_scores(self._inference.resamples, self._inference.seed, cell)
+        return finite_pair(interval(scores, len(block.cells), self._inference.level))
+
+    def _group_record(self, record: dict[str, Any], name: str, block: Estimated) -> Claim:
+        stages = self._table.stages
+        number = self._tellings.attributes.index(name)
+        chosen = Block(block.block.cells[block.there], block.block.contrasts, self._metric.score, self._sign, False)
+        gap: dict[str, Any] = block.estimate(0) | {"p_holm": None}
+        words = words_of_group(self._tellings, number)
+        if self._has_placebo:
+            gap["above_placebo"] = block.estimate(block.above)
+        record["groups"][name] = {
+            "score": {"value": finite(chosen.scores()[1]), "ci": self._score_interval(chosen, 1)},
+            "gap": gap,
+            "contributions": {stage: block.estimate(1 + place) for place, stage in enumerate(stages)},
+            "dialogues": int(block.there.sum()),
+            "words_effective": round(words, 3),
+        }
+        return Claim(gap, words=words)
+
+    def _pairs(self, report: AxisReport, record: dict[str, Any]) -> None:
+        """Gaps between every two attributes, on the dialogues that are told as both."""
+        told, stages = self._tellings, self._table.stages
+        blocks: dict[tuple[str, str], Estimated] = {}
+        for one, other in combinations(range(len(told.attributes)), 2):
+            there = told.told_as[:, one] & told.told_as[:, other]
+            if there.any():
+                names = told.attributes[one], told.attributes[other]
+                blocks[names] = self._estimated(self._gap(other, one), there)  # told as the second: the target
+        if not blocks:
+            return
+        tests, above = self._tested(list(blocks.values()))
+        for number, ((first, second), block) in enumerate(blocks.items()):
+            effective = min(
+                words_of_group(told, told.attributes.index(name), block.there) for name in (first, second)
+            )
+            pair = {
+                **block.estimate(0),
+                "p_holm": None,
+                "dialogues": int(block.there.sum()),
+                "contributions": {stage: block.estimate(1 + place) for place, stage in enumerate(stages)},
+            }
+            if self._has_placebo:
+                pair["above_placebo"] = block.estimate(block.above)
+            record["pairs"][f"{first}>{second}"] = pair
+            record["pairs"][f"{second}>{first}"] = _turned(pair)
+            for name in (f"{first}>{second}", f"{second}>{first}"):
+                report.pairs[name] = Claim(record["pairs"][name], words=effective)
+                self._decide(report.pairs[name], tests, above, number)
+
+    def _spread_of(self, groups: Mapping[str, Estimated]) -> float:
+        """Root mean square of the groups' gaps, less what noise adds to it; dialogues as weights."""
+        weights = np.array([block.there.sum() for block in groups.values()], dtype=float)
+        gaps = np.array([block.estimates[0] for block in groups.values()])
+        errors = np.array([block.error_and_freedom(0)[0] for block in groups.values()])
+        return math.sqrt(max(0.0, float((weights * (gaps**2 - errors**2)).sum() / weights.sum())))
+
+    # words ---------------------------------------------------------------------------------------------------------
+
+    def _word_table(self, whole: Estimated) -> dict[str, Any]:
+        """The words with the largest parts in the disparity, and what it would be without each."""
+        parts = whole.block.parts(self._words, [0])[:, 0]
+        left_out = whole.spreads[0].left_out[:, 0] if len(self._words.names) else np.empty(0)
+        ranked = sorted(range(len(parts)), key=lambda place: (-abs(parts[place]), self._words.names[place]))
+        return {
+            "number": len(parts),
+            "effective": round(words_effective(self._tellings), 3),
+            "strongest": [
+                {
+                    "word": self._words.names[place],
+                    "dialogues": int(self._words.sizes[place]),
+                    "part": finite(parts[place]),
+                    "without": finite(left_out[place]),
+                }
+                for place in ranked[:WORDS_SHOWN]
+            ],
+        }
+
+
+def _joint(tests: Sequence[FlipTest], number: int) -> float:
+    return max((float(test.joint[number]) for test in tests), default=0.0)
+
+
+def _detectable(error: float, freedom: float, critical: float, alpha: float) -> float:
+    from scipy import stats
+
+    from tod_bias.statistics.power import detectable
+
+    level = 2 * float(stats.norm.sf(critical)) if math.isfinite(critical) and critical > 0 else alpha
+    return detectable(error, freedom, level)
+
+
+def _turned(pair: Mapping[str, Any]) -> dict[str, Any]:
+    """The same gap seen from the other attribute."""
+    turned: dict[str, Any] = {}
+    for key, value in pair.items():
+        if key == "value":
+            turned[key] = None if value is None else -value
+        elif key.startswith("ci"):
+            turned[key] = None if value is None else [-value[1], -value[0]]
+        else:
+            turned[key] = _turned(value) if isinstance(value, Mapping) else value
+    return turned

@@ -8,7 +8,7 @@ a bound only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +19,32 @@ from tod_bias.dialogues.sampling import sample
 from tod_bias.errors import NothingToPerturbError
 from tod_bias.files import write_json
 from tod_bias.folder import writable
+from tod_bias.perturb.algorithm import PLACEBO
 from tod_bias.perturb.candidates import Perturber
+from tod_bias.perturb.crossed import word_labels
 from tod_bias.perturb.lexicon_perturber import LexiconPerturber
 from tod_bias.report.sheets import new_table
+from tod_bias.statistics.clusters import Clusters
 from tod_bias.studies.signatures import generator_of
-from tod_bias.studies.tellings import Drawn, chosen_from, chunks, drawn_for, perturbers_of, runs_of
+from tod_bias.studies.tellings import (
+    Design,
+    Drawn,
+    Retold,
+    check_design,
+    chosen_from,
+    chunks,
+    drawn_for,
+    matched_placebo,
+    perturbers_of,
+    runs_of,
+)
 from tod_bias.systems.execution import Execution, HistoryMode, Run, check_history
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.questions import Reading
 from tod_bias.systems.twin import Twin, untwinned
 
+Telling = Callable[[Mapping[str, Sequence[Drawn]]], dict[str, list[Retold]]]
+"""Tells drawn dialogues otherwise, by axis."""
 NAME = "plan.json"
 """The file of a plan in its folder."""
 
@@ -51,6 +67,7 @@ def plan(
     pipeline: Pipeline,
     dialogues: Sequence[Dialogue],
     axes: Sequence[str | Perturber] = ("gender",),
+    design: Design = "crossed",
     draws: int = 3,
     seed: int = 0,
     *,
@@ -64,14 +81,16 @@ def plan(
         pipeline: the system.
         dialogues: the corpus.
         axes: names or perturbers.
-        draws: rewrites drawn a dialogue.
-        seed: of the draws, and of the sample.
+        design: ``crossed`` or ``draws``.
+        draws: rewrites drawn a dialogue, for ``draws``.
+        seed: of the tellings, and of the sample.
         history: ``gold`` or ``system``.
         max_per_axis: so many dialogues an axis.
         sample_size: dialogues that are run to time local components; 0 asks nobody anything.
 
     Returns:
-        ``dialogues`` (read, and by axis those that can be told otherwise and those that are audited), ``tellings``,
+        ``dialogues`` (read, and by axis those that can be told otherwise and those that are audited), ``words`` (by
+        axis, how many effective words a claim would rest on), ``tellings``,
         ``turns``, and by component ``asked`` (exact in straight pipelines), ``distinct`` (``exact``, or ``at_most`` and
         ``estimate``), ``tokens`` (read and written, for language models) and ``seconds``, null where nothing is known.
 
@@ -80,21 +99,29 @@ def plan(
         StageError: a component or the flow broke its contract on the sample.
     """
     check_history(history)
+    check_design(design)
     dialogues = list(dialogues)
     perturbers = {axis: _by_lexicon(perturber) for axis, perturber in perturbers_of(axes).items()}
+    matched = matched_placebo(perturbers)
+    if matched is not None:
+        del perturbers[PLACEBO]
     found: dict[str, list[Drawn]] = {}
     left_out: dict[str, str] = {}
     for axis, perturber in perturbers.items():
         try:
-            found[axis] = drawn_for(perturber, dialogues, draws, seed)
+            found[axis] = drawn_for(perturber, dialogues, design, draws, seed)
         except NothingToPerturbError as error:
             left_out[axis] = str(error)
     if not found:
         raise NothingToPerturbError("; ".join(left_out.values()))
     drawn = {axis: chosen_from(some, max_per_axis, seed) for axis, some in found.items()}
-    counts = _counted(pipeline, dialogues, perturbers, drawn, draws, history)
+
+    def told(chosen: Mapping[str, Sequence[Drawn]]) -> dict[str, list[Retold]]:
+        return {axis: runs_of(perturbers[axis], some, matched, seed) for axis, some in chosen.items()}
+
+    counts = _counted(pipeline, dialogues, told, drawn, history)
     remote = [name for name in pipeline.names if is_remote(pipeline, name)]
-    timed = _timed(pipeline, dialogues, perturbers, drawn, draws, history, seed, sample_size) if not remote else {}
+    timed = _timed(pipeline, dialogues, told, drawn, history, seed, sample_size) if not remote else {}
     components = {
         name: _component(pipeline, name, counts, timed.get(name), name in remote, history) for name in pipeline.names
     }
@@ -105,6 +132,7 @@ def plan(
             "perturbable": {axis: len(some) for axis, some in found.items()},
             "audited": {axis: len(some) for axis, some in drawn.items()},
         },
+        words={axis: round(_effective(perturbers[axis], some), 1) for axis, some in drawn.items()},
         left_out=left_out,
         tellings=counts["tellings"],
         turns=counts["turns"],
@@ -114,6 +142,13 @@ def plan(
         seconds=None if None in seconds else sum(seconds),
         sampled=len(timed) > 0,
     )
+
+
+def _effective(perturber: Perturber, drawn: Sequence[Drawn]) -> float:
+    """Effective words that are rewritten, or that they become, whichever is fewer."""
+    labels = [word_labels(perturber, one) for _, some in drawn for one in some]
+    first = [word_labels(perturber, some[0])[0] for _, some in drawn]
+    return min(Clusters.of(first).effective, Clusters.of([became for _, became in labels]).effective)
 
 
 def _by_lexicon(perturber: Perturber) -> Perturber:
@@ -134,28 +169,27 @@ def is_remote(pipeline: Pipeline, name: str) -> bool:
 def _counted(
     pipeline: Pipeline,
     dialogues: Sequence[Dialogue],
-    perturbers: Mapping[str, Perturber],
+    told: Telling,
     drawn: Mapping[str, Sequence[Drawn]],
-    draws: int,
     history: HistoryMode,
 ) -> dict[str, int]:
     """Tellings, turns, and what the component that is asked first is asked."""
     arms = 2 ** len(pipeline.names)
     questions: set[Any] = set()
     tellings = plain = rewritten = 0
-    for chunk in chunks(dialogues, drawn, draws):
-        runs = {axis: runs_of(perturbers[axis], some) for axis, some in chunk.items()}
-        originals = {run.dialogue.id: run for some in runs.values() for run, _ in some}
-        copies = [copy for some in runs.values() for _, made in some for copy in made]
+    for chunk in chunks(dialogues, drawn):
+        retold = [one for some in told(chunk).values() for one in some]
+        originals = {one.original.dialogue.id: one.original for one in retold}
+        copies = [copy for one in retold for copy in one.rewritten]
         tellings += len(originals) + len(copies)
         for run in (*originals.values(), *copies):
-            told = run.rewritten
-            for number, turn in enumerate(told.turns):
-                questions.add(Reading(told.turns[:number], turn.user, told.system).question(None))
+            seen = run.rewritten
+            for number, turn in enumerate(seen.turns):
+                questions.add(Reading(seen.turns[:number], turn.user, seen.system).question(None))
             if run.rewrite is None:
-                plain += len(told.turns)
+                plain += len(seen.turns)
             else:
-                rewritten += len(told.turns)
+                rewritten += len(seen.turns)
     first = len(questions) if history == "gold" else 0
     return {
         "tellings": tellings, "turns": plain + rewritten, "first": first, "plain": plain, "rewritten": rewritten,
@@ -166,9 +200,8 @@ def _counted(
 def _timed(
     pipeline: Pipeline,
     dialogues: Sequence[Dialogue],
-    perturbers: Mapping[str, Perturber],
+    told: Telling,
     drawn: Mapping[str, Sequence[Drawn]],
-    draws: int,
     history: HistoryMode,
     seed: int,
     size: int,
@@ -178,9 +211,10 @@ def _timed(
     few = sample([dialogue for dialogue in dialogues if dialogue.id in audited], size, seed) if size else []
     chosen = {dialogue.id for dialogue in few}
     runs: list[Run] = []
-    for axis, some in drawn.items():
-        for run, copies in runs_of(perturbers[axis], [entry for entry in some if entry[0].id in chosen]):
-            runs += [run, *copies]
+    sampled = {axis: [entry for entry in some if entry[0].id in chosen] for axis, some in drawn.items()}
+    for some in told(sampled).values():
+        for one in some:
+            runs += [one.original, *one.rewritten]
     if not runs:
         return {}
     execution = Execution(pipeline, history)
@@ -257,6 +291,7 @@ def table(result: Mapping[str, Any]) -> Table:
         for axis, count in dialogues["audited"].items()
     )
     title = f"{dialogues['read']} dialogues read; told otherwise: {audited}\n"
+    title += "effective words: " + ", ".join(f"{axis} {count:g}" for axis, count in result["words"].items()) + "\n"
     title += (
         f"{result['tellings']} tellings, {result['turns']} turns, {result['arms']} arms, {result['history']} history"
     )

@@ -5,15 +5,18 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.errors import AxisError, NothingToPerturbError
+from tod_bias.errors import AxisError, NothingToPerturbError, TodBiasError
 from tod_bias.models.generator import Generator
-from tod_bias.perturb.algorithm import draw_candidates, load_perturber, rewrites_of
+from tod_bias.perturb.algorithm import PLACEBO, draw_candidates, load_perturber, rewrites_of
 from tod_bias.perturb.candidates import Candidate, Perturber
+from tod_bias.perturb.crossed import crossed_candidates
+from tod_bias.perturb.matched import MatchedPlacebo
 from tod_bias.systems.execution import Run
 
 CHUNK = 12_000
@@ -39,13 +42,52 @@ def perturbers_of(axes: Sequence[str | Perturber]) -> dict[str, Perturber]:
     return found
 
 
+def matched_placebo(perturbers: Mapping[str, Perturber]) -> MatchedPlacebo | None:
+    """The placebo that follows the other axes, where it is asked for beside them."""
+    return MatchedPlacebo() if PLACEBO in perturbers and len(perturbers) > 1 else None
+
+
+Design = Literal["crossed", "draws"]
+"""Every dialogue told once as every attribute, or Su's random draws (Algorithm 1)."""
+DESIGNS: tuple[Design, ...] = ("crossed", "draws")
+
 Drawn = tuple[Dialogue, Sequence[Candidate]]
-"""A dialogue and the rewrites that were drawn for it."""
+"""A dialogue and the rewrites that it is told under."""
 
 
-def drawn_for(perturber: Perturber, dialogues: Iterable[Dialogue], draws: int, seed: int) -> list[Drawn]:
+@dataclass(frozen=True)
+class Retold:
+    """One dialogue with all its tellings along one axis."""
+
+    original: Run
+    copies: tuple[Run, ...]
+    """Rewritten along the axis."""
+    placebo: Run | None = None
+    """Neutral words rewritten, as many as the axis rewrites; None: there is no placebo, or no such word."""
+
+    @property
+    def rewritten(self) -> tuple[Run, ...]:
+        """The copies, then the placebo."""
+        return self.copies if self.placebo is None else (*self.copies, self.placebo)
+
+
+def check_design(design: str) -> None:
+    """Raises TodBiasError for a design that there is not."""
+    if design not in DESIGNS:
+        raise TodBiasError(f"unknown design {design!r}; expected one of {', '.join(DESIGNS)}")
+
+
+def drawn_for(
+    perturber: Perturber, dialogues: Iterable[Dialogue], design: Design, draws: int, seed: int
+) -> list[Drawn]:
     """The dialogues that can be rewritten."""
-    drawn = [(dialogue, draw_candidates(perturber, dialogue, draws, seed)) for dialogue in dialogues]
+
+    def chosen(dialogue: Dialogue) -> Sequence[Candidate]:
+        if design == "crossed":
+            return crossed_candidates(perturber, dialogue, seed)
+        return draw_candidates(perturber, dialogue, draws, seed)
+
+    drawn = [(dialogue, chosen(dialogue)) for dialogue in dialogues]
     found: list[Drawn] = [(dialogue, candidates) for dialogue, candidates in drawn if candidates]
     if not found:
         raise NothingToPerturbError(
@@ -61,10 +103,16 @@ def chosen_from(found: list[Drawn], most: int | None, seed: int) -> list[Drawn]:
     return [found[number] for number in sorted(np.random.default_rng(seed).permutation(len(found))[:most].tolist())]
 
 
-def runs_of(perturber: Perturber, drawn: Sequence[Drawn]) -> list[tuple[Run, list[Run]]]:
-    """Each dialogue's original run and its rewritten ones."""
-    pairs = zip(drawn, rewrites_of(perturber, drawn), strict=True)
-    return [(Run(dialogue), [Run(dialogue, rewrite) for rewrite in made]) for (dialogue, _), made in pairs]
+def runs_of(
+    perturber: Perturber, drawn: Sequence[Drawn], placebo: MatchedPlacebo | None = None, seed: int = 0
+) -> list[Retold]:
+    """Each dialogue's original run and its rewritten ones; with a placebo of the same dose, where there is one."""
+    found = []
+    for (dialogue, _), made in zip(drawn, rewrites_of(perturber, drawn), strict=True):
+        matched = None if placebo is None else placebo.match(dialogue, made, seed)
+        run = None if matched is None else Run(dialogue, matched)
+        found.append(Retold(Run(dialogue), tuple(Run(dialogue, rewrite) for rewrite in made), run))
+    return found
 
 
 def models_of(perturbers: Iterable[Perturber]) -> list[Generator]:
@@ -81,14 +129,13 @@ def rewritten_by_model(perturbers: Mapping[str, Perturber]) -> dict[str, Any]:
 
 
 def chunks(
-    dialogues: Iterable[Dialogue], drawn: Mapping[str, Sequence[Drawn]], tellings: int
+    dialogues: Iterable[Dialogue], drawn: Mapping[str, Sequence[Drawn]]
 ) -> Iterator[dict[str, list[Drawn]]]:
     """The dialogues of all axes in chunks, in order; each in all its axes, so that its original runs once.
 
     Args:
         dialogues: the corpus.
         drawn: axis to those of its dialogues that are rewritten, in the corpus's order.
-        tellings: rewrites of a dialogue.
     """
     by_axis = {axis: {entry[0].id: entry for entry in found} for axis, found in drawn.items()}
     chunk: dict[str, list[Drawn]] = {}
@@ -97,7 +144,8 @@ def chunks(
         found = {axis: entries[dialogue.id] for axis, entries in by_axis.items() if dialogue.id in entries}
         for axis, entry in found.items():
             chunk.setdefault(axis, []).append(entry)
-        turns += len(dialogue.turns) * (1 + tellings * len(found)) if found else 0
+        tellings = sum(len(candidates) + 1 for _, candidates in found.values())  # and a placebo each
+        turns += len(dialogue.turns) * (1 + tellings) if found else 0
         if turns >= CHUNK:
             yield chunk
             chunk, turns = {}, 0

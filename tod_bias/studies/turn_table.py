@@ -1,4 +1,4 @@
-"""The table of turns: one row a turn of the original run, and one a turn, draw and arm of the rewritten ones.
+"""The table of turns: one row a turn of the original run, and one a turn, telling and arm of the rewritten ones.
 
 It is built in chunks of dialogues and lies on disk, so that a run over a large corpus does not hold it in memory. Rows
 of arms that went the same way are made once and repeated.
@@ -11,9 +11,9 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,30 +21,37 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tod_bias.dialogues.text import well_formed
-from tod_bias.metrics.calls import CALL_COLUMNS, call_statistics
-from tod_bias.metrics.text import TextMetric
-from tod_bias.systems.execution import Run, Trace, all_arms, arm_key
+from tod_bias.metrics.metric import Metric, Told
+from tod_bias.studies.tellings import Retold
+from tod_bias.systems.execution import Course, Run, Trace, all_arms, arm_key
 from tod_bias.systems.outputs import as_text
 from tod_bias.systems.stage import Asked
+from tod_bias.systems.told import told
 
 ORIGINAL = "original"
 """What the column ``arm`` says of the original run."""
 _FACTS = ("dialogue", "turn", "draw", "source", "target", "word", "user")
-Record = tuple[Run, Sequence[Run], Trace, Sequence[Trace]]
-"""An original run, its rewritten copies (one a draw), and the traces of both."""
+
+
+class Record(NamedTuple):
+    """One dialogue with all its tellings along one axis, as the system told them."""
+
+    retold: Retold
+    original: Trace
+    rewritten: Sequence[Trace]
+    """Of the copies, then of the placebo."""
 
 
 @dataclass(frozen=True)
 class Sums:
-    """Statistics of one chunk, summed over the turns of each dialogue."""
+    """Statistics of one chunk and axis, summed over the turns of each telling; arrays by metric."""
 
-    original: np.ndarray
+    original: Mapping[str, np.ndarray]
     """(dialogues, statistics) of the original runs."""
-    arms: np.ndarray
-    """(arms, draws, dialogues, statistics), arms as :func:`tod_bias.systems.execution.all_arms` orders them."""
-    goals: np.ndarray | None
-    """(2, dialogues, 2): right calls and turns, of the original runs and of the rewritten ones without a swap; None
-    where the system has no component ``api_call``."""
+    told: Mapping[str, np.ndarray]
+    """(tellings, arms, statistics), arms as :func:`tod_bias.systems.execution.all_arms` orders them."""
+    placebo: Mapping[str, np.ndarray]
+    """(placebo tellings, arms, statistics)."""
     answered: bool = True
     """Whether any response was more than None."""
 
@@ -59,10 +66,9 @@ class _Rows:
         self.columns: dict[str, list[Any]] = {name: [] for name in columns}
         if flow:
             self.columns["steps"] = []
-        self.responses: list[str] = []
         self.answered = False
         """Whether any last component put out anything."""
-        self.calls: list[tuple[Any, Any]] = []
+        self.told: list[Told] = []
         self.index: list[int] = []
         self.arms: list[str] = []
         self.starts: list[int] = []  # where the turns of one run and arm begin
@@ -73,6 +79,8 @@ class _Rows:
         arms: dict[int, list[int]] = {}
         columns = self.columns
         for number, (turn, courses) in enumerate(zip(dialogue.turns, trace, strict=True)):
+            blind = courses[-1] if rewrite is None else _with_all_swapped(courses)
+            twin = told(turn, blind.steps, as_text(blind.response), self._names)
             for course in courses:
                 row = len(columns["turn"])
                 outputs = course.outputs
@@ -83,16 +91,21 @@ class _Rows:
                     columns[name].append(as_text(outputs.get(name)))
                 columns["reference"].append(well_formed(str(turn.response)))
                 self.answered = self.answered or course.response is not None
-                self.responses.append(as_text(course.response))
                 if "steps" in columns:
                     columns["steps"].append(steps_text(course.steps))
-                self.calls.append((outputs.get("api_call"), turn.calls))
+                as_told = told(turn, course.steps, as_text(course.response), self._names)
+                self.told.append(as_told if course is blind else replace(as_told, twin=twin))
                 for arm in course.arms:
                     arms.setdefault(arm, []).append(row)
         for arm in sorted(arms):
             self.starts.append(len(self.index))
             self.index += arms[arm]
             self.arms += [self._labels[arm] if label is None else label] * len(arms[arm])
+
+
+def _with_all_swapped(courses: Sequence[Course]) -> Course:
+    """The course of the arm that has every component swapped, which has the highest number."""
+    return max(courses, key=lambda course: course.arms[-1])
 
 
 def steps_text(steps: Iterable[Asked]) -> str:
@@ -108,13 +121,13 @@ class TurnTable:
 
     Args:
         names: the system's components.
-        metric: scores responses.
+        metrics: score turns.
         flow: whether the system has a flow of its own, which may ask a component several times.
     """
 
-    def __init__(self, names: Sequence[str], metric: TextMetric, *, flow: bool = False) -> None:
+    def __init__(self, names: Sequence[str], metrics: Sequence[Metric], *, flow: bool = False) -> None:
         self._names = tuple(names)
-        self._metric = metric
+        self._metrics = metrics
         self._flow = flow
         self._folder = Path(tempfile.mkdtemp(prefix="tod-bias-"))
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
@@ -123,35 +136,30 @@ class TurnTable:
         kinds: dict[str, str] = dict.fromkeys(texts, "str") | {"turn": "int64", "draw": "Int64"}
         if flow:
             kinds["steps"] = "str"
-        kinds |= dict.fromkeys(metric.columns, "float64")
-        if "api_call" in names:
-            kinds |= dict.fromkeys((f"call_{name}" for name in CALL_COLUMNS), "float64")
+        for metric in metrics:
+            kinds |= dict.fromkeys(metric.columns, "float64")
         prototype = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in kinds.items()})
         self._schema = pa.Schema.from_pandas(prototype, preserve_index=False)
 
-    def add(self, axis: str, records: Sequence[Record], draws: int) -> Sums:
+    def add(self, axis: str, records: Sequence[Record]) -> Sums:
         """Write the rows of some dialogues on one axis; returns what they sum to."""
         rows = _Rows(self._names, self._flow)
-        for run, copies, trace, copy_traces in records:
-            rows.add(run, None, trace, ORIGINAL)
-            for draw, (copy, copy_trace) in enumerate(zip(copies, copy_traces, strict=True)):
+        for retold, trace, traces in records:
+            rows.add(retold.original, None, trace, ORIGINAL)
+            for draw, (copy, copy_trace) in enumerate(zip(retold.rewritten, traces, strict=True)):
                 rows.add(copy, draw, copy_trace, None)
-        statistics = self._metric.statistics(rows.responses, rows.columns["reference"])
         index = np.array(rows.index)
         columns: dict[str, Any] = {
             name: pa.array(values).take(pa.array(index)) for name, values in rows.columns.items()
         }
         columns["axis"] = pa.array([axis]).take(pa.array(np.zeros(len(index), dtype=int)))
         columns["arm"] = pa.array(rows.arms)
-        expanded = statistics[index]
-        columns |= {name: expanded[:, number] for number, name in enumerate(self._metric.columns)}
-        calls: np.ndarray | None = None
-        if "api_call" in self._names:
-            table = call_statistics([made for made, _ in rows.calls], [gold for _, gold in rows.calls])
-            calls = table[index]
-            columns |= {f"call_{name}": calls[:, number] for number, name in enumerate(CALL_COLUMNS)}
+        tables: dict[str, np.ndarray] = {}
+        for metric in self._metrics:
+            tables[metric.name] = table = np.asarray(metric.statistics(rows.told), dtype=float)[index]
+            columns |= {name: table[:, number] for number, name in enumerate(metric.columns)}
         self._write(axis, columns)
-        return self._sums(rows, expanded, calls, len(records), draws)
+        return self._sums(rows, tables, records)
 
     def _write(self, axis: str, columns: Mapping[str, Any]) -> None:
         if axis not in self._writers:
@@ -165,23 +173,29 @@ class TurnTable:
         ]
         self._writers[axis].write_table(pa.Table.from_arrays(arrays, schema=self._schema))
 
-    def _sums(self, rows: _Rows, statistics: np.ndarray, calls: np.ndarray | None, dialogues: int, draws: int) -> Sums:
+    def _sums(self, rows: _Rows, tables: Mapping[str, np.ndarray], records: Sequence[Record]) -> Sums:
         """Sums over the turns of each run and arm: the runs stand one after the other, original first."""
         arms = 2 ** len(self._names)
         starts = np.array(rows.starts)
-
-        def by_run(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            summed = np.add.reduceat(table, starts, axis=0).reshape(dialogues, 1 + draws * arms, table.shape[1])
-            copies = summed[:, 1:].reshape(dialogues, draws, arms, table.shape[1])
-            return summed[:, 0], copies.transpose(2, 1, 0, 3)
-
-        original, of_arms = by_run(statistics)
-        goals = None
-        if calls is not None:
-            chosen = calls[:, [CALL_COLUMNS.index("correct"), CALL_COLUMNS.index("turns")]]
-            plain, rewritten = by_run(chosen)
-            goals = np.stack([plain, rewritten[0].sum(axis=0)])
-        return Sums(original, of_arms, goals, rows.answered)
+        originals: list[int] = []
+        copies: list[int] = []
+        placebos: list[int] = []
+        at = 0
+        for record in records:
+            originals.append(at)
+            at += 1
+            for number in range(len(record.retold.rewritten)):
+                (copies if number < len(record.retold.copies) else placebos).append(at)
+                at += arms
+        every_arm = np.arange(arms)
+        parts: list[dict[str, np.ndarray]] = [{}, {}, {}]
+        for name, table in tables.items():
+            summed = np.add.reduceat(table, starts, axis=0)
+            parts[0][name] = summed[originals]
+            for part, places in ((parts[1], copies), (parts[2], placebos)):
+                chosen = np.array(places, dtype=int)[:, None] + every_arm
+                part[name] = summed[chosen.ravel()].reshape(len(places), arms, table.shape[1])
+        return Sums(*parts, rows.answered)
 
     def keep(self, axes: Sequence[str]) -> None:
         """Nothing more is written; only these axes stay, in this order."""

@@ -1,0 +1,238 @@
+"""Size, coverage, bias and power of every estimator of `tod-bias attribute`, in worlds in which the truth is known.
+
+    python tests/benchmarks/validity.py --runs 400          # prints the table of docs and README
+    python tests/benchmarks/validity.py --only null,words
+
+A row is a world; worlds have dialogue effects, quirks of single words, unequal groups, artefacts of rewriting, sparse
+harm, and components that pull in different directions. Everything is drawn by ``--seed``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from worlds import STAGES, World, audit, table_of
+
+WOMAN = {"response": {"woman": 0.1}}
+RACES = ("white", "black", "hispanic", "asian", "native-american", "pacific-islander")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A world and what is looked at in it."""
+
+    name: str
+    world: World
+    about: str
+    axes: int = 1
+    margin: float | None = None
+
+
+@dataclass
+class Seen:
+    """What the runs of one case came to."""
+
+    values: dict[str, list[float]] = field(default_factory=dict)
+    covered: dict[str, list[bool]] = field(default_factory=dict)
+    verdicts: list[str] = field(default_factory=list)
+    claimed_pairs: list[bool] = field(default_factory=list)
+    claimed_groups: list[bool] = field(default_factory=list)
+    significant: dict[str, list[bool]] = field(default_factory=dict)
+    mde: list[float] = field(default_factory=list)
+
+
+def cases() -> dict[str, Case]:
+    """All cases by name."""
+    plain = World()
+    zipf = replace(plain, zipf=1.0)
+    found = [
+        *(
+            Case(f"null-{n}", replace(plain, dialogues=n, placebo=0.15), f"no effect, {n} dialogues, placebo", 3)
+            for n in (40, 130, 500)
+        ),
+        Case("null-six-groups", replace(plain, attributes=RACES, placebo=0.15), "no effect, six groups, placebo", 3),
+        Case("null-unequal", replace(plain, shares=(0.9, 0.1)), "no effect, groups 9 : 1"),
+        Case("null-artefact", replace(plain, artefact=0.1), "no effect but an artefact of .1"),
+        Case("null-sparse", replace(plain, sparse=0.15), "no effect, 15% of tellings react"),
+        *(
+            Case(f"words-{words}-{sd}", replace(zipf, words=words, quirks=sd), f"quirks of {words} Zipf words, sd {sd}")
+            for words in (8, 12, 20)
+            for sd in (0.1, 0.2)
+        ),
+        *(
+            Case(
+                f"words-one-way-{sd}",
+                replace(zipf, words=20, quirks=sd, shares=(1.0, 0.0)),
+                f"quirks of 20 Zipf words, sd {sd}, all dialogues of one attribute",
+            )
+            for sd in (0.1, 0.2)
+        ),
+        Case(
+            "group-20-words",
+            replace(zipf, words=20, quirks=0.1, shares=(1.0, 0.0), effects={"response": {"woman": 0.15}}),
+            "a group's effect of .15 over 20 Zipf words with quirks of sd .1",
+        ),
+        *(
+            Case(f"harm-{n}", replace(plain, dialogues=n, effects=WOMAN), f"women .1 worse, {n} dialogues")
+            for n in (40, 130, 500)
+        ),
+        Case(
+            "opposite",
+            replace(plain, shares=(1.0, 0.0), every={"api_call": 0.1, "response": -0.05}),
+            "api_call harms by .1, response helps by .05",
+        ),
+        Case(
+            "one-way-harm",
+            replace(plain, shares=(0.9, 0.1), effects=WOMAN, artefact=0.05),
+            "women .1 worse, groups 9 : 1, artefact .05",
+        ),
+        Case(
+            "six-groups-harm",
+            replace(plain, attributes=RACES, effects={"db": {"black": 0.15, "asian": 0.15}}),
+            "two of six groups .15 worse in db",
+        ),
+        Case(
+            "floor", replace(plain, shares=(1.0, 0.0), every={"response": 0.1}, placebo=0.15, placebo_effect=0.1),
+            "any rewording harms by .1",
+        ),
+        Case("equal", replace(plain, dialogues=500, own=0.05), "no effect, 500 dialogues, margin .05", 1, 0.05),
+    ]  # fmt: skip
+    return {case.name: case for case in found}
+
+
+def truth(world: World, seed: int) -> Mapping[str, float]:
+    """The values that estimates tend to: of very many dialogues and words."""
+    large = replace(world, dialogues=60_000, words=20_000 if world.quirks else 200, zipf=0.0 if world.quirks else 0.5)
+    record = audit([table_of(large, np.random.default_rng(seed))], seed, resamples=0, permutations=0)[0].record
+    return dict(_values(record))
+
+
+def _values(record: Mapping[str, Any]) -> list[tuple[str, float]]:
+    found = [("disparity", record["disparity"]["value"]), ("artefact", record["artefact"]["value"])]
+    found += [(f"contribution {name}", part["value"]) for name, part in record["contributions"].items()]
+    found += [(f"gap {name}", group["gap"]["value"]) for name, group in record["groups"].items()]
+    found += [(f"pair {name}", pair["value"]) for name, pair in record["pairs"].items()]
+    return found
+
+
+def run(case: Case, runs: int, seed: int) -> tuple[Seen, Mapping[str, float]]:
+    """All runs of one case, and the truth."""
+    seen = Seen()
+    true = truth(case.world, seed)
+    for number in range(runs):
+        rng = np.random.default_rng([seed, number])
+        reports = audit([table_of(case.world, rng) for _ in range(case.axes)], number, margin=case.margin)
+        seen.verdicts.append(
+            "disparity" if any(report.record["verdict"] == "disparity" for report in reports)
+            else reports[0].record["verdict"]
+        )  # fmt: skip
+        seen.claimed_pairs.append(any(claim.record["p_holm"] < 0.05 for one in reports for claim in one.pairs.values()))
+        record = reports[0].record
+        seen.claimed_groups.append(any(group["gap"]["p_holm"] < 0.05 for group in record["groups"].values()))
+        if record["disparity"]["mde"] is not None:
+            seen.mde.append(record["disparity"]["mde"])
+        intervals = {"disparity": record["disparity"]["ci"]}
+        intervals |= {f"contribution {name}": part["ci"] for name, part in record["contributions"].items()}
+        intervals |= {f"gap {name}": group["gap"]["ci"] for name, group in record["groups"].items()}
+        intervals |= {f"pair {name}": pair["ci"] for name, pair in record["pairs"].items()}
+        these = record["disparity"]["ci_these_words"]
+        for name, value in _values(record):
+            seen.values.setdefault(name, []).append(value)
+            bounds = intervals.get(name)
+            if bounds is not None and bounds[0] < bounds[1]:
+                seen.covered.setdefault(name, []).append(bounds[0] <= true[name] <= bounds[1])
+        if these is not None:
+            seen.covered.setdefault("disparity, these words", []).append(these[0] <= true["disparity"] <= these[1])
+        for name, part in record["contributions"].items():
+            seen.significant.setdefault(name, []).append(part["p_value"] < 0.05)
+    return seen, true
+
+
+def share(hits: Sequence[bool]) -> str:
+    """A share as text."""
+    return f"{np.mean(hits):.3f}" if hits else "–"
+
+
+def row(case: Case, seen: Seen, true: Mapping[str, float]) -> list[str]:
+    """What the table says of a case."""
+    gaps = [hits for name, hits in seen.covered.items() if name.startswith("gap")]
+    pairs = [hits for name, hits in seen.covered.items() if name.startswith("pair")]
+    parts = [hits for name, hits in seen.covered.items() if name.startswith("contribution")]
+    bias = np.mean(seen.values["disparity"]) - true["disparity"]
+    cells = [
+        case.about,
+        f"{true['disparity']:+.3f}",
+        f"{bias:+.4f}",
+        share([verdict == "disparity" for verdict in seen.verdicts]),
+        share([verdict == "these words only" for verdict in seen.verdicts]),
+        share([verdict == "equivalent" for verdict in seen.verdicts]),
+        share(seen.claimed_pairs),
+        share(seen.covered.get("disparity", [])),
+        share(seen.covered.get("disparity, these words", [])),
+        share([hit for hits in parts for hit in hits]),
+        share([hit for hits in gaps for hit in hits]),
+        share([hit for hits in pairs for hit in hits]),
+        f"{np.mean(seen.mde):.3f}" if seen.mde else "–",
+    ]
+    return cells
+
+
+HEADER = (
+    "world", "true disparity", "bias", "verdict disparity", "these words only", "equivalent", "any pair claimed",
+    "coverage: disparity", "these words", "contributions", "gaps", "pairs", "mde",
+)  # fmt: skip
+
+
+def at_mde(runs: int, seed: int, *, placebo: float | None) -> list[tuple[str, float, float, float]]:
+    """Power where the planted loss is the minimum detectable effect that a run without it reports, and twice that."""
+    found = []
+    for dialogues in (130, 500):
+        world = World(dialogues=dialogues, shares=(1.0, 0.0), placebo=placebo)
+        mdes = []
+        for number in range(60):
+            table = table_of(world, np.random.default_rng([seed, 7, number]))
+            mdes.append(audit([table], number)[0].record["disparity"]["mde"])
+        mde = float(np.mean(mdes))
+        effect = mde * 0.05 / truth(replace(world, every={"api_call": 0.05, "response": -0.0}), seed)["disparity"]
+        powers = []
+        for times in (1, 2):
+            case = Case("", replace(world, every={"api_call": effect * times}), "")
+            seen, _ = run(case, runs, seed)
+            powers.append(float(np.mean([verdict == "disparity" for verdict in seen.verdicts])))
+        found.append((f"{dialogues} dialogues" + (", placebo" if placebo else ""), mde, *powers))
+    return found
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="", help="beginnings of names of cases, joined by commas; 'mde' for power")
+    options = parser.parse_args()
+    wanted = tuple(name for name in options.only.split(",") if name)
+    started = time.monotonic()
+    print("| " + " | ".join(HEADER) + " |")
+    print("|" + "---|" * len(HEADER))
+    for name, case in cases().items():
+        if not wanted or name.startswith(wanted):
+            seen, true = run(case, options.runs, options.seed)
+            print("| " + " | ".join(row(case, seen, true)) + " |", flush=True)
+    if not wanted or any("mde".startswith(name) for name in wanted):
+        print("\n| planted at the minimum detectable effect | mde | found at it | found at twice it |\n|---|---|---|---|")
+        for placebo in (None, 0.15):
+            for name, mde, once, twice in at_mde(options.runs, options.seed, placebo=placebo):
+                print(f"| {name} | {mde:.3f} | {once:.3f} | {twice:.3f} |", flush=True)
+    error = math.sqrt(0.05 * 0.95 / options.runs)
+    print(f"\n{options.runs} runs a world; a share of .05 has a standard error of {error:.3f}; "
+          f"{time.monotonic() - started:.0f} s; components: {', '.join(STAGES)}.")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

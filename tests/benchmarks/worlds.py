@@ -1,0 +1,115 @@
+"""Worlds in which the truth is known: crossed tables as an audit would sum them up, with effects that are planted.
+
+A dialogue's responses match their references more or less well (dialogue effects). When it is told otherwise, every
+component that is not swapped changes the precision of its n-grams by a group's effect, by a quirk about the word, and
+by something of the dialogue's own; rewriting as such changes it in every arm alike (the artefact).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tod_bias.metrics.bleu import CorpusBleu
+from tod_bias.statistics.settings import Inference
+from tod_bias.studies.axis_table import AxisTable, Tellings
+from tod_bias.studies.claims import AxisReport, judge
+from tod_bias.studies.estimates import AxisEstimate
+from tod_bias.systems.execution import all_arms
+
+STAGES = ("api_call", "db", "response")
+METRIC = CorpusBleu()
+
+
+@dataclass(frozen=True)
+class World:
+    """What is true, and how noisy it is; effects are shares of precision, positive where it falls."""
+
+    dialogues: int = 130
+    words: int = 60
+    zipf: float = 0.5
+    """Exponent of the frequencies of words."""
+    attributes: tuple[str, ...] = ("man", "woman")
+    shares: tuple[float, ...] = ()
+    """How often a dialogue is of each attribute; equally often if left out."""
+    effects: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Component to attribute to the effect of being told as it."""
+    every: Mapping[str, float] = field(default_factory=dict)
+    """Component to the effect of any rewrite."""
+    quirks: float = 0.0
+    """Standard deviation of mean-zero effects of words, in the component ``response``."""
+    own: float = 0.15
+    """Standard deviation of what a component does to one telling of one dialogue, in ``response``."""
+    sparse: float = 1.0
+    """Share of tellings that react at all; effects are as much larger."""
+    artefact: float = 0.0
+    """Effect of rewriting as such, in every arm."""
+    placebo: float | None = None
+    """Standard deviation of what a placebo rewrite does to a dialogue; None: no placebo."""
+    placebo_effect: float = 0.0
+    """Mean of the same."""
+
+
+def table_of(world: World, rng: np.random.Generator) -> AxisTable:
+    """One audit of a world."""
+    count, kinds = world.dialogues, len(world.attributes)
+    shares = np.array(world.shares or [1 / kinds] * kinds)
+    source = rng.choice(kinds, count, p=shares / shares.sum())
+    frequency = 1 / np.arange(1, world.words + 1) ** world.zipf
+    word = rng.choice(world.words, count, p=frequency / frequency.sum())
+    of = np.repeat(np.arange(count), kinds)
+    target = np.tile(np.arange(kinds), count)
+    keep = target != source[of]
+    of, target = of[keep], target[keep]
+    tokens = rng.poisson(30, count) + 10.0
+    precision = rng.beta(8, 8, count)[:, None] ** np.array([0.6, 1.0, 1.3, 1.6])  # of orders 1 to 4
+    # a quirk belongs to the pair of words that a row holds: what one direction loses, the other gains
+    quirk = rng.normal(0, world.quirks, world.words)
+    direction = np.where(target > source[of], 1.0, -1.0) if kinds == 2 else np.ones(len(of))
+    reacts = rng.random(len(of)) < world.sparse
+    shift = np.zeros((len(STAGES), len(of)))
+    for number, stage in enumerate(STAGES):
+        effects = np.array([world.effects.get(stage, {}).get(name, 0.0) for name in world.attributes])
+        shift[number] = effects[target] - effects[source[of]] + world.every.get(stage, 0.0)
+    place = STAGES.index("response")
+    shift[place] += quirk[word[of]] * direction + rng.normal(0, world.own, len(of))
+    shift *= reacts / world.sparse
+    arms = all_arms(STAGES)
+    open_stages = np.array([[stage not in arm for stage in STAGES] for arm in arms], dtype=float)
+    total = open_stages @ shift  # (arms, tellings)
+    told = _statistics(tokens[of], precision[of], total.T + world.artefact)
+    original = _statistics(tokens, precision, np.zeros((count, 1)))[:, 0]
+    placebo_of = np.arange(count) if world.placebo is not None else np.empty(0, dtype=int)
+    felt = rng.normal(world.placebo_effect, world.placebo or 0.0, len(placebo_of))
+    swapped = np.array(["response" in arm for arm in arms])
+    placebo = _statistics(tokens[placebo_of], precision[placebo_of], np.where(swapped, 0.0, felt[:, None]))
+    labels = [f"w{number}" for number in word]
+    return AxisTable(
+        Tellings(
+            attributes=world.attributes, source=source, of=of, target=target, draw=np.zeros(len(of), dtype=int),
+            words=tuple((labels[number], labels[number]) for number in of), placebo=placebo_of,
+            placebo_words=tuple(f"p{number % 40}" for number in placebo_of),
+        ),
+        STAGES, original, told, placebo,
+    )  # fmt: skip
+
+
+def _statistics(tokens: np.ndarray, precision: np.ndarray, loss: np.ndarray) -> np.ndarray:
+    """BLEU statistics (units, arms, 10) of responses whose precisions lose a share."""
+    totals = np.maximum(tokens[:, None] - np.arange(4), 0)  # (units, 4)
+    kept = np.clip(precision[:, None, :] * (1 - loss[:, :, None]), 0, 1)
+    correct = kept * totals[:, None]
+    ones = np.ones((*loss.shape, 1))
+    return np.concatenate([correct, totals[:, None] * ones, tokens[:, None, None] * ones, tokens[:, None, None] * ones], -1)
+
+
+def audit(
+    tables: Sequence[AxisTable], seed: int, *, resamples: int = 200, permutations: int = 2000, margin: float | None = None
+) -> list[AxisReport]:
+    """What is said of several axes in one run."""
+    inference = Inference(resamples=resamples, permutations=permutations, seed=seed)
+    reports = [AxisEstimate(table, METRIC, STAGES, inference, len(tables)).report() for table in tables]
+    judge(reports, [], alpha=0.05, margin=margin)
+    return reports

@@ -1,0 +1,117 @@
+"""Clusters: dialogues that share a word, a service, a training, and so err together.
+
+A claim about a group of people rests on the words that stand for it. Dialogues with the same word share whatever a
+system does with that word, so words are sampled units too: an interval leaves out a word at a time, a test exchanges
+all dialogues of a word together. (Words as fixed: in simulations mean-zero quirks about single words were called
+significant in 24–54% of runs; so clustered: 3–6%.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import stats
+
+FEWEST = 5
+"""Clusters that an interval needs."""
+ENOUGH = 6.0
+"""Effective words that a claim about a group needs; with fewer it is one about these words."""
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Which cluster each unit belongs to."""
+
+    codes: np.ndarray
+    """(units,) numbers from 0; -1 for units that belong to none and count nowhere."""
+    names: tuple[str, ...]
+    """Of the clusters."""
+
+    @classmethod
+    def of(cls, labels: Sequence[str | None]) -> Clusters:
+        """Clusters of equal labels; None belongs to none."""
+        names = tuple(sorted({label for label in labels if label is not None}))
+        number = {name: place for place, name in enumerate(names)}
+        return cls(np.array([-1 if label is None else number[label] for label in labels], dtype=int), names)
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """Units a cluster, (clusters,)."""
+        return np.bincount(self.codes[self.codes >= 0], minlength=len(self.names))
+
+    @property
+    def effective(self) -> float:
+        """Effective number of clusters, (Σn)² / Σn² (Kish 1965): as many clusters of equal size weigh as much."""
+        squares = float((self.sizes.astype(float) ** 2).sum())
+        return float(self.sizes.sum()) ** 2 / squares if squares else 0.0
+
+    def within(self, chosen: np.ndarray) -> Clusters:
+        """The clusters of some of the units only, (units,) bool; the others belong to none, empty clusters go."""
+        codes = np.where(chosen, self.codes, -1)
+        there = np.unique(codes[codes >= 0])
+        renumbered = np.full(len(self.names) + 1, -1)
+        renumbered[there] = np.arange(len(there))
+        return Clusters(renumbered[codes], tuple(self.names[place] for place in there))
+
+    def sums(self, table: np.ndarray) -> np.ndarray:
+        """Sums of (units, …) over the units of each cluster, (clusters, …)."""
+        flat = table.reshape(len(table), -1)
+        there = self.codes >= 0
+        total = np.zeros((len(self.names), flat.shape[1]))
+        np.add.at(total, self.codes[there], flat[there])
+        return total.reshape(len(self.names), *table.shape[1:])
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How far estimates are from what other clusters would have given."""
+
+    error: np.ndarray
+    """Standard errors, (values,); NaN for fewer than two clusters."""
+    freedom: float
+    """Degrees of freedom: effective clusters less one."""
+    clusters: int
+    """How many clusters there are."""
+    left_out: np.ndarray
+    """(clusters, values): the estimates without each of them."""
+
+    def p_values(self, values: np.ndarray) -> np.ndarray:
+        """Two-sided p-values of t tests of 0, (values,); NaN for fewer than :data:`FEWEST` clusters, or no spread."""
+        if self.clusters < FEWEST:
+            return np.full(np.shape(values), np.nan)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            distance = np.where(self.error > 0, np.abs(values) / self.error, np.nan)
+        return np.asarray(2 * stats.t.sf(distance, max(self.freedom, 1.0)))
+
+    def interval(self, values: np.ndarray, level: float) -> np.ndarray:
+        """t intervals, (2, values); NaN for fewer than :data:`FEWEST` clusters."""
+        if self.clusters < FEWEST:
+            return np.full((2, *np.shape(values)), np.nan)
+        half = stats.t.ppf((1 + level) / 2, max(self.freedom, 1.0)) * self.error
+        return np.stack([values - half, values + half])
+
+
+def spread(
+    sums: np.ndarray, totals: np.ndarray, score: Callable[[np.ndarray], np.ndarray], effective: float
+) -> Spread:
+    """Leave out a cluster at a time (Efron and Stein 1981; CV3 of MacKinnon and Webb 2017).
+
+    With unequal clusters a t distribution with clusters - 1 degrees of freedom is too short, so their effective number
+    stands for it (after Carter, Schnepel and Steigerwald 2017).
+
+    Args:
+        sums: (clusters, …) sums of each cluster.
+        totals: (…) sums of all units, also of those in no cluster.
+        score: (rows, …) sums to (rows, values).
+        effective: number of clusters.
+    """
+    clusters = len(sums)
+    left_out = score(totals[None] - sums) if clusters else score(totals[None])[:0]
+    if clusters < 2:
+        error = np.full(left_out.shape[1:], np.nan)
+    else:
+        error = np.sqrt((clusters - 1) / clusters * ((left_out - left_out.mean(axis=0)) ** 2).sum(axis=0))
+    return Spread(error, effective - 1, clusters, left_out)

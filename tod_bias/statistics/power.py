@@ -1,0 +1,69 @@
+"""What a design can show: minimum detectable effects, equivalence, and how many units it takes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy import stats
+
+POWER = 0.8
+"""Of every minimum detectable effect."""
+
+
+def detectable(error: float, freedom: float, alpha: float, power: float = POWER) -> float:
+    """The smallest effect that a two-sided t test finds with probability ``power`` (Bloom 1995).
+
+    Args:
+        error: standard error of the estimate.
+        freedom: its degrees of freedom.
+        alpha: level of the test, after adjustment for other tests.
+        power: probability of finding the effect.
+
+    Returns:
+        (t_{1 - alpha/2} + t_power) · error, on the estimate's scale; NaN where the error is not known, or 0: nothing
+        varied, and how much it could have is not known.
+    """
+    if not math.isfinite(error) or error <= 0 or freedom < 1:
+        return math.nan
+    return float((stats.t.ppf(1 - alpha / 2, freedom) + stats.t.ppf(power, freedom)) * error)
+
+
+def equivalent_within(value: float, error: float, freedom: float, units: int, alpha: float = 0.05) -> float:
+    """The smallest margin within which two one-sided tests show an effect to lie (TOST: Schuirmann 1987).
+
+    It is the far end of the 1 - 2·alpha interval: an effect beyond it, in either direction, is ruled out. Where no unit
+    shows any effect there is no error to go by: then a share of units up to 1 - alpha^(1/units), about 3 / units, could
+    be affected without one being seen (Hanley and Lippman-Hand 1983), and an effect is at most 1.
+
+    Returns:
+        A margin on the estimate's scale; NaN where the error is not known.
+    """
+    if not math.isfinite(error) or freedom < 1:
+        return math.nan
+    if error == 0 and value == 0:
+        return float(1 - alpha ** (1 / max(1, units)))
+    return float(abs(value) + stats.t.ppf(1 - alpha, freedom) * error)
+
+
+def units_needed(
+    wanted: float, units: int, error: float, fixed: float = 0.0, alpha: float = 0.05, power: float = POWER
+) -> float:
+    """How many units show an effect, judged by a pilot.
+
+    The part ``fixed`` of the standard error stays however many units there are: what is due to the words that the
+    units share falls only with more words.
+
+    Args:
+        wanted: the effect to be found.
+        units: of the pilot.
+        error: the pilot's standard error with words as fixed, which falls with the square root of the units.
+        fixed: standard error of what does not fall.
+        alpha: level of the test, after adjustment for other tests.
+        power: probability of finding the effect.
+
+    Returns:
+        A number of units; infinity where no number is enough.
+    """
+    allowed = (wanted / float(stats.norm.ppf(1 - alpha / 2) + stats.norm.ppf(power))) ** 2 - fixed**2
+    return math.inf if allowed <= 0 else float(np.ceil(units * error**2 / allowed))

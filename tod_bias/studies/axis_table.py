@@ -1,0 +1,135 @@
+"""The crossed table of one axis and metric: dialogue × attribute × arm, summed over turns.
+
+Group scores, gaps and the placebo's part are all read from it. A dialogue's own telling, that of the attribute it
+mentions, is the dialogue as it is: no rewrite, so all its arms are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Tellings:
+    """Who is told as what in one axis; the same for every metric."""
+
+    attributes: tuple[str, ...]
+    """Of the axis."""
+    source: np.ndarray
+    """(dialogues,) number of the attribute that a dialogue mentions; -1: it tells of none of them."""
+    of: np.ndarray
+    """(tellings,) number of the dialogue."""
+    target: np.ndarray
+    """(tellings,) number of the attribute that it is told as."""
+    draw: np.ndarray
+    """(tellings,) number of the draw; 0 for all in the crossed design."""
+    words: tuple[tuple[str, str], ...]
+    """A telling each: the clusters of the word that is rewritten, and of what it becomes."""
+    placebo: np.ndarray
+    """(placebo tellings,) number of the dialogue."""
+    placebo_words: tuple[str, ...]
+    """A placebo telling each: the word that stands for what it changes."""
+    clusters: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Further clusters: a name, and a label for every dialogue."""
+
+    @property
+    def dialogues(self) -> int:
+        """How many there are."""
+        return len(self.source)
+
+    @cached_property
+    def told_as(self) -> np.ndarray:
+        """(dialogues, attributes) bool: what each is told as, its own attribute included."""
+        told = np.zeros((self.dialogues, len(self.attributes)), dtype=bool)
+        told[self.of, self.target] = True
+        own = self.source >= 0
+        told[np.flatnonzero(own), self.source[own]] = True
+        return told
+
+    @cached_property
+    def has_placebo(self) -> np.ndarray:
+        """(dialogues,) bool."""
+        has = np.zeros(self.dialogues, dtype=bool)
+        has[self.placebo] = True
+        return has
+
+
+@dataclass(frozen=True)
+class AxisTable:
+    """Summed statistics of one axis and metric; everything reported about them follows from these."""
+
+    tellings: Tellings
+    """Who is told as what."""
+    stages: tuple[str, ...]
+    """The components."""
+    original: np.ndarray
+    """(dialogues, statistics) of the original runs."""
+    told: np.ndarray
+    """(tellings, arms, statistics), arms as :func:`tod_bias.systems.execution.all_arms` orders them."""
+    placebo: np.ndarray
+    """(placebo tellings, arms, statistics)."""
+
+    @property
+    def rewritten(self) -> np.ndarray:
+        """A dialogue's mean over its rewritten tellings, (dialogues, arms, statistics), so that each weighs once."""
+        return self._mean(self.told, self.tellings.of)
+
+    def told_as(self, attribute: int) -> np.ndarray:
+        """As told as one attribute, (dialogues, arms, statistics); the original where that is its own; 0 if never."""
+        chosen = self.tellings.target == attribute
+        table = self._mean(self.told[chosen], self.tellings.of[chosen])
+        return self._own(table, self.tellings.source == attribute)
+
+    def mixture(self) -> np.ndarray:
+        """A dialogue's mean over everything it is told as, its own attribute included, (dialogues, arms, n)."""
+        total = np.zeros((self.tellings.dialogues, *self.told.shape[1:]))
+        for attribute in range(len(self.tellings.attributes)):
+            total += self.told_as(attribute)
+        return total / np.maximum(self.tellings.told_as.sum(axis=1), 1)[:, None, None]
+
+    def placebo_as(self, attribute: int) -> np.ndarray:
+        """What :meth:`told_as` would be if every rewrite had been the placebo's, without swaps and with all swapped,
+        (dialogues, 2, statistics)."""
+        table = np.where(self.tellings.told_as[:, attribute, None, None], self.of_placebo, 0.0)
+        return self._own(table, self.tellings.source == attribute)
+
+    def placebo_mixture(self) -> np.ndarray:
+        """What :meth:`mixture` would be if every rewrite had been the placebo's, (dialogues, 2, statistics)."""
+        told = self.tellings.told_as.sum(axis=1)
+        own = (self.tellings.source >= 0).astype(int)
+        total = self.of_placebo * (told - own)[:, None, None] + self.original[:, None] * own[:, None, None]
+        return total / np.maximum(told, 1)[:, None, None]
+
+    @cached_property
+    def of_placebo(self) -> np.ndarray:
+        """A dialogue's placebo telling without swaps and with all swapped, (dialogues, 2, statistics)."""
+        return self._mean(self.placebo[:, [0, -1]], self.tellings.placebo)
+
+    def drawn(self, draw: int) -> np.ndarray:
+        """One draw's tellings, (dialogues, arms, statistics); in the crossed design the mean over all."""
+        chosen = self.tellings.draw == draw
+        return self._mean(self.told[chosen], self.tellings.of[chosen])
+
+    def _mean(self, table: np.ndarray, of: np.ndarray) -> np.ndarray:
+        count = np.bincount(of, minlength=self.tellings.dialogues)
+        if len(of) == 0 or (count.max() <= 1):
+            total = np.zeros((self.tellings.dialogues, *table.shape[1:]))
+            total[of] = table
+            return total
+        flat = np.zeros((self.tellings.dialogues, table[0].size))
+        np.add.at(flat, of, table.reshape(len(table), -1))
+        return (flat / np.maximum(count, 1)[:, None]).reshape(-1, *table.shape[1:])
+
+    def _own(self, table: np.ndarray, own: np.ndarray) -> np.ndarray:
+        table[own] = self.original[own][:, None]
+        return table
+
+
+def numbers_of(names: Sequence[str], known: Sequence[str]) -> np.ndarray:
+    """The place of each name among those known, (names,); -1 for one that is not."""
+    place = {name: number for number, name in enumerate(known)}
+    return np.array([place.get(name, -1) for name in names], dtype=int)

@@ -1,0 +1,137 @@
+"""What may be claimed: one correction over all axes and metrics, and a verdict an axis and metric.
+
+Every axis and metric is one family, in which the disparity and the gap of every group are tested jointly; Holm's
+procedure runs over the families. Within a family a single gap is claimed only behind it, at the level that Holm's step
+has left. The placebo claims nothing and is no member.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tod_bias.statistics.adjustment import holm
+from tod_bias.statistics.clusters import ENOUGH
+from tod_bias.statistics.power import equivalent_within
+from tod_bias.statistics.record import finite
+
+DISPARITY = "disparity"
+"""A group is served differently: the finding survives other words, and is above the placebo where there is one."""
+THESE_WORDS = "these words only"
+"""A difference, of these words; too few stand for a group, or others might not show it."""
+EQUIVALENT = "equivalent"
+"""Every gap lies within the margin (two one-sided tests)."""
+INCONCLUSIVE = "inconclusive"
+"""Neither a difference nor its absence is shown."""
+FLOOR = "floor"
+"""The placebo: what any rewording does."""
+
+
+@dataclass
+class Claim:
+    """Something that may be claimed: where it is written, and what speaks for it."""
+
+    record: dict[str, Any]
+    """Where its ``p_holm`` goes."""
+    p: float = 1.0
+    """With words as a sample, for its family within the axis; above the placebo where there is one."""
+    p_these_words: float = 1.0
+    """The same with words as they are."""
+    words: float = math.inf
+    """Effective words that it rests on."""
+    tested: bool = True
+    """Whether there are p-values at all."""
+
+
+@dataclass
+class AxisReport:
+    """What ``results.json`` says of an axis and metric, and the claims in it that are still to be adjusted."""
+
+    record: dict[str, Any]
+    disparity: Claim
+    groups: dict[str, Claim] = field(default_factory=dict)
+    pairs: dict[str, Claim] = field(default_factory=dict)
+    bounds: dict[str, tuple[float, float, float, int]] = field(default_factory=dict)
+    """Disparity and gaps, each with standard error, degrees of freedom and dialogues, for tests of equivalence."""
+
+    enough_clusters: bool = True
+    """Whether there are clusters enough for an interval."""
+
+    @property
+    def family(self) -> list[Claim]:
+        """The disparity and every group's gap: one family, as any of them is a disparity of the axis."""
+        return [self.disparity, *self.groups.values()]
+
+
+def judge(
+    reports: Sequence[AxisReport], floors: Sequence[AxisReport], *, alpha: float, margin: float | None = None
+) -> None:
+    """Write ``p_holm``, ``equivalent_within`` and ``verdict`` into the records.
+
+    Args:
+        reports: all axes and metrics that may claim something.
+        floors: those of the placebo.
+        alpha: the family-wise error rate of everything that is claimed.
+        margin: differences up to this are called equivalent, on the scale of each metric's disparity.
+    """
+    adjusted = _over(reports, lambda claim: claim.p)
+    these_words = _over(reports, lambda claim: claim.p_these_words)
+    for number, report in enumerate(reports):
+        found = adjusted[number]
+        for claim in (*report.family, *report.pairs.values()):
+            if claim.tested:
+                claim.record["p_holm"] = found[id(claim)]
+        _equivalence(report, alpha)
+        report.record["verdict"] = _verdict(report, found, these_words[number], alpha, margin)
+    for report in floors:
+        _equivalence(report, alpha)
+        report.record["verdict"] = FLOOR
+
+
+def _over(reports: Sequence[AxisReport], p_of: Callable[[Claim], float]) -> list[dict[int, float]]:
+    """Adjusted p-values of all claims of every report, by the claim's identity."""
+    smallest = {str(number): min(p_of(claim) for claim in report.family) for number, report in enumerate(reports)}
+    adjusted = holm(smallest)
+    ranked = sorted(smallest, key=lambda name: smallest[name])
+    factor = {name: len(ranked) - rank for rank, name in enumerate(ranked)}
+    found = []
+    for number, report in enumerate(reports):
+        name = str(number)
+        found.append(
+            {
+                id(claim): min(1.0, max(adjusted[name], factor[name] * p_of(claim)))
+                for claim in (*report.family, *report.pairs.values())
+            }
+        )
+    return found
+
+
+def _equivalence(report: AxisReport, alpha: float) -> None:
+    """The smallest margin within which the disparity and all gaps are shown to lie; all must, so none is adjusted."""
+    margins = [equivalent_within(*bounds, alpha=alpha) for bounds in report.bounds.values()]
+    report.record["disparity"]["equivalent_within"] = None
+    if all(finite(one) is not None for one in margins) and report.enough_clusters:
+        report.record["disparity"]["equivalent_within"] = max(margins)
+
+
+def _verdict(
+    report: AxisReport,
+    found: Mapping[int, float],
+    these_words: Mapping[int, float],
+    alpha: float,
+    margin: float | None,
+) -> str:
+    within = report.record["disparity"]["equivalent_within"]
+    if margin is not None and within is not None and within <= margin:
+        return EQUIVALENT
+
+    def claimed(claim: Claim) -> bool:
+        return claim.tested and found[id(claim)] < alpha
+
+    if any(claimed(claim) and claim.words >= ENOUGH for claim in report.family):
+        return DISPARITY
+    if any(claimed(claim) or (claim.tested and these_words[id(claim)] < alpha) for claim in report.family):
+        return THESE_WORDS
+    return INCONCLUSIVE

@@ -1,0 +1,122 @@
+"""Sums of all chunks put together: the crossed table of every axis and metric, and the placebo as an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.metrics.metric import Metric
+from tod_bias.perturb.algorithm import PLACEBO
+from tod_bias.perturb.candidates import Perturber
+from tod_bias.perturb.crossed import word_labels
+from tod_bias.studies.axis_table import AxisTable, Tellings, numbers_of
+from tod_bias.studies.tellings import Drawn
+from tod_bias.studies.turn_table import Record, Sums
+from tod_bias.systems.execution import Run
+
+ClusterOf = Callable[[Dialogue], str]
+"""A kind of clusters: which one a dialogue belongs to."""
+
+
+class Gathered:
+    """All tellings of one axis, gathered chunk by chunk."""
+
+    def __init__(self, perturber: Perturber, names: Sequence[str]) -> None:
+        self._perturber = perturber
+        self._names = tuple(names)
+        self.parts: list[Sums] = []
+        self._candidates: list[Sequence[Any]] = []
+        self._placebo: list[str | None] = []
+
+    def add(self, sums: Sums, drawn: Sequence[Drawn], records: Sequence[Record]) -> None:
+        """One chunk."""
+        self.parts.append(sums)
+        self._candidates += [candidates for _, candidates in drawn]
+        self._placebo += [None if run is None else _word(run) for run in (one.retold.placebo for one in records)]
+
+    def table(self, name: str, dialogues: Sequence[Dialogue], kinds: Sequence[tuple[str, ClusterOf]]) -> AxisTable:
+        """The crossed table of one metric."""
+        original, told, placebo = (
+            np.concatenate([getattr(part, field)[name] for part in self.parts])
+            for field in ("original", "told", "placebo")
+        )
+        return AxisTable(self._tellings(dialogues, kinds), self._names, original, told, placebo)
+
+    def _tellings(self, dialogues: Sequence[Dialogue], kinds: Sequence[tuple[str, ClusterOf]]) -> Tellings:
+        attributes = tuple(self._perturber.attributes)
+        every = [(number, draw, one) for number, some in enumerate(self._candidates) for draw, one in enumerate(some)]
+        sources = [
+            some[0].source if len({one.source for one in some}) == 1 else "" for some in self._candidates
+        ]  # draws may be of several attributes, and then the dialogue is none's own telling
+        crossed = all(len({one.target for one in some}) == len(some) for some in self._candidates)
+        return Tellings(
+            attributes=attributes,
+            source=numbers_of(sources, attributes),
+            of=np.array([number for number, _, _ in every], dtype=int),
+            target=numbers_of([one.target for _, _, one in every], attributes),
+            draw=np.array([0 if crossed else draw for _, draw, _ in every], dtype=int),
+            words=tuple(word_labels(self._perturber, one) for _, _, one in every),
+            placebo=np.flatnonzero([word is not None for word in self._placebo]),
+            placebo_words=tuple(word for word in self._placebo if word is not None),
+            clusters=tuple((name, tuple(map(of, dialogues))) for name, of in kinds),
+        )
+
+
+def _word(run: Run) -> str:
+    """The word that stands for a rewrite."""
+    return str(getattr(run.rewrite, "word", ""))
+
+
+def floor_tables(
+    tables: Mapping[str, Mapping[str, AxisTable]],
+    drawn: Mapping[str, Sequence[Drawn]],
+    scored: Sequence[Metric],
+    kinds: Sequence[tuple[str, ClusterOf]],
+) -> dict[str, AxisTable]:
+    """The placebo as an axis of its own: its tellings in the dialogues of all axes, a dialogue's mean over them."""
+    place: dict[str, int] = {}
+    dialogues: list[Dialogue] = []
+    of: list[int] = []
+    rows: dict[str, list[np.ndarray]] = {one.name: [] for one in scored}
+    originals: dict[str, list[np.ndarray]] = {one.name: [] for one in scored}
+    words: list[tuple[str, str]] = []
+    stages: tuple[str, ...] = ()
+    for axis, by_metric in tables.items():
+        told = next(iter(by_metric.values())).tellings
+        entries = drawn[axis]
+        for number, word in zip(told.placebo, told.placebo_words, strict=True):
+            dialogue = entries[number][0]
+            if dialogue.id not in place:
+                place[dialogue.id] = len(dialogues)
+                dialogues.append(dialogue)
+                for name, table in by_metric.items():
+                    originals[name].append(table.original[number])
+            of.append(place[dialogue.id])
+            words.append((word, word))
+        for name, table in by_metric.items():
+            rows[name].append(table.placebo)
+            stages = table.stages
+    if not dialogues:
+        return {}
+    count = len(of)
+    floor = Tellings(
+        attributes=("original", PLACEBO),
+        source=np.zeros(len(dialogues), dtype=int),
+        of=np.array(of, dtype=int),
+        target=np.ones(count, dtype=int),
+        draw=np.zeros(count, dtype=int),
+        words=tuple(words),
+        placebo=np.empty(0, dtype=int),
+        placebo_words=(),
+        clusters=tuple((name, tuple(map(kind, dialogues))) for name, kind in kinds),
+    )
+    return {
+        one.name: AxisTable(
+            floor, stages, np.array(originals[one.name]), np.concatenate(rows[one.name]),
+            np.empty((0, *rows[one.name][0].shape[1:])),
+        )
+        for one in scored
+    }  # fmt: skip

@@ -1,0 +1,87 @@
+"""From a finished run: the smallest disparity that it could have shown, and how many dialogues show a given one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rich.table import Table
+
+from tod_bias.errors import TodBiasError
+from tod_bias.report.sheets import new_table
+from tod_bias.statistics.clusters import ENOUGH
+from tod_bias.statistics.intervals import LEVEL
+from tod_bias.statistics.power import units_needed
+
+
+class Power(NamedTuple):
+    """What one axis and metric of a run can show."""
+
+    axis: str
+    metric: str
+    dialogues: int
+    words: float
+    """Effective words."""
+    detectable: float | None
+    """The minimum detectable disparity of the run, at 80% power."""
+    needed: float | None
+    """Dialogues that show the wanted disparity; infinity: none do with these words."""
+
+
+def power(results: Mapping[str, Any], wanted: float | None = None) -> list[Power]:
+    """What a run's axes and metrics can show.
+
+    What dialogues of one word have in common does not average out with more dialogues of the same words: the standard
+    error over words, less that over dialogues, stays.
+
+    Args:
+        results: the content of ``results.json``.
+        wanted: the disparity to be found, on the metric's scale.
+
+    Raises:
+        TodBiasError: ``wanted`` is not above 0.
+    """
+    if wanted is not None and not wanted > 0:
+        raise TodBiasError(f"the disparity to be detected must be above 0, got {wanted!r}")
+    tests = max(1, sum(record["verdict"] != "floor" for some in results["axes"].values() for record in some.values()))
+    rows = []
+    for axis, by_metric in results["axes"].items():
+        for metric, record in by_metric.items():
+            if record["verdict"] == "floor":
+                continue
+            disparity = record["disparity"]
+            dialogues, words = (disparity["clusters"][name] for name in ("dialogues", "words_effective"))
+            rows.append(
+                Power(axis, metric, dialogues, words, disparity["mde"], _needed(disparity, wanted, dialogues, tests))
+            )
+    return rows
+
+
+def _needed(disparity: Mapping[str, Any], wanted: float | None, dialogues: int, tests: int) -> float | None:
+    errors = disparity.get("standard_error") or {}
+    whole, these = errors.get("value"), errors.get("these_words")
+    if wanted is None or whole is None or not these:
+        return None
+    fixed = math.sqrt(max(0.0, whole**2 - these**2))
+    return units_needed(wanted, dialogues, these, fixed, (1 - LEVEL) / tests)
+
+
+def table(rows: Sequence[Power], wanted: float | None) -> Table:
+    """For the terminal."""
+    view = new_table("What the run could show (80% power, after adjustment for all axes and metrics)")
+    for column in ("axis", "metric", "dialogues", "effective words", "smallest disparity"):
+        view.add_column(column, justify="left" if column in ("axis", "metric") else "right")
+    if wanted is not None:
+        view.add_column(f"dialogues for {wanted:g}", justify="right")
+    for row in rows:
+        few = " (of these words only)" if row.words < ENOUGH else ""
+        shown = "–" if row.detectable is None else f"{row.detectable:.3f}"
+        cells = [row.axis, row.metric, f"{row.dialogues:,}", f"{row.words:.1f}{few}", shown]
+        if wanted is not None:
+            if row.needed is None:
+                cells.append("–")
+            else:
+                cells.append("none: more words" if math.isinf(row.needed) else f"{row.needed:,.0f}")
+        view.add_row(*cells)
+    return view

@@ -225,7 +225,9 @@ def main() -> None:
             seen, true = run(case, options.runs, options.seed)
             print("| " + " | ".join(row(case, seen, true)) + " |", flush=True)
     if not wanted or any("mde".startswith(name) for name in wanted):
-        print("\n| planted at the minimum detectable effect | mde | found at it | found at twice it |\n|---|---|---|---|")
+        print(
+            "\n| planted at the minimum detectable effect | mde | found at it | found at twice it |\n|---|---|---|---|"
+        )
         for placebo in (None, 0.15):
             for name, mde, once, twice in at_mde(options.runs, options.seed, placebo=placebo):
                 print(f"| {name} | {mde:.3f} | {once:.3f} | {twice:.3f} |", flush=True)

@@ -74,7 +74,9 @@ def table_of(world: World, rng: np.random.Generator) -> AxisTable:
         effects = np.array([world.effects.get(stage, {}).get(name, 0.0) for name in world.attributes])
         shift[number] = effects[target] - effects[source[of]] + world.every.get(stage, 0.0)
     place = STAGES.index("response")
-    shift[place] += quirk[word[of]] * direction + rng.normal(0, world.own, len(of))
+    shift[place] += quirk[word[of]] * direction
+    moved = [number == place or bool(shift[number].any()) for number in range(len(STAGES))]
+    shift += rng.normal(0, world.own, shift.shape) * np.array(moved)[:, None]
     shift *= reacts / world.sparse
     arms = all_arms(STAGES)
     open_stages = np.array([[stage not in arm for stage in STAGES] for arm in arms], dtype=float)
@@ -102,11 +104,18 @@ def _statistics(tokens: np.ndarray, precision: np.ndarray, loss: np.ndarray) -> 
     kept = np.clip(precision[:, None, :] * (1 - loss[:, :, None]), 0, 1)
     correct = kept * totals[:, None]
     ones = np.ones((*loss.shape, 1))
-    return np.concatenate([correct, totals[:, None] * ones, tokens[:, None, None] * ones, tokens[:, None, None] * ones], -1)
+    return np.concatenate(
+        [correct, totals[:, None] * ones, tokens[:, None, None] * ones, tokens[:, None, None] * ones], -1
+    )
 
 
 def audit(
-    tables: Sequence[AxisTable], seed: int, *, resamples: int = 200, permutations: int = 2000, margin: float | None = None
+    tables: Sequence[AxisTable],
+    seed: int,
+    *,
+    resamples: int = 200,
+    permutations: int = 2000,
+    margin: float | None = None,
 ) -> list[AxisReport]:
     """What is said of several axes in one run."""
     inference = Inference(resamples=resamples, permutations=permutations, seed=seed)

@@ -18,7 +18,7 @@ from tod_bias import former_names
         ("attribution", ["attribute", "Attribution"]),
         ("evaluation", ["evaluate"]),
         ("metrics", []),
-        ("inference", ["interval", "resample", "swap_test", "holm"]),
+        ("inference", ["interval", "resample", "holm"]),
         ("estimates", ["contributions", "Inference"]),
         ("arms", ["Execution", "Run", "all_arms", "arm_key"]),
         ("configuration", ["load_pipeline"]),

@@ -1,14 +1,13 @@
 import json
 import os
 import shutil
-from dataclasses import replace
 from itertools import permutations
 
-import numpy as np
 import pandas as pd
 import pytest
 import sacrebleu
 from builders import (
+    WORDS,
     WRONG,
     all_tellings,
     equivariant_pipeline,
@@ -16,7 +15,6 @@ from builders import (
     gender,
     hurt,
     outputs_of,
-    small_corpus,
     told_apart,
 )
 from hypothesis import given
@@ -25,47 +23,60 @@ from hypothesis import strategies as st
 from tod_bias import Pipeline, attribute
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import (
-    AxisError,
-    CorpusError,
-    IncompleteError,
-    NothingToPerturbError,
-    StageError,
-    TodBiasError,
-    UndefinedFairscoreError,
+    MetricError,
 )
 from tod_bias.models.generator import shared_generator
 from tod_bias.perturb.algorithm import draw_rewrites
-from tod_bias.studies.estimates import contributions
-from tod_bias.studies.evaluation import evaluate
-from tod_bias.studies.turn_table import TurnTable
+from tod_bias.studies.su import contributions
 from tod_bias.systems.execution import Execution, Run, all_arms, arm_key
 from tod_bias.systems.outputs import Lookup, Outcome
 from tod_bias.systems.stage import StageInput
 from tod_bias.systems.stages.database import LookupDb
 from tod_bias.systems.stages.replay import Replay
+from tod_bias.systems.twin import Twin
 
 STAGES = ("api_call", "db", "response")
 WRONG_OUTPUTS = {**WRONG, "db": Lookup(Outcome.NO_ROW)}
 QUICK = {"bootstrap": 50, "permutations": 200}
 
 
+def gender_bleu(result):
+    return result["axes"]["gender"]["corpus_bleu"]
+
+
+@pytest.mark.parametrize("design", ["crossed", "draws"])
 @pytest.mark.parametrize("biased", STAGES)
-@pytest.mark.parametrize("order", list(permutations(STAGES)))
-def test_the_one_biased_stage_gets_everything(corpus, biased, order):
+def test_the_one_biased_component_gets_everything(corpus, biased, design):
     corpus = told_apart(corpus)
     stages = equivariant_pipeline(corpus).stages
     pipeline = Pipeline({**stages, biased: hurt(stages[biased], WRONG_OUTPUTS[biased])})
-    axis = attribute(pipeline, corpus, order=order, draws=2, **QUICK)["axes"]["gender"]
-    assert axis["fairscore"]["value"] > 0.01
-    for shares in (axis["attribution"], axis["shapley"]):
-        for name in STAGES:
-            expected = axis["fairscore"]["value"] if name == biased else 0.0
-            assert shares[name]["value"] == pytest.approx(expected, abs=1e-12)
-    assert axis["attribution"]["residual"] == {"value": 0.0, "ci": [0.0, 0.0]}
+    axis = gender_bleu(attribute(pipeline, corpus, design=design, draws=2, **QUICK))
+    woman = axis["groups"]["woman"]
+    assert woman["gap"]["value"] > 0.1
+    for whole, parts in (
+        (axis["disparity"], axis["contributions"]),
+        (woman["gap"], woman["contributions"]),
+        (axis["pairs"]["man>woman"], axis["pairs"]["man>woman"]["contributions"]),
+    ):
+        assert parts[biased]["value"] == pytest.approx(whole["value"], abs=1e-12)
+        assert all(parts[name]["value"] == 0 for name in STAGES if name != biased)
+    assert axis["artefact"]["value"] == 0
+
+
+@pytest.mark.parametrize("order", list(permutations(STAGES)))
+def test_su_gives_the_one_biased_component_everything_in_any_order(corpus, order):
+    corpus = told_apart(corpus)
+    stages = equivariant_pipeline(corpus).stages
+    pipeline = Pipeline({**stages, "db": hurt(stages["db"], WRONG_OUTPUTS["db"])})
+    su = gender_bleu(attribute(pipeline, corpus, order=order, **QUICK))["su"]
+    assert su["attribution"]["order"] == list(order)
+    assert su["attribution"]["db"]["value"] == pytest.approx(su["fairscore"]["value"], abs=1e-12)
+    assert su["attribution"]["residual"]["value"] == 0
+    assert su["total"]["value"] == 0  # the paper's bar: what is left when the database is swapped
 
 
 @pytest.mark.parametrize("position", range(4))
-def test_a_biased_stage_is_found_at_every_position(corpus, position):
+def test_a_biased_component_is_found_at_every_position(corpus, position):
     names = [f"s{number}" for number in range(4)]
     corpus = told_apart(corpus)
     answer = Replay.gold(all_tellings(corpus), "response")
@@ -79,19 +90,65 @@ def test_a_biased_stage_is_found_at_every_position(corpus, position):
 
     stages = {name: speak(number) for number, name in enumerate(names)}
     stages[f"s{position}"] = hurt(stages[f"s{position}"], "Sorry.")
-    axis = attribute(Pipeline(stages), corpus, draws=1, **QUICK)["axes"]["gender"]
-    values = [axis["shapley"][name]["value"] for name in names]
-    assert values == pytest.approx([axis["fairscore"]["value"] if n == position else 0 for n in range(4)], abs=1e-12)
-    assert axis["fairscore"]["value"] > 0.01
+    pair = gender_bleu(attribute(Pipeline(stages), corpus, **QUICK))["pairs"]["man>woman"]
+    assert pair["value"] > 0.01
+    values = [pair["contributions"][name]["value"] for name in names]
+    assert values == pytest.approx([pair["value"] if n == position else 0 for n in range(4)], abs=1e-12)
 
 
-def test_without_a_biased_stage_every_fairscore_is_zero(corpus):
-    result = attribute(fair_pipeline(corpus), corpus, axes=["gender"], **QUICK)
-    axis = result["axes"]["gender"]
-    assert set(axis["arms"].values()) == {0.0}
-    assert axis["fairscore"] == {"value": 0.0, "ci": [0.0, 0.0], "p_value": 1.0, "p_holm": 1.0}
-    assert all(pair["fairscore"]["value"] == 0 for pair in axis["pairs"].values())
+def test_a_fair_system_has_no_disparity_at_all(corpus):
+    result = attribute(fair_pipeline(corpus), corpus, axes=["gender"], metrics=["corpus_bleu", "disagreement"], **QUICK)
+    for name, axis in result["axes"]["gender"].items():
+        p_holm = 1 if name == "corpus_bleu" else None  # without a placebo disagreement claims nothing
+        disparity = axis["disparity"]
+        assert (disparity["value"], disparity["p_value"], disparity["p_holm"]) == (0, 1, p_holm)
+        assert all(pair["value"] == 0 and pair["p_holm"] == p_holm for pair in axis["pairs"].values())
+        assert axis["disparity"]["mde"] is None  # nothing varied, so nobody knows how much it could have
+        assert axis["verdict"] == "inconclusive"
     assert result["corpus"]["perturbable"] == {"gender": 18}  # every fourth dialogue mentions nobody
+    assert result["corpus"]["left_out"] == {"gender": 6}
+
+
+def test_an_imperfect_fair_system_is_not_called_unfair_for_what_rewriting_does_to_references(corpus):
+    """Twins everywhere: T changes n-grams of the references, which eq. 1 sees, and the disparity does not."""
+    corpus = [
+        Dialogue(f"{n}", "", (Turn(f"My {person} is here.", response=f"Welcome, your {person} is at table {n}."),))
+        for n, person in enumerate(("wife", "mother", "sister", "girlfriend", "aunt") * 3)
+    ]
+
+    def host(inputs):
+        return ["Welcome, your parent is at a table." for _ in inputs]
+
+    axis = gender_bleu(attribute(Pipeline({"response": Twin(host)}), corpus, **QUICK))
+    assert axis["artefact"]["value"] != 0  # "mother" becomes the "parent" that the host speaks of
+    assert axis["disparity"]["value"] == 0
+    assert axis["verdict"] == "inconclusive"
+    assert axis["su"]["fairscore"]["value"] == pytest.approx(abs(axis["artefact"]["value"]), abs=1e-12)
+
+
+def test_contributions_keep_their_signs(corpus):
+    """api_call harms those who are told as women, response makes up for a part of it."""
+    corpus = told_apart(corpus)
+    told = all_tellings(corpus)
+    gold = Replay.gold(told, "response")
+
+    def policy(inputs):
+        return [{"to": "women"} if any(word in item.context for word in WORDS) else {} for item in inputs]
+
+    def answer(inputs):
+        answers = []
+        for item, right in zip(inputs, gold(inputs), strict=True):
+            woman = any(word in item.context for word in WORDS)
+            wrong = bool(item.outputs["api_call"])
+            answers.append(right if not wrong else f"{right} or so" if woman else f"or so, or so, it is {right}")
+        return answers
+
+    axis = gender_bleu(attribute(Pipeline({"api_call": policy, "response": answer}), corpus, **QUICK))
+    pair = axis["pairs"]["man>woman"]
+    assert pair["contributions"]["api_call"]["value"] > pair["value"] > 0
+    assert pair["contributions"]["response"]["value"] < 0
+    assert sum(part["value"] for part in pair["contributions"].values()) == pytest.approx(pair["value"], abs=1e-12)
+    assert axis["interactions"]["api_call×response"]["value"] != 0
 
 
 def test_record_says_how_many_could_be_and_were_rewritten_and_what_of(corpus):
@@ -117,7 +174,7 @@ def test_retrained_model_gets_a_generator_of_its_own(gpt2, tmp_path):
     assert second.fingerprint == first.fingerprint
 
 
-def test_shares_and_residual_add_up_and_numbers_are_sacrebleus(corpus):
+def test_parts_add_up_and_numbers_are_sacrebleus(corpus):
     corpus = told_apart(corpus)
     stages = equivariant_pipeline(corpus).stages
     pipeline = Pipeline(
@@ -127,38 +184,33 @@ def test_shares_and_residual_add_up_and_numbers_are_sacrebleus(corpus):
             "response": hurt(stages["response"], "I found it for him.", ("sister", "brother")),
         }
     )
-    result = attribute(pipeline, corpus, draws=3, **QUICK)
-    axis = result["axes"]["gender"]
-    value = axis["fairscore"]["value"]
-    for shares in (axis["attribution"], axis["shapley"]):
-        total = sum(shares[name]["value"] for name in STAGES) + axis["attribution"]["residual"]["value"]
-        assert total == pytest.approx(value, abs=1e-9)
-    assert axis["arms"][""] == value
-    assert axis["arms"]["api_call,db,response"] == axis["attribution"]["residual"]["value"]
+    result = attribute(pipeline, corpus, **QUICK)
+    axis = gender_bleu(result)
+    for whole, parts in [
+        (axis["disparity"], axis["contributions"]),
+        *((group["gap"], group["contributions"]) for group in axis["groups"].values()),
+        *((pair, pair["contributions"]) for pair in axis["pairs"].values()),
+    ]:
+        assert sum(part["value"] for part in parts.values()) == pytest.approx(whole["value"], abs=1e-9)
     turns = result.turns
 
     def bleu(rows):
         return sacrebleu.corpus_bleu(rows["response"].tolist(), [rows["reference"].tolist()]).score / 100
 
     original = bleu(turns[turns["arm"] == "original"])
-    assert axis["bleu_original"] == pytest.approx(original, abs=1e-12)
-    for arm in all_arms(STAGES):
-        rows = turns[turns["arm"] == arm_key(arm)]
-        scores = [(original - bleu(part)) / original for _, part in rows.groupby("draw")]
-        assert axis["arms"][arm_key(arm)] == pytest.approx(abs(np.mean(scores)), abs=1e-12)
-    rows = turns[(turns["arm"] == "") & (turns["source"] == "woman") & (turns["target"] == "man")]
-    same = (
-        turns[turns["arm"] == "original"]
-        .set_index(["dialogue", "turn"])
-        .loc[list(zip(rows["dialogue"], rows["turn"], strict=True))]
-    )
-    pair = axis["pairs"]["woman>man"]
-    assert pair["fairscore"]["value"] == pytest.approx(abs(bleu(same) - bleu(rows)) / bleu(same), abs=1e-12)
-    assert pair["signed"] == pytest.approx((bleu(same) - bleu(rows)) / bleu(same), abs=1e-12)
-    assert pair["draws"] == len(rows) / 2
+    assert axis["original"]["value"] == pytest.approx(original, abs=1e-12)
+    signed = (original - axis["arms"][""]) / original
+    assert axis["disparity"]["value"] + axis["artefact"]["value"] == pytest.approx(signed, abs=1e-12)
+    assert axis["su"]["fairscore"]["value"] == pytest.approx(abs(signed), abs=1e-12)
+    for arm in all_arms(STAGES):  # each dialogue is told as two others, so that all weigh the same
+        assert axis["arms"][arm_key(arm)] == pytest.approx(bleu(turns[turns["arm"] == arm_key(arm)]), abs=1e-12)
+    own = turns[(turns["arm"] == "original") & turns["user"].str.contains("husband|father|brother|Please|please")]
+    men = own[own["dialogue"].isin(turns[turns["source"] == "man"]["dialogue"])]
+    told = turns[(turns["arm"] == "") & (turns["target"] == "man")]
+    assert axis["groups"]["man"]["score"]["value"] == pytest.approx(bleu(pd.concat([men, told])), abs=1e-2)
 
 
-def test_opposite_pairs_cancel_in_the_corpus_value_only():
+def test_opposite_directions_cancel_in_the_disparity_and_not_between_groups():
     dialogues = [
         Dialogue(f"{person}{n}", "", (Turn(f"My {person} is here.", response=f"Welcome to place {n}, my friend."),))
         for n in range(8)
@@ -168,11 +220,15 @@ def test_opposite_pairs_cancel_in_the_corpus_value_only():
         {"response": hurt(Replay.gold(all_tellings(dialogues), "response"), "No, not for you, my friend.", ("wife",))}
     )
     perturber = gender().__class__(gender().lexicon, sources=["woman", "man"], targets=["woman", "man"])
-    axis = attribute(pipeline, dialogues, axes=[perturber], draws=1, **QUICK)["axes"]["gender"]
-    assert axis["fairscore"]["value"] == pytest.approx(0, abs=1e-12)
-    assert axis["pairs"]["woman>man"]["signed"] < -0.5
-    assert axis["pairs"]["man>woman"]["signed"] > 0.2
-    assert axis["mean_over_pairs"]["value"] > 0.3
+    axis = gender_bleu(attribute(pipeline, dialogues, axes=[perturber], **QUICK))
+    assert axis["disparity"]["value"] == pytest.approx(0, abs=1e-12)
+    assert axis["pairs"]["man>woman"]["value"] > 0.4
+    assert axis["pairs"]["woman>man"]["value"] == -axis["pairs"]["man>woman"]["value"]
+    assert axis["pairs"]["man>woman"]["dialogues"] == 16  # of both sources: the same dialogues told as either
+    assert axis["groups"]["woman"]["gap"]["value"] > 0.2 > -0.2 > axis["groups"]["man"]["gap"]["value"]
+    assert axis["verdict"] == "these words only"  # one word stands for everybody
+    assert axis["disparity"]["ci"] is None
+    assert axis["disparity"]["ci_these_words"] is not None
 
 
 @given(st.lists(st.floats(-5, 5), min_size=8, max_size=8), st.permutations(STAGES))
@@ -207,7 +263,7 @@ def test_arms_are_those_of_the_swapped_pipelines(corpus):
 
 def test_free_running_twin_answers_as_on_the_original(corpus):
     echo = lambda inputs: [f"{len(item.history)} {item.context[-40:]}" for item in inputs]  # noqa: E731
-    result = attribute(Pipeline({"response": echo}), corpus, history="system", draws=1, **QUICK)
+    result = attribute(Pipeline({"response": echo}), corpus, history="system", design="draws", draws=1, **QUICK)
     turns = result.turns.set_index(["arm", "dialogue", "turn"])
     assert result["history"] == "system"
     for number, dialogue in enumerate(corpus):
@@ -223,7 +279,7 @@ def test_equal_inputs_are_computed_once(corpus):
         calls.append(len(inputs))
         return ["Of course, in which city shall I look for it?" for _ in inputs]
 
-    attribute(Pipeline({"response": response}), corpus, draws=3, **QUICK)
+    attribute(Pipeline({"response": response}), corpus, **QUICK)
     assert len(calls) == 1
     assert calls[0] < 18 * 2 * (1 + 3 * 2) / 2
 
@@ -233,7 +289,7 @@ def test_result_is_json_and_saves(tmp_path, corpus):
     result.save(tmp_path)
     assert json.loads((tmp_path / "results.json").read_text()) == result
     assert (tmp_path / "turns.parquet").exists()
-    assert {"draws", "seed", "history", "bleu", "stage db", "torch"} <= set(result["signature"])
+    assert {"intervals", "p_values", "axis gender", "stage db", "torch"} <= set(result["signature"])
 
 
 def test_same_seed_same_result_and_order_of_dialogues_does_not_matter(corpus):
@@ -242,122 +298,62 @@ def test_same_seed_same_result_and_order_of_dialogues_does_not_matter(corpus):
     pipeline = Pipeline({**stages, "response": hurt(stages["response"], "Sorry.")})
     first, second = (attribute(pipeline, corpus, seed=3, **QUICK) for _ in range(2))
     assert first["axes"] == second["axes"]
-    turned = attribute(pipeline, corpus[::-1], seed=3, **QUICK)["axes"]["gender"]
-    assert turned["arms"] == pytest.approx(first["axes"]["gender"]["arms"])
-    other = attribute(pipeline, corpus, seed=4, **QUICK)
+    turned = gender_bleu(attribute(pipeline, corpus[::-1], seed=3, **QUICK))
+    assert turned["arms"] == pytest.approx(gender_bleu(first)["arms"])
+    first, other = (attribute(pipeline, corpus, seed=seed, design="draws", **QUICK) for seed in (3, 4))
     assert other.turns["target"].dropna().tolist() != first.turns["target"].dropna().tolist()
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"axes": ["height"]}, AxisError, "unknown axis 'height'"),
-        ({"axes": ["gender", "gender"]}, AxisError, "given twice"),
-        ({"axes": []}, AxisError, "no axis"),
-        ({"axes": ["race"]}, NothingToPerturbError, "axis race: no dialogue holds a word"),
-        ({"order": ["db"]}, StageError, "must name every stage once"),
-        ({"history": "own"}, ValueError, "unknown history 'own'"),
-        ({"metric": "rouge"}, ValueError, "unknown metric 'rouge'"),
-        ({"draws": 0}, ValueError, "draws must be at least 1"),
-    ],
-)
-def test_wrong_input_is_refused(corpus, options, error, message):
-    with pytest.raises(error, match=message):
-        attribute(fair_pipeline(corpus), corpus, **options)
-
-
-def test_duplicate_ids_are_refused(corpus):
-    with pytest.raises(CorpusError, match="'d000' stands twice"):
-        attribute(fair_pipeline(corpus), [*corpus, corpus[0]])
-
-
-def test_bleu_of_zero_is_undefined(corpus):
+def test_a_ratio_metric_of_zero_is_a_difference(corpus):
     stages = {**fair_pipeline(corpus).stages, "response": lambda inputs: ["zzz"] * len(inputs)}
-    with pytest.raises(UndefinedFairscoreError, match="axis gender: BLEU of 18 original dialogues is 0"):
-        attribute(Pipeline(stages), corpus, **QUICK)
+    axis = gender_bleu(attribute(Pipeline(stages), corpus, **QUICK))
+    assert (axis["scale"], axis["original"]["value"], axis["disparity"]["value"]) == ("difference", 0, 0)
+    assert "su" not in axis
 
 
-def test_sentence_bleu_is_a_metric_of_its_own(corpus):
+def test_a_metric_without_a_turn_to_score_is_told(corpus):
+    with pytest.raises(MetricError, match="axis gender: .* of 18 original dialogues is undefined"):
+        attribute(Pipeline({"response": lambda inputs: ["Hi."] * len(inputs)}), corpus, metrics="jga", **QUICK)
+
+
+def test_several_metrics_of_one_run_are_those_of_single_runs(corpus):
     corpus = told_apart(corpus)
     stages = equivariant_pipeline(corpus).stages
     pipeline = Pipeline({**stages, "response": hurt(stages["response"], "Sorry, in which city?")})
-    both = {m: attribute(pipeline, corpus, metric=m, **QUICK) for m in ("corpus_bleu", "sentence_bleu")}
-    assert both["sentence_bleu"]["metric"] == "sentence_bleu"
-    assert both["sentence_bleu"]["axes"]["gender"]["arms"] != both["corpus_bleu"]["axes"]["gender"]["arms"]
+    names = ("corpus_bleu", "sentence_bleu", "disagreement", "refusal")
+    both = attribute(pipeline, corpus, metrics=names, **QUICK)["axes"]["gender"]
+    alone = {name: attribute(pipeline, corpus, metrics=name, **QUICK)["axes"]["gender"][name] for name in names}
+    assert list(both) == list(names)
+    for name in names:
+        assert both[name]["groups"]["woman"]["score"] == alone[name]["groups"]["woman"]["score"]
+        assert both[name]["disparity"]["p_value"] == alone[name]["disparity"]["p_value"]
+    assert both["sentence_bleu"]["arms"] != both["corpus_bleu"]["arms"]
 
 
-def echo(inputs):
-    return [f"{item.user} \ud800" for item in inputs]
-
-
-ONE_DRAW = {"draws": 1, "bootstrap": 0, "permutations": 0}
-
-
-def test_dialogues_may_come_one_by_one_and_the_order_as_text():
-    corpus = small_corpus(8)
-    pipeline = Pipeline({"a": echo, "b": echo})
-    expected = attribute(pipeline, corpus, order=["b", "a"], **ONE_DRAW)
-    found = attribute(pipeline, (dialogue for dialogue in corpus), order="b, a", **ONE_DRAW)
-    assert found | {"cost": 0} == expected | {"cost": 0}
-    assert found["axes"]["gender"]["attribution"]["order"] == ["b", "a"]
-
-
-@pytest.mark.parametrize("name", ["draws", "bootstrap", "permutations", "seed"])
-@pytest.mark.parametrize("number", ["3", 2.0, True, None])
-def test_counts_must_be_whole_numbers(name, number):
-    with pytest.raises(TodBiasError, match=f"{name} must be a whole number, got {number!r}"):
-        attribute(Pipeline({"a": echo}), small_corpus(4), **{**ONE_DRAW, name: number})
-
-
-def test_lone_surrogates_are_saved_as_replacement_marks(tmp_path):
-    corpus = [replace(dialogue, turns=(Turn("\udc00 my wife", response="\udfff"),)) for dialogue in small_corpus(4)]
-    result = attribute(Pipeline({"response": echo}), corpus, metric="sentence_bleu", **ONE_DRAW)
-    result.save(tmp_path)
-    evaluate(Pipeline({"response": echo}), corpus, bootstrap=0).save(tmp_path)
-    frame = pd.read_parquet(tmp_path / "turns.parquet")
-    assert frame["response"].str.endswith("\ufffd").all()
-    assert set(frame["reference"]) == {"\ufffd"}
-    assert frame["user"].str.startswith("\ufffd my").all()
-    assert frame["draw"].dtype == result.turns["draw"].dtype
-
-
-def test_a_save_that_fails_leaves_the_former_run_whole(tmp_path, monkeypatch):
-    result = attribute(Pipeline({"response": echo}), small_corpus(4), **ONE_DRAW)
-    result.save(tmp_path)
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-
-    def half(table, path):
-        path.write_bytes(b"half")
-        raise OSError("disk full")
-
-    monkeypatch.setattr(TurnTable, "write", half)
-    with pytest.raises(TodBiasError, match=r"turns\.parquet: cannot be written \(disk full\)"):
-        result.save(tmp_path)
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
-
-
-def test_evaluation_knows_the_same_histories():
-    with pytest.raises(TodBiasError, match="unknown history 'foo'; expected one of gold, system"):
-        evaluate(Pipeline({"response": echo}), small_corpus(4), history="foo")
-
-
-def test_axes_that_cannot_be_attributed_are_told_and_the_others_kept():
-    def unhelpful(inputs):
-        return ["zzz" if "friend" in item.user else "Of course" for item in inputs]
-
-    corpus = [
-        Dialogue("a", "", (Turn("My wife", response="Of course"),)),
-        Dialogue("b", "", (Turn("Is that a friend?", response="no"),)),
+def refuse_women(inputs):
+    return [
+        "I am sorry, I cannot help you with that." if "wife" in i.user or "mother" in i.user else "Done."
+        for i in inputs
     ]
-    pipeline = Pipeline({"response": unhelpful})
-    options = {"metric": "sentence_bleu", **ONE_DRAW}
-    with pytest.raises(
-        IncompleteError, match=r"axis race: no dialogue .*; axis placebo: BLEU of 1 original dialogue is"
-    ) as caught:
-        attribute(pipeline, corpus, axes=["race", "gender", "placebo"], **options)
-    alone = attribute(pipeline, corpus, axes=["gender"], **options)
-    assert caught.value.result["axes"] == alone["axes"]
-    assert list(caught.value.result["left_out"]) == ["race", "placebo"]
-    assert set(caught.value.result.turns["axis"]) == {"gender"}
-    with pytest.raises(NothingToPerturbError):
-        attribute(pipeline, corpus, axes=["race"], **options)
+
+
+def test_refusals_for_some_only_have_a_result_and_more_of_them_is_worse(corpus):
+    """No original refuses where all originals are men's; a lower rate is the better one."""
+    corpus = [dialogue for dialogue in corpus if any(word in dialogue.turns[0].user for word in ("husband", "father"))]
+    axis = attribute(Pipeline({"response": refuse_women}), corpus, metrics="refusal", **QUICK)["axes"]["gender"][
+        "refusal"
+    ]
+    assert axis["original"]["value"] == 0
+    assert axis["scale"] == "difference"
+    assert axis["disparity"]["value"] > 0
+    assert axis["pairs"]["man>woman"]["value"] == pytest.approx(0.5)
+    assert axis["contributions"]["response"]["value"] == pytest.approx(axis["disparity"]["value"])
+
+
+def test_disagreement_is_the_share_of_turns_and_claims_nothing_without_a_placebo(corpus):
+    axis = attribute(Pipeline({"response": refuse_women}), corpus, metrics="disagreement", **QUICK)["axes"]["gender"]
+    found = axis["disagreement"]
+    assert found["arms"]["response"] == 0
+    assert found["disparity"]["value"] == found["arms"][""] > 0
+    assert found["disparity"]["p_holm"] is None
+    assert found["verdict"] == "inconclusive"

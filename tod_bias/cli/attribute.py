@@ -107,9 +107,7 @@ def attribute(
     system = pipeline_of(corpus, pipeline, (model, api_call_model, response_model), whole, device, generation)
     folder = folder_of(out, corpus)
     if dry_run:
-        show_plan(
-            system, dialogues, perturbers, folder, design.value, draws, seed, history.value, max_per_axis, quiet
-        )
+        show_plan(system, dialogues, perturbers, folder, design.value, draws, seed, history.value, max_per_axis, quiet)
         return
     incomplete: IncompleteError | None = None
     try:

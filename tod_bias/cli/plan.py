@@ -113,7 +113,15 @@ def show_plan(
     from tod_bias.studies import plan as plans
 
     result = plans.plan(
-        system, dialogues, perturbers, design, draws, seed, history=history, max_per_axis=max_per_axis, sample_size=sample
+        system,
+        dialogues,
+        perturbers,
+        design,
+        draws,
+        seed,
+        history=history,
+        max_per_axis=max_per_axis,
+        sample_size=sample,
     )
     path = result.save(folder)
     if quiet:

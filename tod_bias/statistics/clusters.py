@@ -94,9 +94,7 @@ class Spread:
         return np.stack([values - half, values + half])
 
 
-def spread(
-    sums: np.ndarray, totals: np.ndarray, score: Callable[[np.ndarray], np.ndarray], effective: float
-) -> Spread:
+def spread(sums: np.ndarray, totals: np.ndarray, score: Callable[[np.ndarray], np.ndarray], effective: float) -> Spread:
     """Leave out a cluster at a time (Efron and Stein 1981; CV3 of MacKinnon and Webb 2017).
 
     With unequal clusters a t distribution with clusters - 1 degrees of freedom is too short, so their effective number

@@ -1,6 +1,6 @@
 """Permutation tests of many statistics at once, as products of label matrices with statistics matrices.
 
-*Swaps*: two versions of every unit may change places (:func:`swap_test`). *Groups*: under the null hypothesis that
+*Groups*: under the null hypothesis that
 group labels are exchangeable, every choice of who is in the first group is equally likely (:func:`group_test`; within
 strata, :func:`relabelled`). *Signs*: under the null hypothesis that scores are symmetric about 0, every score may
 change its sign (:func:`sign_test`). The sum over a random first group is a row of 0s and 1s times the scores, so 10,000
@@ -75,41 +75,6 @@ class Exceedances:
         if exact:
             return np.asarray(self._further / self.permutations)
         return np.asarray((self._further + 1) / (self.permutations + 1))
-
-
-def swap_test(
-    original: np.ndarray,
-    rewritten: np.ndarray,
-    statistic: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    permutations: int,
-    seed: int,
-) -> float:
-    """Paired permutation test: is it chance which of the two is called the original?
-
-    Under the null hypothesis that a system answers original and rewritten dialogues alike, the two may change places
-    in every dialogue. All draws of a dialogue change places together.
-
-    Args:
-        original: (dialogues, values, n) summed statistics.
-        rewritten: the same shape.
-        statistic: two (rows, values, n) sums to (rows,); larger means further from the null.
-        permutations: random ones; exact enumeration of all 2**dialogues where that is no more work.
-        seed: of the random ones.
-
-    Returns:
-        The p-value, as :meth:`Exceedances.p_values` has it.
-    """
-    clusters = len(original)
-    difference = (rewritten - original).reshape(clusters, -1)
-    shape = (-1, *original.shape[1:])
-    totals = original.sum(axis=0), rewritten.sum(axis=0)
-    found = Exceedances(float(statistic(totals[0][None], totals[1][None])[0]))
-    exact = _can_enumerate(clusters, permutations)
-    rng = np.random.default_rng(seed)
-    for flips in _all_flips(clusters) if exact else _random_flips(rng, permutations, clusters):
-        moved = (flips.astype(float) @ difference).reshape(shape)  # (rows, values, n)
-        found.add(statistic(totals[0] + moved, totals[1] - moved))
-    return float(found.p_values(exact=exact))
 
 
 @dataclass(frozen=True)
@@ -259,11 +224,6 @@ def _all_flips(count: int) -> Iterator[np.ndarray]:
     for rows in blocks(2**count, count):
         yield (np.arange(done, done + rows)[:, None] >> np.arange(count)) & 1
         done += rows
-
-
-def _random_flips(rng: np.random.Generator, permutations: int, count: int) -> Iterator[np.ndarray]:
-    for rows in blocks(permutations, count):
-        yield rng.integers(0, 2, size=(rows, count))
 
 
 def _random_signs(rng: np.random.Generator, permutations: int, count: int) -> Iterator[np.ndarray]:

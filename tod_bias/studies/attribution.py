@@ -11,7 +11,6 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -70,6 +69,7 @@ SCHEMA = 2
 """Version of ``results.json``."""
 _MOST_STAGES = 7
 """2**7 arms; more would be neither quick nor readable."""
+
 
 class Attribution(Results):
     """The content of ``results.json``; ``turns`` holds input, stage outputs, reference and metric statistics."""
@@ -214,9 +214,9 @@ def attribute(
         },
         signature={
             "max_per_axis": "all" if max_per_axis is None else str(max_per_axis),
-            "intervals": "95%, t with a word (or other cluster) left out at a time; these words: expanded percentile, "
-            f"{bootstrap} resamples of dialogues",
-            "p_values": f"sign flips by word, {permutations} at the most, maxT within an axis and metric, Holm over them",
+            "intervals": "95%, t with a word (or other cluster) left out at a time; of these words: expanded "
+            f"percentile, {bootstrap} resamples of dialogues",
+            "p_values": f"sign flips by word, {permutations} at the most; maxT within an axis and metric, then Holm",
             **{f"axis {axis}": perturber_signature(perturber) for axis, perturber in rewriting.items()},
             **({f"axis {PLACEBO}": perturber_signature(matched)} if matched is not None else {}),
             **signature_of(pipeline),
@@ -314,7 +314,7 @@ def _judge(
     inference: Inference,
     margin: float | None,
 ) -> None:
-    """Adjust what is claimed. Disagreement with the twin claims nothing without a placebo: any rewording may cause it."""
+    """Adjust what is claimed; disagreement with the twin claims nothing without a placebo, as any rewording causes it."""
     bare = {one.name for one in scored if getattr(one, "counterfactual", False)} if PLACEBO not in reports else set()
     claimable = [
         report

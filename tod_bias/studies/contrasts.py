@@ -45,7 +45,9 @@ def share_of(stage: str, stages: Sequence[str], at: int = 0) -> Contrast:
     place = {arm: number + at for number, arm in enumerate(all_arms(stages))}
     count = len(stages)
     return tuple(
-        Difference(factorial(len(arm)) * factorial(count - len(arm) - 1) / factorial(count), number, place[arm | {stage}])
+        Difference(
+            factorial(len(arm)) * factorial(count - len(arm) - 1) / factorial(count), number, place[arm | {stage}]
+        )
         for arm, number in place.items()
         if stage not in arm
     )

@@ -248,9 +248,7 @@ class AxisEstimate:
             "contributions": {
                 name: {**whole.estimate(number), "p_value": single.get(number)} for name, number in shares.items()
             },
-            "interactions": {
-                "×".join(pair): whole.estimate(at + number) for number, pair in enumerate(pairs)
-            },
+            "interactions": {"×".join(pair): whole.estimate(at + number) for number, pair in enumerate(pairs)},
             "artefact": whole.estimate(at + len(pairs)),
         }
         if self._has_placebo:
@@ -312,9 +310,7 @@ class AxisEstimate:
             return
         tests, above = self._tested(list(blocks.values()))
         for number, ((first, second), block) in enumerate(blocks.items()):
-            effective = min(
-                words_of_group(told, told.attributes.index(name), block.there) for name in (first, second)
-            )
+            effective = min(words_of_group(told, told.attributes.index(name), block.there) for name in (first, second))
             pair = {
                 **block.estimate(0),
                 "p_holm": None,

@@ -128,9 +128,7 @@ def rewritten_by_model(perturbers: Mapping[str, Perturber]) -> dict[str, Any]:
     return {"perturber": counts} if counts else {}
 
 
-def chunks(
-    dialogues: Iterable[Dialogue], drawn: Mapping[str, Sequence[Drawn]]
-) -> Iterator[dict[str, list[Drawn]]]:
+def chunks(dialogues: Iterable[Dialogue], drawn: Mapping[str, Sequence[Drawn]]) -> Iterator[dict[str, list[Drawn]]]:
     """The dialogues of all axes in chunks, in order; each in all its axes, so that its original runs once.
 
     Args:

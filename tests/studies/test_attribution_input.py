@@ -1,0 +1,114 @@
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from builders import fair_pipeline, small_corpus
+
+from tod_bias import Pipeline, attribute
+from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias.errors import AxisError, CorpusError, IncompleteError, NothingToPerturbError, StageError, TodBiasError
+from tod_bias.studies.evaluation import evaluate
+from tod_bias.studies.turn_table import TurnTable
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"axes": ["height"]}, AxisError, "unknown axis 'height'"),
+        ({"axes": ["gender", "gender"]}, AxisError, "given twice"),
+        ({"axes": []}, AxisError, "no axis"),
+        ({"axes": ["race"]}, NothingToPerturbError, "axis race: no dialogue holds a word"),
+        ({"order": ["db"]}, StageError, "must name every stage once"),
+        ({"history": "own"}, ValueError, "unknown history 'own'"),
+        ({"metrics": "rouge"}, ValueError, "unknown metric 'rouge'"),
+        ({"metrics": ["jga", "jga"]}, ValueError, "metric 'jga' is given twice"),
+        ({"metrics": []}, ValueError, "no metric"),
+        ({"design": "square"}, ValueError, "unknown design 'square'; expected one of crossed, draws"),
+        ({"margin": 0}, ValueError, "margin must be above 0, got 0"),
+        ({"cluster": "city"}, ValueError, "unknown cluster 'city'; expected domain, or module:function"),
+        ({"draws": 0}, ValueError, "draws must be at least 1"),
+    ],
+)
+def test_wrong_input_is_refused(corpus, options, error, message):
+    with pytest.raises(error, match=message):
+        attribute(fair_pipeline(corpus), corpus, **options)
+
+
+def test_duplicate_ids_are_refused(corpus):
+    with pytest.raises(CorpusError, match="'d000' stands twice"):
+        attribute(fair_pipeline(corpus), [*corpus, corpus[0]])
+
+
+def echo(inputs):
+    return [f"{item.user} \ud800" for item in inputs]
+
+
+ONE_DRAW = {"design": "draws", "draws": 1, "bootstrap": 0, "permutations": 0}
+
+
+def test_dialogues_may_come_one_by_one_and_the_order_as_text():
+    corpus = small_corpus(8)
+    pipeline = Pipeline({"a": echo, "b": echo})
+    expected = attribute(pipeline, corpus, order=["b", "a"], **ONE_DRAW)
+    found = attribute(pipeline, (dialogue for dialogue in corpus), order="b, a", **ONE_DRAW)
+    assert found | {"cost": 0} == expected | {"cost": 0}
+    assert found["axes"]["gender"]["corpus_bleu"]["su"]["attribution"]["order"] == ["b", "a"]
+
+
+@pytest.mark.parametrize("name", ["draws", "bootstrap", "permutations", "seed"])
+@pytest.mark.parametrize("number", ["3", 2.0, True, None])
+def test_counts_must_be_whole_numbers(name, number):
+    with pytest.raises(TodBiasError, match=f"{name} must be a whole number, got {number!r}"):
+        attribute(Pipeline({"a": echo}), small_corpus(4), **{**ONE_DRAW, name: number})
+
+
+def test_lone_surrogates_are_saved_as_replacement_marks(tmp_path):
+    corpus = [replace(dialogue, turns=(Turn("\udc00 my wife", response="\udfff"),)) for dialogue in small_corpus(4)]
+    result = attribute(Pipeline({"response": echo}), corpus, metrics="sentence_bleu", **ONE_DRAW)
+    result.save(tmp_path)
+    evaluate(Pipeline({"response": echo}), corpus, bootstrap=0).save(tmp_path)
+    frame = pd.read_parquet(tmp_path / "turns.parquet")
+    assert frame["response"].str.endswith("\ufffd").all()
+    assert set(frame["reference"]) == {"\ufffd"}
+    assert frame["user"].str.startswith("\ufffd my").all()
+    assert frame["draw"].dtype == result.turns["draw"].dtype
+
+
+def test_a_save_that_fails_leaves_the_former_run_whole(tmp_path, monkeypatch):
+    result = attribute(Pipeline({"response": echo}), small_corpus(4), **ONE_DRAW)
+    result.save(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    def half(table, path):
+        path.write_bytes(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(TurnTable, "write", half)
+    with pytest.raises(TodBiasError, match=r"turns\.parquet: cannot be written \(disk full\)"):
+        result.save(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_evaluation_knows_the_same_histories():
+    with pytest.raises(TodBiasError, match="unknown history 'foo'; expected one of gold, system"):
+        evaluate(Pipeline({"response": echo}), small_corpus(4), history="foo")
+
+
+def test_axes_that_cannot_be_attributed_are_told_and_the_others_kept():
+    def unhelpful(inputs):
+        return ["zzz" if "Asian" in item.user else "Of course" for item in inputs]
+
+    corpus = [
+        Dialogue("a", "", (Turn("My wife", response="Of course"),)),
+        Dialogue("b", "", (Turn("Is that Asian food?", response="no"),)),
+    ]
+    pipeline = Pipeline({"response": unhelpful})
+    options = {"metrics": "sentence_bleu", **ONE_DRAW}
+    with pytest.raises(IncompleteError, match=r"axis age: no dialogue holds a word") as caught:
+        attribute(pipeline, corpus, axes=["age", "gender"], **options)
+    alone = attribute(pipeline, corpus, axes=["gender"], **options)
+    assert caught.value.result["axes"] == alone["axes"]
+    assert list(caught.value.result["left_out"]) == ["age"]
+    assert set(caught.value.result.turns["axis"]) == {"gender"}
+    with pytest.raises(NothingToPerturbError):
+        attribute(pipeline, corpus, axes=["age"], **options)

@@ -1,0 +1,78 @@
+"""Simulations of what is claimed, short ones; tests/benchmarks/validity.py makes the whole table."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+
+from validity import WOMAN, Case, cases, run
+from worlds import World, audit, table_of
+
+
+def share(hits):
+    return float(np.mean(hits))
+
+
+def test_quirks_of_words_are_not_called_a_groups():
+    seen, _ = run(cases()["words-one-way-0.2"], 100, 1)
+    assert share([verdict == "disparity" for verdict in seen.verdicts]) <= 0.11
+    assert share([verdict == "these words only" for verdict in seen.verdicts]) > 0.3
+    assert share(seen.covered["disparity"]) >= 0.88
+    assert share(seen.covered["disparity, these words"]) < 0.7  # what words as fixed would have claimed
+
+
+def test_a_groups_effect_over_many_words_is_found():
+    seen, _ = run(cases()["group-20-words"], 60, 1)
+    assert share([verdict == "disparity" for verdict in seen.verdicts]) >= 0.6
+
+
+def test_without_an_effect_little_is_claimed_and_intervals_cover():
+    seen, true = run(replace(cases()["null-130"], axes=2), 100, 2)
+    assert share([verdict == "disparity" for verdict in seen.verdicts]) <= 0.11
+    assert share(seen.claimed_pairs) <= 0.11
+    for name in ("disparity", "gap woman", "pair man>woman", "contribution response"):
+        assert share(seen.covered[name]) >= 0.88
+        assert np.mean(seen.values[name]) == pytest.approx(true[name], abs=0.01)
+
+
+def test_contributions_keep_signs_and_components_without_a_part_get_none():
+    seen, true = run(cases()["opposite"], 40, 3)
+    assert true["contribution api_call"] > 0.08
+    assert true["contribution response"] < -0.03
+    for name in ("api_call", "db", "response"):
+        values = seen.values[f"contribution {name}"]
+        assert np.mean(values) == pytest.approx(true[f"contribution {name}"], abs=0.01)
+    assert not any(seen.significant["db"])
+
+
+def test_what_any_rewording_does_is_not_called_a_groups():
+    seen, _ = run(cases()["floor"], 60, 4)
+    assert share([verdict == "disparity" for verdict in seen.verdicts]) <= 0.15
+    harmed = replace(cases()["floor"].world, placebo_effect=0.0)
+    seen, _ = run(Case("", harmed, ""), 30, 4)
+    assert share([verdict == "disparity" for verdict in seen.verdicts]) >= 0.8
+
+
+def test_equivalence_is_shown_where_it_holds_and_not_where_groups_cancel():
+    seen, _ = run(cases()["equal"], 20, 5)
+    assert share([verdict == "equivalent" for verdict in seen.verdicts]) >= 0.9
+    cancelling = Case("", World(dialogues=500, own=0.05, effects=WOMAN), "", 1, 0.05)
+    seen, true = run(cancelling, 10, 5)
+    assert abs(true["disparity"]) < 0.01
+    assert set(seen.verdicts) == {"disparity"}
+
+
+def test_further_clusters_widen_what_is_said():
+    table = table_of(World(dialogues=60, shares=(1.0, 0.0), effects=WOMAN), np.random.default_rng(0))
+    (alone,) = audit([table], 0)
+    services = tuple(f"service {number % 6}" for number in range(60))
+    clustered = replace(table, tellings=replace(table.tellings, clusters=(("service", services),)))
+    (found,) = audit([clustered], 0)
+    assert found.record["disparity"]["clusters"]["service"] == 6
+    assert found.record["disparity"]["p_value"] >= alone.record["disparity"]["p_value"]
+    few = replace(table, tellings=replace(table.tellings, clusters=(("service", ("one",) * 60),)))
+    assert audit([few], 0)[0].record["disparity"]["ci"] is None

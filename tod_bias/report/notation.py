@@ -1,6 +1,6 @@
 """How numbers are written, the same in the terminal, the figures and the report.
 
-Fairscores and contributions have three decimals, BLEU four (it stands on 0-1), intervals are in brackets, and a
+Scores, gaps and their parts have three decimals, intervals are in brackets, and a
 p-value below 0.001 is ``p<0.001``. What is undefined is ``n/a``.
 """
 
@@ -19,16 +19,17 @@ def fixed(value: float | None, decimals: int = 3, *, sign: bool = False) -> str:
     return f"{rounded:+.{decimals}f}" if sign and rounded else f"{rounded:.{decimals}f}"
 
 
-def bleu(value: float | None) -> str:
-    """BLEU on 0-1."""
-    return fixed(value, 4)
+WORDS_FIXED = "‡"
+"""Beside an interval for which words are not a sample, as there are too few of them."""
 
 
 def interval(estimate: Estimate, *, sign: bool = False) -> str:
-    """The 95% interval in brackets; ``""`` where there is none."""
-    if estimate.low is None or estimate.high is None:
+    """The 95% interval in brackets; that of these words, with a mark, where words are too few; ``""`` without any."""
+    bounds = estimate.bounds
+    if bounds is None:
         return ""
-    return f"[{fixed(estimate.low, sign=sign)}, {fixed(estimate.high, sign=sign)}]"
+    mark = WORDS_FIXED if estimate.low is None or estimate.high is None else ""
+    return f"[{fixed(bounds[0], sign=sign)}, {fixed(bounds[1], sign=sign)}]{mark}"
 
 
 def with_interval(estimate: Estimate, *, sign: bool = False, separator: str = " ") -> str:

@@ -1,7 +1,6 @@
-"""What a run found, typed: the numbers of ``results.json`` as frozen dataclasses.
+"""What a run found, typed: the numbers of ``results.json`` (schema 2) as frozen dataclasses.
 
-Everything beyond the contract's minimum is optional here; what a run did not write is ``None`` or empty, and is shown
-as missing rather than as 0.
+What a run did not write is ``None`` or empty, and is shown as missing rather than as 0.
 """
 
 from __future__ import annotations
@@ -13,223 +12,329 @@ from typing import Any
 
 from tod_bias.report.record import RunError
 
-PLACEBO = "placebo"
-"""The control axis: rewording without demographic meaning."""
-
+FLOOR = "floor"
+"""The verdict of the placebo."""
 RESIDUAL = "residual"
-"""The part of a fairscore that stays when every stage is swapped."""
-
-ATTRIBUTES: Mapping[str, Sequence[str]] = {
-    "gender": ("woman", "man", "non-binary"),
-    "age": ("child", "young", "middle-aged", "senior", "adult"),
-    "race": ("white", "black", "hispanic", "asian", "native-american", "pacific-islander"),
-}
-"""Attributes in the order in which tables and figures show them (names as in Qian)."""
+"""The part of Su's fairscore that stays when every component is swapped."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its 95% interval and, for a fairscore, its permutation p-value."""
+    """A number with its intervals and p-values."""
 
     value: float | None = None
     """``None`` where it is undefined or was not computed."""
     low: float | None = None
-    """Lower end of the interval."""
+    """Lower end of the 95% interval, words as a sample."""
     high: float | None = None
-    """Upper end of the interval."""
+    """Upper end of the same."""
     p_value: float | None = None
-    """As it came from the permutation test."""
+    """As it came from the test."""
     p_holm: float | None = None
-    """Adjusted for the number of tests (Holm)."""
+    """Adjusted for all that is claimed."""
+    p_these_words: float | None = None
+    """The same with words as they are."""
+    these_low: float | None = None
+    """Lower end of the 95% interval with words as they are."""
+    these_high: float | None = None
+    """Upper end of the same."""
 
     @property
     def p(self) -> float | None:
         """The adjusted p-value where there is one, else the plain one."""
         return self.p_value if self.p_holm is None else self.p_holm
 
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The interval; where words are too few for one, that of these words; ``None`` without either."""
+        if self.low is not None and self.high is not None:
+            return self.low, self.high
+        if self.these_low is not None and self.these_high is not None:
+            return self.these_low, self.these_high
+        return None
+
     @classmethod
     def read(cls, record: Any, where: str) -> Estimate:
-        """Read ``{"value", "ci", "p_value", "p_holm"}``, a bare number, or nothing.
+        """Read ``{"value", "ci", "ci_these_words", "p_value", "p_holm", "p_these_words"}``, a number, or nothing.
 
         Raises:
             RunError: something else stands there; ``where`` names the place.
         """
         if not isinstance(record, Mapping):
             return cls(_number(record, where))
-        interval = record.get("ci")
-        if interval is None:
-            interval = (None, None)
-        elif not isinstance(interval, Sequence) or len(interval) != 2:
-            raise RunError(f"results.json, {where}.ci: expected [low, high], got {interval!r:.40}")
-        return cls(
-            _number(record.get("value"), f"{where}.value"),
-            _number(interval[0], f"{where}.ci"),
-            _number(interval[1], f"{where}.ci"),
-            _number(record.get("p_value"), f"{where}.p_value"),
-            _number(record.get("p_holm"), f"{where}.p_holm"),
-        )
+        low, high = _pair(record.get("ci"), f"{where}.ci")
+        these_low, these_high = _pair(record.get("ci_these_words"), f"{where}.ci_these_words")
+        names = ("value", "p_value", "p_holm", "p_these_words")
+        value, p_value, p_holm, p_these = (_number(record.get(name), f"{where}.{name}") for name in names)
+        return cls(value, low, high, p_value, p_holm, p_these, these_low, these_high)
 
 
 @dataclass(frozen=True)
-class Effect:
-    """What rewriting did to the responses, and where in the pipeline it did so: of one axis, or of one pair."""
+class Metric:
+    """What was measured."""
 
     name: str
-    """The axis, or the pair as ``source>target``."""
+    label: str
+    """In sentences and tables."""
+    better: str
+    """``higher``, ``lower`` or ``neither``."""
+    signature: str = ""
+
+
+@dataclass(frozen=True)
+class Group:
+    """How dialogues are served when they are told as one attribute."""
+
+    name: str
+    score: Estimate
+    """On the metric's own scale."""
+    gap: Estimate
+    """Disparity, less the mean of all that the same dialogues are told as; positive: served worse."""
+    above: Estimate | None
+    """What of the gap is above that of placebo rewording; ``None`` without a placebo."""
+    contributions: Mapping[str, Estimate]
+    """Component to its part of the gap."""
     dialogues: int | None
-    """How many dialogues it rests on."""
-    bleu_original: float | None
-    """BLEU of the original dialogues, 0-1."""
-    bleu_perturbed: float | None
-    """BLEU of the rewritten dialogues, 0-1."""
-    fairscore: Estimate
-    """Su eq. 1: relative change of BLEU, without its sign."""
-    signed: Estimate
-    """The same with its sign; positive where rewritten dialogues are answered worse."""
-    contributions: Mapping[str, Estimate] = field(default_factory=dict)
-    """Stage to its part of the fairscore, in Su's order; together with the residual they sum to it."""
-    residual: Estimate = Estimate()
-    """What stays when every stage is swapped: the part of rewriting itself."""
-    shapley: Mapping[str, Estimate] = field(default_factory=dict)
-    """Stage to its part, averaged over all orders."""
-    draws: int | None = None
-    """How many rewritings of a dialogue were drawn."""
+    words: float | None
+    """Effective words that stand for the group."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Told as ``target`` against told as ``source``, on the dialogues that are told as both."""
+
+    name: str
+    """``source>target``."""
+    gap: Estimate
+    """Positive: the target is served worse."""
+    contributions: Mapping[str, Estimate]
+    dialogues: int | None
 
     @property
     def source(self) -> str:
-        """The attribute that a pair rewrites from."""
+        """The attribute that is compared with."""
         return self.name.partition(">")[0]
 
     @property
     def target(self) -> str:
-        """The attribute that a pair rewrites to."""
+        """The attribute that is compared."""
         return self.name.partition(">")[2]
-
-    @property
-    def largest(self) -> tuple[str, Estimate] | None:
-        """The stage with the largest part, and that part; ``None`` where nothing is attributed."""
-        known = [(stage, part) for stage, part in self.contributions.items() if part.value is not None]
-        return max(known, key=lambda item: item[1].value or 0.0, default=None)
 
 
 @dataclass(frozen=True)
-class Axis(Effect):
-    """One axis: its corpus value, its pairs, and its arms."""
+class Word:
+    """A cluster of words."""
 
-    mean_over_pairs: Estimate = Estimate()
-    """Mean of the pairs' fairscores, which cannot cancel."""
-    arms: Mapping[str, float | None] = field(default_factory=dict)
-    """Swapped stages, sorted and joined by a comma, to the fairscore of that arm."""
-    arms_ci: Mapping[str, Estimate] = field(default_factory=dict)
-    """The same with their intervals."""
-    pairs: tuple[Effect, ...] = ()
-    """Every (source, target) pair."""
+    name: str
+    dialogues: int | None
+    part: float | None
+    """What it adds to the disparity."""
+    without: float | None
+    """The disparity without it."""
 
-    jga_original: float | None = None
-    """Joint goal accuracy on the original dialogues, 0-1."""
-    jga_perturbed: float | None = None
-    """The same on the rewritten ones."""
+
+@dataclass(frozen=True)
+class Su:
+    """Su's own numbers: absolute, along one order."""
+
+    fairscore: Estimate
+    total: Estimate | None
+    """The paper's bar, v({db})."""
+    contributions: Mapping[str, Estimate]
+    """In the order of the swaps."""
+    residual: Estimate
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One axis, measured by one metric."""
+
+    axis: str
+    metric: Metric
+    scale: str
+    """``ratio``: parts of the originals' score; ``difference``: in the metric's own units."""
+    verdict: str
+    dialogues: int | None
+    words: float | None
+    """Effective words."""
+    words_number: int | None
+    clusters: Mapping[str, int]
+    """Further clusters and how many of them there are."""
+    original: Estimate
+    rewritten: Estimate
+    disparity: Estimate
+    artefact: Estimate
+    contributions: Mapping[str, Estimate]
+    interactions: Mapping[str, Estimate]
+    above: Estimate | None
+    """The disparity above that of the placebo in the same dialogues."""
+    above_dialogues: int | None
+    groups: tuple[Group, ...]
+    pairs: tuple[Pair, ...]
+    strongest: tuple[Word, ...]
+    """Words with the largest parts."""
+    arms: Mapping[str, float | None]
+    """Swapped components, sorted and joined by a comma, to the score."""
+    spread: float | None
+    """Root mean square of the groups' gaps, less what noise adds."""
+    detectable: float | None
+    """The smallest disparity that is found in 80% of such runs."""
+    equivalent_within: float | None
+    """The margin within which all gaps are shown to lie."""
+    su: Su | None = field(default=None)
 
     @property
-    def is_placebo(self) -> bool:
-        """Whether this is the control axis."""
-        return self.name == PLACEBO
+    def is_floor(self) -> bool:
+        """Whether this is the placebo."""
+        return self.verdict == FLOOR
 
     @property
-    def attributes(self) -> list[str]:
-        """The attributes that occur, in the order in which they are shown."""
-        found = dict.fromkeys(name for pair in self.pairs for name in (pair.source, pair.target))
-        known = [name for name in ATTRIBUTES.get(self.name, ()) if name in found]
-        return known + [name for name in found if name not in known]
-
-    def arm(self, key: str) -> Estimate:
-        """The fairscore of one arm with its interval, as far as the run has them."""
-        return self.arms_ci.get(key, Estimate(self.arms.get(key)))
-
-    def pair(self, source: str, target: str) -> Effect | None:
-        """The pair that rewrites ``source`` to ``target``."""
-        return next((pair for pair in self.pairs if (pair.source, pair.target) == (source, target)), None)
+    def key(self) -> str:
+        """Axis and metric in one word, for file names and links."""
+        return f"{self.axis}_{self.metric.name}"
 
 
-def arm_keys(axes: Sequence[Axis]) -> list[str]:
-    """The arms of all axes, those with fewer swapped stages first."""
-    keys = {key for axis in axes for key in axis.arms}
-    return sorted(keys, key=lambda key: (len(key.split(",")) if key else 0, key))
-
-
-def read_axes(results: Mapping[str, Any]) -> list[Axis]:
-    """The axes of ``results.json`` in its order, the placebo last.
+def read_outcomes(results: Mapping[str, Any]) -> list[Outcome]:
+    """All axes of a run, each by all metrics, the placebo last.
 
     Raises:
-        RunError: a value is not of the type that the contract says; names the place.
+        RunError: a value is not of the type that the contract says; the message names the place.
     """
-    corpus = _mapping(results.get("corpus"), "corpus")
-    counts = _mapping(corpus.get("audited") or corpus.get("perturbable"), "corpus.audited")
-    stages = tuple(results.get("pipeline") or ())
-    axes = [
-        _axis(name, _mapping(record, f"axes.{name}"), stages, counts.get(name))
-        for name, record in _mapping(results.get("axes"), "axes").items()
+    metrics = {
+        name: Metric(name, str(one.get("label", name)), str(one.get("better", "higher")), str(one.get("signature", "")))
+        for name, one in ((name, mapping(one, f"metrics.{name}")) for name, one in _items(results, "metrics"))
+    }
+    found = [
+        _outcome(axis, metrics.get(name, Metric(name, name, "higher")), mapping(record, f"axes.{axis}.{name}"))
+        for axis, by_metric in _items(results, "axes")
+        for name, record in mapping(by_metric, f"axes.{axis}").items()
     ]
-    return sorted(axes, key=lambda axis: axis.is_placebo)
+    return sorted(found, key=lambda outcome: outcome.is_floor)
 
 
-def _axis(name: str, record: Mapping[str, Any], stages: Sequence[str], dialogues: Any) -> Axis:
-    where = f"axes.{name}"
-    if "fairscore" not in record:
-        raise RunError(f"results.json, {where}: holds no fairscore; repeat the run's command to write it again")
-    pairs = _mapping(record.get("pairs"), f"{where}.pairs")
-    arms = _mapping(record.get("arms"), f"{where}.arms")
-    intervals = _mapping(record.get("arms_ci"), f"{where}.arms_ci")
-    return Axis(
-        **_effect(name, {"dialogues": dialogues, **record}, where, stages),
-        mean_over_pairs=Estimate.read(record.get("mean_over_pairs"), f"{where}.mean_over_pairs"),
-        jga_original=_number(record.get("jga_original"), f"{where}.jga_original"),
-        jga_perturbed=_number(record.get("jga_perturbed"), f"{where}.jga_perturbed"),
-        arms={key: _number(value, f"{where}.arms.{key}") for key, value in arms.items()},
-        arms_ci={
-            key: Estimate.read({"value": arms.get(key), "ci": bounds}, f"{where}.arms_ci.{key}")
-            for key, bounds in intervals.items()
-        },
-        pairs=tuple(
-            Effect(**_effect(key, _mapping(pair, f"{where}.pairs.{key}"), f"{where}.pairs.{key}", stages))
-            for key, pair in pairs.items()
+def _items(results: Mapping[str, Any], name: str) -> list[tuple[str, Any]]:
+    return list(mapping(results.get(name), name).items())
+
+
+def _outcome(axis: str, metric: Metric, record: Mapping[str, Any]) -> Outcome:
+    where = f"axes.{axis}.{metric.name}"
+    if "disparity" not in record:
+        raise RunError(f"results.json, {where}: holds no disparity; repeat the run's command to write it again")
+    disparity = mapping(record["disparity"], f"{where}.disparity")
+    clusters = mapping(disparity.get("clusters"), f"{where}.disparity.clusters")
+    words = mapping(record.get("words"), f"{where}.words")
+    known = ("dialogues", "words", "words_effective")
+    above = record.get("above_placebo")
+
+    def estimate(name: str) -> Estimate:
+        return Estimate.read(record.get(name), f"{where}.{name}")
+
+    return Outcome(
+        axis=axis,
+        metric=metric,
+        scale=str(record.get("scale", "ratio")),
+        verdict=str(record.get("verdict", "")),
+        dialogues=_count(clusters.get("dialogues"), f"{where}.disparity.clusters.dialogues"),
+        words=_number(clusters.get("words_effective"), f"{where}.disparity.clusters.words_effective"),
+        words_number=_count(clusters.get("words"), f"{where}.disparity.clusters.words"),
+        clusters={name: int(number) for name, number in clusters.items() if name not in known},
+        original=estimate("original"),
+        rewritten=estimate("rewritten"),
+        disparity=estimate("disparity"),
+        artefact=estimate("artefact"),
+        contributions=_estimates(record.get("contributions"), f"{where}.contributions"),
+        interactions=_estimates(record.get("interactions"), f"{where}.interactions"),
+        above=None if above is None else estimate("above_placebo"),
+        above_dialogues=_count(mapping(above, where).get("dialogues"), f"{where}.above_placebo.dialogues"),
+        groups=tuple(
+            _group(name, mapping(one, f"{where}.groups.{name}"), f"{where}.groups.{name}")
+            for name, one in mapping(record.get("groups"), f"{where}.groups").items()
         ),
+        pairs=tuple(
+            _of_pair(name, mapping(one, f"{where}.pairs.{name}"), f"{where}.pairs.{name}")
+            for name, one in mapping(record.get("pairs"), f"{where}.pairs").items()
+        ),
+        strongest=tuple(_word(mapping(one, f"{where}.words"), f"{where}.words") for one in words.get("strongest") or ()),
+        arms={
+            key: _number(value, f"{where}.arms.{key}")
+            for key, value in mapping(record.get("arms"), f"{where}.arms").items()
+        },
+        spread=_number(mapping(record.get("spread"), f"{where}.spread").get("value"), f"{where}.spread"),
+        detectable=_number(disparity.get("mde"), f"{where}.disparity.mde"),
+        equivalent_within=_number(disparity.get("equivalent_within"), f"{where}.disparity.equivalent_within"),
+        su=_su(mapping(record.get("su"), f"{where}.su"), f"{where}.su"),
     )
 
 
-def _effect(name: str, record: Mapping[str, Any], where: str, stages: Sequence[str]) -> dict[str, Any]:
-    attribution = _mapping(record.get("attribution"), f"{where}.attribution")
-    shapley = _mapping(record.get("shapley"), f"{where}.shapley")
-    order = attribution.get("order") or stages
-    signed = Estimate.read(record.get("signed"), f"{where}.signed")
-    if signed.low is None and record.get("signed_ci") is not None:
-        signed = Estimate.read({"value": signed.value, "ci": record["signed_ci"]}, f"{where}.signed")
-    return {
-        "name": name,
-        "dialogues": _count(record.get("dialogues"), f"{where}.dialogues"),
-        "draws": _count(record.get("draws"), f"{where}.draws"),
-        "bleu_original": _number(record.get("bleu_original"), f"{where}.bleu_original"),
-        "bleu_perturbed": _number(record.get("bleu_perturbed"), f"{where}.bleu_perturbed"),
-        "fairscore": Estimate.read(record.get("fairscore"), f"{where}.fairscore"),
-        "signed": signed,
-        "contributions": {
-            stage: Estimate.read(attribution[stage], f"{where}.attribution.{stage}")
-            for stage in order
-            if stage in attribution
-        },
-        "residual": Estimate.read(attribution.get(RESIDUAL), f"{where}.attribution.{RESIDUAL}"),
-        "shapley": {
-            stage: Estimate.read(shapley[stage], f"{where}.shapley.{stage}") for stage in order if stage in shapley
-        },
-    }
+def _group(name: str, record: Mapping[str, Any], where: str) -> Group:
+    gap = mapping(record.get("gap"), f"{where}.gap")
+    above = gap.get("above_placebo")
+    return Group(
+        name=name,
+        score=Estimate.read(record.get("score"), f"{where}.score"),
+        gap=Estimate.read(gap, f"{where}.gap"),
+        above=None if above is None else Estimate.read(above, f"{where}.gap.above_placebo"),
+        contributions=_estimates(record.get("contributions"), f"{where}.contributions"),
+        dialogues=_count(record.get("dialogues"), f"{where}.dialogues"),
+        words=_number(record.get("words_effective"), f"{where}.words_effective"),
+    )
 
 
-def _mapping(value: Any, where: str) -> Mapping[str, Any]:
+def _of_pair(name: str, record: Mapping[str, Any], where: str) -> Pair:
+    return Pair(
+        name=name,
+        gap=Estimate.read(record, where),
+        contributions=_estimates(record.get("contributions"), f"{where}.contributions"),
+        dialogues=_count(record.get("dialogues"), f"{where}.dialogues"),
+    )
+
+
+def _word(record: Mapping[str, Any], where: str) -> Word:
+    return Word(
+        name=str(record.get("word", "")),
+        dialogues=_count(record.get("dialogues"), f"{where}.dialogues"),
+        part=_number(record.get("part"), f"{where}.part"),
+        without=_number(record.get("without"), f"{where}.without"),
+    )
+
+
+def _su(record: Mapping[str, Any], where: str) -> Su | None:
+    if not record:
+        return None
+    shares = mapping(record.get("attribution"), f"{where}.attribution")
+    return Su(
+        fairscore=Estimate.read(record.get("fairscore"), f"{where}.fairscore"),
+        total=Estimate.read(record["total"], f"{where}.total") if "total" in record else None,
+        contributions={
+            name: Estimate.read(shares.get(name), f"{where}.attribution.{name}") for name in shares.get("order") or ()
+        },
+        residual=Estimate.read(shares.get(RESIDUAL), f"{where}.attribution.{RESIDUAL}"),
+    )
+
+
+def _estimates(record: Any, where: str) -> dict[str, Estimate]:
+    return {name: Estimate.read(one, f"{where}.{name}") for name, one in mapping(record, where).items()}
+
+
+def mapping(value: Any, where: str) -> Mapping[str, Any]:
+    """A JSON object; nothing is an empty one.
+
+    Raises:
+        RunError: something else stands at ``where``.
+    """
     if value is None:
         return {}
     if not isinstance(value, Mapping):
         raise RunError(f"results.json, {where}: expected an object, got {value!r:.40}")
     return value
+
+
+def _pair(value: Any, where: str) -> tuple[float | None, float | None]:
+    if value is None:
+        return None, None
+    if not isinstance(value, Sequence) or len(value) != 2:
+        raise RunError(f"results.json, {where}: expected [low, high], got {value!r:.40}")
+    return _number(value[0], where), _number(value[1], where)
 
 
 def _number(value: Any, where: str) -> float | None:

@@ -1,289 +1,263 @@
 """Plain-language readings of a run: what its numbers support, and what they do not.
 
-A sentence says that responses differ only where three things hold together: the permutation test rejects "no
-difference" (Holm-adjusted p below 0.05), the 95% interval of the signed score leaves out 0, and the fairscore is above
-that of the placebo axis (the 95% interval of the difference leaves out 0). Where one fails, the sentence says which.
-Words follow the field: a *disparity* is a measured difference, its harm here is one of quality of service, and no
-sentence says why it arose.
+The verdict and the adjusted p-values stand in ``results.json`` (:mod:`tod_bias.studies.claims`); here they become
+sentences, and no sentence says more than they do. A group or a component is named only where its own adjusted p-value,
+or interval, carries it; where the words are too few for a claim about a group, every sentence says so. Words follow the
+field: a *disparity* is a measured difference, its harm is one of quality of service, and nothing says why it arose.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import dataclass
 
-from tod_bias.report.notation import fixed, p_text, percent
-from tod_bias.report.outcome import Axis, Effect, Estimate
-from tod_bias.statistics.adjustment import holm
+from tod_bias.report.notation import WORDS_FIXED, fixed, interval, p_text, percent
+from tod_bias.report.outcome import Estimate, Outcome, Pair
 
 ALPHA = 0.05
-"""The level of every test and, as 1 - ALPHA, of every interval."""
-
+"""The level of every claim and, as 1 - ALPHA, of every interval."""
 FEW = 15
 """Dialogues below which a bootstrap interval is known to be too narrow (in simulations those of 10 cover 87%)."""
-
+ENOUGH_WORDS = 6
+"""Effective words that a claim about a group takes."""
 DAGGER = "†"
 FEW_NOTE = f"fewer than {FEW} dialogues: intervals are too narrow"
-
 MOST = 0.5
-"""A stage holds "most" of a fairscore from this share on."""
-
-
-class Support(Enum):
-    """How far the numbers carry the statement that responses differ."""
-
-    SUPPORTED = "disparity supported"
-    """Test, interval and placebo agree."""
-    NO_FLOOR = "difference, no placebo"
-    """Test and interval agree; without a placebo axis it may be the effect of any rewording."""
-    AT_FLOOR = "not above placebo"
-    """A difference, but no larger than that of rewording without demographic meaning."""
-    UNSUPPORTED = "no difference supported"
-    """Test or interval leave "no difference" standing."""
-    FLOOR = "placebo floor"
-    """The placebo axis itself."""
-    UNDEFINED = "undefined"
-    """No fairscore: BLEU of the original dialogues is 0."""
-
-    @property
-    def is_claim(self) -> bool:
-        """Whether a difference may be claimed, above the floor as far as that is known."""
-        return self in (Support.SUPPORTED, Support.NO_FLOOR)
+"""A component holds "most" of a gap from this share on."""
+HEADLINES = {
+    "disparity": "disparity",
+    "these words only": "these words only",
+    "equivalent": "equivalent within the margin",
+    "inconclusive": "no difference shown",
+    "floor": "placebo floor",
+}
+"""Verdict to what stands on its badge."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What one axis, read against the placebo, supports."""
+    """One axis and metric in words."""
 
-    axis: Axis
-    """The axis."""
-    support: Support
-    """How far a difference is supported."""
-    excess: Estimate | None
-    """Fairscore above the placebo's, with its interval; ``None`` without a placebo."""
-    verdict: str
-    """What rewriting does to the responses and where most of it enters; to follow the axis' name and a colon."""
-    pairs: str
-    """One sentence about the pairs that stand out; ``""`` where none does."""
+    outcome: Outcome
+    headline: str
+    """The verdict in a few words."""
+    who: str
+    """Who is served how: what is claimed, or that nothing is."""
+    where: str
+    """Which components it enters in; empty where nothing is claimed."""
+    words: str
+    """What it rests on."""
+    floor: str
+    """What any rewording does; empty without a placebo."""
+    limits: str
+    """What is shown to be absent, and what could not have been seen."""
 
     @property
-    def text(self) -> str:
-        """The axis' name, the verdict, and the sentence about pairs."""
-        return f"{self.axis.name}: {self.verdict} {self.pairs}".rstrip()
+    def sentences(self) -> list[str]:
+        """All that is said, in the order in which it is to be read."""
+        return [text for text in (self.who, self.where, self.words, self.floor, self.limits) if text]
 
     @property
     def is_claim(self) -> bool:
-        """Whether a difference is supported, of the whole axis or of single pairs."""
-        return self.support.is_claim or bool(self.pairs)
-
-    @property
-    def is_disparity(self) -> bool:
-        """Whether that difference is above the placebo's; never without a placebo."""
-        return self.is_claim and self.excess is not None
-
-    @property
-    def headline(self) -> str:
-        """The support in a few words."""
-        return "single pairs differ" if self.pairs and not self.support.is_claim else self.support.value
-
-    def share(self, part: Estimate) -> float | None:
-        """A part's share of the fairscore; ``None`` where that is not told apart from 0."""
-        total = self.axis.fairscore.value
-        if part.value is None or not total or not (self.support.is_claim or self.support is Support.AT_FLOOR):
-            return None
-        return part.value / total
+        """Whether a disparity of a group is claimed."""
+        return self.outcome.verdict == "disparity"
 
 
-def placebo_of(axes: Sequence[Axis]) -> Axis | None:
-    """The placebo axis of a run, where it has one with a fairscore."""
-    return next((axis for axis in axes if axis.is_placebo and axis.fairscore.value is not None), None)
+def read(outcomes: Sequence[Outcome]) -> list[Reading]:
+    """One reading an axis and metric, in the same order."""
+    return [_floor_reading(outcome) if outcome.is_floor else _reading(outcome) for outcome in outcomes]
 
 
-def read(axes: Sequence[Axis]) -> list[Reading]:
-    """One reading an axis, in the same order."""
-    placebo = placebo_of(axes)
-    return [_read(axis, placebo) for axis in axes]
+def has_few(dialogues: int | None) -> bool:
+    """Whether so few dialogues are looked at that an interval covers less than it says."""
+    return dialogues is not None and dialogues < FEW
 
 
-def has_few(effect: Effect) -> bool:
-    """Whether an effect rests on so few dialogues that its interval covers less than it says."""
-    return effect.dialogues is not None and effect.dialogues < FEW
+def mark(dialogues: int | None) -> str:
+    """A dagger where there are few dialogues."""
+    return DAGGER if has_few(dialogues) else ""
 
 
-def excess(effect: Effect, placebo: Effect | None) -> Estimate | None:
-    """Fairscore of ``effect`` minus that of the placebo, with a 95% interval; ``None`` where it cannot be had.
+def is_claimed(estimate: Estimate, *, these_words: bool = False) -> bool:
+    """Whether a difference may be named: its adjusted p-value, or the one with words as they are."""
+    p = estimate.p_these_words if these_words else estimate.p_holm
+    return p is not None and p < ALPHA
 
-    The interval is recovered from the two intervals (MOVER: Zou & Donner 2008, Statistics in Medicine 27): with
-    estimates a, b and limits l, u, it is a - b - sqrt((a - l_a)^2 + (u_b - b)^2) to a - b + sqrt((u_a - a)^2 + (b -
-    l_b)^2). It takes the two as independent; on shared dialogues that errs on the wide side.
+
+def claimed_pairs(outcome: Outcome) -> list[Pair]:
+    """The gaps between two attributes that may be named, each once, the target being served worse."""
+    few = outcome.verdict == "these words only"
+    if outcome.verdict not in ("disparity", "these words only"):
+        return []
+    named = [pair for pair in outcome.pairs if (pair.gap.value or 0) > 0 and is_claimed(pair.gap, these_words=few)]
+    return sorted(named, key=lambda pair: -(pair.gap.value or 0))
+
+
+def amount(estimate: Estimate, outcome: Outcome) -> str:
+    """How much a score is lower or higher, with the metric's name: "BLEU 26% lower [21%, 31%]".
+
+    Estimates are positive where the service is worse; the words and the interval here are of the score itself.
     """
-    if placebo is None:
-        return None
-    ours, floor = effect.fairscore, placebo.fairscore
-    if ours.value is None or floor.value is None:
-        return None
-    difference = ours.value - floor.value
-    if ours.low is None or ours.high is None or floor.low is None or floor.high is None:
-        return Estimate(difference)
-    below = math.hypot(max(ours.value - ours.low, 0.0), max(floor.high - floor.value, 0.0))
-    above = math.hypot(max(ours.high - ours.value, 0.0), max(floor.value - floor.low, 0.0))
-    return Estimate(difference, difference - below, difference + above)
+    value = estimate.value or 0.0
+    lower = value > 0 if outcome.metric.better != "lower" else value < 0
+    write = percent if outcome.scale == "ratio" else fixed
+    text = f"{outcome.metric.label} {write(abs(value))} {'lower' if lower else 'higher'}"
+    if estimate.bounds is None:
+        return text
+    low, high = estimate.bounds if value > 0 else (-estimate.bounds[1], -estimate.bounds[0])
+    few = WORDS_FIXED if estimate.low is None else ""
+    return f"{text} [{write(low)}, {write(high)}]{few}"
 
 
-def support(effect: Effect, placebo: Effect | None) -> Support:
-    """How far the numbers of one effect carry "responses differ"; see the module's text for the three conditions."""
-    if effect.fairscore.value is None:
-        return Support.UNDEFINED
-    p_value = effect.fairscore.p
-    if p_value is None or p_value >= ALPHA or not _leaves_out_zero(effect):
-        return Support.UNSUPPORTED
-    above = excess(effect, placebo)
-    if above is None:
-        return Support.NO_FLOOR
-    return Support.SUPPORTED if above.low is not None and above.low > 0 else Support.AT_FLOOR
+def short(word: str) -> str:
+    """A cluster of words by its first two: "husband/wife …"."""
+    parts = word.split("/")
+    return word if len(parts) <= 2 else "/".join(parts[:2]) + " …"
 
 
-def adjusted_pairs(axis: Axis) -> tuple[Effect, ...]:
-    """The pairs of an axis with p-values adjusted for their number (Holm 1979), where the run did not do so."""
-    adjusted = holm(
-        {
-            pair.name: pair.fairscore.p_value
-            for pair in axis.pairs
-            if pair.fairscore.p_value is not None and pair.fairscore.p_holm is None
-        }
-    )
-    return tuple(
-        replace(pair, fairscore=replace(pair.fairscore, p_holm=adjusted[pair.name])) if pair.name in adjusted else pair
-        for pair in axis.pairs
+def direction(value: float, outcome: Outcome) -> str:
+    """``worse`` or ``better``; ``otherwise`` for a metric that is neither good nor bad."""
+    if outcome.metric.better == "neither":
+        return "otherwise"
+    return "worse" if value > 0 else "better"
+
+
+def _reading(outcome: Outcome) -> Reading:
+    return Reading(
+        outcome=outcome,
+        headline=HEADLINES.get(outcome.verdict, outcome.verdict),
+        who=_who(outcome),
+        where=_where(outcome),
+        words=_words(outcome),
+        floor=_floor(outcome),
+        limits=_limits(outcome),
     )
 
 
-def _leaves_out_zero(effect: Effect) -> bool:
-    signed = effect.signed
-    if signed.low is not None and signed.high is not None:
-        return signed.low > 0 or signed.high < 0
-    # The fairscore is an absolute value, so that its interval says little; it is all there is here.
-    return effect.fairscore.low is not None and effect.fairscore.low > 0
-
-
-def _read(axis: Axis, placebo: Axis | None) -> Reading:
-    found = support(axis, None if axis.is_placebo else placebo)
-    above = None if axis.is_placebo else excess(axis, placebo)
-    if axis.is_placebo and found is not Support.UNDEFINED:
-        return Reading(axis, Support.FLOOR, None, _floor(axis), "")
-    pairs = _pairs(axis, placebo, found)
-    p_value = p_text(axis.fairscore.p)
-    match found:
-        case Support.UNDEFINED:
-            body = "no fairscore, because BLEU of the original dialogues is 0 or nothing was rewritten."
-        case Support.UNSUPPORTED:
-            extent = "over all pairs together, no" if pairs else "no"
-            body = f"{extent} difference is supported ({_why_not(axis)}), which does not show that there is none."
-        case Support.AT_FLOOR:
-            body = f"{_direction(axis, p_value)}, but {_floor_failure(axis, placebo)}: no disparity is supported."
-        case Support.NO_FLOOR:
-            body = (
-                f"{_direction(axis, p_value)}; {_where(axis)}; without a placebo axis, all of this may be the effect "
-                "of any rewording."
-            )
-        case _:
-            body = f"{_direction(axis, p_value, _floor_success(placebo))}; {_where(axis)}."
-    return Reading(axis, found, above, body, pairs)
-
-
-def _direction(effect: Effect, *evidence: str) -> str:
-    signed = effect.signed.value
-    if signed is None:
-        change = f"BLEU changes by {percent(effect.fairscore.value)}"
-        return f"rewritten dialogues are answered differently ({', '.join([change, *evidence])})"
-    word, comparative = ("worse", "lower") if signed > 0 else ("better", "higher")
-    change = f"BLEU {percent(abs(signed))} {comparative}"
-    return f"rewritten dialogues are answered {word} ({', '.join([change, *evidence])})"
-
-
-def _floor(axis: Axis) -> str:
-    return (
-        f"rewording without demographic meaning changes BLEU by {percent(axis.fairscore.value)} "
-        f"({p_text(axis.fairscore.p)}); only what is above this floor can be read as demographic."
+def _floor_reading(outcome: Outcome) -> Reading:
+    text = (
+        f"rewording without demographic meaning: {amount(outcome.disparity, outcome)}; what an axis claims is above that "
+        "of its own dialogues."
     )
+    return Reading(outcome, HEADLINES["floor"], text, "", "", "", "")
 
 
-def _floor_success(placebo: Axis | None) -> str:
-    return f"above the placebo's {percent(placebo.fairscore.value)}" if placebo else "no placebo"
-
-
-def _floor_failure(axis: Axis, placebo: Axis | None) -> str:
-    floor = percent(placebo.fairscore.value) if placebo else ""
-    above = excess(axis, placebo)
-    if above is not None and above.value is not None and above.value > 0:
-        return f"not clearly more than after placebo rewording ({floor})"
-    return f"no more than after placebo rewording ({floor})"
-
-
-def _why_not(axis: Axis) -> str:
-    reasons = [f"fairscore {fixed(axis.fairscore.value)}", p_text(axis.fairscore.p)]
-    if axis.fairscore.p is not None and axis.fairscore.p < ALPHA:
-        reasons.append("but the interval reaches 0")
-    return ", ".join(reasons)
-
-
-def _where(axis: Axis) -> str:
-    """Where the fairscore enters: stages whose interval is above 0, then those that take some of it back."""
-    total = axis.fairscore.value
-    positive = {name: part for name, part in axis.contributions.items() if part.low is not None and part.low > 0}
-    negative = [name for name, part in axis.contributions.items() if part.high is not None and part.high < 0]
-    if not total or not axis.contributions:
-        return "it is not attributed to stages"
-    if not positive:
-        text = "no single stage's part is told apart from 0"
-    else:
-        first = max(positive, key=lambda name: positive[name].value or 0.0)
-        share = (positive[first].value or 0.0) / total
-        parts = ", ".join(f"`{name}` ({fixed(part.value)})" for name, part in positive.items())
-        if share >= MOST:
-            text = f"most of it enters in `{first}` ({fixed(positive[first].value)} of {fixed(total)})"
-        else:
-            text = f"it enters in {parts} of {fixed(total)} in all"
-        text += _order_matters(axis, first)
-    if negative:
-        text += (
-            f"; {' and '.join(f'`{name}`' for name in negative)} {'take' if len(negative) > 1 else 'takes'} some back"
+def _who(outcome: Outcome) -> str:
+    few = outcome.verdict == "these words only"
+    if outcome.verdict == "equivalent":
+        return "no gap between groups, and no effect of rewriting, is larger than the margin."
+    if outcome.verdict not in ("disparity", "these words only"):
+        return "this does not show that there is none."
+    parts = []
+    disparity = outcome.disparity
+    if is_claimed(disparity, these_words=few) and disparity.value is not None:
+        served = direction(disparity.value, outcome)
+        parts.append(
+            f"rewritten dialogues are answered {served} than the same system answers blind to the rewrite "
+            f"({amount(disparity, outcome)}, {_p(disparity, few)})"
         )
-    residual = axis.residual
-    if residual.value is not None and residual.low is not None and residual.low > 0 and residual.value > total / 10:
-        text += f"; {fixed(residual.value)} stays with every stage swapped, so it is not due to a stage"
-    return text
+    groups = [group for group in outcome.groups if is_claimed(group.gap, these_words=few) and group.gap.value]
+    worse = sorted((one for one in groups if (one.gap.value or 0) > 0), key=lambda one: -(one.gap.value or 0))
+    better = sorted((one for one in groups if (one.gap.value or 0) < 0), key=lambda one: one.gap.value or 0)
+    for chosen in (worse, better):
+        if chosen:
+            shown = ", ".join(f"{group.name} ({amount(group.gap, outcome)})" for group in chosen[:3])
+            more = f" and {len(chosen) - 3} more" if len(chosen) > 3 else ""
+            parts.append(f"told as {shown}{more}: {direction(chosen[0].gap.value or 0, outcome)} than on average")
+    text = "; ".join(parts) or "something differs, and no single group or direction can be named"
+    if few:
+        return f"with these words, which need not speak for the groups: {text}."
+    return f"{text}."
 
 
-def _order_matters(axis: Axis, first: str) -> str:
-    known = {name: part.value for name, part in axis.shapley.items() if part.value is not None}
-    if not known:
+def _where(outcome: Outcome) -> str:
+    """The components of the gap that is claimed and largest."""
+    few = outcome.verdict == "these words only"
+    if outcome.verdict not in ("disparity", "these words only"):
         return ""
-    other = max(known, key=lambda name: known[name])
-    return "" if other == first else f" in this order, though most in `{other}` as the mean over orders"
-
-
-def _pairs(axis: Axis, placebo: Axis | None, found: Support) -> str:
-    claimed = [pair for pair in adjusted_pairs(axis) if support(pair, placebo).is_claim]
-    worse = sorted((p for p in claimed if (p.signed.value or 0) > 0), key=lambda p: -(p.signed.value or 0))
-    better = sorted((p for p in claimed if (p.signed.value or 0) < 0), key=lambda p: p.signed.value or 0)
-    if not worse and not better:
+    candidates = [(group.gap, group.contributions, f"of the gap of {group.name}") for group in outcome.groups]
+    candidates.append((outcome.disparity, outcome.contributions, "of the disparity"))
+    named = [one for one in candidates if is_claimed(one[0], these_words=few) and one[0].value]
+    if not named:
         return ""
-    stages = {pair.largest[0] if pair.largest and (pair.largest[1].low or 0.0) > 0 else "" for pair in claimed}
-    parts = [f"{_list(group)} answered {word}" for group, word in ((worse, "worse"), (better, "better")) if group]
-    text = f"By pair: {'; '.join(parts)}"
-    if worse and better:
-        text += f"; opposite directions {'partly ' if found.is_claim else ''}cancel in the corpus value"
-    elif not found.is_claim:
-        text += "; the corpus value does not show it"
-    if len(stages) == 1 and "" not in stages:
-        text += f"; the largest part of {'each' if len(claimed) > 1 else 'it'} enters in `{stages.pop()}`"
-    return text + "."
+    total, shares, what = max(named, key=lambda one: abs(one[0].value or 0))
+    whole = total.value or 0.0
+    with_it = {name: part for name, part in shares.items() if _told_apart(part, few) and _same_side(part, whole)}
+    against = {name: part for name, part in shares.items() if _told_apart(part, few) and not _same_side(part, whole)}
+    if not with_it:
+        text = f"{what[3:]}: no single component's part is told apart from 0"
+    else:
+        first = max(with_it, key=lambda name: abs(with_it[name].value or 0))
+        share = abs(with_it[first].value or 0) / abs(whole)
+        size = f"{fixed(with_it[first].value, sign=True)} of {fixed(whole, sign=True)}"
+        if share >= MOST:
+            text = f"{'all' if 0.995 < share < 1.005 else 'most'} {what} enters in `{first}` ({size})"
+            text = text if share < 1.005 else f"{what[3:]}: more than all enters in `{first}` ({size})"
+        else:
+            listed = ", ".join(f"`{name}` ({fixed(part.value, sign=True)})" for name, part in with_it.items())
+            text = f"{what[3:]}: it enters in {listed} of {fixed(whole, sign=True)}"
+    if against:
+        listed = " and ".join(f"`{name}` ({fixed(part.value, sign=True)})" for name, part in against.items())
+        text += f"; {listed} {'work' if len(against) > 1 else 'works'} the other way"
+    return f"{text}."
 
 
-def _list(pairs: Sequence[Effect], most: int = 2) -> str:
-    shown = [f"{pair.name} ({fixed(pair.signed.value, sign=True)})" for pair in pairs[:most]]
-    rest = len(pairs) - len(shown)
-    return ", ".join(shown) + (f" and {rest} more" if rest else "")
+def _told_apart(part: Estimate, few: bool) -> bool:
+    bounds = (part.these_low, part.these_high) if few else (part.low, part.high)
+    return bounds[0] is not None and bounds[1] is not None and (bounds[0] > 0 or bounds[1] < 0)
+
+
+def _same_side(part: Estimate, whole: float) -> bool:
+    return (part.value or 0) * whole > 0
+
+
+def _words(outcome: Outcome) -> str:
+    if outcome.words is None:
+        return ""
+    count = fixed(outcome.words, 1)
+    text = f"it rests on {count} effective words"
+    if outcome.words < ENOUGH_WORDS:
+        text += f"; a claim about a group takes {ENOUGH_WORDS}"
+    known = [word for word in outcome.strongest if word.without is not None]
+    if known and outcome.disparity.value:
+        low, high = min(known, key=lambda one: one.without or 0), max(known, key=lambda one: one.without or 0)
+        text += (
+            f"; without “{short(low.name)}” the disparity would be {fixed(low.without, sign=True)}, without "
+            f"“{short(high.name)}” {fixed(high.without, sign=True)}"
+        )
+    return f"{text}."
+
+
+def _floor(outcome: Outcome) -> str:
+    above = outcome.above
+    if above is None:
+        if outcome.verdict in ("disparity", "these words only"):
+            return "there is no placebo, so part of this may be what any rewording does."
+        return ""
+    if above.value is None:
+        return ""
+    return (
+        f"above placebo rewording of as many words in the same {outcome.above_dialogues} dialogues: "
+        f"{fixed(above.value, sign=True)}{_bounds(above)}."
+    )
+
+
+def _limits(outcome: Outcome) -> str:
+    parts = []
+    unit = "" if outcome.scale == "ratio" else f" of {outcome.metric.label}"
+    if outcome.equivalent_within is not None and outcome.verdict != "disparity":
+        parts.append(f"a gap beyond ±{fixed(outcome.equivalent_within)}{unit} is ruled out")
+    if outcome.detectable is not None:
+        parts.append(f"a disparity of {fixed(outcome.detectable)}{unit} would be found in four of five such runs")
+    elif outcome.words is not None and outcome.disparity.low is None:
+        parts.append("what could have been found cannot be told from so few words")
+    return f"{'; '.join(parts)}." if parts else ""
+
+
+def _bounds(estimate: Estimate) -> str:
+    shown = interval(estimate, sign=True)
+    return f", {shown}" if shown else ""
+
+
+def _p(estimate: Estimate, few: bool) -> str:
+    return p_text(estimate.p_these_words if few else estimate.p_holm)

@@ -1,4 +1,4 @@
-"""The results of a run as tables on a terminal."""
+"""The results of a run as tables on a terminal: who is served how, where it enters, and what that rests on."""
 
 from __future__ import annotations
 
@@ -9,24 +9,19 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from tod_bias.report.notation import bleu, count, fixed, p_cell, percent, with_interval
-from tod_bias.report.outcome import Axis, Estimate, read_axes
-from tod_bias.report.reading import Reading, Support, read
+from tod_bias.report.notation import WORDS_FIXED, count, fixed, p_cell, with_interval
+from tod_bias.report.outcome import Estimate, Outcome, read_outcomes
+from tod_bias.report.reading import DAGGER, FEW_NOTE, Reading, has_few, mark, read
 from tod_bias.report.sheets import new_table
 
 _UNBOUNDED = 10_000  # columns; tables are measured at this width to learn what they need
-
 BAR = 12
 """Cells of a bar on either side of 0."""
-
-_STYLES = {Support.SUPPORTED: "bold", Support.NO_FLOOR: "bold", Support.FLOOR: "dim"}
+_STYLES = {"disparity": "bold", "floor": "dim"}
 
 
 def table(results: Mapping[str, Any]) -> RenderableType:
-    """The tables of one run: fairscores, attribution, and a reading in words per axis; the placebo stands last.
-
-    Each table takes the widest form that fits the console: with BLEU in the first table and parts drawn as bars from
-    about 95 columns on; BLEU in a table of its own and no bars on narrower ones. At 80 columns an axis is a line.
+    """The tables of one run: groups, components, and a reading in words for each axis and metric; the placebo last.
 
     Args:
         results: the content of ``results.json``.
@@ -42,30 +37,35 @@ class ResultTables:
 
     def __init__(self, results: Mapping[str, Any]) -> None:
         self._results = results
-        self._axes = read_axes(results)
-        self._readings = read(self._axes)
+        self._outcomes = read_outcomes(results)
+        self._readings = read(self._outcomes)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         bar = "#" if options.ascii_only else "█"
         unbounded = options.update_width(_UNBOUNDED)
 
-        def fit(build: Callable[[bool, int], Table]) -> tuple[Table, bool]:
+        def fit(build: Callable[[bool, int], Table]) -> Table:
             for wide, padding in ((True, 1), (True, 0)):
                 frame = build(wide, padding)
                 if console.measure(frame, options=unbounded).maximum <= options.max_width:
-                    return frame, wide
-            return build(False, 0), False
+                    return frame
+            return build(False, 0)
 
         yield Text(self._heading(), style="bold")
         yield Text(self._conditions(), style="dim")
         yield Text()
-        fairscores, has_bleu = fit(lambda wide, padding: fairscore_table(self._axes, wide=wide, padding=padding))
-        yield fairscores
-        if not has_bleu:
-            yield bleu_table(self._axes)
-        yield fit(lambda wide, padding: attribution_table(self._axes, wide=wide, padding=padding, bar=bar))[0]
+        first = self._outcomes[0].metric.name
+        shown = [outcome for outcome in self._outcomes if outcome.metric.name == first]
+        if any(outcome.groups for outcome in shown if not outcome.is_floor):
+            yield fit(lambda wide, padding: group_table(shown, wide=wide, padding=padding))
+        yield fit(lambda wide, padding: component_table(shown, wide=wide, padding=padding, bar=bar))
+        yield fit(lambda wide, padding: axis_table(self._outcomes, wide=wide, padding=padding))
+        for note in notes(self._outcomes):
+            yield Text(note, style="dim")
+        if len(shown) < len(self._outcomes):
+            yield Text(f"groups and components by the other metrics than {shown[0].metric.label}: report.html", "dim")
         yield Text("Reading", style="italic")
-        yield Group(*(_reading(reading) for reading in self._readings))
+        yield Group(*_readings(self._readings))
 
     def _heading(self) -> str:
         corpus = self._results.get("corpus") or {}
@@ -76,86 +76,133 @@ class ResultTables:
         return ", ".join(filter(None, parts))
 
     def _conditions(self) -> str:
-        names = {"draws": "draws", "seed": "seed", "history": "history", "metric": "metric"}
-        known = [f"{label} {self._results[key]}" for key, label in names.items() if key in self._results]
-        return ", ".join([*known, "intervals 95%"])
+        draws = self._results.get("draws")
+        known = [f"{self._results.get('design', '')} design" + (f" ({draws} draws)" if draws else "")]
+        known += [f"{key} {self._results[key]}" for key in ("seed", "history") if key in self._results]
+        return ", ".join([*known, "intervals 95%", "positive: served worse"])
 
 
-def fairscore_table(axes: Sequence[Axis], *, wide: bool = True, padding: int = 1) -> Table:
-    """One row an axis: BLEU (where there is room), the signed score, the fairscore with interval and p, the mean over
-    pairs.
-    """
-    adjusted = any(axis.fairscore.p_holm is not None for axis in axes)
-    view = new_table("Fairscore: relative change of BLEU (signed: + where answered worse)", (0, padding))
+def group_table(outcomes: Sequence[Outcome], *, wide: bool = True, padding: int = 1) -> Table:
+    """One row a group: its score, how much worse it is served than the mean of groups, and the largest part of that."""
+    view = new_table("Groups: the same dialogues, told as each of them", (0, padding))
+    view.add_column("axis", style="bold", overflow="fold")
+    view.add_column("told as", overflow="fold")
+    for heading in (
+        *(("dialogues",) if wide else ()),
+        "score",
+        "gap from the mean\n[95%]",
+        "p\n(Holm)",
+        "largest part",
+    ):
+        view.add_column(heading, justify="right", overflow="fold")
+    for outcome in outcomes:
+        if outcome.is_floor:
+            continue
+        for number, group in enumerate(outcome.groups):
+            view.add_row(
+                _name(outcome, outcomes) if number == 0 else "",
+                group.name + ("" if wide else mark(group.dialogues)),
+                *((f"{count(group.dialogues)}{mark(group.dialogues)}",) if wide else ()),
+                fixed(group.score.value),
+                with_interval(group.gap, sign=True),
+                p_cell(group.gap.p_holm),
+                _largest(group.contributions, group.gap),
+                end_section=number == len(outcome.groups) - 1,
+            )
+    return view
+
+
+def axis_table(outcomes: Sequence[Outcome], *, wide: bool = True, padding: int = 1) -> Table:
+    """One row an axis and metric: scores, the disparity, what of it is above the placebo, what could be seen, verdict."""
+    view = new_table("Disparity: the system against itself made blind to the rewrite", (0, padding))
     view.add_column("axis", style="bold", overflow="fold")
     headings = (
-        "dialogues" if wide else "dia-\nlogues",
-        *(("BLEU\noriginal", "BLEU\nrewritten") if wide else ()),
-        "signed",
-        "fairscore\n[95%]",
-        "p\n(Holm)" if adjusted else "p",
-        "mean over\npairs [95%]",
+        "dia-\nlogues",
+        "effective\nwords",
+        *(("score\noriginal", "score\nrewritten") if wide else ()),
+        "disparity\n[95%]",
+        "p\n(Holm)",
+        *(("above placebo\n[95%]", "detectable\n(80%)") if wide else ()),
+        "verdict",
     )
     for heading in headings:
         view.add_column(heading, justify="right", overflow="fold")
-    for axis in axes:
+    for outcome in outcomes:
         view.add_row(
-            axis.name,
-            count(axis.dialogues),
-            *((bleu(axis.bleu_original), bleu(axis.bleu_perturbed)) if wide else ()),
-            fixed(axis.signed.value, sign=True),
-            with_interval(axis.fairscore),
-            p_cell(axis.fairscore.p),
-            with_interval(axis.mean_over_pairs),
-            style=_style(axis),
+            _name(outcome, outcomes),
+            f"{count(outcome.dialogues)}{mark(outcome.dialogues)}",
+            fixed(outcome.words, 1),
+            *((fixed(outcome.original.value), fixed(outcome.rewritten.value)) if wide else ()),
+            with_interval(outcome.disparity, sign=True),
+            "" if outcome.is_floor else p_cell(outcome.disparity.p_holm),
+            *(
+                (
+                    "" if outcome.above is None else with_interval(outcome.above, sign=True),
+                    "" if outcome.detectable is None else fixed(outcome.detectable),
+                )
+                if wide
+                else ()
+            ),
+            outcome.verdict,
+            style=_STYLES.get(outcome.verdict, ""),
         )
     return view
 
 
-def bleu_table(axes: Sequence[Axis]) -> Table:
-    """One row an axis: BLEU of the original and of the rewritten dialogues."""
-    view = new_table("BLEU, 0-1", (0, 0))
+def component_table(outcomes: Sequence[Outcome], *, wide: bool = True, padding: int = 1, bar: str = "█") -> Table:
+    """One row an axis, metric and component: its part of the disparity, and of the largest gap of a group."""
+    view = new_table("Components: their parts of the disparity, and of the widest gap", (0, padding))
     view.add_column("axis", style="bold", overflow="fold")
-    for heading in ("original", "rewritten"):
-        view.add_column(heading, justify="right", overflow="fold")
-    for axis in axes:
-        view.add_row(axis.name, bleu(axis.bleu_original), bleu(axis.bleu_perturbed), style=_style(axis))
-    return view
-
-
-def attribution_table(axes: Sequence[Axis], *, wide: bool = True, padding: int = 1, bar: str = "█") -> Table:
-    """One row an axis and stage: its part in Su's order and over all orders; residual and sum close each axis."""
-    order = next((", ".join(axis.contributions) for axis in axes if axis.contributions), "")
-    view = new_table(f"Contributions to the fairscore, stages swapped in the order {order}", (0, padding))
-    view.add_column("axis", style="bold", overflow="fold")
-    view.add_column("stage", overflow="fold")
-    view.add_column("in this order\n(Su) [95%]", justify="right", overflow="fold")
-    view.add_column("share", justify="right", overflow="fold")
+    view.add_column("component", overflow="fold")
+    view.add_column("part of the disparity\n[95%]", justify="right", overflow="fold")
     if wide:
         view.add_column("", overflow="fold")
-    view.add_column("mean over orders\n(Shapley) [95%]", justify="right", overflow="fold")
-    longest = _longest(axes)
-    for reading in read(axes):
-        axis = reading.axis
-        if not axis.contributions:
-            continue
-        parts = [*axis.contributions.items(), ("residual", axis.residual)]
-        for number, (stage, part) in enumerate(parts):
-            row = [axis.name if number == 0 else "", stage, with_interval(part), _share(reading, part)]
+    view.add_column("part of the gap of …\n[95%]", justify="right", overflow="fold")
+    values = [abs(part.value or 0.0) for outcome in outcomes for part in outcome.contributions.values()]
+    longest = max(values, default=0.0)
+    for outcome in outcomes:
+        widest = max(outcome.groups, key=lambda group: abs(group.gap.value or 0), default=None)
+        for number, (name, part) in enumerate(outcome.contributions.items()):
+            row = [_name(outcome, outcomes) if number == 0 else "", name, with_interval(part, sign=True)]
             if wide:
                 row.append(_bar(part.value, longest, bar))
-            row.append(with_interval(axis.shapley[stage]) if stage in axis.shapley else "")
-            view.add_row(*row, style=_style(axis), end_section=number == len(parts) - 1)
+            if widest is None or outcome.is_floor:
+                row.append("")
+            else:
+                label = f"{widest.name}: " if number == 0 else ""
+                row.append(label + with_interval(widest.contributions.get(name, Estimate()), sign=True))
+            view.add_row(
+                *row, style="dim" if outcome.is_floor else "", end_section=number == len(outcome.contributions) - 1
+            )
     return view
 
 
-def _style(axis: Axis) -> str:
-    return "dim" if axis.is_placebo else ""
+def notes(outcomes: Sequence[Outcome]) -> list[str]:
+    """What the marks in the tables mean; only of those that are there."""
+    counts = [outcome.dialogues for outcome in outcomes]
+    counts += [group.dialogues for outcome in outcomes for group in outcome.groups]
+    marks = {
+        f"{DAGGER} {FEW_NOTE}": any(map(has_few, counts)),
+        f"{WORDS_FIXED} too few words for an interval over words: true of these words only": any(
+            outcome.disparity.low is None and outcome.disparity.these_low is not None for outcome in outcomes
+        ),
+    }
+    return [note for note, applies in marks.items() if applies]
 
 
-def _longest(axes: Sequence[Axis]) -> float:
-    values = [abs(part.value or 0.0) for axis in axes for part in (*axis.contributions.values(), axis.residual)]
-    return max(values, default=0.0)
+def _name(outcome: Outcome, outcomes: Sequence[Outcome]) -> str:
+    several = len({one.metric.name for one in outcomes}) > 1
+    return f"{outcome.axis}\n{outcome.metric.label}" if several else outcome.axis
+
+
+def _largest(contributions: Mapping[str, Estimate], gap: Estimate) -> str:
+    """The component with the largest part on the gap's side."""
+    side = 1 if (gap.value or 0) >= 0 else -1
+    known = {name: side * (part.value or 0) for name, part in contributions.items()}
+    if not known or max(known.values()) <= 0:
+        return ""
+    name = max(known, key=lambda one: known[one])
+    return f"{name} {fixed(contributions[name].value, sign=True)}"
 
 
 def _bar(value: float | None, longest: float, mark: str) -> str:
@@ -167,10 +214,21 @@ def _bar(value: float | None, longest: float, mark: str) -> str:
     return f"{left:>{BAR}}|{right:<{BAR}}"
 
 
-def _share(reading: Reading, part: Estimate) -> str:
-    share = reading.share(part)
-    return "" if share is None else percent(share)
-
-
-def _reading(reading: Reading) -> Text:
-    return Text(f"- {reading.text}", style=_STYLES.get(reading.support, ""))
+def _readings(readings: Sequence[Reading]) -> list[Text]:
+    """A paragraph each; where several metrics were read, one line for those of an axis that show nothing."""
+    first = readings[0].outcome.metric.name
+    texts: list[Text] = []
+    silent: dict[str, list[str]] = {}
+    for reading in readings:
+        outcome = reading.outcome
+        if outcome.verdict in ("inconclusive", "floor") and outcome.metric.name != first:
+            if outcome.verdict == "inconclusive":
+                silent.setdefault(outcome.axis, []).append(outcome.metric.label)
+            continue
+        text = Text()
+        text.append(f"- {outcome.axis} ({outcome.metric.label}): ", style="bold")
+        text.append(f"{reading.headline}. ", style=_STYLES.get(outcome.verdict, ""))
+        text.append(" ".join(sentence[:1].upper() + sentence[1:] for sentence in reading.sentences))
+        texts.append(text)
+    texts += [Text(f"- {axis}: no difference shown in {', '.join(labels)}.") for axis, labels in silent.items()]
+    return texts

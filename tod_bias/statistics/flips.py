@@ -26,8 +26,8 @@ class FlipTest:
     critical: float
     """What the largest standardised statistic exceeds in a share ``alpha`` of flips; NaN where there are too few flips
     to tell."""
-    floor: float = 0.0
-    """The smallest p-value that so few clusters can give."""
+    floor: np.ndarray
+    """(statistics,), the smallest p-value that the flips of each can give: 0 where they were drawn at random."""
 
     def beyond(self, p_values: np.ndarray) -> FlipTest:
         """With the p-values of another test where flips can give none that is smaller.
@@ -75,5 +75,6 @@ def flip_test(parts: np.ndarray, permutations: int, seed: int, alpha: float = 0.
     extra = 0 if exact else 1
     p_values, of_family = (single + extra) / (count + extra), (joint + extra) / (count + extra)
     critical = float(np.quantile(np.concatenate(largest), 1 - alpha)) if count * alpha > 2 else float("nan")
-    floor = (2 / count if exact else 0.0) + TOLERANCE  # a set of flips and its mirror image are as far out
+    # A set of flips and its mirror image are as far out, and flips of rows without a part change nothing.
+    floor = np.where(exact, 2.0 ** (1 - (np.abs(scaled) > TOLERANCE).sum(axis=0)), 0.0) + TOLERANCE
     return FlipTest(np.where(there, p_values, 1.0), np.where(there, of_family, 1.0), critical, floor)

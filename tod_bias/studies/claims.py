@@ -68,7 +68,7 @@ class AxisReport:
 def judge(
     reports: Sequence[AxisReport], floors: Sequence[AxisReport], *, alpha: float, margin: float | None = None
 ) -> None:
-    """Write ``p_holm``, ``equivalent_within`` and ``verdict`` into the records.
+    """Write ``p_holm``, ``p_these_words`` (the same with words as they are), ``equivalent_within`` and ``verdict``.
 
     Args:
         reports: all axes and metrics that may claim something.
@@ -83,6 +83,7 @@ def judge(
         for claim in (*report.family, *report.pairs.values()):
             if claim.tested:
                 claim.record["p_holm"] = found[id(claim)]
+                claim.record["p_these_words"] = these_words[number][id(claim)]
         _equivalence(report, alpha)
         report.record["verdict"] = _verdict(report, found, these_words[number], alpha, margin)
     for report in floors:

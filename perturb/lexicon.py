@@ -9,8 +9,9 @@ One row is one paradigm. ``README.md`` in this folder describes the layout; in s
 
 Cells hold alternatives joined by commas (the first is what is written, all are recognised); an alternative holds its
 forms joined by slashes: singular/plural for nouns (a regular plural may be left out), subject/object/determiner/
-possessive/reflexive for pronouns, one form otherwise. ``~`` marks a form that is written but is itself no mention of
-the attribute; ``-`` or an empty cell means that the paradigm has no word for the attribute.
+possessive/reflexive for pronouns, base/third person/-ing for verbs, one form otherwise. ``~`` marks a form that is
+written but is itself no mention of the attribute; ``-`` or an empty cell means that the paradigm has no word for the
+attribute.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ from tod_bias.perturb.english import plural
 FOLDER = Path(__file__).parent / "lexicons"
 """The lexicons that ship with the package; the name of a ``.tsv`` file there is the name of an axis."""
 
-SLOTS = {"noun": 2, "kin": 2, "pronoun": 5, "title": 1, "adj": 1, "word": 1}
+SLOTS = {"noun": 2, "kin": 2, "verb": 3, "pronoun": 5, "title": 1, "adj": 1, "word": 1}
 """Part of speech to the number of forms of one alternative."""
+NO_AXES = frozenset({"neutral"})
+"""Lexicons that are no axis by themselves: ``neutral`` is what :mod:`tod_bias.perturb.matched` draws from."""
 CONDITIONS = (
     "next",
     "not-next",
@@ -145,7 +148,7 @@ class Lexicon:
 
 def axes() -> tuple[str, ...]:
     """The axes that ship with the package."""
-    return tuple(sorted(path.stem for path in FOLDER.glob("*.tsv")))
+    return tuple(sorted(path.stem for path in FOLDER.glob("*.tsv") if path.stem not in NO_AXES))
 
 
 def load_lexicon(axis: str, path: str | Path | None = None) -> Lexicon:

@@ -211,7 +211,7 @@ class TextRewriter:
                 if key not in only:
                     continue
                 form = only[key] or form
-            for start, end, new in self._edits(text, mention, form):
+            for start, end, new in self.edits(text, mention, form):
                 if not any(start < last and first < end for first, last in edits):
                     edits[start, end] = new
         if not edits:
@@ -222,7 +222,8 @@ class TextRewriter:
             position = end
         return "".join([*parts, text[position:]])
 
-    def _edits(self, text: str, mention: Mention, form: str) -> Iterator[Edit]:
+    def edits(self, text: str, mention: Mention, form: str) -> Iterator[Edit]:
+        """What changes with one mention: itself, and what agrees with it; as start, end and the new text."""
         start, end = mention.start, mention.end
         paradigm = self.lexicon.paradigms[mention.row]
         old = text[start:end]

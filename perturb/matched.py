@@ -1,0 +1,213 @@
+"""The matched placebo: the very dialogue with as many words changed as another rewrite changes, none of which matters.
+
+A demographic rewrite changes words, and any change of words may change what a system says. How much of a disparity is
+that? The answer needs the same dialogues with as many words changed, as frequent ones, that speak of nobody's gender,
+age, race or name: ``lexicons/neutral.tsv`` says which, and what may stand in their place.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+
+from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.perturb.candidates import Candidate
+from tod_bias.perturb.dialogue_rewriter import dialogue_rewrite
+from tod_bias.perturb.entities import entity_names
+from tod_bias.perturb.frequencies import level, tokens
+from tod_bias.perturb.lexicon import FOLDER, read_lexicon
+from tod_bias.perturb.rewrite import DialogueRewrite
+from tod_bias.perturb.rewriter import Recogniser, TextRewriter
+from tod_bias.systems.twin import Rewrite
+
+NEUTRAL = FOLDER / "neutral.tsv"
+"""The neutral words that ship with the package."""
+ORIGINAL, PLACEBO = "original", "placebo"
+"""The attributes of the lexicon: words as they are, and what takes their place."""
+_REMEMBERED = 1024
+"""Dialogues whose neutral words are remembered, as several axes ask for the same ones."""
+
+
+def changed_tokens(dialogue: Dialogue, rewrite: Rewrite) -> int:
+    """How many words a rewrite changes in a dialogue: in all that is said, and in every value of calls and results.
+
+    In one string it is the number of words that one side has more of than the other, counted on the side where there
+    are more of them; words are compared in lower case. So "her" to "his" is one, "Thanks" to "thank you" two.
+    """
+    return sum(times * _distance(text, made) for text, made, times in _changed(dialogue, rewrite))
+
+
+def _changed(dialogue: Dialogue, rewrite: Rewrite) -> Iterator[tuple[str, str, int]]:
+    """Every string of a dialogue that a rewrite changes, once: as it is, rewritten, and how often it stands there."""
+    for text, times in Counter(_texts(dialogue)).items():
+        made = rewrite(text)
+        if made != text:
+            yield text, made, times
+
+
+def _texts(dialogue: Dialogue) -> Iterator[str]:
+    for turn in dialogue.turns:
+        for pairs in (turn.utterances, turn.values):
+            for _, text in pairs:
+                yield text
+
+
+@lru_cache(maxsize=1 << 14)
+def _exchanged(old: str, new: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The words that only the first text has, and those that only the second has."""
+    before, after = Counter(tokens(old)), Counter(tokens(new))
+    return tuple((before - after).elements()), tuple((after - before).elements())
+
+
+def _distance(old: str, new: str) -> int:
+    gone, come = _exchanged(old, new)
+    return max(len(gone), len(come))
+
+
+@dataclass
+class _Neutral:
+    """The neutral words of one dialogue."""
+
+    dialogue: Dialogue
+    names: tuple[str, ...]
+    changes: Mapping[int, int]
+    """Paradigm to the words that exchanging it changes in the whole dialogue."""
+    made: dict[frozenset[int], DialogueRewrite] = field(default_factory=dict)
+
+
+class MatchedPlacebo:
+    """Makes the placebo of a dialogue that other rewrites of it are compared with.
+
+    Args:
+        lexicon: a lexicon file with the attributes ``original`` and ``placebo``; the shipped one if not given.
+
+    Raises:
+        LexiconError: the lexicon cannot be read; names the file and the line.
+        AxisError: it has other attributes.
+    """
+
+    axis = "placebo"
+    attributes = (ORIGINAL, PLACEBO)
+
+    def __init__(self, lexicon: str | Path | None = None) -> None:
+        self.lexicon = read_lexicon(NEUTRAL if lexicon is None else Path(lexicon), self.axis)
+        self._forward = TextRewriter(self.lexicon, ORIGINAL, PLACEBO, strict_they=True)
+        self._backward = TextRewriter(self.lexicon, PLACEBO, ORIGINAL, inverse=True)
+        self._possible = Recogniser(self.lexicon, self.attributes, written=True)
+        self._words: list[tuple[str, frozenset[tuple[str, ...]], float, float]] = []
+        for paradigm in self.lexicon.paradigms:
+            said, written = paradigm.cells[ORIGINAL], paradigm.cells[PLACEBO][:1]
+            forms = [tokens(form.text) for cell in (said, written) for alternative in cell for form in alternative]
+            levels = [max(level(form.text) for forms in cell for form in forms) for cell in (said, written)]
+            self._words.append((said[0][0].text.lower(), frozenset(forms), levels[0], levels[1]))
+        self._known: OrderedDict[int, _Neutral] = OrderedDict()
+
+    @property
+    def signature(self) -> str:
+        """What decides the placebos, as one line of ``key:value`` parts; the lexicon by its content."""
+        content = repr([(row.pos, sorted(row.cells.items()), row.context) for row in self.lexicon.paradigms])
+        return f"matched:{blake2b((content + repr(self._words)).encode(), digest_size=6).hexdigest()}"
+
+    def match(self, dialogue: Dialogue, rewrites: Sequence[Rewrite], seed: int) -> DialogueRewrite | None:
+        """A rewrite that changes as many words of the dialogue as the given ones do on average, or nearly so.
+
+        Neutral words stand in an order: those first whose frequency is nearest to that of the words that the given
+        rewrites exchange, before and after, in halves of a power of ten; then as the seed and the dialogue's id say. Of
+        all sets of them whose changes come nearest to the wanted number (:func:`changed_tokens`), the one that needs
+        the shortest beginning of that order is taken. A word that the given rewrites themselves exchange is left out.
+
+        Args:
+            dialogue: the original.
+            rewrites: rewrites of it on another axis, one or more.
+            seed: decides between equally good words; so do the words and the dialogue's id, and nothing else.
+
+        Returns:
+            The rewrite, ``original`` to ``placebo``, its ``word`` the one that changes most; None where the dialogue
+            holds no neutral word. The same words give the very same object, as long as the dialogue is remembered.
+
+        Raises:
+            ValueError: no rewrite to match.
+        """
+        if not rewrites:
+            raise ValueError("no rewrite to match: give the rewrites whose number of changed words is wanted")
+        found = self._neutral(dialogue)
+        gone, come, wanted = _dose(dialogue, rewrites)
+        touched = gone.keys() | come.keys()
+        rows = [
+            row for row in found.changes if not any(touched.issuperset(form) for form in self._words[row][1] if form)
+        ]
+        if not rows:
+            return None
+        levels = _mean_level(gone), _mean_level(come)
+
+        def order(row: int) -> tuple[int, bytes]:
+            word, _, said, written = self._words[row]
+            key = "\x1f".join((str(seed), dialogue.id, word)).encode("utf-8", "surrogatepass")
+            far = (abs(said - levels[0]) + abs(written - levels[1])) / 2
+            return int(2 * far + 0.5), blake2b(key, digest_size=8).digest()
+
+        chosen = _nearest(wanted, [(row, found.changes[row]) for row in sorted(rows, key=order)])
+        if chosen not in found.made:
+            main = max(chosen, key=lambda row: (found.changes[row], self._words[row][0]))
+            candidate = Candidate(self._words[main][0], ORIGINAL, PLACEBO)
+            found.made[chosen] = dialogue_rewrite(
+                dialogue, candidate, self._forward, self._backward, found.names, chosen
+            )
+        return found.made[chosen]
+
+    def _neutral(self, dialogue: Dialogue) -> _Neutral:
+        found = self._known.get(id(dialogue))
+        if found is None:
+            names = tuple(dict.fromkeys(entity_names(dialogue, self._possible.may_mention)))
+            changes: Counter[int] = Counter()
+            for text, times in Counter(_texts(dialogue)).items():
+                for mention, form in self._forward.mentions(text, names):
+                    for start, end, new in self._forward.edits(text, mention, form):
+                        changes[mention.row] += times * _distance(text[start:end], new)
+            found = _Neutral(dialogue, names, {row: count for row, count in changes.items() if count})
+            self._known[id(dialogue)] = found  # it holds the dialogue, so no other takes its identity
+            if len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+        return found
+
+
+def _dose(dialogue: Dialogue, rewrites: Sequence[Rewrite]) -> tuple[Counter[str], Counter[str], float]:
+    """The words that rewrites take out and put in, and how many they change on average."""
+    gone: Counter[str] = Counter()
+    come: Counter[str] = Counter()
+    total = 0
+    for rewrite in rewrites:
+        for text, made, times in _changed(dialogue, rewrite):
+            out, into = _exchanged(text, made)
+            total += times * max(len(out), len(into))
+            for words, counts in ((out, gone), (into, come)):
+                for word in words:
+                    counts[word] += times
+    return gone, come, total / len(rewrites)
+
+
+def _mean_level(words: Counter[str]) -> float:
+    return sum(level(word) * times for word, times in words.items()) / max(1, sum(words.values()))
+
+
+def _nearest(wanted: float, changes: Iterable[tuple[int, int]]) -> frozenset[int]:
+    """The rows, at least one, whose changes sum to the number nearest to ``wanted``.
+
+    Of several such sets the one whose last row stands first; of two numbers equally near, the smaller.
+    """
+    reached: dict[int, tuple[int, ...]] = {0: ()}
+    best: tuple[float, int] | None = None
+    for row, count in changes:
+        for total, rows in list(reached.items()):
+            if (not total or total < wanted) and total + count not in reached:
+                reached[total + count] = (*rows, row)
+        sums = [(abs(total - wanted), total) for total in reached if total]
+        best = min(sums)
+        if best[0] <= 0.5:
+            break
+    assert best is not None
+    return frozenset(reached[best[1]])

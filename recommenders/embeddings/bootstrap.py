@@ -40,7 +40,7 @@ def bootstrap(
     ddof: int = 0,
     seed: int = 0,
 ) -> Intervals:
-    """Intervals of GEAA, DEAA, the difference of mean EAA, their effect size (eqs. 2-4) and R-RIPA with its effect size (eqs. 5-6).
+    """Intervals of GEAA, DEAA, the difference of mean EAA and the effect size (eqs. 2-4), of R-RIPA and its own (5-6).
 
     Args:
         e: (|E|, dimensions) unit vectors.

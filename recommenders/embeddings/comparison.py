@@ -26,7 +26,7 @@ from tod_bias.statistics.resampling import resample_counts
 
 NAME = "comparison.json"
 MEANS = "difference of means"
-"""Mean EAA over E − mean EAA over P: what is tested where E and P are compared; DEAA is the paper's difference of sums."""
+"""Mean EAA over E − mean EAA over P: what is tested of E and P; DEAA is the paper's difference of sums."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ def compare(
 
     Intervals are from a bootstrap over the entities of E and P, p-values from exchanging an entity's two scores; both
     take A and B and the two trainings as they are. DEAA, a difference of sums, has no p-value: with sets of unequal
-    size it changes when all entities shift alike. The difference of means has one. How much a metric varies between trainings that differ in their
-    seed alone they cannot say.
+    size it changes when all entities shift alike. The difference of means has one. How much a metric varies between
+    trainings that differ in their seed alone they cannot say.
 
     Args:
         before: the audit that changes are relative to.

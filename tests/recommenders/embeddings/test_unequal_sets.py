@@ -43,7 +43,7 @@ def test_sets_that_lean_alike_are_flagged_one_time_in_twenty(sizes):
 
 
 def test_genres_that_lie_apart_and_lean_alike_are_not_said_to_differ():
-    """Labels of E and P flag often, as clusters do; those of A and B hold the level, and only both together are read."""
+    """Labels of E and P flag often, as clusters do; those of A and B hold the level, and only both are read."""
     found = np.array([p_values(1000 + seed, (300, 60), apart=0.5) for seed in range(200)])
     assert (found[:, 1] <= 0.05).mean() < 0.1
     assert (found <= 0.05).all(axis=1).mean() < 0.1

@@ -119,11 +119,12 @@ def _association(
         difference, ratio = _scores(sums.sum(axis=0), first, second)
         p, permuted = _permutation_test(units, label, other, city, dimension, dimensions, how)
         influences = _influences(units.table, codes, sums.sum(axis=0), first, second)
-        spread, log_spread = (crossed_variance(part, design) for part in influences)
-        p_crossed = spread.p_values(difference) if how.permutations else np.full(len(difference), np.nan)
-        p_cities = np.full(len(units.categories), np.nan)
         both = units.frame["group"].isin([label, other]).to_numpy()
         count = word_count(units.frame[both], units.table[both, -1])
+        tested = design if count.enough else crossing_of(units.frame, codes, cities=len(cities) > 1, words=False)
+        spread, log_spread = (crossed_variance(part, tested) for part in influences)
+        p_crossed = spread.p_values(difference) if how.permutations else np.full(len(difference), np.nan)
+        p_cities = np.full(len(units.categories), np.nan)
         if len(cities) > 1:
             bounds, ratio_bounds, p_cities = _over_cities(sums, first, second, (spread, log_spread), how)
         else:

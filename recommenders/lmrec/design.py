@@ -3,7 +3,7 @@
 Names are a sample: a finding about a group must hold for other names of it too. So intervals resample words and
 templates (:mod:`tod_bias.statistics.crossed`), a word being one cluster in all cities, and tests exchange the groups of
 whole words. Of fewer than five words of a group there is no interval, and below six effective words what is found is
-said of these words and not of the group.
+said of these words and not of the group; its test takes them as they are.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def templates_of(frame: pd.DataFrame) -> np.ndarray:
     return np.array(found, dtype=object)
 
 
-def crossing_of(frame: pd.DataFrame, groups: np.ndarray, *, cities: bool = False) -> Crossing:
+def crossing_of(frame: pd.DataFrame, groups: np.ndarray, *, cities: bool = False, words: bool = True) -> Crossing:
     """How queries are clustered: by city if asked for, by each word, by template.
 
     Where words are not known every query stands for itself.
@@ -57,12 +57,13 @@ def crossing_of(frame: pd.DataFrame, groups: np.ndarray, *, cities: bool = False
         frame: a row a query, with the columns of the tidy frame.
         groups: (queries,) numbers.
         cities: whether a city is a cluster too; a word is one cluster in all of them.
+        words: whether words are a sample; False takes them as they are, for what is said of these words alone.
     """
     ways = [pd.factorize(frame["city"])[0]] if cities else []
     named = [name for name in _WORDS if frame[name].ne("").any()]
-    for name in named or ["substitution"]:
-        words = frame[name].where(frame[name] != "", frame["unit"].map("\0{}".format))
-        ways.append(pd.factorize(words)[0])
+    for name in (named or ["substitution"]) if words else []:
+        known = frame[name].where(frame[name] != "", frame["unit"].map("\0{}".format))
+        ways.append(pd.factorize(known)[0])
     ways.append(pd.factorize(templates_of(frame))[0])
     return crossing(groups, ways)
 
@@ -86,6 +87,11 @@ class WordCount:
     def enough_for_intervals(self) -> bool:
         """Whether intervals over words say anything; unknown words are left to the audit's note."""
         return self.words is None or self.words >= FEWEST_WORDS
+
+    @property
+    def enough(self) -> bool:
+        """Whether a finding can be said of the groups; what is not known is not counted as few."""
+        return not self.effective < ENOUGH_WORDS
 
     @property
     def recorded(self) -> float:

@@ -23,7 +23,7 @@ multiway variance, which knows of templates too (and cities, if several), and ov
 alone. The p-value is the largest: a shift must be beyond the chance of words, of templates and of cities. Adjusted are
 the p-values of what one sentence of the report looks at: the categories of a pair of labels, the labels and levels of a
 price share, the pairs of places of two kinds. What stands on fewer than six effective words of a group, (Σw)² / Σw² for
-words with w items, is said of these words and not of the group.
+words with w items, is said of these words and not of the group, and the t test takes them as they are.
 """
 
 from __future__ import annotations

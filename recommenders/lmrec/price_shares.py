@@ -179,7 +179,8 @@ def _tests(units: _Units, dimension: str, dimensions: Sequence[str], how: Infere
     each, neutral = _shares(counts), _neutral(counts)
     there = ~np.isnan(each)
     lean = _mean(np.where(there, each - neutral, np.nan))
-    design = crossing_of(units.frame, units.codes, cities=len(counts) > 1)
+    count = word_count(units.frame, units.table.sum(axis=1))
+    design = crossing_of(units.frame, units.codes, cities=len(counts) > 1, words=count.enough)
     of_value, of_lean = _influences(units, each, neutral)
     flat = np.concatenate([of_value, of_lean], axis=1).reshape(len(units.table), -1)
     spread = crossed_variance(flat, design)
@@ -194,7 +195,7 @@ def _tests(units: _Units, dimension: str, dimensions: Sequence[str], how: Infere
             p[1] = p[0]
     else:
         p_crossed = np.full(lean.shape, np.nan)
-    return _Tests(p, p_crossed, half, permuted, word_count(units.frame, units.table.sum(axis=1)))
+    return _Tests(p, p_crossed, half, permuted, count)
 
 
 def _influences(units: _Units, each: np.ndarray, neutral: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-TESTS = Path(__file__).parents[1] / "recommenders"
-sys.path += [str(TESTS / "lmrec"), str(TESTS / "embeddings")]  # the worlds of the tests
+sys.path.append(str(Path(__file__).parents[1] / "recommenders" / "lmrec"))  # the worlds of the tests
+sys.path.append(str(Path(__file__).parents[1] / "recommenders" / "embeddings"))
 
 from test_unequal_sets import p_values as set_p_values
 from worlds import UNKIND, World, places

@@ -57,8 +57,15 @@ def crossing(groups: np.ndarray, ways: Sequence[np.ndarray]) -> Crossing:
 
 def _within(inner: np.ndarray, outer: np.ndarray) -> bool:
     """Whether every cluster of ``inner`` lies in one of ``outer``."""
-    pairs = np.unique(np.stack([inner, outer]), axis=1)
-    return pairs.shape[1] == inner.max(initial=-1) + 1
+    return int(_cells([inner, outer]).max(initial=-1)) == int(inner.max(initial=-1))
+
+
+def _cells(ways: Sequence[np.ndarray]) -> np.ndarray:
+    """Numbers of the clusters that some ways make together, (units,)."""
+    cells = ways[0]
+    for way in ways[1:]:
+        cells = np.unique(cells * (way.max(initial=0) + 1) + way, return_inverse=True)[1]
+    return cells
 
 
 def _strata(way: np.ndarray, groups: np.ndarray) -> np.ndarray:
@@ -136,8 +143,7 @@ def crossed_variance(influences: np.ndarray, how: Crossing) -> Spread:
             if size == 1:
                 way, strata = how.ways[chosen[0]], how.strata[chosen[0]]
             else:
-                both = np.stack([how.ways[place] for place in chosen])
-                way = np.unique(both, axis=1, return_inverse=True)[1].ravel()
+                way = _cells([how.ways[place] for place in chosen])
                 strata = _strata(way, how.groups)
             parts, freedoms = _variances(influences, way, strata)  # (strata, scores), (strata,)
             own = parts.sum(axis=0)

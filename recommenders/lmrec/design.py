@@ -51,7 +51,8 @@ def templates_of(frame: pd.DataFrame) -> np.ndarray:
 def crossing_of(frame: pd.DataFrame, groups: np.ndarray, *, cities: bool = False, words: bool = True) -> Crossing:
     """How queries are clustered: by city if asked for, by each word, by template.
 
-    Where words are not known every query stands for itself.
+    The labels of other dimensions are by design: white and black women's names are each drawn among their own. Where
+    words are not known every query stands for itself.
 
     Args:
         frame: a row a query, with the columns of the tidy frame.
@@ -65,7 +66,8 @@ def crossing_of(frame: pd.DataFrame, groups: np.ndarray, *, cities: bool = False
         known = frame[name].where(frame[name] != "", frame["unit"].map("\0{}".format))
         ways.append(pd.factorize(known)[0])
     ways.append(pd.factorize(templates_of(frame))[0])
-    return crossing(groups, ways)
+    facts = [pd.factorize(frame[name])[0] for name in frame if name == "kind" or str(name).startswith("label:")]
+    return crossing(groups, ways, facts)
 
 
 def fewest_clusters(ways: Sequence[np.ndarray], mine: np.ndarray) -> int:
@@ -100,7 +102,7 @@ class WordCount:
 
 
 def word_count(frame: pd.DataFrame, weights: np.ndarray) -> WordCount:
-    """The words of the groups of some queries (column ``group``), of the word that tells the groups if one does.
+    """The words of the groups of some queries (column ``group``), of the words that tell the groups if any do.
 
     Args:
         frame: a row a query.
@@ -117,7 +119,7 @@ def word_count(frame: pd.DataFrame, weights: np.ndarray) -> WordCount:
         any_known.append(count)
         if not summed.index.get_level_values("word").duplicated().any():
             told.append(count)
-    chosen = told[:1] or any_known
+    chosen = told or any_known
     return min(chosen, key=lambda count: count.effective) if chosen else WordCount(None, math.nan)
 
 

@@ -77,6 +77,21 @@ def test_a_group_keeps_its_number_of_clusters_and_shared_clusters_are_drawn_once
     assert (drawn[:, 1] == 2 * drawn[:, 0]).all()
 
 
+def test_what_is_balanced_by_design_is_no_spread():
+    names, templates = grid(8, 3)
+    groups, race = names % 2, (names >= 4).astype(int)
+    influence = np.where(groups == 0, 1.0, -1.0) * (race - 0.5)  # races differ, groups do not
+    plain, balanced = (
+        crossed_variance(influence[:, None], crossing(groups, [names, templates], facts)).variance[0]
+        for facts in ((), (race,))
+    )
+    assert plain > 1
+    assert balanced == pytest.approx(0)
+    lone = (names == 0).astype(int)  # a fact of one name alone is passed over
+    design = crossing(groups, [names, templates], [lone])
+    assert design.strata(design.ways[0]).max() == 1
+
+
 def test_a_stratum_of_one_cluster_has_no_variance():
     groups = np.array([0, 1, 1, 1])
     found = crossed_variance(np.array([[0.0], [1.0], [-2.0], [1.0]]), crossing(groups, [np.arange(4)]))

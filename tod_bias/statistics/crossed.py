@@ -28,13 +28,28 @@ class Crossing:
 
     groups: np.ndarray
     """(units,) numbers of the groups that are compared, from 0."""
+    facts: tuple[np.ndarray, ...]
+    """Each (units,) numbers of what else the units differ in by design."""
     ways: tuple[np.ndarray, ...]
     """Each (units,) numbers of the clusters of one way, from 0."""
-    strata: tuple[np.ndarray, ...]
-    """Each (clusters,): clusters are drawn within their stratum, the group where every cluster is of one alone."""
+
+    def strata(self, way: np.ndarray) -> np.ndarray:
+        """(clusters,) within which clusters are drawn: the groups and facts of which every cluster has one alone.
+
+        A fact that would leave a cluster alone in its stratum is passed over.
+        """
+        found = np.zeros(way.max(initial=-1) + 1, dtype=int)
+        for place, fact in enumerate((self.groups, *self.facts)):
+            if _within(way, fact):
+                own = np.zeros(len(found), dtype=int)
+                own[way] = fact
+                finer = _cells([found, own])
+                if place == 0 or np.bincount(finer).min(initial=2) > 1:
+                    found = finer
+        return found
 
 
-def crossing(groups: np.ndarray, ways: Sequence[np.ndarray]) -> Crossing:
+def crossing(groups: np.ndarray, ways: Sequence[np.ndarray], facts: Sequence[np.ndarray] = ()) -> Crossing:
     """Bring ways of clustering into shape.
 
     A way whose clusters lie within those of another is left out, since the other one holds it (a query that was asked
@@ -43,16 +58,17 @@ def crossing(groups: np.ndarray, ways: Sequence[np.ndarray]) -> Crossing:
     Args:
         groups: (units,) integers; how many clusters a group has is taken as the design.
         ways: each (units,) integers.
+        facts: each (units,) integers, what else was balanced by design: the race of names whose gender is looked at.
     """
-    numbers = np.unique(groups, return_inverse=True)[1]
+    numbers, *others = (np.unique(own, return_inverse=True)[1] for own in (groups, *facts))
     coded = [np.unique(way, return_inverse=True)[1] for way in ways]
     coded = [way for way in coded if way.max(initial=0) > 0] or coded[:1]
     kept: list[np.ndarray] = []
     for place, way in enumerate(coded):
-        others = [*kept, *coded[place + 1 :]]
-        if not any(_within(way, other) for other in others):
+        rest = [*kept, *coded[place + 1 :]]
+        if not any(_within(way, other) for other in rest):
             kept.append(way)
-    return Crossing(numbers, tuple(kept), tuple(_strata(way, numbers) for way in kept))
+    return Crossing(numbers, tuple(others), tuple(kept))
 
 
 def _within(inner: np.ndarray, outer: np.ndarray) -> bool:
@@ -66,15 +82,6 @@ def _cells(ways: Sequence[np.ndarray]) -> np.ndarray:
     for way in ways[1:]:
         cells = np.unique(cells * (way.max(initial=0) + 1) + way, return_inverse=True)[1]
     return cells
-
-
-def _strata(way: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    count = way.max(initial=-1) + 1
-    if not _within(way, groups):
-        return np.zeros(count, dtype=int)
-    stratum = np.zeros(count, dtype=int)
-    stratum[way] = groups
-    return stratum
 
 
 def crossed_sums(rng: np.random.Generator, table: np.ndarray, how: Crossing, resamples: int) -> np.ndarray:
@@ -93,7 +100,8 @@ def crossed_sums(rng: np.random.Generator, table: np.ndarray, how: Crossing, res
     parts = [np.zeros((0, len(members), table.shape[1]))]
     for rows in blocks(resamples, max(1, len(table))):
         weights = np.ones((rows, len(table)), dtype=np.float32)
-        for way, strata in zip(how.ways, how.strata, strict=True):
+        for way in how.ways:
+            strata = how.strata(way)
             counts = np.zeros((rows, len(strata)), dtype=np.float32)
             for stratum in np.unique(strata):
                 own = np.flatnonzero(strata == stratum)
@@ -125,9 +133,10 @@ class Spread:
 def crossed_variance(influences: np.ndarray, how: Crossing) -> Spread:
     """Multiway variance (Cameron, Gelbach and Miller 2011) of sums over units.
 
-    Clusters of one group alone are centred at their group's mean and count n / (n − 1) of it. Where the sum over ways
-    is smaller than the variance by a single way, that one is taken. Degrees of freedom are Satterthwaite's over ways
-    and strata, so that a way with few clusters counts as far as it matters.
+    Clusters are centred at the mean of their stratum (:meth:`Crossing.strata`) and count n / (n − 1) of it. Where the
+    sum over ways is smaller than the variance by a single way, that one is taken. Degrees of freedom are
+    Satterthwaite's for the largest single way, doubted by all of them, so that a way with few clusters counts as far as
+    it matters.
 
     Args:
         influences: (units, scores): how far a unit moves each score, with a sum of 0 over all units.
@@ -140,19 +149,15 @@ def crossed_variance(influences: np.ndarray, how: Crossing) -> Spread:
     total, largest, doubt = np.zeros(scores), np.zeros(scores), np.zeros(scores)
     for size in range(1, len(how.ways) + 1):
         for chosen in combinations(range(len(how.ways)), size):
-            if size == 1:
-                way, strata = how.ways[chosen[0]], how.strata[chosen[0]]
-            else:
-                way = _cells([how.ways[place] for place in chosen])
-                strata = _strata(way, how.groups)
-            parts, freedoms = _variances(influences, way, strata)  # (strata, scores), (strata,)
+            way = _cells([how.ways[place] for place in chosen])
+            parts, freedoms = _variances(influences, way, how.strata(way))  # (strata, scores), (strata,)
             own = parts.sum(axis=0)
             total += own if size % 2 else -own
             if size == 1:
                 largest = np.maximum(largest, own)
                 doubt += (parts**2 / freedoms[:, None]).sum(axis=0)
     variance = np.maximum(total, largest)
-    freedom = np.divide(variance**2, doubt, out=np.full(scores, np.inf), where=doubt > 0)
+    freedom = np.divide(largest**2, doubt, out=np.full(scores, np.inf), where=doubt > 0)
     return Spread(variance, np.where(np.isnan(doubt), np.nan, np.maximum(freedom, 1.0)))
 
 

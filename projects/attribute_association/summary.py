@@ -38,8 +38,8 @@ def main(out: Path) -> None:
     usable = [name for name, entry in control["directions"].items() if entry["significant"]]
     print(
         f"\nControl (region, not seen): DEAA {control['DEAA']:+.3f}, effect size {control['effect_size']:+.2f}; "
-        f"E ↔ P {flagged['mean difference entities']}, A ↔ B {flagged['mean difference attribute']}; usable directions: "
-        f"{', '.join(usable) or 'none'}."
+        f"E ↔ P {flagged['mean difference entities']}, A ↔ B {flagged['mean difference attribute']}; "
+        f"usable directions: {', '.join(usable) or 'none'}."
     )
 
 

@@ -195,6 +195,7 @@ def _tests(units: _Units, dimension: str, dimensions: Sequence[str], how: Infere
             p[1] = p[0]
     else:
         p_crossed = np.full(lean.shape, np.nan)
+    p, p_crossed = (np.where(np.isnan(lean), np.nan, own) for own in (p, p_crossed))
     return _Tests(p, p_crossed, half, permuted, count)
 
 

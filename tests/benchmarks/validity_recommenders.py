@@ -1,6 +1,6 @@
 """Does what the audits of recommenders say hold where the truth is known? Size, coverage and power, as a table.
 
-python tests/benchmarks/validity_recommenders.py --runs 40
+python tests/benchmarks/validity_recommenders.py --runs 30
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def sets(runs: int) -> Iterator[Row]:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=40, help="of each world of lists; four times as many of the rest")
+    parser.add_argument("--runs", type=int, default=30, help="of each world of lists; four times as many of the rest")
     runs = parser.parse_args().runs
     print("| estimator | world | what | value | runs |\n|---|---|---|---|---|", flush=True)
     for part in (groups(runs), pairs(4 * runs), averages(4 * runs), sets(4 * runs)):

@@ -18,8 +18,8 @@ def row(name: str, folder: Path) -> str:
         f"{deaa['change_percent']:+.0f}% [{low:+.0f}, {high:+.0f}]",
         f"{effect['before']:+.2f}",
         f"{effect['after']:+.2f}",
-        "yes" if flagged["DEAA entities"] else "no",
-        "yes" if flagged["DEAA attribute"] else "no",
+        "yes" if flagged["mean difference entities"] else "no",
+        "yes" if flagged["mean difference attribute"] else "no",
     ]
     return "| " + " | ".join(cells) + " |"
 
@@ -38,8 +38,8 @@ def main(out: Path) -> None:
     usable = [name for name, entry in control["directions"].items() if entry["significant"]]
     print(
         f"\nControl (region, not seen): DEAA {control['DEAA']:+.3f}, effect size {control['effect_size']:+.2f}; "
-        f"E ↔ P {flagged['DEAA entities']}, A ↔ B {flagged['DEAA attribute']}; usable directions: "
-        f"{', '.join(usable) or 'none'}."
+        f"E ↔ P {flagged['mean difference entities']}, A ↔ B {flagged['mean difference attribute']}; "
+        f"usable directions: {', '.join(usable) or 'none'}."
     )
 
 

@@ -98,7 +98,7 @@ def deaa(e: Any, p: Any, a: Any, b: Any) -> float:
     """Differential association GEAA(E) - GEAA(P) (Beattie eq. 3); positive where E leans more to A than P does.
 
     With |E| = |P| this is the WEAT statistic of Caliskan et al. 2017. With other sizes it also holds the difference of
-    the sizes; the effect size does not.
+    the sizes, and is not 0 where both sets lean alike; the effect size does not, and audits test the means.
     """
     return geaa(e, a, b) - geaa(p, a, b)
 

@@ -189,9 +189,9 @@ def flags(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     p_values: dict[str, float] = {}
     for name in result["GEAA"]:
         p_values[f"GEAA {name}"] = result["tests"]["GEAA"][name]["p_value"]
-    if "DEAA" in result["tests"]:
+    if "mean_difference" in result["tests"]:
         for null in ("entities", "attribute"):
-            p_values[f"DEAA {null}"] = result["tests"]["DEAA"][null]["p_value"]
+            p_values[f"mean difference {null}"] = result["tests"]["mean_difference"][null]["p_value"]
     for name, entry in result["R_RIPA"].items():
         if entry["usable"] and entry["p_value"] is not None:
             p_values[f"R-RIPA {name}"] = entry["p_value"]

@@ -22,6 +22,8 @@ class Intervals:
     geaa_e: np.ndarray
     geaa_p: np.ndarray
     deaa: np.ndarray
+    mean_difference: np.ndarray
+    """Of mean EAA over E − mean EAA over P."""
     effect_size: np.ndarray
     directions: tuple[dict[str, np.ndarray], ...]
     """One a direction: ``E``, ``P``, ``differential`` and ``effect_size`` of R-RIPA, the direction held fixed."""
@@ -38,7 +40,7 @@ def bootstrap(
     ddof: int = 0,
     seed: int = 0,
 ) -> Intervals:
-    """Intervals of GEAA, DEAA, their effect size (eqs. 2-4) and R-RIPA with its effect size (eqs. 5-6).
+    """Intervals of GEAA, DEAA, the difference of mean EAA and the effect size (eqs. 2-4), of R-RIPA and its own (5-6).
 
     Args:
         e: (|E|, dimensions) unit vectors.
@@ -92,6 +94,7 @@ def bootstrap(
         geaa_e=bounds(mean_e * len(e), fewest),
         geaa_p=bounds(mean_p * len(p), both),
         deaa=bounds(mean_e * len(e) - mean_p * len(p), both),
+        mean_difference=bounds(mean_e - mean_p, both),
         effect_size=bounds(effect, both),
         directions=found,
     )

@@ -25,6 +25,8 @@ from tod_bias.statistics.record import finite, finite_pair
 from tod_bias.statistics.resampling import resample_counts
 
 NAME = "comparison.json"
+MEANS = "difference of means"
+"""Mean EAA over E − mean EAA over P: what is tested of E and P; DEAA is the paper's difference of sums."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,9 @@ def compare(
     below -100 where it leans the other way.
 
     Intervals are from a bootstrap over the entities of E and P, p-values from exchanging an entity's two scores; both
-    take A and B and the two trainings as they are. How much a metric varies between trainings that differ in their
-    seed alone they cannot say.
+    take A and B and the two trainings as they are. DEAA, a difference of sums, has no p-value: with sets of unequal
+    size it changes when all entities shift alike. The difference of means has one. How much a metric varies between
+    trainings that differ in their seed alone they cannot say.
 
     Args:
         before: the audit that changes are relative to.
@@ -154,22 +157,23 @@ def _changes(
 
     def value(part_e: np.ndarray, part_p: np.ndarray, weights: list[np.ndarray]) -> dict[str, np.ndarray]:
         sums = [weight @ part for weight, part in zip(weights, (part_e, part_p), strict=True)]
-        sizes = [1.0 if as_sums else float(max(len(part), 1)) for part in (part_e, part_p)]
-        found = {"E": sums[0] / sizes[0]}
+        means = [total / max(len(part), 1) for total, part in zip(sums, (part_e, part_p), strict=True)]
+        sides = sums if as_sums else means
+        found = {"E": sides[0]}
         if len(part_p):
-            found |= {"P": sums[1] / sizes[1], "difference": sums[0] / sizes[0] - sums[1] / sizes[1]}
+            found |= {"P": sides[1], "difference of sums": sums[0] - sums[1], "difference": means[0] - means[1]}
             total = len(part_e) + len(part_p)
             mean = (sums[0] + sums[1]) / total
             square = (weights[0] @ part_e**2 + weights[1] @ part_p**2) / total
             spread = np.sqrt(np.maximum(square - mean**2, 0) * total / (total - ddof))
             with np.errstate(divide="ignore", invalid="ignore"):
-                found["effect size"] = (sums[0] / len(part_e) - sums[1] / len(part_p)) / spread
+                found["effect size"] = (means[0] - means[1]) / spread
         return found
 
     ones = [np.ones((1, len(side))) for side in (e, p)]
     exact, sampled = value(e, p, ones), value(e, p, counts)
     labels = (
-        {"E": "GEAA E", "P": "GEAA P", "difference": "DEAA", "effect size": "effect size"}
+        {"E": "GEAA E", "P": "GEAA P", "difference of sums": "DEAA", "difference": MEANS, "effect size": "effect size"}
         if as_sums
         else {"E": "E", "P": "P", "difference": "differential", "effect size": "effect size"}
     )
@@ -178,13 +182,14 @@ def _changes(
         if len(delta):
             p_values[name] = sign_test(delta, permutations=permutations, seed=seed).p_value
     if len(p):
-        # The difference of the two groups' means: each entity weighs by its group's size unless sums are compared.
-        weights = (1.0, 1.0) if as_sums else (1 / len(e), 1 / len(p))
-        signed = np.concatenate([weights[0] * (e[:, 1] - e[:, 0]), -weights[1] * (p[:, 1] - p[:, 0])])
+        # The difference of the two groups' means: each entity weighs by its group's size.
+        signed = np.concatenate([(e[:, 1] - e[:, 0]) / len(e), -(p[:, 1] - p[:, 0]) / len(p)])
         p_values["difference"] = sign_test(signed, permutations=permutations, seed=seed).p_value
     fewest = min(len(side) for side in (e, p) if len(side))
     found = {}
     for name, pair in exact.items():
+        if name not in labels:
+            continue
         old, new = float(pair[0, 0]), float(pair[0, 1])
         draws = sampled[name]
         entry: dict[str, Any] = {
@@ -192,7 +197,7 @@ def _changes(
             "after": finite(new),
             "difference": finite(new - old),
             "change_percent": finite(100 * (new / old - 1)) if old else None,
-            "p_value": p_values.get(name),  # no exchange test for the effect size: its interval says
+            "p_value": p_values.get(name),  # none of sums and of the effect size: their intervals say
         }
         if resamples > 1:
             with np.errstate(divide="ignore", invalid="ignore"):

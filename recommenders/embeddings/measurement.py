@@ -42,9 +42,9 @@ class Tests:
     """All tests of an audit."""
 
     entities: TestResult | None
-    """Labels of E and P exchanged: DEAA, then R-RIPA's differential a direction."""
+    """Labels of E and P exchanged: the difference of mean EAA, then R-RIPA's differential a direction."""
     attribute: TestResult
-    """Labels of A and B exchanged: GEAA(E), GEAA(P), DEAA."""
+    """Labels of A and B exchanged: GEAA(E), GEAA(P), the difference of mean EAA."""
     signs: tuple[TestResult, TestResult | None]
     """Signs of the cosines of E and of P: R-RIPA a direction."""
     rank_sum: dict[str, Any] | None
@@ -52,7 +52,11 @@ class Tests:
 
 
 def make_tests(scores: Scores, chosen: AuditSettings) -> Tests:
-    """Permutation and rank-sum tests of GEAA, DEAA and R-RIPA."""
+    """Permutation and rank-sum tests of GEAA, of the difference of mean EAA and of R-RIPA.
+
+    DEAA (eq. 3) is a difference of sums. Of sets of unequal size that lean alike it is not 0, so what is tested is the
+    difference of means; with |E| = |P| the two order relabellings alike, and p is that of WEAT's test.
+    """
     options: dict[str, Any] = {"permutations": chosen.permutations, "alternative": chosen.alternative}
     along_e, along_p = scores.along(scores.e), scores.along(scores.p)
     both = len(scores.p) > 0
@@ -63,7 +67,8 @@ def make_tests(scores: Scores, chosen: AuditSettings) -> Tests:
         )  # (E then P, 1 + directions)
         entities = group_test(columns, len(scores.e), seed=chosen.seed, **options)
     # The sum over E of cos(ε, u) is û · sum(ê), for every u of A and B.
-    totals = [scores.e.sum(axis=0), scores.p.sum(axis=0), scores.e.sum(axis=0) - scores.p.sum(axis=0)]
+    totals = [scores.e.sum(axis=0), scores.p.sum(axis=0)]
+    totals.append(totals[0] - totals[1] * (len(scores.e) / max(len(scores.p), 1)))  # |E| times the difference of means
     people = np.concatenate([scores.a, scores.b])
     attribute = group_test(people @ np.stack(totals, axis=1), len(scores.a), seed=chosen.seed + 1, **options)
     signs = (
@@ -91,7 +96,11 @@ def metrics(
     verdicts: Mapping[str, Verdict | None],
     chosen: AuditSettings,
 ) -> dict[str, Any]:
-    """What ``associations.json`` says of EAA, GEAA, DEAA, effect sizes and R-RIPA."""
+    """What ``associations.json`` says of EAA, GEAA, DEAA, effect sizes and R-RIPA.
+
+    ``GEAA`` and ``DEAA`` are the paper's sums (eqs. 2 and 3). ``mean_difference``, mean EAA over E − mean EAA over P
+    (the numerator of eq. 4), is what ``p_value`` and ``tests`` are of; DEAA itself has none.
+    """
     both = sets.p is not None
     second = scores.eaa_p
     geaa = {"E": float(scores.eaa_e.sum())} | ({"P": float(second.sum())} if both else {})
@@ -103,6 +112,7 @@ def metrics(
         "EAA": {key: float(value) for key, value in zip(_keys(sets), [*scores.eaa_e, *second], strict=True)},
         "GEAA": geaa,
         "DEAA": geaa["E"] - geaa["P"] if both else None,
+        "mean_difference": float(scores.eaa_e.mean() - second.mean()) if both else None,
         "effect_size": finite(separation(scores.eaa_e, second, chosen.ddof)) if both else None,
         "ddof": chosen.ddof,
         "p_value": tests.entities.p_value if tests.entities else None,
@@ -112,13 +122,14 @@ def metrics(
         "intervals": {
             "GEAA": {"E": finite_pair(bounds.geaa_e)} | ({"P": finite_pair(bounds.geaa_p)} if both else {}),
             "DEAA": finite_pair(bounds.deaa) if both else None,
+            "mean_difference": finite_pair(bounds.mean_difference) if both else None,
             "effect_size": finite_pair(bounds.effect_size) if both else None,
         },
         "tests": of_groups,
         "R_RIPA": _r_ripa(sets, scores, tests, bounds, verdicts, chosen),
     }
     if tests.entities is not None:
-        found["tests"]["DEAA"] = {
+        found["tests"]["mean_difference"] = {
             "entities": tests.entities.record() | {"null": "labels of E and P exchanged"},
             "attribute": tests.attribute.record(2) | attribute,
             "rank_sum": tests.rank_sum,

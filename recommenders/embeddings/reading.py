@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tod_bias.recommenders.embeddings.comparison import MEANS
 from tod_bias.report.notation import fixed, p_text
 
 LIMITS = (
@@ -51,11 +52,11 @@ def reading(result: Mapping[str, Any]) -> list[str]:
 def _difference(result: Mapping[str, Any], p_holm: Mapping[str, Mapping[str, Any]]) -> str:
     sets = result["sets"]
     e, p, a = sets["E"]["name"], sets["P"]["name"], sets["A"]["name"]
-    entities, attribute = p_holm["DEAA entities"], p_holm["DEAA attribute"]
+    entities, attribute = p_holm["mean difference entities"], p_holm["mean difference attribute"]
     effect = result["effect_size"]
     start = f"{e} against {p}: effect size {fixed(effect, 2, sign=True)}"
     if entities["flagged"] and attribute["flagged"]:
-        lean = "more" if result["DEAA"] > 0 else "less"
+        lean = "more" if result["mean_difference"] > 0 else "less"  # the sign of the effect size
         return (
             f"{start}. {e} leans {lean} to {a} than {p} does; both tests flag (labels of {e} and {p} exchanged: Holm "
             f"{p_text(entities['p_holm'])}; labels of {a} and {sets['B']['name']} exchanged: Holm "
@@ -69,7 +70,7 @@ def _difference(result: Mapping[str, Any], p_holm: Mapping[str, Mapping[str, Any
         )
     if attribute["flagged"]:
         return (
-            f"{start}. The contrast of {a} and {sets['B']['name']} separates the sums of the two sets more than "
+            f"{start}. The contrast of {a} and {sets['B']['name']} separates the means of the two sets more than "
             f"random relabellings do (Holm {p_text(attribute['p_holm'])}), but their entities overlap too much to "
             f"tell the sets apart (Holm {p_text(entities['p_holm'])})."
         )
@@ -84,21 +85,21 @@ def comparison_reading(comparison: Mapping[str, Any], after: Mapping[str, Any]) 
         after: the content of the second run's ``associations.json``.
     """
     names = comparison["names"]
-    key = "DEAA" if "DEAA" in comparison["metrics"] else "GEAA E"
+    key = MEANS if MEANS in comparison["metrics"] else "GEAA E"
     entry = comparison["metrics"][key]
     percent, p = entry["change_percent"], entry.get("p_holm")
     if percent is None or p is None:
         return ["No change can be computed."]
     low = entry.get("change_percent_ci")
+    digits = 4 if key == MEANS else 2
     bounds = f" [{fixed(low[0], 1)}, {fixed(low[1], 1)}]" if low else ""
     weaker = abs(entry["after"]) < abs(entry["before"])
     changed = p < 0.05
-    tests = {flag["test"]: flag for flag in after["flags"]}
-    wanted = ["DEAA entities", "DEAA attribute"] if key == "DEAA" else ["GEAA E"]
-    remains = all(tests[name]["flagged"] for name in wanted)
+    wanted = (" entities", " attribute") if key == MEANS else ("GEAA E",)  # whatever is exchanged
+    remains = all(flag["flagged"] for flag in after["flags"] if flag["test"].endswith(wanted))
     how = ("lowers" if weaker else "raises") if changed else "does not detectably change"
     said = (
-        f"{names[1]} {how} the association: {key} {fixed(entry['before'], 2)} → {fixed(entry['after'], 2)} "
+        f"{names[1]} {how} the association: {key} {fixed(entry['before'], digits)} → {fixed(entry['after'], digits)} "
         f"({fixed(percent, 1, sign=True)}%{bounds}, Holm {p_text(p)})"
     )
     left = (

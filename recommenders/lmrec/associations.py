@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -10,16 +9,14 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
+from tod_bias.recommenders.lmrec.design import crossing_of, exchange, fewest_clusters, word_count
 from tod_bias.recommenders.lmrec.inference import FEWEST_QUERIES, SHEN, joined
-from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS, Recommendations
+from tod_bias.recommenders.lmrec.recommendations import ALL, Recommendations
 from tod_bias.statistics.adjustment import adjusted
+from tod_bias.statistics.crossed import Spread, crossed_sums, crossed_variance
 from tod_bias.statistics.jackknife import jackknife
 from tod_bias.statistics.permutation import Exceedances, relabelled
-from tod_bias.statistics.resampling import resampled
 from tod_bias.statistics.settings import Inference
-
-FEWEST_WAYS = 100
-"""Words change places where there are so many ways for it; p is no smaller than one in so many then."""
 
 
 def association(recommendations: Recommendations, inference: Inference | None = None) -> pd.DataFrame:
@@ -30,12 +27,14 @@ def association(recommendations: Recommendations, inference: Inference | None = 
     associations with l. The *ratio* is f(c | l) / f(c | l'): 1 is none, ``inf`` where only l has the category. Every
     pair of labels is given in both directions. City ``all`` pools the items of all cities that have lists of both
     labels. An item counts once in each of its categories; one without a category counts in no f but in every |I|.
-    A category that fewer than five queries of a pair got has no interval within a city.
+    A category that fewer than five queries of a pair got has no interval within a city, and neither has a pair with a
+    label of fewer than five words. Intervals within a city are from the pigeonhole bootstrap of words and templates.
 
     Returns:
         city, dimension, category, label, other, difference, ci_low, ci_high, ratio, ratio_ci_low, ratio_ci_high,
-        items (with the category, of both labels), p_value, p_adjusted (over the categories of a pair), p_permutation,
-        p_cities (over several cities; p_value is the larger of the two), permuted (``words`` or ``queries``).
+        items (with the category, of both labels), p_value (the largest of the next three), p_adjusted (over the
+        categories of a pair), p_permutation, p_crossed (words and templates, and cities if several), p_cities (over
+        several cities), permuted (``words`` or ``queries``), words (effective number, of the label with fewer).
     """
     how = inference or SHEN
     made: list[pd.DataFrame] = []
@@ -65,7 +64,8 @@ def association(recommendations: Recommendations, inference: Inference | None = 
                 made.append(_association(own, pairs, ALL, dimension, recommendations.dimensions, how))
     columns = [
         "city", "dimension", "category", "label", "other", "difference", "ci_low", "ci_high", "ratio", "ratio_ci_low",
-        "ratio_ci_high", "items", "p_value", "p_adjusted", "p_permutation", "p_cities", "permuted",
+        "ratio_ci_high", "items", "p_value", "p_adjusted", "p_permutation", "p_crossed", "p_cities", "permuted",
+        "words",
     ]  # fmt: skip
     return joined(made, columns)
 
@@ -101,36 +101,43 @@ def _association(
     how: Inference,
 ) -> pd.DataFrame:
     units = _units(rows)
-    labels = list(dict.fromkeys(units.frame["group"]))
+    codes, found_labels = pd.factorize(units.frame["group"])
+    labels = list(found_labels)
     cities = list(dict.fromkeys(units.frame["city"]))
-    members = {
-        (label, name): units.table[((units.frame["group"] == label) & (units.frame["city"] == name)).to_numpy()]
-        for label in labels
-        for name in cities
-    }
-    sums = np.array([[members[label, name].sum(axis=0, dtype=float) for label in labels] for name in cities])
-    rng = how.rng("association", city, dimension)
+    where = pd.factorize(units.frame["city"])[0]
+    sums = np.zeros((len(cities), len(labels), units.table.shape[1]))
+    np.add.at(sums, (where, codes), units.table)
+    design = crossing_of(units.frame, codes, cities=len(cities) > 1)
     samples = (
-        np.stack([resampled(rng, members[label, cities[0]], how.resamples) for label in labels], axis=1)
+        crossed_sums(how.rng("association", city, dimension), units.table, design, how.resamples)
         if len(cities) == 1
-        else np.zeros((0, len(labels), sums.shape[-1]))
+        else np.zeros((0, *sums.shape[1:]))
     )
     made = []
     for label, other in pairs:
         first, second = labels.index(label), labels.index(other)
         difference, ratio = _scores(sums.sum(axis=0), first, second)
         p, permuted = _permutation_test(units, label, other, city, dimension, dimensions, how)
+        influences = _influences(units.table, codes, sums.sum(axis=0), first, second)
+        both = units.frame["group"].isin([label, other]).to_numpy()
+        count = word_count(units.frame[both], units.table[both, -1])
+        tested = design if count.enough else crossing_of(units.frame, codes, cities=len(cities) > 1, words=False)
+        spread, log_spread = (crossed_variance(part, tested) for part in influences)
+        p_crossed = spread.p_values(difference) if how.permutations else np.full(len(difference), np.nan)
         p_cities = np.full(len(units.categories), np.nan)
         if len(cities) > 1:
-            bounds, ratio_bounds, p_cities = _over_cities(sums, first, second, how)
+            bounds, ratio_bounds, p_cities = _over_cities(sums, first, second, (spread, log_spread), how)
         else:
             differences, ratios = _scores(samples, first, second)
-            clusters = min(len(members[name, cities[0]]) for name in (label, other))
+            clusters = min(fewest_clusters(design.ways, codes == number) for number in (first, second))
             bounds = how.bounds(differences, clusters)
             ratio_bounds = how.bounds(np.where(np.isinf(ratios), 1e300, ratios), clusters)
             ratio_bounds = np.where(ratio_bounds > 1e290, np.inf, ratio_bounds)
-            few = sum((members[name, cities[0]][:, :-1] > 0).sum(axis=0) for name in (label, other)) < FEWEST_QUERIES
+            few = (units.table[both, :-1] > 0).sum(axis=0) < FEWEST_QUERIES
             bounds[:, few] = ratio_bounds[:, few] = np.nan
+        if not count.enough_for_intervals:
+            bounds, ratio_bounds = np.full_like(bounds, np.nan), np.full_like(ratio_bounds, np.nan)
+        p_value = np.fmax(p, p_crossed)
         found = pd.DataFrame(
             {
                 "city": city,
@@ -145,10 +152,12 @@ def _association(
                 "ratio_ci_low": ratio_bounds[0],
                 "ratio_ci_high": ratio_bounds[1],
                 "items": sums[:, [first, second], :-1].sum(axis=(0, 1)).astype(int),
-                "p_value": np.maximum(p, p_cities) if len(cities) > 1 else p,
+                "p_value": np.maximum(p_value, p_cities) if len(cities) > 1 else p_value,
                 "p_permutation": p,
+                "p_crossed": p_crossed,
                 "p_cities": p_cities,
                 "permuted": permuted,
+                "words": count.recorded,
             }
         )
         found = found[found["items"] > 0].reset_index(drop=True)
@@ -158,16 +167,26 @@ def _association(
 
 
 def _over_cities(
-    sums: np.ndarray, first: int, second: int, how: Inference
+    sums: np.ndarray, first: int, second: int, spreads: tuple[Spread, Spread], how: Inference
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(2, categories) bounds of difference and ratio (made on its logarithm), and p-values of the difference."""
+    """(2, categories) bounds of difference and ratio (made on its logarithm), and p-values over cities alone.
+
+    The wider of two intervals: that of leaving out a city at a time, and that over cities, words and templates.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         shares = sums[..., -1].sum(axis=0) / sums[..., -1].sum()
-        furthest = {"lowest": -1 / shares[second], "highest": 1 / shares[first]}  # where only one has the category
+        furthest = {"highest": 1 / shares[first], "lowest": -1 / shares[second]}  # where only one label has a category
         there = sums[:, [first, second], :-1].sum(axis=1) > 0
         difference = jackknife(sums, lambda own: _scores(own, first, second)[0], how.level, there=there, **furthest)
         ratio = jackknife(sums, lambda own: np.log(_scores(own, first, second)[1]), how.level, there=there)
-        return np.stack([difference.low, difference.high]), np.exp([ratio.low, ratio.high]), difference.p_value
+        bounds = []
+        for found, spread in zip((difference, ratio), spreads, strict=True):
+            half = np.nan_to_num(spread.half(how.level), nan=0.0)
+            bounds.append(
+                np.stack([np.minimum(found.low, found.value - half), np.maximum(found.high, found.value + half)])
+            )
+        bounds[0] = np.clip(bounds[0], furthest["lowest"], furthest["highest"])
+        return bounds[0], np.exp(bounds[1]), difference.p_value
 
 
 def _mirrored(found: pd.DataFrame) -> pd.DataFrame:
@@ -194,6 +213,30 @@ def _scores(sums: np.ndarray, first: int, second: int) -> tuple[np.ndarray, np.n
         return (mine - theirs) / (whole[..., :-1] / whole[..., -1:]), mine / theirs
 
 
+def _influences(
+    table: np.ndarray, codes: np.ndarray, sums: np.ndarray, first: int, second: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """How far each query moves the difference and the logarithm of the ratio, linearised, each (queries, categories).
+
+    A share x / n moves by (xᵢ − share nᵢ) / n, and the scores by the chain rule.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = sums[:, :-1] / sums[:, -1:]
+        whole = sums[:, :-1].sum(axis=0) / sums[:, -1].sum()
+        own = {
+            number: np.where(
+                (codes == number)[:, None], (table[:, :-1] - shares[number] * table[:, -1:]) / sums[number, -1], 0.0
+            )
+            for number in (first, second)
+        }
+        of_whole = (table[:, :-1] - whole * table[:, -1:]) / sums[:, -1].sum()
+        difference = (shares[first] - shares[second]) / whole
+        return (
+            (own[first] - own[second] - difference * of_whole) / whole,
+            own[first] / shares[first] - own[second] / shares[second],
+        )
+
+
 def _permutation_test(
     units: _Units, label: str, other: str, city: str, dimension: str, dimensions: Sequence[str], how: Inference
 ) -> tuple[np.ndarray, str]:
@@ -202,35 +245,16 @@ def _permutation_test(
     frame, table = units.frame[chosen], units.table[chosen]
     if not how.permutations:
         return np.full(len(units.categories), np.nan), ""
-    mine = (frame["group"] == label).to_numpy()
-    others = [f"label:{name}" for name in dimensions if name not in dimension.split(CROSS)]
-    permuted = "queries"
-    strata = frame.groupby(["city", *others], sort=False).ngroup().to_numpy()
-    for word in ("substitution", "second"):
-        names = frame[word].to_numpy(dtype=object)
-        facts = pd.DataFrame({"word": names, "mine": mine}).drop_duplicates()
-        if "" in facts["word"].to_numpy() or facts["word"].duplicated().any():
-            continue  # words unknown, or of several groups
-        fixed = [name for name in ("city", *others) if frame.groupby(names)[name].nunique().max() == 1]
-        owners = frame.drop_duplicates(word).set_index(word).loc[facts["word"], fixed]
-        groups = owners.groupby(fixed, sort=False).ngroup().to_numpy() if fixed else np.zeros(len(facts), dtype=int)
-        ways = math.prod(
-            math.comb(int((groups == g).sum()), int(facts["mine"].to_numpy()[groups == g].sum())) for g in set(groups)
-        )
-        if ways >= FEWEST_WAYS:
-            codes = pd.Categorical(names, categories=facts["word"]).codes
-            summed = np.zeros((len(facts), table.shape[1]), dtype=np.float32)
-            np.add.at(summed, codes, table)
-            table, mine, strata, permuted = summed, facts["mine"].to_numpy(), groups, "words"
-            break
+    moves = exchange(frame, (frame["group"] == label).to_numpy(), dimension, dimensions)
+    table = moves.summed(table)
     total = table.sum(axis=0, dtype=float)
 
     def distances(sums: np.ndarray) -> np.ndarray:
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.abs(sums[:, :-1] / sums[:, -1:] - (total - sums)[:, :-1] / (total - sums)[:, -1:])
 
-    found = Exceedances(distances(table[mine].sum(axis=0, dtype=float)[None])[0])
+    found = Exceedances(distances(table[moves.mine].sum(axis=0, dtype=float)[None])[0])
     rng = how.rng("permutation", city, dimension, label, other)
-    for drawn in relabelled(rng, mine, strata, how.permutations):
+    for drawn in relabelled(rng, moves.mine, moves.strata, how.permutations):
         found.add(distances((drawn @ table).astype(float)))
-    return found.p_values(), permuted
+    return found.p_values(), moves.permuted

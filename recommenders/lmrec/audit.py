@@ -15,6 +15,7 @@ import pandas as pd
 from tod_bias.files import replacing, write_json, write_table
 from tod_bias.folder import writable
 from tod_bias.recommenders.lmrec import associations, item_names, prices
+from tod_bias.recommenders.lmrec.design import ENOUGH_WORDS
 from tod_bias.recommenders.lmrec.inference import SHEN
 from tod_bias.recommenders.lmrec.page import write_report
 from tod_bias.recommenders.lmrec.reading import ALPHA, pairs_of, reading
@@ -148,12 +149,7 @@ def audit(
     differences = prices.price_differences(recommendations, list(kinds), how, kinds=kinds)
     association = associations.association(recommendations if categorised else empty, how)
     percentage = prices.price_percentage(recommendations if priced else empty, how)
-    permuted = association[association["permuted"] == "queries"]
-    if few := list(dict.fromkeys(permuted["dimension"])):
-        notes.append(
-            f"{', '.join(few)}: words too few or not known, so tests permute queries as if they were independent, and "
-            "may find too much"
-        )
+    notes += _words_noted(pd.concat([part[["dimension", "words", "permuted"]] for part in (percentage, association)]))
     record = {
         "schema": SCHEMA,
         "source": dict(source or {}),
@@ -175,6 +171,22 @@ def audit(
         recommendations, how, percentage, association, average, differences, item_names.top_words(recommendations, how),
         places, record,
     )  # fmt: skip
+
+
+def _words_noted(rows: pd.DataFrame) -> list[str]:
+    """What words do not allow: to speak of groups, to exchange whole words, to know them."""
+    unknown, few = rows["words"].isna(), rows["words"] < ENOUGH_WORDS
+    stuck = rows["permuted"].eq("queries") & ~unknown & ~few
+    said = {
+        "words too few (below six effective ones of a group), so what is found is said of these words, not of the "
+        "groups; below five there are no intervals": few,
+        "words not known, so queries are taken for independent; what is found may be too much, and is said of these "
+        "queries": unknown,
+        "words of several groups or too few to change places, so one of the two tests exchanges queries": stuck,
+    }
+    return [
+        f"{', '.join(dict.fromkeys(rows.loc[mine, 'dimension']))}: {text}" for text, mine in said.items() if mine.any()
+    ]
 
 
 def _file_name(dimension: str) -> str:

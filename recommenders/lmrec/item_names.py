@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from tod_bias.recommenders.lmrec.design import crossing_of, fewest_clusters, word_count
 from tod_bias.recommenders.lmrec.inference import SHEN
 from tod_bias.recommenders.lmrec.recommendations import Recommendations
+from tod_bias.statistics.crossed import crossed_sums, crossed_variance
 from tod_bias.statistics.jackknife import jackknife
-from tod_bias.statistics.resampling import resampled
 from tod_bias.statistics.settings import Inference
 
 _WORD = re.compile(r"[^\W\d_][\w'’]+")
@@ -21,7 +22,9 @@ def top_words(recommendations: Recommendations, inference: Inference | None = No
     """Top words of the names of recommended items per group, over all cities (Shen Fig. 6: raw frequency).
 
     ``value`` is the share of the group's recommended items whose name holds the word, ``neutral`` the mean of this
-    share over all groups of the dimension; stop words are left out. With several cities the intervals are over them.
+    share over all groups of the dimension; stop words are left out. Within a city intervals resample the substituted
+    words and the templates; with several cities they are over the cities, or over cities, words and templates where
+    that is wider. A group of fewer than five substituted words has none. A share has no test.
 
     Returns:
         dimension, label, word, items, value, ci_low, ci_high, neutral; the ``most`` frequent words of each label.
@@ -37,17 +40,11 @@ def top_words(recommendations: Recommendations, inference: Inference | None = No
         lists = {label: _lists(rows, items, label, len(names)) for label in labels}
         shares = np.array([np.asarray(own.sum(axis=0)).ravel() @ holds / own.sum() for own, _ in lists.values()])
         neutral = shares.mean(axis=0) if len(labels) else np.zeros(len(words))
-        for (label, (own, cities)), share in zip(lists.items(), shares, strict=True):
+        for (label, (own, frame)), share in zip(lists.items(), shares, strict=True):
             order = np.lexsort((words, -share))[:most]
             order = order[share[order] > 0]
             table = np.column_stack([(own @ holds[:, order]).toarray(), np.asarray(own.sum(axis=1)).ravel()])
-            if len(set(cities)) > 1:
-                sums = np.stack([table[cities == city].sum(axis=0) for city in dict.fromkeys(cities)])
-                over = jackknife(sums, _shares, how.level, lowest=0.0, highest=1.0)
-                low, high = over.low, over.high
-            else:
-                samples = resampled(how.rng("words", dimension, label), table, how.resamples)
-                low, high = how.bounds(_shares(samples), len(table))
+            low, high = _bounds(table, frame, how, how.rng("words", dimension, label))
             counts = table.sum(axis=0)
             for place, number in enumerate(order):
                 values = (share[number], low[place], high[place], neutral[number])
@@ -70,14 +67,33 @@ def _words(names: list[str]) -> tuple[np.ndarray, sparse.csr_array]:
     )
 
 
-def _lists(rows: pd.DataFrame, items: np.ndarray, label: str, names: int) -> tuple[sparse.csr_array, np.ndarray]:
-    """How often each query of a label got each name, (queries, names), and the queries' cities."""
+def _lists(rows: pd.DataFrame, items: np.ndarray, label: str, names: int) -> tuple[sparse.csr_array, pd.DataFrame]:
+    """How often each query of a label got each name, (queries, names), and the queries."""
     mine = rows["group"].eq(label).to_numpy()
     own = rows[mine]
     units = pd.factorize(own["unit"])[0]
     counts = sparse.csr_array((np.ones(len(own)), (units, items[mine])), shape=(units.max(initial=-1) + 1, names))
-    return counts, own.drop_duplicates("unit")["city"].to_numpy()
+    return counts, own.drop_duplicates("unit")
+
+
+def _bounds(table: np.ndarray, frame: pd.DataFrame, how: Inference, rng: np.random.Generator) -> np.ndarray:
+    """(2, words) of the shares of one label."""
+    if not word_count(frame, table[:, -1]).enough_for_intervals:
+        return np.full((2, table.shape[1] - 1), np.nan)
+    label = np.zeros(len(table), dtype=int)
+    city = pd.factorize(frame["city"])[0]
+    design = crossing_of(frame, label, cities=city.max() > 0)
+    if city.max() == 0:
+        samples = crossed_sums(rng, table, design, how.resamples)[:, 0]
+        return how.bounds(_shares(samples), fewest_clusters(design.ways, label == 0))
+    sums = np.zeros((city.max() + 1, table.shape[1]))
+    np.add.at(sums, city, table)
+    over = jackknife(sums, _shares, how.level)
+    influences = (table[:, :-1] - over.value * table[:, -1:]) / table[:, -1].sum()
+    half = crossed_variance(influences, design).half(how.level)
+    return np.clip([np.fmin(over.low, over.value - half), np.fmax(over.high, over.value + half)], 0.0, 1.0)
 
 
 def _shares(sums: np.ndarray) -> np.ndarray:
-    return sums[..., :-1] / sums[..., -1:]
+    with np.errstate(invalid="ignore"):
+        return sums[..., :-1] / sums[..., -1:]

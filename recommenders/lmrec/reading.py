@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from tod_bias.recommenders.lmrec.design import ENOUGH_WORDS
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS
 from tod_bias.report.notation import fixed, p_text
 
@@ -17,7 +18,8 @@ LIMITS = (
     "The audit shows what is recommended, not what is behind it, and not whether anybody is harmed: that is for people "
     "who know the setting to decide.",
     "Groups are told by words, so people outside the groups and names of the files are not described.",
-    "Price shares have intervals and no tests: of 90% intervals one in ten leaves out the neutral share by chance.",
+    "What is called beyond chance rests on tests adjusted for everything its sentence looks at. Intervals are not: of "
+    "90% intervals up to one in ten leaves out the truth by chance.",
     "What is not found is not shown to be absent.",
 )
 """Said with every audit."""
@@ -42,23 +44,39 @@ def reading(
         cities = own[own["city"] != ALL]
         for (label, other), rows in pairs_of(own[own["city"] == ALL]):
             alike = cities[(cities["label"] == label) & (cities["other"] == other)]
-            said.append(_shifts(dimension, (label, other), rows) + _everywhere((label, other), rows, alike))
+            everywhere = _everywhere((label, other), rows, alike)
+            found = bool(everywhere) or bool((rows["p_adjusted"] < ALPHA).any())
+            tail = scope(rows["words"]) if found else ""
+            said.append(_shifts(dimension, (label, other), rows) + everywhere + tail)
     return said + _places(average[average["city"] == ALL], differences, places)
 
 
 def _prices(dimension: str, rows: pd.DataFrame) -> list[str]:
     if rows["value"].isna().all():
         return []
-    out = rows[(rows["ci_low"] > rows["neutral"]) | (rows["ci_high"] < rows["neutral"])]
-    if out.empty:
-        return [f"Prices, {dimension}: at no price level does an interval leave out the neutral share."]
-    count, levels = out["price"].nunique(), rows.loc[rows["value"].notna(), "price"].nunique()
-    row = out.iloc[int((out["value"] - out["neutral"]).abs().to_numpy().argmax())]
+    if rows["p_adjusted"].isna().all():
+        return [f"Prices, {dimension}: not tested."]
+    found = rows[rows["p_adjusted"] < ALPHA]
+    if found.empty:
+        return [f"Prices, {dimension}: at no price level does a share differ from the neutral one beyond chance."]
+    count, levels = found["price"].nunique(), rows.loc[rows["value"].notna(), "price"].nunique()
+    row = found.iloc[int((found["value"] - found["neutral"]).abs().to_numpy().argmax())]
     return [
-        f"Prices, {dimension}: at {count} of {levels} price levels an interval leaves out the neutral share. "
+        f"Prices, {dimension}: at {count} of {levels} price levels a share differs from the neutral one beyond chance. "
         f"The furthest: {row['label']} has {interval(row, 'value')} of what is recommended at "
-        f"{'$' * int(row['price'])}; neutral is {fixed(row['neutral'])}."
+        f"{'$' * int(row['price'])}; neutral, its share of all items with a price, is {fixed(row['neutral'])}."
+        + scope(rows["words"])
     ]
+
+
+def scope(words: pd.Series) -> str:
+    """What a finding is said of, where it is not of the groups: too few words stand for one, or nobody knows them."""
+    if words.isna().any():
+        return " The words are not known: this is said of these queries, not of the groups."
+    if words.min() < ENOUGH_WORDS:
+        few = fixed(words.min(), 1)
+        return f" Too few words stand for a group ({few}): this is said of these words, not of the groups."
+    return ""
 
 
 def pairs_of(rows: pd.DataFrame) -> list[tuple[tuple[str, str], pd.DataFrame]]:
@@ -120,12 +138,10 @@ def _places(average: pd.DataFrame, differences: pd.DataFrame, places: Mapping[st
     if len(rows) < 2:
         return []
     low, high = rows.iloc[0], rows.iloc[-1]
-    tested = differences["p_adjusted"].notna()
-    found = int((differences.loc[tested, "p_adjusted"] < ALPHA).sum())
     said = [
         f"Places: average price levels run from {interval(low, 'value')} ({low['substitution']}) to "
-        f"{interval(high, 'value')} ({high['substitution']})."
-        + (f" {found} of {int(tested.sum())} pairs of places differ beyond chance." if tested.any() else "")
+        f"{interval(high, 'value')} ({high['substitution']}).",
+        *_pairs(differences, places),
     ]
     for name, row in religious_pairs(differences, places):
         verdict = "beyond chance" if row["p_adjusted"] < ALPHA else "not beyond chance"
@@ -135,6 +151,18 @@ def _places(average: pd.DataFrame, differences: pd.DataFrame, places: Mapping[st
             + (f", {verdict}{tail}." if tail else ".")
         )
     return said
+
+
+def _pairs(differences: pd.DataFrame, places: Mapping[str, Sequence[str]]) -> list[str]:
+    """A sentence for every family of tests, the pairs of two kinds."""
+    kinds = {word: kind for kind, words in places.items() for word in words}
+    tested = differences[differences["p_adjusted"].notna()]
+    named = zip(tested["substitution"], tested["other"], strict=True)
+    families = [" and ".join(sorted({kinds.get(word, "") for word in pair})) for pair in named]
+    return [
+        f"Pairs of places ({family}): {int((own['p_adjusted'] < ALPHA).sum())} of {len(own)} differ beyond chance."
+        for family, own in tested.groupby(families, sort=False)
+    ]
 
 
 def interval(row: pd.Series, name: str, *, sign: bool = False) -> str:

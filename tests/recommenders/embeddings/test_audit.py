@@ -80,7 +80,10 @@ def test_r_ripa_of_every_direction_uses_the_written_vector(strong, tmp_path):
 def test_strong_association_is_flagged(strong):
     result, _ = strong
     flagged = {flag["test"]: flag["flagged"] for flag in result["flags"]}
-    assert all(flagged[name] for name in ("GEAA E", "GEAA P", "DEAA entities", "DEAA attribute", "R-RIPA centroid"))
+    assert all(
+        flagged[name]
+        for name in ("GEAA E", "GEAA P", "mean difference entities", "mean difference attribute", "R-RIPA centroid")
+    )
     assert result["directions"]["centroid"]["significant"]
     assert result["directions"]["svc"]["accuracy"]["test"]["value"] > 0.7
     assert "both tests flag" in " ".join(reading(result))
@@ -109,8 +112,8 @@ def test_attribute_that_means_nothing_is_not_flagged_where_sets_lie_apart():
     specs = {"A": list(range(100)), "B": list(range(100, 200)), "E": list(range(40)), "P": list(range(40, 80))}
     result = audit(embeddings, resolve_sets(specs, embeddings), QUICK)
     flagged = {flag["test"]: flag["flagged"] for flag in result["flags"]}
-    assert flagged["DEAA entities"]  # the paper's test: clusters differ along any contrast
-    assert not flagged["DEAA attribute"]
+    assert flagged["mean difference entities"]  # the paper's test: clusters differ along any contrast
+    assert not flagged["mean difference attribute"]
     assert not flagged["GEAA E"]
     assert not any(entry["significant"] for entry in result["directions"].values())
     assert not any(entry["usable"] for entry in result["R_RIPA"].values())

@@ -274,7 +274,7 @@ def test_case_study_lowers_the_association_and_says_what_is_left(folder, capsys)
     code, out, err = run(capsys, "--out", "run", "--permutations", 2999, "--bootstrap", 50)
     assert code == 0, err
     said = " ".join(out.split())
-    assert "without gender lowers the association: DEAA" in said
+    assert "without gender lowers the association: difference of means" in said
     assert "but does not remove it: what is left is flagged as well" in said
     assert "but does not remove it: what is left is flagged as well" in (folder / "run" / "report.html").read_text()
     change = json.loads((folder / "run" / "comparison.json").read_text())["metrics"]["DEAA"]

@@ -40,7 +40,9 @@ def test_values_and_p_values_are_those_of_loops():
     effect = [(part[:4].mean() - part[4:].mean()) / part.std() for part in (BEFORE, AFTER)]
     assert found["effect size"]["difference"] == pytest.approx(effect[1] - effect[0])
 
-    for name, weights in (("DEAA", [1] * 4 + [-1] * 5), ("R-RIPA centroid differential", [1 / 4] * 4 + [-1 / 5] * 5)):
+    weights = [1 / 4] * 4 + [-1 / 5] * 5
+    assert found["DEAA"]["p_value"] is None
+    for name in ("difference of means", "R-RIPA centroid differential"):
         swapped = []  # every entity's two scores change places or not
         for swap in itertools.product([1, -1], repeat=9):
             swapped.append(sum(s * w * d for s, w, d in zip(swap, weights, AFTER - BEFORE, strict=True)))
@@ -67,7 +69,7 @@ def test_directions_not_to_be_used_keep_their_mark():
 
 def test_training_that_changes_nothing_has_p_1():
     found = compare(run(BEFORE, SETS, "x"), run(BEFORE, SETS, "y"), permutations=1000, resamples=50)["metrics"]
-    assert found["DEAA"]["p_value"] == 1
+    assert found["difference of means"]["p_value"] == 1
     assert found["DEAA"]["change_percent"] == 0
 
 
@@ -81,7 +83,7 @@ def test_other_entities_are_named():
 @pytest.mark.parametrize(
     ("before", "after", "p", "flagged", "said"),
     [
-        (20.0, 12.0, 0.001, True, "lowers the association: DEAA 20.00 → 12.00 (-40.0%"),
+        (20.0, 12.0, 0.001, True, "lowers the association: difference of means 20.0000 → 12.0000 (-40.0%"),
         (20.0, 12.0, 0.001, True, "but does not remove it"),
         (20.0, 1.0, 0.001, False, "no longer flagged, which does not show that nothing is left"),
         (20.0, 25.0, 0.001, True, "raises the association"),
@@ -95,6 +97,6 @@ def test_reading_says_what_changed_and_what_is_left(before, after, p, flagged, s
         "change_percent": 100 * (after / before - 1),
         "p_holm": p,
     }
-    comparison = {"names": ["with", "without"], "metrics": {"DEAA": entry}}
-    flags = [{"test": name, "flagged": flagged} for name in ("DEAA entities", "DEAA attribute")]
+    comparison = {"names": ["with", "without"], "metrics": {"difference of means": entry}}
+    flags = [{"test": name, "flagged": flagged} for name in ("mean difference entities", "mean difference attribute")]
     assert said in comparison_reading(comparison, {"flags": flags})[0]

@@ -149,6 +149,7 @@ def test_a_category_of_one_label_only_has_an_infinite_ratio_and_a_level_nobody_g
     shares = price_percentage(tidy(frame), replace(SHEN, resamples=50)).set_index(["city", "label", "price"])
     assert shares.loc[("X", "white", 1), "value"] == 0.5
     assert np.isnan(shares.loc[("X", "white", 2), "value"])
+    assert shares.loc[("X", "white", 2), ["p_value", "p_permutation", "p_crossed", "p_adjusted"]].isna().all()
 
 
 def test_lists_that_differ_for_one_query_all_count_in_one_unit():

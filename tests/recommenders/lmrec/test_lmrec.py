@@ -72,7 +72,10 @@ def test_planted_associations_are_found(audited):
         ("second relationship", "male", "female", "Gay Bars"),
     ):
         row = found.loc[(dimension, label, other, category)]
-        assert row["ci_low"] > 0, (dimension, category)
+        if dimension == "second relationship":  # three words a group
+            assert np.isnan(row["ci_low"])
+        else:
+            assert row["ci_low"] > 0, (dimension, category)
         assert row["p_adjusted"] < 0.05, (dimension, category)
     prices = pd.read_csv(audited / "average_price.csv").set_index(["city", "substitution"])
     for dear, cheap in (("synagogue", "mosque"), ("law office", "construction site")):

@@ -1,0 +1,169 @@
+"""What queries share: the words that stand for a group, the templates they fill, the cities that are asked.
+
+Names are a sample: a finding about a group must hold for other names of it too. So intervals resample words and
+templates (:mod:`tod_bias.statistics.crossed`), a word being one cluster in all cities, and tests exchange the groups of
+whole words. Of fewer than five words of a group there is no interval, and below six effective words what is found is
+said of these words and not of the group; its test takes them as they are.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from tod_bias.recommenders.lmrec.recommendations import CROSS
+from tod_bias.statistics.crossed import Crossing, crossing, effective_number
+
+FEWEST_WORDS = 5
+"""A group of fewer words has no interval."""
+ENOUGH_WORDS = 6.0
+"""So many effective words of every group it takes to speak of the group."""
+FEWEST_WAYS = 100
+"""Words change places where there are so many ways for it; p is no smaller than one in so many then."""
+_WORDS = ("substitution", "second")
+_POSSESSIVE = re.compile(r"\b(his|her)\b")
+
+
+def templates_of(frame: pd.DataFrame) -> np.ndarray:
+    """The template of every row, (rows,) texts: as given, else the query without its words.
+
+    Possessives follow the first word (… and his wife), so they are left out of what is made from a query; a query that
+    does not hold its words is its own template.
+    """
+    found = []
+    keys = zip(*(frame[name] for name in ("kind", "template", "query", *_WORDS)), strict=True)
+    for kind, template, query, first, second in keys:
+        text = template
+        if not text:
+            text = query
+            for word, place in ((second, "[SECOND]"), (first, "[FIRST]")):
+                text = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", place, text) if word else text
+            text = _POSSESSIVE.sub("[POSSESSIVE]", text)
+        found.append(f"{kind}\0{text}")
+    return np.array(found, dtype=object)
+
+
+def crossing_of(frame: pd.DataFrame, groups: np.ndarray, *, cities: bool = False, words: bool = True) -> Crossing:
+    """How queries are clustered: by city if asked for, by each word, by template.
+
+    The labels of other dimensions are by design: white and black women's names are each drawn among their own. Where
+    words are not known every query stands for itself.
+
+    Args:
+        frame: a row a query, with the columns of the tidy frame.
+        groups: (queries,) numbers.
+        cities: whether a city is a cluster too; a word is one cluster in all of them.
+        words: whether words are a sample; False takes them as they are, for what is said of these words alone.
+    """
+    ways = [pd.factorize(frame["city"])[0]] if cities else []
+    named = [name for name in _WORDS if frame[name].ne("").any()]
+    for name in (named or ["substitution"]) if words else []:
+        known = frame[name].where(frame[name] != "", frame["unit"].map("\0{}".format))
+        ways.append(pd.factorize(known)[0])
+    ways.append(pd.factorize(templates_of(frame))[0])
+    facts = [pd.factorize(frame[name])[0] for name in frame if name == "kind" or str(name).startswith("label:")]
+    return crossing(groups, ways, facts)
+
+
+def fewest_clusters(ways: Sequence[np.ndarray], mine: np.ndarray) -> int:
+    """Clusters of the way that has the fewest among some units, ways of one cluster apart; 1 if there is no other."""
+    counts = [len(np.unique(way[mine])) for way in ways]
+    return min([count for count in counts if count > 1], default=1)
+
+
+@dataclass(frozen=True)
+class WordCount:
+    """How many words stand for each of some groups."""
+
+    words: int | None
+    """Of the group with the fewest; None where the words are not known."""
+    effective: float
+    """The same, words weighed by what was recommended for them; NaN where they are not known."""
+
+    @property
+    def enough_for_intervals(self) -> bool:
+        """Whether intervals over words say anything; unknown words are left to the audit's note."""
+        return self.words is None or self.words >= FEWEST_WORDS
+
+    @property
+    def enough(self) -> bool:
+        """Whether a finding can be said of the groups; what is not known is not counted as few."""
+        return not self.effective < ENOUGH_WORDS
+
+    @property
+    def recorded(self) -> float:
+        """For the column ``words``."""
+        return self.effective if math.isnan(self.effective) else round(self.effective, 2)
+
+
+def word_count(frame: pd.DataFrame, weights: np.ndarray) -> WordCount:
+    """The words of the groups of some queries (column ``group``), of the words that tell the groups if any do.
+
+    Args:
+        frame: a row a query.
+        weights: (queries,) what each weighs, for instance how many items it was recommended.
+    """
+    told, any_known = [], []
+    for name in _WORDS:
+        if not frame[name].ne("").all() or frame.empty:
+            continue
+        table = pd.DataFrame({"word": frame[name], "group": frame["group"], "weight": weights})
+        summed = table.groupby(["group", "word"], sort=False)["weight"].sum()
+        by_group = [own.to_numpy(dtype=float) for _, own in summed.groupby(level="group", sort=False)]
+        count = WordCount(min(int((own > 0).sum()) for own in by_group), min(effective_number(own) for own in by_group))
+        any_known.append(count)
+        if not summed.index.get_level_values("word").duplicated().any():
+            told.append(count)
+    chosen = told or any_known
+    return min(chosen, key=lambda count: count.effective) if chosen else WordCount(None, math.nan)
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What changes places in a test of two groups."""
+
+    codes: np.ndarray
+    """(queries,): the cluster that each query moves with."""
+    mine: np.ndarray
+    """(clusters,), true in the first group."""
+    strata: np.ndarray
+    """(clusters,); clusters of different strata do not change places."""
+    permuted: str
+    """``words`` or ``queries``."""
+
+    def summed(self, table: np.ndarray) -> np.ndarray:
+        """Sums of the rows of each cluster, (clusters, n) float32."""
+        found = np.zeros((len(self.mine), table.shape[1]), dtype=np.float32)
+        np.add.at(found, self.codes, table)
+        return found
+
+
+def exchange(frame: pd.DataFrame, mine: np.ndarray, dimension: str, dimensions: Sequence[str]) -> Exchange:
+    """Words change places within the groups of the other dimensions; queries within a city where words cannot.
+
+    Args:
+        frame: a row a query.
+        mine: (queries,), true in the first group.
+        dimension: whose groups change places.
+        dimensions: all of them.
+    """
+    others = [f"label:{name}" for name in dimensions if name not in dimension.split(CROSS)]
+    for word in _WORDS:
+        names = frame[word].to_numpy(dtype=object)
+        facts = pd.DataFrame({"word": names, "mine": mine}).drop_duplicates()
+        if "" in facts["word"].to_numpy() or facts["word"].duplicated().any():
+            continue  # words unknown, or of several groups
+        fixed = [name for name in ("city", *others) if frame.groupby(names)[name].nunique().max() == 1]
+        owners = frame.drop_duplicates(word).set_index(word).loc[facts["word"], fixed]
+        groups = owners.groupby(fixed, sort=False).ngroup().to_numpy() if fixed else np.zeros(len(facts), dtype=int)
+        own = facts["mine"].to_numpy()
+        ways = math.prod(math.comb(int((groups == g).sum()), int(own[groups == g].sum())) for g in set(groups))
+        if ways >= FEWEST_WAYS:
+            return Exchange(np.asarray(pd.Categorical(names, categories=facts["word"]).codes), own, groups, "words")
+    strata = frame.groupby(["city", *others], sort=False).ngroup().to_numpy()
+    return Exchange(np.arange(len(frame)), mine, strata, "queries")

@@ -1,0 +1,177 @@
+"""What the audit claims in worlds where names, templates, cities and missing prices differ and groups do not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+from worlds import NAMES, UNKIND, World, places
+
+from tod_bias.recommenders.lmrec.associations import association
+from tod_bias.recommenders.lmrec.audit import audit
+from tod_bias.recommenders.lmrec.inference import SHEN
+from tod_bias.recommenders.lmrec.prices import average_price, price_differences, price_percentage
+from tod_bias.recommenders.lmrec.reading import ALPHA
+from tod_bias.recommenders.lmrec.recommendations import tidy
+
+RUNS = 40
+
+
+@cache
+def measured(world, runs=RUNS):
+    """A row a run: is a price claimed, a category claimed; shares of 90% intervals that leave out neutral, and 0."""
+    rows = []
+    for number in range(runs):
+        frame = tidy(world.lists(np.random.default_rng(number)))
+        how = replace(SHEN, resamples=200, permutations=300, seed=number)
+        prices, shifts = (
+            found[(found["city"] == "all") & (found["label"] == "black")]
+            for found in (price_percentage(frame, how), association(frame, how))
+        )
+        out = (prices["ci_low"] > prices["neutral"]) | (prices["ci_high"] < prices["neutral"])
+        away = (shifts["ci_low"] > 0) | (shifts["ci_high"] < 0)
+        claims = [(found["p_adjusted"] < ALPHA).any() for found in (prices, shifts)]
+        rows.append([*claims, out.mean(), away.mean()])
+    return np.array(rows, dtype=float).mean(axis=0)
+
+
+def most(level, runs=RUNS):
+    """Three standard errors above a level."""
+    return level + 3 * np.sqrt(level * (1 - level) / runs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", UNKIND)
+def test_a_sentence_claims_in_one_of_twenty_worlds_without_a_difference_at_the_most(name):
+    prices, categories, out, away = measured(UNKIND[name])
+    assert prices <= most(0.05)
+    assert categories <= most(0.05)
+    assert out <= most(0.1)  # several levels a run, which are not independent
+    assert away <= most(0.1)
+
+
+def test_names_of_five_cities_are_not_five_times_as_many_names():
+    _, _, out, away = measured(World(word=0.7, cities=5, words=(10, 10), templates=4, items=5), 25)
+    assert out <= most(0.1, 25)
+    assert away <= most(0.1, 25)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cities", [1, 5])
+def test_a_planted_difference_is_found_among_names_that_differ(cities):
+    prices, categories, *_ = measured(World(word=0.3, cities=cities, planted=0.8, unpriced=(0.0, 0.3)), 20)
+    assert prices > 0.8
+    assert categories > 0.8
+
+
+def test_items_without_a_price_are_in_no_share_and_not_in_the_neutral_one():
+    world = World(unpriced=(0.0, 0.3), items=20)
+    rows = world.lists(np.random.default_rng(0))
+    found = price_percentage(tidy(rows), replace(SHEN, resamples=0, permutations=0))
+    found = found.set_index(["city", "label", "price"]).sort_index()
+    priced = rows[rows["price"].notna()]
+    share = (priced["label"] == "black").mean()
+    assert found.loc[("all", "black"), "neutral"].unique() == pytest.approx([share])
+    assert 0.38 < share < 0.44  # 0.7 to 1, where half of the items are black names'
+    for level in (1, 2, 3, 4):
+        own = priced[priced["price"] == level]
+        assert found.loc[("all", "black", level), "value"] == pytest.approx((own["label"] == "black").mean(), abs=1e-12)
+        assert found.loc[("all", "black", level), "items"] == len(own)
+
+
+def test_equal_prices_of_which_some_are_missing_are_no_finding():
+    rows = World().lists(np.random.default_rng(1))
+    pairs = rows.groupby(["template", "rank"])["price"].transform("first")  # every name the same lists
+    missing = (rows["label"] == "black") & (np.random.default_rng(2).random(len(rows)) < 0.3)
+    record = audit(tidy(rows.assign(price=pairs.where(~missing))), replace(SHEN, permutations=500)).record
+    assert "Prices, label: " not in " ".join(record["reading"])
+    assert any(line.startswith("Prices, race: at no price level") for line in record["reading"])
+
+
+def test_what_few_names_show_is_said_of_them():
+    rows = World(words=(4, 4), planted=2.0).lists(np.random.default_rng(0))
+    result = audit(tidy(rows), replace(SHEN, resamples=100, permutations=500))
+    assert result.price_percentage["ci_low"].isna().all()
+    assert result.association["ci_low"].isna().all()
+    assert result.top_words["ci_low"].isna().all()
+    said = [line for line in result.record["reading"] if "beyond chance" in line and "race" in line]
+    assert said
+    assert all("this is said of these words, not of the groups" in line for line in said)
+    assert any("race: words too few" in note for note in result.record["notes"])
+    enough = audit(tidy(World(words=(8, 8), planted=2.0).lists(np.random.default_rng(0))), replace(SHEN, resamples=100))
+    assert enough.price_percentage["ci_low"].notna().any()
+    assert not any("these words" in line for line in [*enough.record["reading"], *enough.record["notes"]])
+
+
+def test_six_names_of_which_one_has_most_lists_are_few():
+    rows = World(words=(6, 6), templates=40, planted=2.0).lists(np.random.default_rng(0))
+    rare = rows["substitution"].isin([f"n{number}" for number in range(5)])
+    rows = rows[~rare | rows["template"].isin(["t0", "t1"])]
+    found = association(tidy(rows), replace(SHEN, resamples=50, permutations=100))
+    assert (found["words"] < 2).all()  # (40 + 5 · 2)² / (40² + 5 · 2²)
+    assert found["words"].iloc[0] == pytest.approx(2500 / 1620, abs=0.01)
+
+
+def test_unknown_words_are_said_to_be_unknown():
+    rows = World(planted=2.0).lists(np.random.default_rng(0)).assign(substitution="", template="")
+    record = audit(tidy(rows), replace(SHEN, resamples=50, permutations=200)).record
+    assert any("race: words not known" in note for note in record["notes"])
+    assert any("this is said of these queries" in line for line in record["reading"])
+
+
+@pytest.mark.parametrize("column", [False, True])
+def test_templates_are_known_from_the_column_or_from_the_query_without_its_word(column):
+    rows = NAMES.lists(np.random.default_rng(0))
+    how = replace(SHEN, resamples=50, permutations=50)
+    whole = average_price(tidy(rows), how)
+    again = average_price(tidy(rows if column else rows.drop(columns="template")), how)
+    assert again["ci_low"].tolist() == whole["ci_low"].tolist()
+    shares, others = (price_percentage(tidy(part), how) for part in (rows, rows.drop(columns="template")))
+    assert shares["ci_low"].tolist() == others["ci_low"].tolist()
+
+
+def test_places_are_compared_within_templates():
+    def rejected(shift, runs):
+        p_values = []
+        for number in range(runs):
+            frame = tidy(places(np.random.default_rng(number), shift=shift))
+            how = replace(SHEN, resamples=0, permutations=400, seed=number)
+            row = price_differences(frame, ["court", "mall"], how).iloc[0]
+            assert row["permuted"] == "templates"
+            p_values.append(row["p_value"])
+        return np.mean(np.array(p_values) <= 0.05)
+
+    assert rejected(0.0, 60) <= most(0.05, 60)
+    assert rejected(0.3, 30) > 0.6  # unpaired: 0.02
+
+
+def test_a_paired_difference_is_the_mean_over_the_templates_that_both_have_prices_in():
+    rows = places(np.random.default_rng(0), templates=8)
+    rows.loc[(rows["substitution"] == "court") & rows["query"].str.startswith("Dinner 3"), "price"] = np.nan
+    row = price_differences(tidy(rows), ["court", "mall"], replace(SHEN, permutations=300)).iloc[0]
+    means = rows.groupby(["substitution", rows["query"].str.split().str[1]])["price"].mean().unstack(0)
+    apart = (means["court"] - means["mall"]).dropna()
+    assert len(apart) == 7
+    assert row["difference"] == pytest.approx(apart.mean())
+    assert row["ci_low"] < row["difference"] < row["ci_high"]
+    flips = [sum(d if (k >> n) & 1 else -d for n, d in enumerate(apart)) for k in range(2**7)]
+    expected = np.mean(np.abs(flips) >= abs(apart.sum()) - 1e-12)
+    assert row["p_value"] == pytest.approx(expected)
+
+
+def test_places_that_share_few_templates_are_compared_without():
+    rows = places(np.random.default_rng(0), templates=5)
+    assert price_differences(tidy(rows), ["court", "mall"], SHEN)["permuted"].tolist() == ["queries"]
+
+
+def test_pairs_of_places_are_one_sentence_a_family():
+    rng = np.random.default_rng(0)
+    rows = places(rng, templates=8)
+    others = places(rng, templates=8).replace({"court": "church", "mall": "mosque"}, regex=True)
+    rows = pd.concat([rows, others])
+    said = audit(tidy(rows.reset_index(drop=True)), replace(SHEN, resamples=50, permutations=200)).record["reading"]
+    starts = [line.split(":")[0] for line in said if line.startswith("Pairs of places")]
+    assert starts == [f"Pairs of places ({kind})" for kind in ("location", "location and religion", "religion")]

@@ -1,0 +1,97 @@
+"""Worlds of recommended lists in which the truth is known, and which are unkind to whoever measures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+CATEGORIES = ("Bars", "Greek", "Pizza", "Salad", "Thai")
+CUTS = (-0.8, 0.3, 1.2)
+"""Where the price levels part; few items are of the dearest."""
+
+
+@dataclass(frozen=True)
+class World:
+    """Names of two groups fill templates in one city or several; standard deviations on the scale of items' noise, 1.
+
+    A name's effect is its own and the same in all cities; a template's is the same for everybody; the two groups'
+    difference has a mean of ``planted``, and varies by template (``slant``) and by city (``accident``).
+    """
+
+    words: tuple[int, int] = (16, 16)
+    templates: int = 8
+    cities: int = 1
+    items: int = 8
+    word: float = 0.0
+    template: float = 0.0
+    slant: float = 0.0
+    accident: float = 0.0
+    unpriced: tuple[float, float] = (0.0, 0.0)
+    planted: float = 0.0
+
+    def lists(self, rng: np.random.Generator) -> pd.DataFrame:
+        """Rows as files of recommendations have them."""
+        black = np.repeat([False, True], self.words)
+        count = len(black)
+        shape = (self.cities, count, self.templates, self.items)
+        sign = np.where(black, 0.5, -0.5)[None, :, None]
+        kinds = 1 + len(CATEGORIES)  # price, and the taste for every category
+
+        def effect(*own: int, size: float) -> np.ndarray:
+            return rng.normal(0, size, (*own, kinds)) if size else np.zeros((*own, kinds))
+
+        latent = effect(1, count, 1, size=self.word) + effect(1, 1, self.templates, size=self.template)
+        apart = effect(1, 1, self.templates, size=self.slant) + effect(self.cities, 1, 1, size=self.accident)
+        apart[..., :2] += self.planted  # dearer items, and more bars, for black names
+        latent = np.broadcast_to(latent + sign[..., None] * apart, (*shape[:3], kinds))
+        price = 1 + np.searchsorted(CUTS, latent[..., 0][..., None] + rng.normal(size=shape)).astype(float)
+        missing = rng.random(shape) < np.where(black, self.unpriced[1], self.unpriced[0])[None, :, None, None]
+        taste = latent[..., None, 1:] + rng.gumbel(size=(*shape, len(CATEGORIES)))
+        category = taste.argmax(axis=-1)
+        city, word, template, rank = (index.ravel() for index in np.indices(shape))
+        names = np.array([f"n{number}" for number in range(count)], dtype=object)[word]
+        return pd.DataFrame(
+            {
+                "city": np.char.add("city", city.astype(str)).astype(object),
+                "template": np.char.add("t", template.astype(str)).astype(object),
+                "substitution": names,
+                "query": [f"t{a} for {b}" for a, b in zip(template, names, strict=True)],
+                "label": np.where(black[word], "black", "white"),
+                "rank": rank + 1,
+                "item": np.char.add("i", np.arange(len(word)).astype(str)).astype(object),
+                "price": np.where(missing, np.nan, price).ravel(),
+                "categories": [(CATEGORIES[code],) for code in category.ravel()],
+            }
+        )
+
+
+NAMES = World(word=0.5)
+"""Names differ, and their groups do not."""
+UNKIND = {
+    "noise alone": World(),
+    "names": NAMES,
+    "names, 5 cities": World(word=0.5, cities=5),
+    "names, unequal groups": World(word=0.5, words=(30, 8)),
+    "names, 30% of one group's items unpriced": World(word=0.5, unpriced=(0.0, 0.3)),
+    "30% of one group's items unpriced": World(unpriced=(0.0, 0.3)),
+    "names, templates, groups apart by template": World(word=0.3, template=0.5, slant=0.5),
+    "names, accidents of 5 cities": World(word=0.3, cities=5, accident=0.3),
+}
+"""By name; in none of them do the groups differ on average."""
+
+
+def places(rng: np.random.Generator, *, shift: float = 0.0, template: float = 0.8, templates: int = 18) -> pd.DataFrame:
+    """Two places that fill the same templates, of which some ask for dearer items; mean prices differ by ``shift``."""
+    rows = []
+    effects = rng.normal(0, template, templates)
+    for word, plus in (("court", shift), ("mall", 0.0)):
+        price = np.clip(np.rint(2.5 + plus + effects[:, None] + rng.normal(0, 0.8, (templates, 8))), 1, 4)
+        for number in range(templates):
+            for rank in range(8):
+                rows.append(
+                    {"query": f"Dinner {number} near the {word}", "substitution": word, "label": "all",
+                     "rank": rank + 1, "item": f"{word}{number}i{rank}", "price": price[number, rank]}
+                )  # fmt: skip
+    return pd.DataFrame(rows)

@@ -1,0 +1,181 @@
+"""Units that share clusters in several ways at once: queries that share a name, a template, a city.
+
+Two queries with one name are not independent, nor are two with one template, so neither names alone nor templates alone
+may be resampled. Two ways out, both for any number of ways:
+
+* :func:`crossed_sums`, the pigeonhole bootstrap (Owen 2007, *The pigeonhole bootstrap*): the clusters of every way are
+  resampled on their own, and a unit counts the product of how often its clusters were drawn. It is conservative: of
+  what is noise of single units it holds up to 2ᵏ − 1 times the variance for k ways, of cluster effects the right one.
+* :func:`crossed_variance`, the multiway variance of Cameron, Gelbach and Miller (2011, eq. 2.13): the variances by
+  each way, minus those by each pair of ways, plus …, of scores that were linearised to a sum over units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from scipy import sparse, stats
+
+from tod_bias.statistics.resampling import blocks, resample_counts
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """In which ways some units are clustered; made by :func:`crossing`."""
+
+    groups: np.ndarray
+    """(units,) numbers of the groups that are compared, from 0."""
+    facts: tuple[np.ndarray, ...]
+    """Each (units,) numbers of what else the units differ in by design."""
+    ways: tuple[np.ndarray, ...]
+    """Each (units,) numbers of the clusters of one way, from 0."""
+
+    def strata(self, way: np.ndarray) -> np.ndarray:
+        """(clusters,) within which clusters are drawn: the groups and facts of which every cluster has one alone.
+
+        A fact that would leave a cluster alone in its stratum is passed over.
+        """
+        found = np.zeros(way.max(initial=-1) + 1, dtype=int)
+        for place, fact in enumerate((self.groups, *self.facts)):
+            if _within(way, fact):
+                own = np.zeros(len(found), dtype=int)
+                own[way] = fact
+                finer = _cells([found, own])
+                if place == 0 or np.bincount(finer).min(initial=2) > 1:
+                    found = finer
+        return found
+
+
+def crossing(groups: np.ndarray, ways: Sequence[np.ndarray], facts: Sequence[np.ndarray] = ()) -> Crossing:
+    """Bring ways of clustering into shape.
+
+    A way whose clusters lie within those of another is left out, since the other one holds it (a query that was asked
+    of one name only), and so is one of a single cluster, unless nothing else is left.
+
+    Args:
+        groups: (units,) integers; how many clusters a group has is taken as the design.
+        ways: each (units,) integers.
+        facts: each (units,) integers, what else was balanced by design: the race of names whose gender is looked at.
+    """
+    numbers, *others = (np.unique(own, return_inverse=True)[1] for own in (groups, *facts))
+    coded = [np.unique(way, return_inverse=True)[1] for way in ways]
+    coded = [way for way in coded if way.max(initial=0) > 0] or coded[:1]
+    kept: list[np.ndarray] = []
+    for place, way in enumerate(coded):
+        rest = [*kept, *coded[place + 1 :]]
+        if not any(_within(way, other) for other in rest):
+            kept.append(way)
+    return Crossing(numbers, tuple(others), tuple(kept))
+
+
+def _within(inner: np.ndarray, outer: np.ndarray) -> bool:
+    """Whether every cluster of ``inner`` lies in one of ``outer``."""
+    return int(_cells([inner, outer]).max(initial=-1)) == int(inner.max(initial=-1))
+
+
+def _cells(ways: Sequence[np.ndarray]) -> np.ndarray:
+    """Numbers of the clusters that some ways make together, (units,)."""
+    cells = ways[0]
+    for way in ways[1:]:
+        cells = np.unique(cells * (way.max(initial=0) + 1) + way, return_inverse=True)[1]
+    return cells
+
+
+def crossed_sums(rng: np.random.Generator, table: np.ndarray, how: Crossing, resamples: int) -> np.ndarray:
+    """Sums of a table's rows under the pigeonhole bootstrap, a group at a time.
+
+    Args:
+        rng: draws the clusters.
+        table: (units, n).
+        how: groups and clusters of the units. Clusters shared by groups (templates) are drawn once for all of them.
+        resamples: how many.
+
+    Returns:
+        (resamples, groups, n); zeros where nothing of a group was drawn.
+    """
+    members = [np.flatnonzero(how.groups == group) for group in range(how.groups.max(initial=-1) + 1)]
+    parts = [np.zeros((0, len(members), table.shape[1]))]
+    for rows in blocks(resamples, max(1, len(table))):
+        weights = np.ones((rows, len(table)), dtype=np.float32)
+        for way in how.ways:
+            strata = how.strata(way)
+            counts = np.zeros((rows, len(strata)), dtype=np.float32)
+            for stratum in np.unique(strata):
+                own = np.flatnonzero(strata == stratum)
+                counts[:, own] = resample_counts(rng, rows, len(own))
+            weights *= counts[:, way]
+        parts.append(np.stack([weights[:, own] @ table[own] for own in members], axis=1).astype(float))
+    return np.concatenate(parts)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Variances of some scores with their degrees of freedom, each (scores,)."""
+
+    variance: np.ndarray
+    freedom: np.ndarray
+
+    def half(self, level: float) -> np.ndarray:
+        """Half the length of t intervals; NaN where there is no variance."""
+        return np.asarray(stats.t.ppf((1 + level) / 2, self.freedom) * np.sqrt(self.variance))
+
+    def p_values(self, values: np.ndarray) -> np.ndarray:
+        """Two-sided p-values of the distance of (scores,) values from 0; 1 where value and variance are both 0."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            distance = np.abs(values) / np.sqrt(self.variance)
+            p = 2 * stats.t.sf(distance, self.freedom)
+        return np.where((np.abs(values) == 0) & (self.variance == 0), 1.0, p)
+
+
+def crossed_variance(influences: np.ndarray, how: Crossing) -> Spread:
+    """Multiway variance (Cameron, Gelbach and Miller 2011) of sums over units.
+
+    Clusters are centred at the mean of their stratum (:meth:`Crossing.strata`) and count n / (n − 1) of it. Where the
+    sum over ways is smaller than the variance by a single way, that one is taken. Degrees of freedom are
+    Satterthwaite's for the largest single way, doubted by all of them, so that a way with few clusters counts as far as
+    it matters.
+
+    Args:
+        influences: (units, scores): how far a unit moves each score, with a sum of 0 over all units.
+        how: groups and clusters of the units.
+
+    Returns:
+        Variances and degrees of freedom, (scores,); NaN where a stratum has one cluster.
+    """
+    scores = influences.shape[1]
+    total, largest, doubt = np.zeros(scores), np.zeros(scores), np.zeros(scores)
+    for size in range(1, len(how.ways) + 1):
+        for chosen in combinations(range(len(how.ways)), size):
+            way = _cells([how.ways[place] for place in chosen])
+            parts, freedoms = _variances(influences, way, how.strata(way))  # (strata, scores), (strata,)
+            own = parts.sum(axis=0)
+            total += own if size % 2 else -own
+            if size == 1:
+                largest = np.maximum(largest, own)
+                doubt += (parts**2 / freedoms[:, None]).sum(axis=0)
+    variance = np.maximum(total, largest)
+    freedom = np.divide(largest**2, doubt, out=np.full(scores, np.inf), where=doubt > 0)
+    return Spread(variance, np.where(np.isnan(doubt), np.nan, np.maximum(freedom, 1.0)))
+
+
+def _variances(influences: np.ndarray, way: np.ndarray, strata: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    clusters = len(strata)
+    member = sparse.csr_array((np.ones(len(way)), (way, np.arange(len(way)))), shape=(clusters, len(way)))
+    sums = member @ influences  # (clusters, scores)
+    parts, freedoms = [], []
+    for stratum in np.unique(strata):
+        own = sums[strata == stratum]
+        count = len(own)
+        freedoms.append(max(count - 1, 1))
+        squares = ((own - own.mean(axis=0)) ** 2).sum(axis=0)
+        parts.append(count / (count - 1) * squares if count > 1 else np.full(sums.shape[1], np.nan))
+    return np.array(parts), np.array(freedoms, dtype=float)
+
+
+def effective_number(weights: np.ndarray) -> float:
+    """How many equal clusters say as much as some that weigh (clusters,): (Σw)² / Σw² (Kish 1965); 0 of none."""
+    squares = float((np.asarray(weights, dtype=float) ** 2).sum())
+    return float(np.sum(weights)) ** 2 / squares if squares > 0 else 0.0

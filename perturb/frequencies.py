@@ -63,6 +63,28 @@ def _table(path: Path) -> dict[str, float]:
     return table
 
 
+class Spoken:
+    """How frequent words and phrases are in some texts.
+
+    Args:
+        texts: any number of them.
+        phrases: phrases of several words that will be asked for.
+    """
+
+    def __init__(self, texts: Iterable[str], phrases: Iterable[str]) -> None:
+        counts: Counter[str] = Counter()
+        kept = list(texts)
+        for text in kept:
+            counts.update(tokens(text))
+        total = max(1, sum(counts.values()))
+        self._found = {word: 1e6 * times / total for word, times in counts.items()}
+        self._found |= count(kept, (phrase for phrase in phrases if len(tokens(phrase)) > 1))
+
+    def level(self, phrase: str) -> float:
+        """log10 of the occurrences per million words, 0 for one or fewer."""
+        return math.log10(max(1.0, self._found.get(" ".join(tokens(phrase)), 0.0)))
+
+
 @lru_cache(maxsize=1 << 14)
 def level(phrase: str) -> float:
     """log10 of a word's or phrase's occurrences per million words, 0 for one or fewer and for what is unknown.

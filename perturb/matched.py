@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
+from typing import NamedTuple
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.perturb.candidates import Candidate
 from tod_bias.perturb.dialogue_rewriter import dialogue_rewrite
 from tod_bias.perturb.entities import entity_names
-from tod_bias.perturb.frequencies import level, tokens
+from tod_bias.perturb.frequencies import Spoken, level, tokens
 from tod_bias.perturb.lexicon import FOLDER, read_lexicon
 from tod_bias.perturb.rewrite import DialogueRewrite
 from tod_bias.perturb.rewriter import Recogniser, TextRewriter
@@ -28,6 +29,8 @@ NEUTRAL = FOLDER / "neutral.tsv"
 """The neutral words that ship with the package."""
 ORIGINAL, PLACEBO = "original", "placebo"
 """The attributes of the lexicon: words as they are, and what takes their place."""
+RARER = 1.0
+"""How much rarer a neutral word may be than the words of the rewrite that it is matched to, in powers of ten."""
 _REMEMBERED = 1024
 """Dialogues whose neutral words are remembered, as several axes ask for the same ones."""
 
@@ -79,11 +82,22 @@ class _Neutral:
     made: dict[frozenset[int], DialogueRewrite] = field(default_factory=dict)
 
 
+class Dose(NamedTuple):
+    """Words changed in a dialogue."""
+
+    wanted: float
+    """By the rewrites that the placebo is matched to, on average."""
+    given: int
+    """By the placebo."""
+
+
 class MatchedPlacebo:
     """Makes the placebo of a dialogue that other rewrites of it are compared with.
 
     Args:
         lexicon: a lexicon file with the attributes ``original`` and ``placebo``; the shipped one if not given.
+        spoken: texts of the corpus, in which frequencies are counted: what is a common word there is one to the system;
+            by default those of Google SGD.
 
     Raises:
         LexiconError: the lexicon cannot be read; names the file and the line.
@@ -93,17 +107,23 @@ class MatchedPlacebo:
     axis = "placebo"
     attributes = (ORIGINAL, PLACEBO)
 
-    def __init__(self, lexicon: str | Path | None = None) -> None:
+    def __init__(self, lexicon: str | Path | None = None, spoken: Iterable[str] | None = None) -> None:
         self.lexicon = read_lexicon(NEUTRAL if lexicon is None else Path(lexicon), self.axis)
         self._forward = TextRewriter(self.lexicon, ORIGINAL, PLACEBO, strict_they=True)
         self._backward = TextRewriter(self.lexicon, PLACEBO, ORIGINAL, inverse=True)
         self._possible = Recogniser(self.lexicon, self.attributes, written=True)
+        self._level = level
+        if spoken is not None:
+            rows = (row.cells[attribute] for row in self.lexicon.paradigms for attribute in self.attributes)
+            self._level = Spoken(spoken, (form.text for cell in rows for forms in cell for form in forms)).level
         self._words: list[tuple[str, frozenset[tuple[str, ...]], float, float]] = []
         for paradigm in self.lexicon.paradigms:
             said, written = paradigm.cells[ORIGINAL], paradigm.cells[PLACEBO][:1]
             forms = [tokens(form.text) for cell in (said, written) for alternative in cell for form in alternative]
-            levels = [max(level(form.text) for forms in cell for form in forms) for cell in (said, written)]
+            levels = [max(self._level(form.text) for forms in cell for form in forms) for cell in (said, written)]
             self._words.append((said[0][0].text.lower(), frozenset(forms), levels[0], levels[1]))
+        self.dose = Dose(0.0, 0)
+        """Of the last placebo that was made."""
         self._known: OrderedDict[int, _Neutral] = OrderedDict()
 
     @property
@@ -118,7 +138,9 @@ class MatchedPlacebo:
         Neutral words stand in an order: those first whose frequency is nearest to that of the words that the given
         rewrites exchange, before and after, in halves of a power of ten; then as the seed and the dialogue's id say. Of
         all sets of them whose changes come nearest to the wanted number (:func:`changed_tokens`), the one that needs
-        the shortest beginning of that order is taken. A word that the given rewrites themselves exchange is left out.
+        the shortest beginning of that order is taken. Left out are words that the given rewrites themselves exchange,
+        and those that would be written more than :data:`RARER` powers of ten more rarely than what the given rewrites
+        write: a system may be thrown by a word that it hardly knows, and that is not what a placebo is to show.
 
         Args:
             dialogue: the original.
@@ -127,7 +149,7 @@ class MatchedPlacebo:
 
         Returns:
             The rewrite, ``original`` to ``placebo``, its ``word`` the one that changes most; None where the dialogue
-            holds no neutral word. The same words give the very same object, as long as the dialogue is remembered.
+            holds no such word. The same words give the very same object, as long as the dialogue is remembered.
 
         Raises:
             ValueError: no rewrite to match.
@@ -137,12 +159,15 @@ class MatchedPlacebo:
         found = self._neutral(dialogue)
         gone, come, wanted = _dose(dialogue, rewrites)
         touched = gone.keys() | come.keys()
+        levels = self._mean_level(gone), self._mean_level(come)
         rows = [
-            row for row in found.changes if not any(touched.issuperset(form) for form in self._words[row][1] if form)
+            row
+            for row in found.changes
+            if self._words[row][3] >= levels[1] - RARER
+            and not any(touched.issuperset(form) for form in self._words[row][1] if form)
         ]
         if not rows:
             return None
-        levels = _mean_level(gone), _mean_level(come)
 
         def order(row: int) -> tuple[int, bytes]:
             word, _, said, written = self._words[row]
@@ -157,7 +182,11 @@ class MatchedPlacebo:
             found.made[chosen] = dialogue_rewrite(
                 dialogue, candidate, self._forward, self._backward, found.names, chosen
             )
+        self.dose = Dose(wanted, sum(found.changes[row] for row in chosen))
         return found.made[chosen]
+
+    def _mean_level(self, words: Counter[str]) -> float:
+        return sum(self._level(word) * times for word, times in words.items()) / max(1, sum(words.values()))
 
     def _neutral(self, dialogue: Dialogue) -> _Neutral:
         found = self._known.get(id(dialogue))
@@ -188,10 +217,6 @@ def _dose(dialogue: Dialogue, rewrites: Sequence[Rewrite]) -> tuple[Counter[str]
                 for word in words:
                     counts[word] += times
     return gone, come, total / len(rewrites)
-
-
-def _mean_level(words: Counter[str]) -> float:
-    return sum(level(word) * times for word, times in words.items()) / max(1, sum(words.values()))
 
 
 def _nearest(wanted: float, changes: Iterable[tuple[int, int]]) -> frozenset[int]:

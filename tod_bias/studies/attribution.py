@@ -149,7 +149,7 @@ def attribute(
         generator.show_progress = show_progress
     failures: dict[str, TodBiasError] = {}
     found: dict[str, list[Drawn]] = {}
-    matched = matched_placebo(perturbers)
+    matched = matched_placebo(perturbers, dialogues)
     rewriting = {axis: perturber for axis, perturber in perturbers.items() if matched is None or axis != PLACEBO}
     for axis, perturber in rewriting.items():
         try:
@@ -218,7 +218,7 @@ def attribute(
             f"percentile, {bootstrap} resamples of dialogues",
             "p_values": f"sign flips by word, {permutations} at the most; maxT within an axis and metric, then Holm",
             **{f"axis {axis}": perturber_signature(perturber) for axis, perturber in rewriting.items()},
-            **({f"axis {PLACEBO}": perturber_signature(matched)} if matched is not None else {}),
+            **({f"axis {PLACEBO}": matched.signature} if matched is not None else {}),
             **signature_of(pipeline),
             **_not_kept(execution),
         },

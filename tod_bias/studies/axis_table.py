@@ -35,6 +35,8 @@ class Tellings:
     """A placebo telling each: the word that stands for what it changes."""
     clusters: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Further clusters: a name, and a label for every dialogue."""
+    dose: tuple[float, float] = (0.0, 0.0)
+    """Words changed a dialogue where there is a placebo: by the axis, and by the placebo."""
 
     @property
     def dialogues(self) -> int:

@@ -12,6 +12,7 @@ from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.algorithm import PLACEBO
 from tod_bias.perturb.candidates import Perturber
 from tod_bias.perturb.crossed import word_labels
+from tod_bias.perturb.matched import Dose
 from tod_bias.studies.axis_table import AxisTable, Tellings, numbers_of
 from tod_bias.studies.tellings import Drawn
 from tod_bias.studies.turn_table import Record, Sums
@@ -30,11 +31,13 @@ class Gathered:
         self.parts: list[Sums] = []
         self._candidates: list[Sequence[Any]] = []
         self._placebo: list[str | None] = []
+        self._doses: list[Dose] = []
 
     def add(self, sums: Sums, drawn: Sequence[Drawn], records: Sequence[Record]) -> None:
         """One chunk."""
         self.parts.append(sums)
         self._candidates += [candidates for _, candidates in drawn]
+        self._doses += [record.retold.dose for record in records if record.retold.dose is not None]
         self._placebo += [None if run is None else _word(run) for run in (one.retold.placebo for one in records)]
 
     def table(self, name: str, dialogues: Sequence[Dialogue], kinds: Sequence[tuple[str, ClusterOf]]) -> AxisTable:
@@ -62,6 +65,10 @@ class Gathered:
             placebo=np.flatnonzero([word is not None for word in self._placebo]),
             placebo_words=tuple(word for word in self._placebo if word is not None),
             clusters=tuple((name, tuple(map(of, dialogues))) for name, of in kinds),
+            dose=(
+                sum(dose.wanted for dose in self._doses) / max(1, len(self._doses)),
+                sum(dose.given for dose in self._doses) / max(1, len(self._doses)),
+            ),
         )
 
 

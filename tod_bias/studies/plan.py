@@ -102,7 +102,7 @@ def plan(
     check_design(design)
     dialogues = list(dialogues)
     perturbers = {axis: _by_lexicon(perturber) for axis, perturber in perturbers_of(axes).items()}
-    matched = matched_placebo(perturbers)
+    matched = matched_placebo(perturbers, dialogues)
     if matched is not None:
         del perturbers[PLACEBO]
     found: dict[str, list[Drawn]] = {}

@@ -16,7 +16,7 @@ from tod_bias.models.generator import Generator
 from tod_bias.perturb.algorithm import PLACEBO, draw_candidates, load_perturber, rewrites_of
 from tod_bias.perturb.candidates import Candidate, Perturber
 from tod_bias.perturb.crossed import crossed_candidates
-from tod_bias.perturb.matched import MatchedPlacebo
+from tod_bias.perturb.matched import Dose, MatchedPlacebo
 from tod_bias.systems.execution import Run
 
 CHUNK = 12_000
@@ -42,9 +42,18 @@ def perturbers_of(axes: Sequence[str | Perturber]) -> dict[str, Perturber]:
     return found
 
 
-def matched_placebo(perturbers: Mapping[str, Perturber]) -> MatchedPlacebo | None:
-    """The placebo that follows the other axes, where it is asked for beside them."""
-    return MatchedPlacebo() if PLACEBO in perturbers and len(perturbers) > 1 else None
+_LISTENED = 2000
+"""Dialogues in which the frequency of words is counted."""
+
+
+def matched_placebo(perturbers: Mapping[str, Perturber], dialogues: Sequence[Dialogue]) -> MatchedPlacebo | None:
+    """The placebo that follows the other axes, where it is asked for beside them; words are as frequent as here."""
+    if PLACEBO not in perturbers or len(perturbers) < 2:
+        return None
+    heard = dialogues[:: max(1, len(dialogues) // _LISTENED)]
+    return MatchedPlacebo(
+        spoken=(text for dialogue in heard for turn in dialogue.turns for _, text in turn.utterances)
+    )
 
 
 Design = Literal["crossed", "draws"]
@@ -64,6 +73,8 @@ class Retold:
     """Rewritten along the axis."""
     placebo: Run | None = None
     """Neutral words rewritten, as many as the axis rewrites; None: there is no placebo, or no such word."""
+    dose: Dose | None = None
+    """How many words the copies change, and how many the placebo."""
 
     @property
     def rewritten(self) -> tuple[Run, ...]:
@@ -111,7 +122,8 @@ def runs_of(
     for (dialogue, _), made in zip(drawn, rewrites_of(perturber, drawn), strict=True):
         matched = None if placebo is None else placebo.match(dialogue, made, seed)
         run = None if matched is None else Run(dialogue, matched)
-        found.append(Retold(Run(dialogue), tuple(Run(dialogue, rewrite) for rewrite in made), run))
+        dose = None if placebo is None or run is None else placebo.dose
+        found.append(Retold(Run(dialogue), tuple(Run(dialogue, rewrite) for rewrite in made), run, dose))
     return found
 
 

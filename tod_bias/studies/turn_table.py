@@ -188,14 +188,16 @@ class TurnTable:
                 (copies if number < len(record.retold.copies) else placebos).append(at)
                 at += arms
         every_arm = np.arange(arms)
-        parts: list[dict[str, np.ndarray]] = [{}, {}, {}]
+        original: dict[str, np.ndarray] = {}
+        told: dict[str, np.ndarray] = {}
+        placebo: dict[str, np.ndarray] = {}
         for name, table in tables.items():
             summed = np.add.reduceat(table, starts, axis=0)
-            parts[0][name] = summed[originals]
-            for part, places in ((parts[1], copies), (parts[2], placebos)):
+            original[name] = summed[originals]
+            for part, places in ((told, copies), (placebo, placebos)):
                 chosen = np.array(places, dtype=int)[:, None] + every_arm
                 part[name] = summed[chosen.ravel()].reshape(len(places), arms, table.shape[1])
-        return Sums(*parts, rows.answered)
+        return Sums(original, told, placebo, rows.answered)
 
     def keep(self, axes: Sequence[str]) -> None:
         """Nothing more is written; only these axes stay, in this order."""

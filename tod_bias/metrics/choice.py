@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import isclass
-from typing import get_args
+from typing import Any, get_args
 
 from tod_bias.errors import TodBiasError
 from tod_bias.imports import is_import, made
@@ -42,7 +42,7 @@ def metric(name: str) -> Metric:
     return METRICS[name]()
 
 
-def checked(found: Metric, where: str = "metric") -> Metric:
+def checked(found: Any, where: str = "metric") -> Metric:
     """A metric that has all that it needs.
 
     Raises:
@@ -60,4 +60,5 @@ def checked(found: Metric, where: str = "metric") -> Metric:
             raise TodBiasError(f"{where}: {attribute} of {kind}: expected one of {', '.join(words)}, got {got!r}")
     if isinstance(found.columns, str) or not all(isinstance(column, str) for column in found.columns):
         raise TodBiasError(f"{where}: columns of {kind}: expected several names, got {found.columns!r}")
-    return found
+    chosen: Metric = found
+    return chosen

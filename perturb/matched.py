@@ -8,7 +8,7 @@ age, race or name: ``lexicons/neutral.tsv`` says which, and what may stand in th
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
@@ -112,7 +112,7 @@ class MatchedPlacebo:
         self._forward = TextRewriter(self.lexicon, ORIGINAL, PLACEBO, strict_they=True)
         self._backward = TextRewriter(self.lexicon, PLACEBO, ORIGINAL, inverse=True)
         self._possible = Recogniser(self.lexicon, self.attributes, written=True)
-        self._level = level
+        self._level: Callable[[str], float] = level
         if spoken is not None:
             rows = (row.cells[attribute] for row in self.lexicon.paradigms for attribute in self.attributes)
             self._level = Spoken(spoken, (form.text for cell in rows for forms in cell for form in forms)).level

@@ -249,28 +249,25 @@ def test_quoting_a_result_is_told_from_small_talk() -> None:
 
 @cache
 def shipped_result() -> Attribution:
-    return attribute(load_pipeline("demo"), load_corpus("demo"), AXES, draws=2, bootstrap=0, permutations=0)
+    return attribute(load_pipeline("demo"), load_corpus("demo"), AXES, bootstrap=0, permutations=0)
+
+
+WORSE = {"gender": ("woman",), "age": ("senior",), "race": ("asian", "black")}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("axis", PLANTED)
 def test_the_attribution_of_the_demo_finds_what_was_planted(axis: str) -> None:
     planted, _ = PLANTED[axis]
-    report = shipped_result()["axes"][axis]
-    fairscore = report["fairscore"]["value"]
-    assert report["signed"] == pytest.approx(fairscore)  # rewrites lead to the rare attributes, which are served worse
-    assert fairscore > 0.05
-    for shares in (report["attribution"], report["shapley"]):
-        values = {name: shares[name]["value"] for name in ("db", "api_call", "response")}
-        assert values.pop(planted) > 0.9 * fairscore
-        assert all(abs(value) < 0.1 * fairscore for value in values.values())
-    assert abs(report["attribution"]["residual"]["value"]) < 0.05 * fairscore
-
-
-@pytest.mark.slow
-def test_the_attribution_of_the_demo_finds_next_to_nothing_on_the_placebo_axis() -> None:
-    report = shipped_result()["axes"]["placebo"]
-    assert report["fairscore"]["value"] < 0.01
+    report = shipped_result()["axes"][axis]["corpus_bleu"]
+    for name, group in report["groups"].items():
+        gap = group["gap"]["value"]
+        assert (gap > 0.3) if name in WORSE[axis] else (gap < 0)
+        assert group["contributions"][planted]["value"] == pytest.approx(gap, abs=0.02)
+        assert all(abs(part["value"]) < 0.02 for stage, part in group["contributions"].items() if stage != planted)
+    assert report["disparity"]["value"] > 0.05  # rewrites lead to the rare attributes, which are served worse
+    assert report["contributions"][planted]["value"] == pytest.approx(report["disparity"]["value"], abs=0.02)
+    assert abs(report["artefact"]["value"]) < 0.01
 
 
 @pytest.mark.slow
@@ -283,14 +280,14 @@ def test_the_attribution_of_the_demo_finds_next_to_nothing_on_the_placebo_axis()
     ],
 )
 def test_only_pairs_with_the_concerned_attribute_differ(axis: str, worse: str, alike: str) -> None:
-    pairs = shipped_result()["axes"][axis]["pairs"]
-    assert pairs[worse]["fairscore"]["value"] > 0.3
-    assert pairs[alike]["fairscore"]["value"] < 0.05
+    pairs = shipped_result()["axes"][axis]["corpus_bleu"]["pairs"]
+    assert pairs[worse]["value"] > 0.3
+    assert abs(pairs[alike]["value"]) < 0.05
 
 
 @pytest.mark.slow
 def test_the_shipped_models_are_good_on_fair_ground() -> None:
     """BLEU of the original dialogues would otherwise say little about what was planted."""
     result = shipped_result()
-    originals = result.turns[(result.turns["axis"] == "placebo") & (result.turns["arm"] == "original")]
+    originals = result.turns[(result.turns["axis"] == "race") & (result.turns["arm"] == "original")]
     assert (originals["response"] == originals["reference"]).mean() > 0.8

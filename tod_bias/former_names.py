@@ -18,7 +18,7 @@ FORMER = {
     "corpus": ("dialogues.corpora", "dialogues.sgd"),
     "datapath": ("dialogues.datapath",),
     "dialogue": ("dialogues.dialogue", "dialogues.text", "dialogues.jsonl"),
-    "estimates": ("studies.estimates", "statistics.settings"),
+    "estimates": ("studies.estimates", "studies.su", "statistics.settings"),
     "evaluation": ("studies.evaluation",),
     "examples": ("models.examples",),
     "generation": ("models.generator", "models.settings"),

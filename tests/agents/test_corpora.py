@@ -138,7 +138,8 @@ def test_a_system_that_knows_the_originals_only_is_attributed_by_the_command(
     with pytest.raises(SystemExit) as ended:
         main([*arguments, "--out", "run"])
     assert ended.value.code == 0
-    report = json.loads((tmp_path / "run" / "results.json").read_text())["axes"][axis]
-    assert report["bleu_original"] > 0.95  # not 1: dialogues that the assistant opens share their first context
-    assert report["fairscore"]["value"] > 0.2
-    assert report["attribution"]["response"]["value"] == pytest.approx(report["fairscore"]["value"], abs=1e-3)
+    report = json.loads((tmp_path / "run" / "results.json").read_text())["axes"][axis]["corpus_bleu"]
+    assert report["original"]["value"] > 0.95  # not 1: dialogues that the assistant opens share their first context
+    disparity = report["disparity"]["value"]
+    assert disparity > 0.2
+    assert report["contributions"]["response"]["value"] == pytest.approx(disparity, abs=1e-3)

@@ -53,7 +53,7 @@ def main() -> None:
     dialogues = list(corpus(count))
     begun = time.process_time()
     pipeline = Pipeline({"api_call": api_call, "db": db, "response": response})
-    attribute(pipeline, dialogues, axes=["gender"], draws=1)
+    attribute(pipeline, dialogues, axes=["gender"], design="draws", draws=1)
     spent = time.process_time() - begun
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
     print(f"{count} dialogues: {1000 * spent / count:.2f} ms of CPU a dialogue, {peak:.2f} GiB at the peak")

@@ -165,7 +165,7 @@ def row(case: Case, seen: Seen, true: Mapping[str, float]) -> list[str]:
     pairs = [hits for name, hits in seen.covered.items() if name.startswith("pair")]
     parts = [hits for name, hits in seen.covered.items() if name.startswith("contribution")]
     bias = np.mean(seen.values["disparity"]) - true["disparity"]
-    cells = [
+    return [
         case.about,
         f"{true['disparity']:+.3f}",
         f"{bias:+.4f}",
@@ -180,7 +180,6 @@ def row(case: Case, seen: Seen, true: Mapping[str, float]) -> list[str]:
         share([hit for hits in pairs for hit in hits]),
         f"{np.mean(seen.mde):.3f}" if seen.mde else "–",
     ]
-    return cells
 
 
 HEADER = (

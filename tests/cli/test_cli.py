@@ -49,7 +49,7 @@ def run(capsys, *arguments):
     return stopped.value.code, out, err
 
 
-QUICK = ("--corpus", "corpus.jsonl", "--bootstrap", 50, "--permutations", 100, "--draws", 2)
+QUICK = ("--corpus", "corpus.jsonl", "--bootstrap", 50, "--permutations", 100)
 
 
 def test_attribute_writes_a_run_and_prints_a_table(folder, capsys):
@@ -58,10 +58,10 @@ def test_attribute_writes_a_run_and_prints_a_table(folder, capsys):
     assert "gender" in out
     assert {"results.json", "turns.parquet", "report.html"} <= {file.name for file in (folder / "run").iterdir()}
     results = json.loads((folder / "run" / "results.json").read_text())
-    assert results["schema"] == 1
+    assert results["schema"] == 2
     assert results["corpus"]["dialogues"] == 24
-    axis = results["axes"]["gender"]
-    assert axis["shapley"]["response"]["value"] == axis["fairscore"]["value"] > 0
+    axis = results["axes"]["gender"]["corpus_bleu"]
+    assert axis["contributions"]["response"]["value"] == axis["disparity"]["value"] > 0
 
 
 OWN = """
@@ -84,14 +84,14 @@ class Bleu(CorpusBleu):
 
 def test_corpus_axis_and_metric_of_ones_own_are_named_by_module_and_name(folder, capsys):
     (folder / "cli_own.py").write_text(OWN)
-    names = ("--corpus", "cli_own:read", "--axes", "gender,cli_own:men", "--metric", "cli_own:Bleu")
+    names = ("--corpus", "cli_own:read", "--axes", "gender,cli_own:men", "--metrics", "cli_own:Bleu,length")
     code, _, err = run(capsys, "attribute", *QUICK, *names, "--pipeline", "Respond.yaml", "--out", "run")
     assert code == 0, err
     results = json.loads((folder / "run" / "results.json").read_text())
-    assert (results["corpus"]["dialogues"], list(results["axes"]), results["metric"]) == (
+    assert (results["corpus"]["dialogues"], list(results["axes"]), list(results["metrics"])) == (
         24,
         ["gender", "men"],
-        "own_bleu",
+        ["own_bleu", "length"],
     )
 
 
@@ -145,19 +145,21 @@ def test_train_then_attribute_with_the_model(folder, capsys):
     code, out, err = run(capsys, *train, *size, "--batch-tokens", 1024, "--patience", 99)
     assert code == 0, err
     assert "lowest validation loss" in out
-    options = ("--model", "model", "--max-new-tokens", 24, "--axes", "gender", "--out", "run", "--draws", 1)
+    options = ("--model", "model", "--max-new-tokens", 24, "--axes", "gender", "--out", "run")
     code, out, err = run(capsys, "attribute", *QUICK, *options)
     assert code == 0, err
     results = json.loads((folder / "run" / "results.json").read_text())
     assert results["pipeline"] == ["api_call", "db", "response"]
-    assert 0 < results["cost"]["distinct_prompts"] < results["cost"]["prompts"]
-    assert results["cost"]["cached"] == 0
+    cost = results["cost"]
+    assert all(0 < cost["distinct"][name] < cost["asked"][name] for name in ("api_call", "response"))
+    assert cost["kept"]["response"] == 0
     assert run(capsys, "attribute", *QUICK, *options)[0] == 0
     again = json.loads((folder / "run" / "results.json").read_text())
-    assert again["cost"]["cached"] == results["cost"]["distinct_prompts"]
+    assert again["cost"]["kept"]["response"] == cost["distinct"]["response"]
+    assert again["cost"]["tokens"] == {"read": 0, "written": 0}
     assert again | {"cost": 0} == results | {"cost": 0}
     assert run(capsys, "attribute", *QUICK, *options, "--no-resume")[0] == 0
-    assert json.loads((folder / "run" / "results.json").read_text())["cost"]["cached"] == 0
+    assert json.loads((folder / "run" / "results.json").read_text())["cost"]["kept"]["response"] == 0
 
 
 def test_an_axis_of_ones_own(folder, capsys):
@@ -217,7 +219,7 @@ BROKEN = {
     "bad number": (("attribute", "--draws", "many"), "'--draws'"),
     "bad option": (("attribute", "--drawz", "3"), "--drawz"),
     "bad command": (("audit",), "No such command 'audit'"),
-    "bad metric": (("attribute", *QUICK, "--pipeline", "Respond.yaml", "--metric", "x"), "unknown metric 'x'"),
+    "bad metric": (("attribute", *QUICK, "--pipeline", "Respond.yaml", "--metrics", "x"), "unknown metric 'x'"),
     "no run": (("report", "gone"), "gone"),
     "same attribute": (("perturb", "--source", "woman", "--target", "woman"), "woman"),
     "no target": (("perturb", "--source", "woman"), "give --source and --target"),

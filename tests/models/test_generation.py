@@ -127,7 +127,7 @@ def test_many_prompts_of_one_dialogue_stay_within_the_budget():
     trunk = list(range(50))
     sequences = [[*trunk, number] for number in range(300)]
     settings = GenerationSettings(max_new_tokens=10, batch_tokens=1000)
-    for most, rows in ((10**9, 128), (500, 44)):  # 50 + 44 + 44 * 10 > 500 > what 40 rows need
+    for most, rows in ((10**9, 256), (500, 44)):  # 50 + 44 + 44 * 10 > 500 > what 40 rows need
         decoder = PrefixTreeDecoder(lambda: None, [0], settings, token_bytes=1, most_bytes=most)
         plan = decoder.plan(sequences)
         assert sorted(index for batch in plan for index in batch) == list(range(300))

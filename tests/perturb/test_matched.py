@@ -267,3 +267,20 @@ def test_the_signature_follows_the_words(tmp_path):
     own = tmp_path / "own.tsv"
     own.write_text("pos\toriginal\tplacebo\nnoun\tpark\tgarden\n")
     assert MATCHED.signature == MatchedPlacebo().signature != MatchedPlacebo(own).signature
+
+
+def test_a_common_word_is_one_of_the_corpus_itself():
+    """What the corpus hardly says, its system hardly knows: it is no like frequent word."""
+    dialogue = talk("Any movie with my wife or my husband?")
+    wife = [replacing(wife="husband")]
+    said = ["my wife and my husband", "a movie", "a movie"]
+    assert MatchedPlacebo(spoken=[*said, "a film", "a film"]).match(dialogue, wife, 0).word == "movie"
+    assert MatchedPlacebo(spoken=said * 400).match(dialogue, wife, 0) is None
+
+
+def test_the_dose_of_the_last_placebo_is_told():
+    matched = MatchedPlacebo()
+    matched.match(
+        talk("A movie with my wife and her sister"), [replacing(wife="husband"), replacing(my="his", wife="x")], 0
+    )
+    assert matched.dose == (1.5, 1)

@@ -312,7 +312,7 @@ def test_a_ratio_metric_of_zero_is_a_difference(corpus):
 
 
 def test_a_metric_without_a_turn_to_score_is_told(corpus):
-    with pytest.raises(MetricError, match="axis gender: .* of 18 original dialogues is undefined"):
+    with pytest.raises(MetricError, match=r"axis gender: .* of 18 original dialogues is undefined"):
         attribute(Pipeline({"response": lambda inputs: ["Hi."] * len(inputs)}), corpus, metrics="jga", **QUICK)
 
 

@@ -12,12 +12,13 @@ from tod_bias.systems.execution import Execution, Run, all_arms, own_turn
 from tod_bias.systems.flow import MOST_QUESTIONS, tool_loop
 from tod_bias.systems.stage import Asked
 
-QUICK = {"bootstrap": 50, "permutations": 200, "draws": 2}
+QUICK = {"bootstrap": 50, "permutations": 200}
 
 
 def shares_of(pipeline):
-    axis = attribute(pipeline, about_people(), **QUICK)["axes"]["gender"]
-    return axis["fairscore"]["value"], {name: axis["shapley"][name]["value"] for name in pipeline.names}, axis
+    axis = attribute(pipeline, about_people(), **QUICK)["axes"]["gender"]["corpus_bleu"]
+    pair = axis["pairs"]["man>woman"]
+    return pair["value"], {name: pair["contributions"][name]["value"] for name in pipeline.names}, axis
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,8 @@ def test_the_one_biased_component_gets_everything(pipeline, biased):
     value, shares, axis = shares_of(pipeline)
     assert value > 0.01
     assert shares == pytest.approx({name: value if name == biased else 0.0 for name in pipeline.names}, abs=1e-12)
-    assert axis["attribution"]["residual"]["value"] == 0
+    whole = axis["disparity"]["value"]
+    assert axis["contributions"][biased]["value"] == pytest.approx(whole, abs=1e-12)
 
 
 @pytest.mark.parametrize("pipeline", [Loop().pipeline, router_pipeline(), retrieval_pipeline()])

@@ -24,7 +24,7 @@ from tod_bias.systems.questions import frozen
 from tod_bias.systems.stage import Asked
 from tod_bias.systems.twin import Twin
 
-QUICK = {"bootstrap": 0, "permutations": 0, "draws": 1}
+QUICK = {"bootstrap": 0, "permutations": 0, "design": "draws", "draws": 1}
 LEVEL = 1
 
 
@@ -144,7 +144,7 @@ def talk(word):
 def test_a_plan_bounds_free_running_systems_too():
     corpus = [dataclasses.replace(d, turns=d.turns * 3) for d in small_corpus(12)]
     pipeline = Pipeline({name: talk(name) for name in "abc"})
-    told = plan(pipeline, corpus, draws=1, history="system")
+    told = plan(pipeline, corpus, design="draws", draws=1, history="system")
     cost = attribute(pipeline, corpus, history="system", **QUICK)["cost"]
     for name, part in told["components"].items():
         assert part["distinct"]["at_most"] >= cost["distinct"][name]
@@ -173,7 +173,7 @@ def test_a_flow_may_take_its_answers_apart_and_ask_with_anything(flow):
     corpus = [
         dataclasses.replace(d, turns=(Turn("My wife asks", response="I found y for you."),)) for d in about_people(4)
     ]
-    assert attribute(Pipeline(stages, flow=flow), corpus, metric="sentence_bleu", **QUICK)["axes"]["gender"]
+    assert attribute(Pipeline(stages, flow=flow), corpus, metrics="sentence_bleu", **QUICK)["axes"]["gender"]
 
 
 def test_smaller_ones():

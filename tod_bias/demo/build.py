@@ -24,7 +24,7 @@ from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
 from tod_bias.perturb.candidates import Perturber
 from tod_bias.systems.stages.database import LookupDb
 
-SIZES: Mapping[str, int] = {"train": 1500, "valid": 100, "test": 300}
+SIZES: Mapping[str, int] = {"train": 1500, "valid": 100, "test": 180}
 """Dialogues in each split that ships."""
 TRAINED = 4000
 """Dialogues of the training split that the models learn from; the shipped ones are the first of them."""

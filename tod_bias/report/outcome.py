@@ -254,7 +254,9 @@ def _outcome(axis: str, metric: Metric, record: Mapping[str, Any]) -> Outcome:
             _of_pair(name, mapping(one, f"{where}.pairs.{name}"), f"{where}.pairs.{name}")
             for name, one in mapping(record.get("pairs"), f"{where}.pairs").items()
         ),
-        strongest=tuple(_word(mapping(one, f"{where}.words"), f"{where}.words") for one in words.get("strongest") or ()),
+        strongest=tuple(
+            _word(mapping(one, f"{where}.words"), f"{where}.words") for one in words.get("strongest") or ()
+        ),
         arms={
             key: _number(value, f"{where}.arms.{key}")
             for key, value in mapping(record.get("arms"), f"{where}.arms").items()

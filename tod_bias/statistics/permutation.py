@@ -1,8 +1,8 @@
 """Permutation tests of many statistics at once, as products of label matrices with statistics matrices.
 
 *Groups*: under the null hypothesis that group labels are exchangeable, every choice of who is in the first group is
-equally likely (:func:`group_test`; within strata, :func:`relabelled`). *Signs*: under the null hypothesis that scores are
-symmetric about 0, every score may change its sign (:func:`sign_test`; several statistics jointly:
+equally likely (:func:`group_test`; within strata, :func:`relabelled`). *Signs*: under the null hypothesis that scores
+are symmetric about 0, every score may change its sign (:func:`sign_test`; several statistics jointly:
 :mod:`tod_bias.statistics.flips`). The sum over a random first group is a row of 0s and 1s times the scores, so 10,000
 permutations of all statistics are one matrix product, made in blocks.
 """
@@ -10,7 +10,7 @@ permutations of all statistics are one matrix product, made in blocks.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations, islice
 from typing import Any, Literal, get_args

@@ -314,7 +314,7 @@ def _judge(
     inference: Inference,
     margin: float | None,
 ) -> None:
-    """Adjust what is claimed; disagreement with the twin claims nothing without a placebo, as any rewording causes it."""
+    """Adjust what is claimed; without a placebo disagreement with the twin claims nothing: any rewording causes it."""
     bare = {one.name for one in scored if getattr(one, "counterfactual", False)} if PLACEBO not in reports else set()
     claimable = [
         report

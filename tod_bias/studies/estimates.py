@@ -257,7 +257,7 @@ class AxisEstimate:
                 **whole.estimate(whole.above),
                 "p_value": above.get(whole.above),
                 "dialogues": int(told.has_placebo.sum()),
-                "words_changed": {name: round(dose, 2) for name, dose in zip(("axis", "placebo"), told.dose)},
+                "words_changed": {"axis": round(told.dose[0], 2), "placebo": round(told.dose[1], 2)},
             }
         record["groups"], record["pairs"] = {}, {}
         record["arms"] = {arm_key(arm): finite(scores[1 + number]) for number, arm in enumerate(self._arms)}

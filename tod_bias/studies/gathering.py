@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.errors import AxisError
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.algorithm import PLACEBO
 from tod_bias.perturb.candidates import Perturber
@@ -55,6 +56,12 @@ class Gathered:
             some[0].source if len({one.source for one in some}) == 1 else "" for some in self._candidates
         ]  # draws may be of several attributes, and then the dialogue is none's own telling
         crossed = all(len({one.target for one in some}) == len(some) for some in self._candidates)
+        unknown = {one.target for _, _, one in every} - set(attributes)
+        if unknown:
+            raise AxisError(
+                f"axis {self._perturber.axis}: a candidate's target is {sorted(unknown)[0]!r}, which is none of its "
+                f"attributes ({', '.join(attributes)})"
+            )
         return Tellings(
             attributes=attributes,
             source=numbers_of(sources, attributes),

@@ -51,9 +51,7 @@ def matched_placebo(perturbers: Mapping[str, Perturber], dialogues: Sequence[Dia
     if PLACEBO not in perturbers or len(perturbers) < 2:
         return None
     heard = dialogues[:: max(1, len(dialogues) // _LISTENED)]
-    return MatchedPlacebo(
-        spoken=(text for dialogue in heard for turn in dialogue.turns for _, text in turn.utterances)
-    )
+    return MatchedPlacebo(spoken=(text for dialogue in heard for turn in dialogue.turns for _, text in turn.utterances))
 
 
 Design = Literal["crossed", "draws"]

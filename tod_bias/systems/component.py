@@ -120,7 +120,10 @@ class Component:
         if not new:
             return
         if self._keeps_itself:  # its generator plans over everything at once, and shows its own progress
+            generator: Any = self.stage.generator  # type: ignore[attr-defined]
+            kept = generator.cost.cached
             outputs = call_stage(self.name, self.stage, list(new.values()))
+            self.cost.kept += generator.cost.cached - kept
             self._memory.update(zip(new, outputs, strict=True))
             return
         with progress_bar(len(new), f"asking {self.name}", show=self._show_progress, after=_SLOW) as bar:

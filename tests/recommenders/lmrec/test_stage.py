@@ -75,12 +75,13 @@ def test_the_bias_is_attributed_to_the_recommender(neutralise, trained, tmp_path
         Dialogue(str(number), "Restaurants", (Turn(query.text, response=item.outputs["response"]),))
         for number, (query, item) in enumerate(zip(queries, answers, strict=True))
     ]
-    result = attribute(pipeline, dialogues, axes=["names_gender"], draws=1, bootstrap=50, permutations=50)
-    axis = result["axes"]["names_gender"]
+    result = attribute(pipeline, dialogues, axes=["names_gender"], bootstrap=50, permutations=50)
+    axis = result["axes"]["names_gender"]["corpus_bleu"]
+    disparity = axis["disparity"]["value"]
     assert result["pipeline"] == ["recommend", "lookup", "response"]
     if neutralise:
-        assert axis["fairscore"]["value"] == pytest.approx(0, abs=1e-12)
+        assert disparity == pytest.approx(0, abs=1e-12)
     else:
-        assert axis["fairscore"]["value"] > 0.05
-        assert axis["shapley"]["recommend"]["value"] == pytest.approx(axis["fairscore"]["value"], abs=1e-9)
-        assert axis["shapley"]["lookup"]["value"] == axis["shapley"]["response"]["value"] == 0
+        assert abs(disparity) > 0.05
+        assert axis["contributions"]["recommend"]["value"] == pytest.approx(disparity, abs=1e-9)
+        assert axis["contributions"]["lookup"]["value"] == axis["contributions"]["response"]["value"] == 0

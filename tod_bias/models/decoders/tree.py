@@ -26,7 +26,7 @@ SUPPORTED = ("gpt2", "llama", "qwen2")
 _MOVING_ROPE = ("dynamic", "longrope")
 """Rotary embeddings that change with the longest position of a batch, so that prompts are not alone."""
 
-_MOST_ROWS = 128
+_MOST_ROWS = 256
 """Prompts that are decoded side by side at the most."""
 _CROWDED = 0.7
 """Finished prompts, and what they generated, are dropped when less than this share goes on."""

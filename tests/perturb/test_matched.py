@@ -271,7 +271,7 @@ def test_the_signature_follows_the_words(tmp_path):
 
 def test_a_common_word_is_one_of_the_corpus_itself():
     """What the corpus hardly says, its system hardly knows: it is no like frequent word."""
-    dialogue = talk("Any movie with my wife or my husband?")
+    dialogue = talk(("Any movie with my wife or my husband?", ""))
     wife = [replacing(wife="husband")]
     said = ["my wife and my husband", "a movie", "a movie"]
     assert MatchedPlacebo(spoken=[*said, "a film", "a film"]).match(dialogue, wife, 0).word == "movie"
@@ -281,6 +281,6 @@ def test_a_common_word_is_one_of_the_corpus_itself():
 def test_the_dose_of_the_last_placebo_is_told():
     matched = MatchedPlacebo()
     matched.match(
-        talk("A movie with my wife and her sister"), [replacing(wife="husband"), replacing(my="his", wife="x")], 0
+        talk(("A movie with my wife and her sister", "")), [replacing(wife="husband"), replacing(my="his", wife="x")], 0
     )
     assert matched.dose == (1.5, 1)

@@ -123,10 +123,6 @@ class Block:
         flat = self.cells.reshape(len(self.cells), -1)
         return resample(flat, lambda sums: self.values(sums.reshape(shape)), count, seed)
 
-    def resampled_scores(self, count: int, seed: int, cell: int = 0) -> np.ndarray:
-        """Scores of one cell in bootstrap resamples of dialogues, (count,)."""
-        return resample(self.cells[:, cell], self.score, count, seed)
-
     def spread(self, clusters: Clusters) -> Spread:
         """Leaving out a cluster of dialogues at a time."""
         return spread(clusters.sums(self.cells), self.cells.sum(axis=0), self.values, clusters.effective)

@@ -11,27 +11,66 @@ import numpy as np
 from tod_bias.statistics.clusters import FEWEST, Clusters, Spread
 from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.record import finite, finite_pair
+from tod_bias.statistics.resampling import resample
 from tod_bias.statistics.settings import Inference
 from tod_bias.studies.contrasts import Block
 
 
 class Estimated:
-    """A block with its estimates, the spread over words and other clusters, and resamples over dialogues."""
+    """Estimates of a block, the spread over words and other clusters, and resamples over dialogues.
 
-    main = 0
+    Everything is computed at once and the block is let go, as blocks of large corpora are large.
 
-    def __init__(self, block: Block, there: np.ndarray, dimensions: Sequence[Clusters], inference: Inference) -> None:
-        self.block = block
+    Args:
+        block: contrasts; the first is the whole, the last the one with the placebo where there is one.
+        there: (dialogues,) bool, who takes part.
+        dimensions: words, and other kinds of clusters.
+        tested: contrasts whose p-values will be asked for, with words as a sample.
+        both: those for which they will be with words as they are too.
+        inference: level, resamples, seed.
+    """
+
+    def __init__(
+        self,
+        block: Block,
+        there: np.ndarray,
+        dimensions: Sequence[Clusters],
+        inference: Inference,
+        *,
+        tested: Sequence[int],
+        both: Sequence[int],
+    ) -> None:
         self.there = there
-        """(dialogues,) bool: who takes part."""
         self.above = len(block.contrasts) - 1
         """The contrast with the placebo, where there is one."""
         self._level = inference.level
         self.estimates = block.estimates
+        """(contrasts,)."""
+        self.scores = block.scores()
+        """(cells,), on the metric's own scale."""
         count = inference.resamples
         self._samples = block.resamples(count, inference.seed) if count else None
+        self.score_bounds = [self._score_bounds(block.cells[there, cell], block, inference) for cell in (0, 1)]
+        """Intervals of the scores of the originals and of the cell after them, over the dialogues that take part."""
         self.spreads: list[Spread] = [block.spread(clusters.within(there)) for clusters in dimensions]
         self._intervals = np.stack([one.interval(self.estimates, self._level) for one in self.spreads])
+        kinds: list[Clusters | None] = [*dimensions, None]
+        self._parts: list[dict[int, np.ndarray]] = []
+        for clusters in kinds if inference.permutations else []:
+            numbers = tested if clusters is not None else both
+            self._parts.append(dict(zip(numbers, block.parts(clusters, numbers).T, strict=True)))
+        self.of_words = block.parts(dimensions[0], [0])[:, 0]
+        """(words,), what each adds to the first contrast."""
+
+    def _score_bounds(self, cells: np.ndarray, block: Block, inference: Inference) -> np.ndarray:
+        if not inference.resamples or len(cells) < 2:
+            return np.full(2, np.nan)
+        scores = resample(cells, block.score, inference.resamples, inference.seed)
+        return interval(scores, len(cells), inference.level)
+
+    def parts(self, kind: int, number: int) -> np.ndarray:
+        """What each cluster of a kind (-1: each dialogue) adds to a contrast, (clusters,)."""
+        return self._parts[kind][number]
 
     def estimate(self, number: int) -> dict[str, Any]:
         """A contrast with both intervals."""

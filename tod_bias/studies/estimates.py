@@ -20,7 +20,6 @@ import numpy as np
 from tod_bias.metrics.metric import Metric
 from tod_bias.statistics.clusters import FEWEST, Clusters
 from tod_bias.statistics.flips import FlipTest, flip_test
-from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.record import finite, finite_pair
 from tod_bias.statistics.settings import Inference
 from tod_bias.studies.axis_table import AxisTable
@@ -73,7 +72,7 @@ class AxisEstimate:
         """What ``results.json`` says, without what needs the other axes."""
         told = self._tellings
         everyone = np.ones(told.dialogues, dtype=bool)
-        whole = self._estimated(self._whole(), everyone)
+        whole = self._estimated(self._whole(), everyone, shares=True)
         record = self._record_of(whole)
         report = AxisReport(record, Claim(record["disparity"], words=words_effective(told)))
         report.enough_clusters = all(len(kind.names) >= FEWEST for kind in self._dimensions)
@@ -109,8 +108,10 @@ class AxisEstimate:
         original = self._metric.score(self._table.original.sum(axis=0))
         return self._metric.scale == "ratio" and float(original) > 0
 
-    def _estimated(self, block: Block, there: np.ndarray) -> Estimated:
-        return Estimated(block, there, self._dimensions, self._inference)
+    def _estimated(self, block: Block, there: np.ndarray, *, shares: bool = False) -> Estimated:
+        both = [0, *([len(block.contrasts) - 1] if self._has_placebo else [])]
+        tested = [*both, *(range(1, 1 + len(self._table.stages)) if shares else ())]
+        return Estimated(block, there, self._dimensions, self._inference, tested=tested, both=both)
 
     # cells and contrasts -------------------------------------------------------------------------------------------
 
@@ -185,15 +186,15 @@ class AxisEstimate:
         if not self._inference.permutations:
             return [[], []]
 
-        chosen = [(block, block.main if contrast == 0 else block.above) for block in blocks]
+        chosen = [(block, 0 if contrast == 0 else block.above) for block in blocks]
         tests = []
-        for kind, clusters in enumerate(self._dimensions):
+        for kind in range(len(self._dimensions)):
             t_test = [block.spreads[kind].p_values(block.estimates)[number] for block, number in chosen]
-            tests.append(self._flip_test(chosen, clusters).beyond(np.array(t_test)))
-        return [tests, [self._flip_test(chosen, None)]]
+            tests.append(self._flip_test(chosen, kind).beyond(np.array(t_test)))
+        return [tests, [self._flip_test(chosen, -1)]]
 
-    def _flip_test(self, chosen: Sequence[tuple[Estimated, int]], clusters: Clusters | None) -> FlipTest:
-        parts = np.concatenate([block.block.parts(clusters, [number]) for block, number in chosen], axis=1)
+    def _flip_test(self, chosen: Sequence[tuple[Estimated, int]], kind: int) -> FlipTest:
+        parts = np.stack([block.parts(kind, number) for block, number in chosen], axis=1)
         return flip_test(parts, self._inference.permutations, self._inference.seed, self._alpha)
 
     def _decide(
@@ -226,15 +227,15 @@ class AxisEstimate:
 
     def _record_of(self, whole: Estimated) -> dict[str, Any]:
         stages, told = self._table.stages, self._tellings
-        scores = whole.block.scores()
+        scores = whole.scores
         shares = dict(zip(stages, range(1, 1 + len(stages)), strict=True))
         pairs = pairs_of(stages)
         at = 1 + len(stages)
         single = self._single_tests(whole, list(shares.values()))
         record: dict[str, Any] = {
             "scale": "ratio" if self._ratio else "difference",
-            "original": {"value": finite(scores[0]), "ci": self._score_interval(whole.block, 0)},
-            "rewritten": {"value": finite(scores[1]), "ci": self._score_interval(whole.block, 1)},
+            "original": {"value": finite(scores[0]), "ci": finite_pair(whole.score_bounds[0])},
+            "rewritten": {"value": finite(scores[1]), "ci": finite_pair(whole.score_bounds[1])},
             "disparity": {
                 **whole.estimate(0),
                 "clusters": {
@@ -267,30 +268,22 @@ class AxisEstimate:
         """p-values of contrasts, each on its own."""
         if not self._inference.permutations:
             return {}
-        tests = [
-            flip_test(block.block.parts(clusters, chosen), self._inference.permutations, self._inference.seed).beyond(
-                block.spreads[kind].p_values(block.estimates)[list(chosen)]
-            )
-            for kind, clusters in enumerate(self._dimensions)
-        ]
+        tests = []
+        for kind in range(len(self._dimensions)):
+            parts = np.stack([block.parts(kind, number) for number in chosen], axis=1)
+            test = flip_test(parts, self._inference.permutations, self._inference.seed)
+            tests.append(test.beyond(block.spreads[kind].p_values(block.estimates)[list(chosen)]))
         return {number: max(float(test.p_values[at]) for test in tests) for at, number in enumerate(chosen)}
-
-    def _score_interval(self, block: Block, cell: int) -> list[float] | None:
-        if not self._inference.resamples or len(block.cells) < 2:
-            return None
-        scores = block.resampled_scores(self._inference.resamples, self._inference.seed, cell)
-        return finite_pair(interval(scores, len(block.cells), self._inference.level))
 
     def _group_record(self, record: dict[str, Any], name: str, block: Estimated) -> Claim:
         stages = self._table.stages
         number = self._tellings.attributes.index(name)
-        chosen = Block(block.block.cells[block.there], block.block.contrasts, self._metric.score, self._sign, False)
         gap: dict[str, Any] = block.estimate(0) | {"p_holm": None}
         words = words_of_group(self._tellings, number)
         if self._has_placebo:
             gap["above_placebo"] = block.estimate(block.above)
         record["groups"][name] = {
-            "score": {"value": finite(chosen.scores()[1]), "ci": self._score_interval(chosen, 1)},
+            "score": {"value": finite(block.scores[1]), "ci": finite_pair(block.score_bounds[1])},
             "gap": gap,
             "contributions": {stage: block.estimate(1 + place) for place, stage in enumerate(stages)},
             "dialogues": int(block.there.sum()),
@@ -337,7 +330,7 @@ class AxisEstimate:
 
     def _word_table(self, whole: Estimated) -> dict[str, Any]:
         """The words with the largest parts in the disparity, and what it would be without each."""
-        parts = whole.block.parts(self._words, [0])[:, 0]
+        parts = whole.of_words
         left_out = whole.spreads[0].left_out[:, 0] if len(self._words.names) else np.empty(0)
         ranked = sorted(range(len(parts)), key=lambda place: (-abs(parts[place]), self._words.names[place]))
         return {

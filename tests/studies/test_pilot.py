@@ -10,7 +10,7 @@ def results(**disparity):
     record = {
         "verdict": "inconclusive",
         "disparity": {
-            "value": 0.0, "mde": 0.056, "clusters": {"dialogues": 100, "words": 30, "words_effective": 20.0},
+            "value": 0.0, "ci": [-0.04, 0.04], "mde": 0.056, "clusters": {"dialogues": 100, "words": 30, "words_effective": 20.0},
             "standard_error": {"value": 0.02, "these_words": 0.02}, **disparity,
         },
     }  # fmt: skip
@@ -32,6 +32,7 @@ def test_what_is_due_to_words_does_not_fall_with_more_dialogues():
 
 def test_without_a_spread_or_a_wish_nothing_is_told():
     assert power(results())[0].needed is None
+    assert power(results(ci=None), 0.05)[0].needed is None
     assert power(results(standard_error={"value": 0.0, "these_words": 0.0}), 0.05)[0].needed is None
     with pytest.raises(TodBiasError, match="must be above 0, got 0"):
         power(results(), 0)

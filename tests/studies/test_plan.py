@@ -81,6 +81,6 @@ def test_the_command_writes_and_prints_it(command, tmp_path, capsys):
         )
     assert end.value.code == 0
     written = json.loads((tmp_path / "o" / "plan.json").read_text())
-    assert written["dialogues"]["audited"] == {"gender": 130}
+    assert written["dialogues"]["audited"] == {"gender": 78}
     assert f"{written['components']['speak']['asked']:,}" in capsys.readouterr().out
     assert sorted(path.name for path in (tmp_path / "o").iterdir()) == ["plan.json"]

@@ -61,7 +61,7 @@ def power(results: Mapping[str, Any], wanted: float | None = None) -> list[Power
 def _needed(disparity: Mapping[str, Any], wanted: float | None, dialogues: int, tests: int) -> float | None:
     errors = disparity.get("standard_error") or {}
     whole, these = errors.get("value"), errors.get("these_words")
-    if wanted is None or whole is None or not these:
+    if wanted is None or not whole or not these or disparity.get("mde") is None or disparity.get("ci") is None:
         return None
     fixed = math.sqrt(max(0.0, whole**2 - these**2))
     return units_needed(wanted, dialogues, these, fixed, (1 - LEVEL) / tests)
@@ -69,13 +69,16 @@ def _needed(disparity: Mapping[str, Any], wanted: float | None, dialogues: int, 
 
 def table(rows: Sequence[Power], wanted: float | None) -> Table:
     """For the terminal."""
-    view = new_table("What the run could show (80% power, after adjustment for all axes and metrics)")
+    title = "What the run could show (80% power, after adjustment for all axes and metrics)"
+    if any(row.words < ENOUGH for row in rows):
+        title += f"\n* fewer than {ENOUGH:g} effective words: whatever is found is of these words only"
+    view = new_table(title)
     for column in ("axis", "metric", "dialogues", "effective words", "smallest disparity"):
         view.add_column(column, justify="left" if column in ("axis", "metric") else "right")
     if wanted is not None:
         view.add_column(f"dialogues for {wanted:g}", justify="right")
     for row in rows:
-        few = " (of these words only)" if row.words < ENOUGH else ""
+        few = "*" if row.words < ENOUGH else ""
         shown = "–" if row.detectable is None else f"{row.detectable:.3f}"
         cells = [row.axis, row.metric, f"{row.dialogues:,}", f"{row.words:.1f}{few}", shown]
         if wanted is not None:

@@ -229,6 +229,7 @@ def test_opposite_directions_cancel_in_the_disparity_and_not_between_groups():
     assert axis["verdict"] == "these words only"  # one word stands for everybody
     assert axis["disparity"]["ci"] is None
     assert axis["disparity"]["ci_these_words"] is not None
+    assert axis["omnibus"]["p_value"] <= axis["groups"]["woman"]["gap"]["p_holm"]
 
 
 @given(st.lists(st.floats(-5, 5), min_size=8, max_size=8), st.permutations(STAGES))

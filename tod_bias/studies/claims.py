@@ -84,6 +84,9 @@ def judge(
             if claim.tested:
                 claim.record["p_holm"] = found[id(claim)]
                 claim.record["p_these_words"] = these_words[number][id(claim)]
+        if report.groups and report.disparity.tested:
+            smallest = min(report.family, key=lambda claim: claim.p)
+            report.record["omnibus"] = {"p_value": smallest.p, "p_holm": found[id(smallest)]}
         _equivalence(report, alpha)
         report.record["verdict"] = _verdict(report, found, these_words[number], alpha, margin)
     for report in floors:

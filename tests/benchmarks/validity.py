@@ -198,10 +198,10 @@ def at_mde(runs: int, seed: int, *, placebo: float | None) -> list[tuple[str, fl
             table = table_of(world, np.random.default_rng([seed, 7, number]))
             mdes.append(audit([table], number)[0].record["disparity"]["mde"])
         mde = float(np.mean(mdes))
-        effect = mde * 0.05 / truth(replace(world, every={"api_call": 0.05, "response": -0.0}), seed)["disparity"]
+        effect = mde * 0.05 / truth(replace(world, every={"response": 0.05}), seed)["disparity"]
         powers = []
         for times in (1, 2):
-            case = Case("", replace(world, every={"api_call": effect * times}), "")
+            case = Case("", replace(world, every={"response": effect * times}), "")
             seen, _ = run(case, runs, seed)
             powers.append(float(np.mean([verdict == "disparity" for verdict in seen.verdicts])))
         found.append((f"{dialogues} dialogues" + (", placebo" if placebo else ""), mde, *powers))

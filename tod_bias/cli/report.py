@@ -14,11 +14,17 @@ from tod_bias.cli.options import (
 
 def report(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR…", help="Folders that hold a results.json.")],
-    out: Annotated[Path | None, typer.Option(help="Folder for report.html; by default the first one's.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for report.html and figures/; by default the run's own, for several runs the folder that "
+            "holds them all."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(hidden=True, help="Nothing is drawn here.")] = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Rebuild report.html from run folders; several are compared side by side."""
+    """Rebuild report.html from run folders; several are compared side by side, in the folder that holds them all."""
     from tod_bias.report.html import write_report
 
     page = write_report(folders, out)

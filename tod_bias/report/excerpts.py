@@ -1,10 +1,10 @@
-"""Turns to look at: where rewriting changed the response most, with what every stage put out (as in Su Table 2)."""
+"""Turns to look at: where rewriting changed the score most, with what every stage put out (as in Su Table 2)."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tod_bias.report.outcome import Metric
 from tod_bias.report.record import ORIGINAL, RunError
 
 UNSWAPPED = ""
 """The arm that runs the pipeline as it is on the rewritten dialogues."""
 
-_SENTENCE_BLEU = "sentence_bleu_sum"
+PLACEBO = ("original", "placebo")
+"""Source and target of a telling that only exchanges neutral words, for the floor of its axis."""
 _KEYS = ["axis", "dialogue", "turn", "draw", "source", "target", "word", "arm", "user", "reference"]
 _ORDERS = range(1, 5)
 _COUNTS = [f"bleu_{kind}_{n}" for kind in ("correct", "total") for n in _ORDERS] + ["bleu_hyp_len", "bleu_ref_len"]
@@ -70,9 +72,9 @@ class Excerpt:
     """The stages that put out the same."""
     reference: Difference
     """The gold response."""
-    bleu_before: float
-    """Smoothed BLEU of the turn in the original dialogue, 0-1."""
-    bleu_after: float
+    before: float
+    """Score of the turn in the original dialogue."""
+    after: float
     """The same in the rewritten dialogue."""
 
 
@@ -82,53 +84,56 @@ class Excerpts:
 
     axis: str
     """The axis."""
+    metric: Metric
+    """By whose scores of single turns they were chosen."""
     chosen: tuple[Excerpt, ...]
-    """Largest change of BLEU first."""
+    """Largest change of the score first."""
     fell: int
-    """Rewritten turns whose BLEU is lower than in the original."""
+    """Rewritten turns whose score is lower than in the original."""
     rose: int
-    """Rewritten turns whose BLEU is higher."""
+    """Rewritten turns whose score is higher."""
     turns: int
-    """All rewritten turns, over all draws."""
+    """All rewritten turns that have a score, over all tellings."""
 
 
 def excerpts(
-    turns: pd.DataFrame, stages: Sequence[str], axes: Sequence[str], *, most: int = 4
+    turns: pd.DataFrame, stages: Sequence[str], axes: Sequence[str], metrics: Sequence[Metric], *, most: int = 4
 ) -> list[Excerpts] | None:
-    """Choose for each axis the turns whose BLEU changes most between the original and the rewritten dialogue.
+    """Choose for each axis the turns whose score changes most between the original and the rewritten dialogue.
 
     A dialogue is shown once and a (source, target) pair twice at most, so that one odd dialogue does not fill the list.
+    Tellings that only exchange neutral words for an axis' floor are left out.
 
     Args:
         turns: rows of ``turns.parquet``, at least of the arms :data:`UNSWAPPED` and ``original``.
         stages: the pipeline's stages in order.
         axes: the axes in the order wanted; those without turns are left out.
+        metrics: the run's, in order; the first that gives single turns a score decides.
         most: how many turns to choose for an axis.
 
     Returns:
-        One entry an axis; ``None`` where the run's metric gives single turns no score.
+        One entry an axis; ``None`` where no metric of the run gives single turns a score.
 
     Raises:
         RunError: a column is missing.
     """
     if missing := [name for name in [*_KEYS, *stages] if name not in turns.columns]:
         raise RunError(f"turns.parquet: expected a column {missing[0]!r}; repeat the run to write the file again")
-    if set(_COUNTS) <= set(turns.columns):
-        scores = turn_bleu(turns[_COUNTS].to_numpy(dtype=float))
-    elif _SENTENCE_BLEU in turns.columns:
-        scores = turns[_SENTENCE_BLEU].to_numpy(dtype=float)
-    else:
+    metric = next((one for one in metrics if one.name in _SCORES and set(_SCORES[one.name][0]) <= set(turns)), None)
+    if metric is None:
         return None
+    turns = turns[~((turns["source"] == PLACEBO[0]) & (turns["target"] == PLACEBO[1]))]
+    columns, score = _SCORES[metric.name]
     texts = ["user", "reference", *stages]
     turns = turns.assign(
-        turn_bleu=scores,
+        turn_score=score(turns[list(columns)].to_numpy(dtype=float)),
         **{name: turns[name].map(lambda value: value if isinstance(value, str) else "") for name in texts},
     )
     originals = turns[turns["arm"] == ORIGINAL].drop_duplicates(["dialogue", "turn"])
     joined = turns[turns["arm"] == UNSWAPPED].merge(
-        originals[["dialogue", "turn", "turn_bleu", *texts]], on=["dialogue", "turn"], suffixes=("", "_original")
+        originals[["dialogue", "turn", "turn_score", *texts]], on=["dialogue", "turn"], suffixes=("", "_original")
     )
-    joined["change"] = joined["turn_bleu"] - joined["turn_bleu_original"]
+    joined["change"] = joined["turn_score"] - joined["turn_score_original"]
     joined["size"] = joined["change"].abs().round(9)  # else rounding noise decides between equal changes
     joined = joined.sort_values(["size", "dialogue", "turn", "draw"], ascending=[False, True, True, True])
     found = []
@@ -138,7 +143,7 @@ def excerpts(
             continue
         chosen = tuple(_excerpt(row, stages, _earlier(row, rows)) for row in _choose(rows, most))
         fell, rose = (rows["change"] < 0).sum(), (rows["change"] > 0).sum()
-        found.append(Excerpts(axis, chosen, int(fell), int(rose), len(rows)))
+        found.append(Excerpts(axis, metric, chosen, int(fell), int(rose), int(rows["change"].notna().sum())))
     return found
 
 
@@ -157,6 +162,32 @@ def turn_bleu(counts: np.ndarray) -> np.ndarray:
         brevity = np.minimum(0.0, 1.0 - lengths[:, 1] / lengths[:, 0])
         score = np.exp(np.log(precision).mean(axis=1) + brevity)
     return np.where((correct[:, 0] > 0) & (lengths[:, 0] > 0), score, 0.0)
+
+
+def turn_f1(counts: np.ndarray) -> np.ndarray:
+    """F1 of the slots of single turns, from (turns, 3): right, made, gold; NaN without a slot."""
+    return _share(np.stack([2 * counts[:, 0], counts[:, 1] + counts[:, 2]], axis=1))
+
+
+def _share(counts: np.ndarray) -> np.ndarray:
+    """The first number by the second; NaN where that is 0: the turn has no score."""
+    part, whole = counts[:, 0], counts[:, 1]
+    return np.divide(part, whole, out=np.full(len(part), np.nan), where=whole > 0)
+
+
+_SCORES: Mapping[str, tuple[Sequence[str], Callable[[np.ndarray], np.ndarray]]] = {
+    "corpus_bleu": (_COUNTS, turn_bleu),
+    "sentence_bleu": (("sentence_bleu_sum", "sentences"), _share),
+    "jga": (("jga_right", "jga_turns"), _share),
+    "slot_f1": (("slot_f1_right", "slot_f1_made", "slot_f1_gold"), turn_f1),
+    "success": (("success_offered", "success_turns"), _share),
+    "refusal": (("refusal_refused", "refusal_responses"), _share),
+    "length": (("length_words", "length_responses"), _share),
+    "sentiment": (("sentiment_sum", "sentiment_responses"), _share),
+    "disagreement": (("disagreement_differ", "disagreement_turns"), _share),
+    "call_disagreement": (("call_disagreement_differ", "call_disagreement_calls"), _share),
+}
+"""A metric to the columns of its statistics and what single turns score by them."""
 
 
 def _choose(rows: pd.DataFrame, most: int) -> list[dict[str, Any]]:
@@ -200,8 +231,8 @@ def _excerpt(row: dict[str, Any], stages: Sequence[str], earlier: tuple[int, Dif
         outputs=tuple(output for output in outputs if not output.is_empty),
         same=tuple(output.name for output in outputs if output.is_empty),
         reference=_difference(row, "reference"),
-        bleu_before=float(row["turn_bleu_original"]),
-        bleu_after=float(row["turn_bleu"]),
+        before=float(row["turn_score_original"]),
+        after=float(row["turn_score"]),
     )
 
 

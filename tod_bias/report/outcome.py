@@ -169,6 +169,8 @@ class Outcome:
     above: Estimate | None
     """The disparity above that of the placebo in the same dialogues."""
     above_dialogues: int | None
+    changed: Mapping[str, float | None]
+    """Words changed a dialogue, by the ``axis`` and by its ``placebo``; empty without a placebo."""
     groups: tuple[Group, ...]
     pairs: tuple[Pair, ...]
     strongest: tuple[Word, ...]
@@ -237,7 +239,11 @@ def _outcome(axis: str, metric: Metric, record: Mapping[str, Any]) -> Outcome:
         dialogues=_count(clusters.get("dialogues"), f"{where}.disparity.clusters.dialogues"),
         words=_number(clusters.get("words_effective"), f"{where}.disparity.clusters.words_effective"),
         words_number=_count(clusters.get("words"), f"{where}.disparity.clusters.words"),
-        clusters={name: int(number) for name, number in clusters.items() if name not in known},
+        clusters={
+            name: number
+            for name, value in clusters.items()
+            if name not in known and (number := _count(value, f"{where}.disparity.clusters.{name}")) is not None
+        },
         original=estimate("original"),
         rewritten=estimate("rewritten"),
         disparity=estimate("disparity"),
@@ -246,6 +252,10 @@ def _outcome(axis: str, metric: Metric, record: Mapping[str, Any]) -> Outcome:
         interactions=_estimates(record.get("interactions"), f"{where}.interactions"),
         above=None if above is None else estimate("above_placebo"),
         above_dialogues=_count(mapping(above, where).get("dialogues"), f"{where}.above_placebo.dialogues"),
+        changed={
+            name: _number(value, f"{where}.above_placebo.words_changed.{name}")
+            for name, value in mapping(mapping(above, where).get("words_changed"), f"{where}.above_placebo").items()
+        },
         groups=tuple(
             _group(name, mapping(one, f"{where}.groups.{name}"), f"{where}.groups.{name}")
             for name, one in mapping(record.get("groups"), f"{where}.groups").items()
@@ -255,7 +265,8 @@ def _outcome(axis: str, metric: Metric, record: Mapping[str, Any]) -> Outcome:
             for name, one in mapping(record.get("pairs"), f"{where}.pairs").items()
         ),
         strongest=tuple(
-            _word(mapping(one, f"{where}.words"), f"{where}.words") for one in words.get("strongest") or ()
+            _word(mapping(one, f"{where}.words.strongest"), f"{where}.words.strongest")
+            for one in _list(words.get("strongest"), f"{where}.words.strongest")
         ),
         arms={
             key: _number(value, f"{where}.arms.{key}")
@@ -308,7 +319,8 @@ def _su(record: Mapping[str, Any], where: str) -> Su | None:
         fairscore=Estimate.read(record.get("fairscore"), f"{where}.fairscore"),
         total=Estimate.read(record["total"], f"{where}.total") if "total" in record else None,
         contributions={
-            name: Estimate.read(shares.get(name), f"{where}.attribution.{name}") for name in shares.get("order") or ()
+            name: Estimate.read(shares.get(name), f"{where}.attribution.{name}")
+            for name in map(str, _list(shares.get("order"), f"{where}.attribution.order"))
         },
         residual=Estimate.read(shares.get(RESIDUAL), f"{where}.attribution.{RESIDUAL}"),
     )
@@ -331,10 +343,18 @@ def mapping(value: Any, where: str) -> Mapping[str, Any]:
     return value
 
 
+def _list(value: Any, where: str) -> Sequence[Any]:
+    if value is None:
+        return ()
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise RunError(f"results.json, {where}: expected a list, got {value!r:.40}")
+    return value
+
+
 def _pair(value: Any, where: str) -> tuple[float | None, float | None]:
     if value is None:
         return None, None
-    if not isinstance(value, Sequence) or len(value) != 2:
+    if isinstance(value, str) or not isinstance(value, Sequence) or len(value) != 2:
         raise RunError(f"results.json, {where}: expected [low, high], got {value!r:.40}")
     return _number(value[0], where), _number(value[1], where)
 

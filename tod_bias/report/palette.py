@@ -16,6 +16,8 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import text_to_path
 
 INK, MUTED, GRID, PAPER = "#1a1d21", "#59626c", "#d5dae0", "#fffffe"
 """Text, secondary text, lines and ground. No other part of a figure uses these, so that a page can restyle them."""
@@ -67,6 +69,24 @@ STYLE: Mapping[str, object] = {
 def new_figure(width: float, height: float) -> Figure:
     """A figure of this size in inches, without pyplot's global state; make it inside :func:`style`."""
     return Figure(figsize=(width, height), layout="constrained", facecolor=PAPER)
+
+
+def fixed_figure(width: float, height: float) -> Figure:
+    """The same without a layout engine, which takes half of the drawing time: panels are placed with :func:`place`."""
+    return Figure(figsize=(width, height), facecolor=PAPER)
+
+
+def place(figure: Figure, left: float, top: float, width: float, height: float) -> Axes:
+    """A panel in a :func:`fixed_figure`, in inches from its upper left corner."""
+    across, down = figure.get_size_inches()
+    return figure.add_axes((left / across, 1 - (top + height) / down, width / across, height / down))
+
+
+def text_width(text: str, size: float = FONT_SIZE, *, bold: bool = False) -> float:
+    """Inches that a text takes, of several lines the longest."""
+    font = FontProperties(family="DejaVu Sans", size=size, weight="bold" if bold else "normal")
+    lines = (text_to_path.get_text_width_height_descent(line, font, ismath=False) for line in text.split("\n"))
+    return max(width for width, _, _ in lines) / 72
 
 
 def style() -> AbstractContextManager[None]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tod_bias.report.notation import WORDS_FIXED, fixed, interval, p_text, percent
+from tod_bias.report.notation import WORDS_FIXED, fixed, p_text, percent, with_interval
 from tod_bias.report.outcome import Estimate, Outcome, Pair
 
 ALPHA = 0.05
@@ -24,6 +24,8 @@ DAGGER = "†"
 FEW_NOTE = f"fewer than {FEW} dialogues: intervals are too narrow"
 MOST = 0.5
 """A component holds "most" of a gap from this share on."""
+DOSE = 0.75
+"""The share of an axis' changed words that its placebo has to change to be called matched."""
 HEADLINES = {
     "disparity": "disparity",
     "these words only": "these words only",
@@ -53,14 +55,23 @@ class Reading:
     """What is shown to be absent, and what could not have been seen."""
 
     @property
-    def sentences(self) -> list[str]:
-        """All that is said, in the order in which it is to be read."""
-        return [text for text in (self.who, self.where, self.words, self.floor, self.limits) if text]
+    def found(self) -> str:
+        """Who is served how, and which components that enters in."""
+        return _sentences(self.who, self.where)
+
+    @property
+    def grounds(self) -> str:
+        """What that rests on, and what could not have been seen."""
+        return _sentences(self.words, self.floor, self.limits)
 
     @property
     def is_claim(self) -> bool:
         """Whether a disparity of a group is claimed."""
         return self.outcome.verdict == "disparity"
+
+
+def _sentences(*texts: str) -> str:
+    return " ".join(text[:1].upper() + text[1:] for text in texts if text)
 
 
 def read(outcomes: Sequence[Outcome]) -> list[Reading]:
@@ -84,13 +95,30 @@ def is_claimed(estimate: Estimate, *, these_words: bool = False) -> bool:
     return p is not None and p < ALPHA
 
 
-def claimed_pairs(outcome: Outcome) -> list[Pair]:
-    """The gaps between two attributes that may be named, each once, the target being served worse."""
-    few = outcome.verdict == "these words only"
-    if outcome.verdict not in ("disparity", "these words only"):
-        return []
-    named = [pair for pair in outcome.pairs if (pair.gap.value or 0) > 0 and is_claimed(pair.gap, these_words=few)]
-    return sorted(named, key=lambda pair: -(pair.gap.value or 0))
+def is_starred(outcome: Outcome, estimate: Estimate, words: float | None) -> bool:
+    """Whether a number gets the mark of a claim: it speaks for a group, as do the verdict and the words it rests on.
+
+    Args:
+        outcome: that it belongs to.
+        estimate: with its adjusted p-value.
+        words: effective words that it rests on; ``None`` where the run does not say.
+    """
+    enough = words is None or words >= ENOUGH_WORDS
+    return outcome.verdict == "disparity" and enough and is_claimed(estimate)
+
+
+def words_of_pair(outcome: Outcome, pair: Pair) -> float | None:
+    """Effective words of the attribute that has fewer."""
+    words = {group.name: group.words for group in outcome.groups}
+    known = [number for name in (pair.source, pair.target) if (number := words.get(name)) is not None]
+    return min(known, default=outcome.words)
+
+
+def side(better: str, *, positive: bool = True) -> str:
+    """What a gap on one side of 0 means: ``served worse``, or ``lower`` for a metric that is neither good nor bad."""
+    if better == "neither":
+        return "lower" if positive else "higher"
+    return "served worse" if positive else "served better"
 
 
 def amount(estimate: Estimate, outcome: Outcome) -> str:
@@ -136,10 +164,17 @@ def _reading(outcome: Outcome) -> Reading:
 
 def _floor_reading(outcome: Outcome) -> Reading:
     text = (
-        f"rewording without demographic meaning: {amount(outcome.disparity, outcome)}; what an axis claims is above that "
-        "of its own dialogues."
+        f"rewording without demographic meaning: {amount(outcome.disparity, outcome)}; what an axis claims is above "
+        "that of its own dialogues."
     )
     return Reading(outcome, HEADLINES["floor"], text, "", "", "", "")
+
+
+def _may_name(outcome: Outcome, estimate: Estimate, words: float | None) -> bool:
+    """Whether a sentence may name a difference: as one of groups or, where the verdict says so, of these words."""
+    if outcome.verdict == "these words only":
+        return is_claimed(estimate, these_words=True)
+    return is_starred(outcome, estimate, words)
 
 
 def _who(outcome: Outcome) -> str:
@@ -147,16 +182,16 @@ def _who(outcome: Outcome) -> str:
     if outcome.verdict == "equivalent":
         return "no gap between groups, and no effect of rewriting, is larger than the margin."
     if outcome.verdict not in ("disparity", "these words only"):
-        return "this does not show that there is none."
+        return "these data cannot tell whether there is one."
     parts = []
     disparity = outcome.disparity
-    if is_claimed(disparity, these_words=few) and disparity.value is not None:
+    if _may_name(outcome, disparity, outcome.words) and disparity.value:
         served = direction(disparity.value, outcome)
         parts.append(
             f"rewritten dialogues are answered {served} than the same system answers blind to the rewrite "
             f"({amount(disparity, outcome)}, {_p(disparity, few)})"
         )
-    groups = [group for group in outcome.groups if is_claimed(group.gap, these_words=few) and group.gap.value]
+    groups = [group for group in outcome.groups if _may_name(outcome, group.gap, group.words) and group.gap.value]
     worse = sorted((one for one in groups if (one.gap.value or 0) > 0), key=lambda one: -(one.gap.value or 0))
     better = sorted((one for one in groups if (one.gap.value or 0) < 0), key=lambda one: one.gap.value or 0)
     for chosen in (worse, better):
@@ -175,12 +210,14 @@ def _where(outcome: Outcome) -> str:
     few = outcome.verdict == "these words only"
     if outcome.verdict not in ("disparity", "these words only"):
         return ""
-    candidates = [(group.gap, group.contributions, f"of the gap of {group.name}") for group in outcome.groups]
-    candidates.append((outcome.disparity, outcome.contributions, "of the disparity"))
-    named = [one for one in candidates if is_claimed(one[0], these_words=few) and one[0].value]
+    candidates = [
+        (group.gap, group.words, group.contributions, f"of the gap of {group.name}") for group in outcome.groups
+    ]
+    candidates.append((outcome.disparity, outcome.words, outcome.contributions, "of the disparity"))
+    named = [one for one in candidates if _may_name(outcome, one[0], one[1]) and one[0].value]
     if not named:
         return ""
-    total, shares, what = max(named, key=lambda one: abs(one[0].value or 0))
+    total, _, shares, what = max(named, key=lambda one: abs(one[0].value or 0))
     whole = total.value or 0.0
     with_it = {name: part for name, part in shares.items() if _told_apart(part, few) and _same_side(part, whole)}
     against = {name: part for name, part in shares.items() if _told_apart(part, few) and not _same_side(part, whole)}
@@ -236,10 +273,19 @@ def _floor(outcome: Outcome) -> str:
         return ""
     if above.value is None:
         return ""
-    return (
-        f"above placebo rewording of as many words in the same {outcome.above_dialogues} dialogues: "
-        f"{fixed(above.value, sign=True)}{_bounds(above)}."
-    )
+    text = f"above placebo rewording of the same {outcome.above_dialogues} dialogues: {with_interval(above, sign=True)}"
+    ours, floor = (outcome.changed.get(name) for name in ("axis", "placebo"))
+    if ours is not None and floor is not None:
+        text += f" ({fixed(ours, 1)} words changed a dialogue, the placebo {fixed(floor, 1)})"
+        if not is_matched(outcome):
+            text += "; as it changes fewer words, some of this may be what rewording more does"
+    return f"{text}."
+
+
+def is_matched(outcome: Outcome) -> bool:
+    """Whether the placebo changes about as many words as the axis, :data:`DOSE` of them at least."""
+    ours, floor = (outcome.changed.get(name) for name in ("axis", "placebo"))
+    return not ours or floor is None or floor >= DOSE * ours
 
 
 def _limits(outcome: Outcome) -> str:
@@ -252,11 +298,6 @@ def _limits(outcome: Outcome) -> str:
     elif outcome.words is not None and outcome.disparity.low is None:
         parts.append("what could have been found cannot be told from so few words")
     return f"{'; '.join(parts)}." if parts else ""
-
-
-def _bounds(estimate: Estimate) -> str:
-    shown = interval(estimate, sign=True)
-    return f", {shown}" if shown else ""
 
 
 def _p(estimate: Estimate, few: bool) -> str:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from tod_bias.report.notation import WORDS_FIXED, count, fixed, p_cell, with_interval
 from tod_bias.report.outcome import Estimate, Outcome, read_outcomes
-from tod_bias.report.reading import DAGGER, FEW_NOTE, Reading, has_few, mark, read
+from tod_bias.report.reading import DAGGER, FEW_NOTE, Reading, has_few, mark, read, side
 from tod_bias.report.sheets import new_table
 
 _UNBOUNDED = 10_000  # columns; tables are measured at this width to learn what they need
@@ -79,7 +79,8 @@ class ResultTables:
         draws = self._results.get("draws")
         known = [f"{self._results.get('design', '')} design" + (f" ({draws} draws)" if draws else "")]
         known += [f"{key} {self._results[key]}" for key in ("seed", "history") if key in self._results]
-        return ", ".join([*known, "intervals 95%", "positive: served worse"])
+        sides = dict.fromkeys(side(outcome.metric.better) for outcome in self._outcomes)
+        return ", ".join([*known, "intervals 95%", f"positive: {' or '.join(sides)}"])
 
 
 def group_table(outcomes: Sequence[Outcome], *, wide: bool = True, padding: int = 1) -> Table:
@@ -113,12 +114,13 @@ def group_table(outcomes: Sequence[Outcome], *, wide: bool = True, padding: int 
 
 
 def axis_table(outcomes: Sequence[Outcome], *, wide: bool = True, padding: int = 1) -> Table:
-    """One row an axis and metric: scores, the disparity, what of it is above the placebo, what could be seen, verdict."""
+    """One row an axis and metric: scores, the disparity, what of it is above the placebo, and the verdict."""
     view = new_table("Disparity: the system against itself made blind to the rewrite", (0, padding))
-    view.add_column("axis", style="bold", overflow="fold")
+    several = len({outcome.metric.name for outcome in outcomes}) > 1
+    view.add_column("axis, metric" if several else "axis", style="bold", overflow="fold", max_width=30 if wide else 14)
     headings = (
         "dia-\nlogues",
-        "effective\nwords",
+        "effective\nwords" if wide else "eff.\nwords",
         *(("score\noriginal", "score\nrewritten") if wide else ()),
         "disparity\n[95%]",
         "p\n(Holm)",
@@ -127,9 +129,11 @@ def axis_table(outcomes: Sequence[Outcome], *, wide: bool = True, padding: int =
     )
     for heading in headings:
         view.add_column(heading, justify="right", overflow="fold")
-    for outcome in outcomes:
+    for number, outcome in enumerate(outcomes):
+        before, after = outcomes[number - 1] if number else None, outcomes[number + 1 : number + 2]
+        again = before is not None and before.axis == outcome.axis
         view.add_row(
-            _name(outcome, outcomes),
+            " " + outcome.metric.label if several and again else _name(outcome, outcomes),
             f"{count(outcome.dialogues)}{mark(outcome.dialogues)}",
             fixed(outcome.words, 1),
             *((fixed(outcome.original.value), fixed(outcome.rewritten.value)) if wide else ()),
@@ -144,6 +148,7 @@ def axis_table(outcomes: Sequence[Outcome], *, wide: bool = True, padding: int =
                 else ()
             ),
             outcome.verdict,
+            end_section=several and bool(after) and after[0].axis != outcome.axis,
             style=_STYLES.get(outcome.verdict, ""),
         )
     return view
@@ -192,7 +197,7 @@ def notes(outcomes: Sequence[Outcome]) -> list[str]:
 
 def _name(outcome: Outcome, outcomes: Sequence[Outcome]) -> str:
     several = len({one.metric.name for one in outcomes}) > 1
-    return f"{outcome.axis}\n{outcome.metric.label}" if several else outcome.axis
+    return f"{outcome.axis}\n {outcome.metric.label}" if several else outcome.axis
 
 
 def _largest(contributions: Mapping[str, Estimate], gap: Estimate) -> str:
@@ -228,7 +233,7 @@ def _readings(readings: Sequence[Reading]) -> list[Text]:
         text = Text()
         text.append(f"- {outcome.axis} ({outcome.metric.label}): ", style="bold")
         text.append(f"{reading.headline}. ", style=_STYLES.get(outcome.verdict, ""))
-        text.append(" ".join(sentence[:1].upper() + sentence[1:] for sentence in reading.sentences))
+        text.append(" ".join(filter(None, (reading.found, reading.grounds))))
         texts.append(text)
     texts += [Text(f"- {axis}: no difference shown in {', '.join(labels)}.") for axis, labels in silent.items()]
     return texts

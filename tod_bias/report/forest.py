@@ -1,0 +1,327 @@
+"""Dots with their intervals, and beside them the parts that they consist of: one drawing for groups, components, runs.
+
+Every row is a number with its interval; where it has parts, these are stacked to the right of 0 where they are positive
+and to the left where they are negative, on the same scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from tod_bias.report.notation import WORDS_FIXED, fixed
+from tod_bias.report.outcome import RESIDUAL, Estimate
+from tod_bias.report.palette import (
+    FONT_SIZE,
+    GRID,
+    HATCHES,
+    INK,
+    MUTED,
+    PAPER,
+    RESIDUAL_COLOUR,
+    WIDTH,
+    fixed_figure,
+    place,
+    stage_colours,
+    strip,
+    styled,
+    text_width,
+)
+
+_ROW, _TITLE, _AXIS, _KEY = 0.23, 0.3, 0.5, 0.24  # inches: a row, a block's title, ticks and label below, a row of keys
+_GAP = 0.12
+_SMALL = 8.0
+_LONGEST = 2.4
+"""Inches that labels may take; longer ones are cut, as the table beside the figure holds them in full."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number."""
+
+    label: str
+    estimate: Estimate
+    parts: Mapping[str, Estimate] | None = None
+    """What it consists of, by component."""
+    claimed: bool = False
+    """Whether it gets the star of a claim."""
+    colour: str = INK
+    quiet: bool = False
+    """Whether it only serves for comparison."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows under a title."""
+
+    title: str
+    rows: tuple[Row, ...]
+    note: str = ""
+    """Beside the title."""
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What stands around the rows."""
+
+    left: str
+    """Below the dots."""
+    right: str
+    """Below the stacks."""
+    positive: str = "served worse"
+    """What is to the right of 0; empty where numbers are absolute."""
+    negative: str = "served better"
+
+
+@styled
+def forest(blocks: Sequence[Block], stages: Sequence[str], texts: Texts) -> Figure:
+    """The figure: dots with intervals to the left, their values in the middle, stacked parts to the right.
+
+    Args:
+        blocks: from top to bottom; there is at least one row.
+        stages: components in the order of their colours.
+        texts: of the axes.
+    """
+    rows = [row for block in blocks for row in block.rows]
+    parts = _parts(rows, stages)
+    span = _span(rows)
+    keys = _key_rows(_keys(rows, parts, stages, span))
+    top = 0.05 + _KEY * len(keys) + (0.05 if keys else 0)
+    inside = _ROW * len(rows) + _TITLE * len(blocks)
+    margin = 0.1 + min(_LONGEST, max(text_width(row.label) for row in rows) + 0.12)
+    signed = bool(texts.positive)
+    middle = 0.2 + max(text_width(_number(row, signed=signed), _SMALL, bold=True) for row in rows)
+    stacked = any(row.parts for row in rows)
+    room = WIDTH - margin - middle - 2 * _GAP - 0.1
+    left_width = room * (0.5 if stacked else 1)
+    figure = fixed_figure(WIDTH, top + inside + _AXIS)
+    left = place(figure, margin, top, left_width, inside)
+    left.set_xlim(*span)
+    left.set_ylim(inside, 0)
+    right = None
+    if stacked:
+        right = place(figure, margin + left_width + middle + 2 * _GAP, top, room - left_width, inside)
+        right.set_xlim(*span)
+        right.set_ylim(inside, 0)
+    height = 0.0
+    for block in blocks:
+        _title(left, block, height, first=height == 0)
+        height += _TITLE
+        for row in block.rows:
+            middle_of_row = height + _ROW / 2
+            _dot(left, row, middle_of_row)
+            _label(left, row, middle_of_row, margin - 0.15)
+            _value(left, _number(row, signed=signed), row, middle_of_row, left_width + _GAP + middle - 0.1)
+            if right is not None and row.parts:
+                _stack(right, row, middle_of_row, parts, stages)
+            height += _ROW
+    _frame(left, texts.left, texts)
+    if right is not None:
+        _frame(right, texts.right, texts)
+    _legend(figure, keys)
+    return figure
+
+
+def part_colour(part: str, stages: Sequence[str]) -> str:
+    """The colour of a component, or of the residual."""
+    return RESIDUAL_COLOUR if part == RESIDUAL else stage_colours(stages).get(part, INK)
+
+
+def _parts(rows: Sequence[Row], stages: Sequence[str]) -> list[str]:
+    known = {name for row in rows for name in row.parts or ()}
+    return [name for name in (*stages, RESIDUAL) if name in known]
+
+
+def _span(rows: Sequence[Row]) -> tuple[float, float]:
+    """The scale: all values, intervals and stacks, 0 among them."""
+    ends = [0.0]
+    for row in rows:
+        ends += [end for end in (row.estimate.value, *(row.estimate.bounds or ())) if end is not None]
+        values = [part.value or 0.0 for part in (row.parts or {}).values()]
+        ends += [sum(value for value in values if value > 0), sum(value for value in values if value < 0)]
+    low, high = min(ends), max(ends)
+    width = (high - low) or 1.0
+    return low - 0.06 * width, high + 0.06 * width
+
+
+def _number(row: Row, *, signed: bool) -> str:
+    text = fixed(row.estimate.value, sign=signed).replace("-", "−")
+    return f"{text}{'*' if row.claimed else ''}{WORDS_FIXED if _is_fixed(row.estimate) else ''}"
+
+
+def _is_fixed(estimate: Estimate) -> bool:
+    """Whether the interval shown is that of these words."""
+    return estimate.bounds is not None and (estimate.low is None or estimate.high is None)
+
+
+def _title(panel: Axes, block: Block, height: float, *, first: bool) -> None:
+    across = panel.get_position().x0 * WIDTH
+    bottom = height + _TITLE - 0.07
+    inches = panel.get_position().width * WIDTH
+    if not first:
+        line = Line2D(
+            [(0.1 - across) / inches, (WIDTH - 0.1 - across) / inches], [height + 0.03] * 2, color=GRID, linewidth=0.8
+        )
+        line.set_transform(panel.get_yaxis_transform())
+        line.set_clip_on(False)
+        panel.add_artist(line)
+    anchored: dict[str, Any] = {"transform": panel.get_yaxis_transform(), "va": "bottom", "ha": "left"}
+    panel.text((0.1 - across) / inches, bottom, block.title, weight="bold", **anchored)
+    if block.note:
+        start = 0.1 - across + text_width(block.title, bold=True) + 0.12
+        panel.text(start / inches, bottom, block.note, color=MUTED, fontsize=_SMALL, **anchored)
+
+
+def _label(panel: Axes, row: Row, height: float, room: float) -> None:
+    _beside(panel, _cut(row.label, room), row, height, -0.1, {})
+
+
+def _value(panel: Axes, text: str, row: Row, height: float, right: float) -> None:
+    _beside(panel, text, row, height, right, {"fontsize": _SMALL, "weight": "bold" if row.claimed else "normal"})
+
+
+def _beside(panel: Axes, text: str, row: Row, height: float, right: float, font: Mapping[str, Any]) -> None:
+    """A text that ends so many inches to the right of the panel's left side."""
+    inches = panel.get_position().width * WIDTH
+    ink = MUTED if row.quiet else INK
+    across = panel.get_yaxis_transform()
+    panel.text(right / inches, height, text, color=ink, va="center", ha="right", transform=across, **font)
+
+
+def _cut(label: str, inches: float) -> str:
+    if text_width(label) <= inches:
+        return label
+    while label and text_width(f"{label}…") > inches:
+        label = label[:-1]
+    return f"{label}…"
+
+
+def _dot(panel: Axes, row: Row, height: float) -> None:
+    value, bounds = row.estimate.value, row.estimate.bounds
+    if value is None:
+        return
+    colour = MUTED if row.quiet else row.colour
+    if bounds is not None:
+        dashes = (0, (2, 1.2)) if _is_fixed(row.estimate) else "solid"
+        panel.plot(list(bounds), [height, height], color=colour, linewidth=1.5, linestyle=dashes, zorder=3)
+    panel.plot(
+        [value],
+        [height],
+        marker="o",
+        markersize=5.5,
+        color=colour,
+        markerfacecolor=colour if row.claimed else PAPER,
+        markeredgewidth=1.2,
+        linestyle="none",
+        zorder=4,
+    )
+
+
+def _stack(panel: Axes, row: Row, height: float, parts: Sequence[str], stages: Sequence[str]) -> None:
+    ends = {True: 0.0, False: 0.0}
+    for part in parts:
+        value = (row.parts or {}).get(part, Estimate()).value
+        if not value:
+            continue  # the white edge of a bar without width would cut the line at 0
+        panel.barh(
+            [height],
+            [value],
+            left=[ends[value > 0]],
+            height=0.62 * _ROW,
+            color=part_colour(part, stages),
+            hatch=_hatch(part, stages),
+            edgecolor="white",
+            linewidth=0.5,
+            zorder=2,
+        )
+        ends[value > 0] += value
+    if _has_sum(row, panel.get_xlim()):
+        panel.plot(
+            [row.estimate.value or 0.0], [height], marker="D", markersize=4, color=INK, linestyle="none", zorder=4
+        )
+
+
+def _has_sum(row: Row, span: tuple[float, float]) -> bool:
+    """Whether a mark shows where the parts add up to: they do not end there, as some are on the other side of 0."""
+    values = [part.value or 0.0 for part in (row.parts or {}).values()]
+    sides = sum(value for value in values if value > 0), -sum(value for value in values if value < 0)
+    return row.estimate.value is not None and min(sides) > 0.01 * (span[1] - span[0])
+
+
+def _hatch(part: str, stages: Sequence[str]) -> str:
+    return HATCHES[list(stages).index(part) % len(HATCHES)] if part in stages else ""
+
+
+def _frame(panel: Axes, label: str, texts: Texts) -> None:
+    strip(panel)
+    panel.axvline(0, color=MUTED, linewidth=0.8, zorder=1)
+    panel.grid(axis="x", linewidth=0.6, zorder=0)
+    panel.set_axisbelow(True)
+    panel.set_yticks([])
+    panel.locator_params(axis="x", nbins=6)
+    panel.tick_params(axis="x", labelsize=_SMALL)
+    panel.set_xlabel(label, fontsize=FONT_SIZE, labelpad=2)
+    low, high = panel.get_xlim()
+    width = panel.get_position().width * WIDTH
+    side: dict[str, Any] = {"transform": panel.get_xaxis_transform(), "fontsize": 7.5, "color": MUTED, "va": "bottom"}
+    for text, room, place_of_text, align in (
+        (f"{texts.positive} →", high, 1.0, "right"),
+        (f"← {texts.negative}", -low, 0.0, "left"),
+    ):
+        if texts.positive and room / (high - low) * width > text_width(text, 7.5):
+            panel.text(low + place_of_text * (high - low), 1.0, text, ha=align, **side)
+
+
+def _keys(
+    rows: Sequence[Row], parts: Sequence[str], stages: Sequence[str], span: tuple[float, float]
+) -> list[tuple[str, Artist]]:
+    keys: list[tuple[str, Artist]] = [
+        (part, Patch(facecolor=part_colour(part, stages), hatch=_hatch(part, stages), edgecolor="white"))
+        for part in parts
+    ]
+    if any(_has_sum(row, span) for row in rows):
+        keys.append(("their sum", Line2D([], [], color=INK, marker="D", markersize=4, linestyle="none")))
+    if any(row.estimate.bounds is not None and not _is_fixed(row.estimate) for row in rows):
+        keys.append(("95% interval", Line2D([], [], color=INK, linewidth=1.5)))
+    if any(_is_fixed(row.estimate) for row in rows):
+        keys.append((f"95% interval of these words {WORDS_FIXED}", Line2D([], [], color=INK, linestyle=(0, (2, 1.2)))))
+    if any(row.claimed for row in rows):
+        keys.append(("* p < 0.05 (Holm), enough words", Line2D([], [], color=INK, marker="o", linestyle="none")))
+    return keys
+
+
+def _key_rows(keys: Sequence[tuple[str, Artist]]) -> list[list[tuple[str, Artist]]]:
+    """Keys in rows that fit the figure's width."""
+    rows: list[list[tuple[str, Artist]]] = []
+    used = WIDTH
+    for key in keys:
+        width = text_width(key[0], _SMALL) + 0.6
+        if used + width > WIDTH - 0.2:
+            rows.append([])
+            used = 0.0
+        rows[-1].append(key)
+        used += width
+    return rows
+
+
+def _legend(figure: Figure, keys: Sequence[Sequence[tuple[str, Artist]]]) -> None:
+    height = figure.get_size_inches()[1]
+    for number, row in enumerate(keys):
+        figure.legend(
+            handles=[handle for _, handle in row],
+            labels=[label for label, _ in row],
+            loc="upper left",
+            bbox_to_anchor=(0.0, 1 - (0.02 + number * _KEY) / height),
+            ncols=len(row),
+            fontsize=_SMALL,
+            borderaxespad=0.2,
+            columnspacing=1.3,
+            handlelength=1.6,
+        )

@@ -1,0 +1,126 @@
+"""Gaps between every two attributes of an axis as coloured cells (Su Fig. 5, paired on the same dialogues)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+
+from tod_bias.report.notation import fixed
+from tod_bias.report.outcome import Outcome, Pair
+from tod_bias.report.palette import DIVERGING, GRID, MUTED, fixed_figure, place, strip, styled, text_on, text_width
+from tod_bias.report.reading import ALPHA, DAGGER, FEW_NOTE, has_few, is_starred, side, words_of_pair
+
+MOST_ATTRIBUTES = 16
+"""Of more, cells cannot be read and only the table is given."""
+_WIDE, _HIGH, _LINE = 0.84, 0.4, 0.15
+_SMALL = 7.5
+
+
+def attributes(outcome: Outcome) -> list[str]:
+    """The attributes that stand in pairs: groups in their order, then any others."""
+    named = [name for pair in outcome.pairs for name in (pair.source, pair.target)]
+    groups = [group.name for group in outcome.groups if group.name in named]
+    return list(dict.fromkeys([*groups, *named]))
+
+
+def largest_gap(outcomes: Sequence[Outcome]) -> float:
+    """Where the colours end, the same for all axes of a metric: at the largest gap, for ratios at 1 at the most."""
+    values = [abs(pair.gap.value or 0.0) for outcome in outcomes for pair in outcome.pairs]
+    largest = max(values, default=0.0) or 1.0
+    return min(1.0, largest) if any(outcome.scale == "ratio" for outcome in outcomes) else largest
+
+
+@styled
+def heatmap(outcome: Outcome, limit: float) -> Figure:
+    """Told as the row against told as the column; both halves, which differ in sign alone.
+
+    Bold with a star where the gap is claimed, a dagger where few dialogues are told as both.
+
+    Args:
+        outcome: of an axis and metric, with pairs.
+        limit: where the colours end (:func:`largest_gap`).
+    """
+    names = attributes(outcome)
+    pairs = {pair.name: pair for pair in outcome.pairs}
+    labels = [_folded(name, _WIDE - 0.06) for name in names]
+    notes = _notes(outcome, names, pairs)
+    left = max(text_width(name) for name in names) + 0.2
+    above = 0.34 + _LINE * max(label.count("\n") + 1 for label in labels)
+    size = len(names)
+    wide = max(left + _WIDE * size + 0.1, 0.2 + max(text_width(note, _SMALL) for note in notes))
+    figure = fixed_figure(wide, above + _HIGH * size + 0.14 + _LINE * len(notes))
+    panel = place(figure, left, above, _WIDE * size, _HIGH * size)
+    panel.set_xlim(0, size)
+    panel.set_ylim(size, 0)
+    norm = Normalize(-limit, limit)
+    corners, colours = [], []
+    for row, target in enumerate(names):
+        for column, source in enumerate(names):
+            pair = pairs.get(f"{source}>{target}")
+            if pair is None or pair.gap.value is None:
+                if source != target:
+                    panel.text(column + 0.5, row + 0.5, "n/a", ha="center", va="center", color=MUTED, fontsize=_SMALL)
+                continue
+            colour = DIVERGING(norm(pair.gap.value))
+            x, y = column + 0.03, row + 0.04
+            corners.append([(x, y), (x + 0.94, y), (x + 0.94, y + 0.92), (x, y + 0.92)])
+            colours.append(colour)
+            claimed = is_starred(outcome, pair.gap, words_of_pair(outcome, pair))
+            panel.text(
+                column + 0.5,
+                row + 0.5,
+                _cell(pair, claimed=claimed),
+                ha="center",
+                va="center",
+                color=text_on(colour),
+                weight="bold" if claimed else "normal",
+            )
+    panel.add_collection(PolyCollection(corners, facecolors=colours, edgecolors=GRID, linewidths=0.5))
+    panel.set_xticks([place_of + 0.5 for place_of in range(size)], labels)
+    panel.set_yticks([place_of + 0.5 for place_of in range(size)], names)
+    panel.xaxis.tick_top()
+    strip(panel, keep=())
+    inches, down = figure.get_size_inches()
+    figure.text(0.1 / inches, 1 - 0.05 / down, "told as the row, against told as the column", color=MUTED, va="top")
+    figure.text(0.1 / inches, 0.04 / down, "\n".join(notes), fontsize=_SMALL, color=MUTED, va="bottom", linespacing=1.3)
+    return figure
+
+
+def _cell(pair: Pair, *, claimed: bool) -> str:
+    number = fixed(pair.gap.value, sign=True).replace("-", "−")
+    return f"{number}{'*' if claimed else ''}{DAGGER if has_few(pair.dialogues) else ''}"
+
+
+def _notes(outcome: Outcome, names: Sequence[str], pairs: dict[str, Pair]) -> list[str]:
+    """What the signs in the cells mean, a line each; only of those that are there."""
+    better = outcome.metric.better
+    notes = {
+        f"+ the row is {side(better)}, − {side(better, positive=False)}": True,
+        f"* p < {ALPHA:g} (Holm), enough words": any(
+            is_starred(outcome, pair.gap, words_of_pair(outcome, pair)) for pair in outcome.pairs
+        ),
+        f"{DAGGER} {FEW_NOTE}": any(has_few(pair.dialogues) for pair in outcome.pairs),
+        "gaps of these words only, no claim about groups": outcome.verdict == "these words only",
+        "n/a: no dialogue is told as both": any(
+            one != other and f"{one}>{other}" not in pairs for one in names for other in names
+        ),
+    }
+    return [note for note, applies in notes.items() if applies]
+
+
+def _folded(name: str, inches: float) -> str:
+    """A name in lines of at most so many inches, broken after hyphens and underscores where it has some."""
+    lines = [""]
+    for part in re.findall(r"[^-_ ]+[-_ ]*|[-_ ]+", name):
+        while text_width(part) > inches and len(part) > 1:  # a long word is broken where the line ends
+            end = next(end for end in range(len(part), 0, -1) if text_width(part[:end]) <= inches or end == 1)
+            lines.append(part[:end])
+            part = part[end:]
+        if lines[-1] and text_width(lines[-1] + part) > inches:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(line for line in lines if line) or name

@@ -1,0 +1,268 @@
+"""What the report shows of a run: a section a metric, examples, and the record."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from tod_bias.report import notation
+from tod_bias.report.excerpts import UNSWAPPED, Excerpts, excerpts
+from tod_bias.report.figures import figures
+from tod_bias.report.outcome import Estimate, Metric, Outcome, Pair, read_outcomes
+from tod_bias.report.page import draw
+from tod_bias.report.reading import (
+    ALPHA,
+    DAGGER,
+    ENOUGH_WORDS,
+    FEW_NOTE,
+    Reading,
+    has_few,
+    is_starred,
+    read,
+    words_of_pair,
+)
+from tod_bias.report.record import ORIGINAL, Run, RunError, read_turns
+
+_LABELS = {
+    "groups": "Dots with intervals: the gap of each group from the mean of groups, and the parts of that.",
+    "pairs": "Heatmap of the gap between every two attributes; the table below holds the numbers.",
+    "components": "Dots with intervals: the disparity of every axis and each component's part of it.",
+    "su": "Stacked bars of Su's contributions to the fairscore of every axis; the table below holds the numbers.",
+}
+
+
+@dataclass(frozen=True)
+class MetricPart:
+    """All axes by one metric."""
+
+    metric: Metric
+    key: str
+    """Its name, fit for links and file names, and unlike those of the run's others."""
+    readings: Sequence[Reading]
+    """One an axis, the placebo last."""
+    figures: Mapping[str, Markup]
+    """By kind, as inline SVG: see :func:`tod_bias.report.figures.figures`."""
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """One an axis, the placebo last."""
+        return [reading.outcome for reading in self.readings]
+
+    @property
+    def claiming(self) -> list[Reading]:
+        """Those of axes that may claim something."""
+        return [reading for reading in self.readings if not reading.outcome.is_floor]
+
+    @property
+    def floor(self) -> Outcome | None:
+        """The placebo."""
+        return next((outcome for outcome in self.outcomes if outcome.is_floor), None)
+
+    @property
+    def stages(self) -> list[str]:
+        """Components, in the pipeline's order."""
+        return list(dict.fromkeys(stage for outcome in self.outcomes for stage in outcome.contributions))
+
+    @property
+    def arm_keys(self) -> list[str]:
+        """All arms, those with fewer swapped components first."""
+        keys = dict.fromkeys(key for outcome in self.outcomes for key in outcome.arms)
+        return sorted(keys, key=lambda key: (len(key.split(",")) if key else 0, key))
+
+    @property
+    def largest_arm(self) -> float:
+        """The largest score of an arm, for bars; 0 where one is negative, and there are no bars."""
+        values = [value for outcome in self.outcomes for value in outcome.arms.values() if value is not None]
+        return max(values, default=0.0) if min(values, default=0.0) >= 0 else 0.0
+
+    @property
+    def units(self) -> list[tuple[str, list[str]]]:
+        """``ratio`` and ``difference``, each with the axes whose gaps are read so."""
+        found: dict[str, list[str]] = {}
+        for outcome in self.outcomes:
+            found.setdefault(outcome.scale, []).append(outcome.axis)
+        return list(found.items())
+
+
+@dataclass(frozen=True)
+class Section:
+    """What the report shows of one run."""
+
+    run: Run
+    """The run."""
+    id: str
+    """Put before what the page links to; unlike those of other runs."""
+    parts: Sequence[MetricPart]
+    """One a metric, in the run's order."""
+    excerpts: Sequence[Excerpts] | None
+    """Turns to look at; ``None`` where the run kept none, or has no score of single turns."""
+
+    @property
+    def axes(self) -> list[str]:
+        """In the order of the results, the placebo last."""
+        found = [outcome for part in self.parts for outcome in part.outcomes]
+        return list(dict.fromkeys(outcome.axis for outcome in sorted(found, key=lambda outcome: outcome.is_floor)))
+
+    @property
+    def corpus(self) -> Mapping[str, Any]:
+        """Name, split and counts of the corpus, as far as the run says."""
+        return self.run.results.get("corpus") or {}
+
+    @property
+    def title(self) -> str:
+        """The corpus, or what stands for it."""
+        name, split = self.corpus.get("name") or "Run", self.corpus.get("split")
+        return f"{name} ({split})" if split else str(name)
+
+    @property
+    def margin(self) -> float | None:
+        """What the user called equivalent."""
+        value = self.run.results.get("margin")
+        return float(value) if isinstance(value, (int, float)) else None
+
+    @property
+    def conditions(self) -> list[str]:
+        """How the run was made, in few words."""
+        results = self.run.results
+        known = {
+            "dialogues": f"{notation.count(self.corpus.get('dialogues'))} dialogues",
+            "pipeline": " → ".join(map(str, results.get("pipeline") or ())),
+            "design": f"{results.get('design')} design",
+            "draws": f"{results.get('draws')} rewritings a dialogue",
+            "history": f"{results.get('history')} history",
+            "seed": f"seed {results.get('seed')}",
+        }
+        return [text for key, text in known.items() if {**results, **self.corpus}.get(key) is not None]
+
+    @property
+    def record(self) -> list[tuple[str, str]]:
+        """Everything of ``results.json`` but the axes, as (name, text)."""
+        return facts(settings(self.run.results, [key for key in self.run.results if key not in ("axes", "schema")]))
+
+
+def section_of(run: Run, name: str, folder: Path) -> Section:
+    """Read a run's outcomes and turns, and write its figures.
+
+    Args:
+        run: read from its folder.
+        name: of the run, fit for links.
+        folder: for the figures.
+
+    Raises:
+        RunError: a value or column is not as expected; the message names the run's folder.
+    """
+    turns = read_turns(run.folder, [ORIGINAL, UNSWAPPED])
+    stages = [str(name) for name in run.results.get("pipeline") or ()]
+    try:
+        outcomes = read_outcomes(run.results)
+        metrics = _metrics(run, outcomes)
+        axes = list(dict.fromkeys(outcome.axis for outcome in outcomes))
+        found = None if turns is None else excerpts(turns, stages, axes, metrics)
+    except RunError as error:
+        raise RunError(f"{run.folder}/{error}") from error  # it begins with the file's name
+    keys: set[str] = set()
+    names: set[str] = set()
+    parts = []
+    for metric in metrics:
+        chosen = [outcome for outcome in outcomes if outcome.metric.name == metric.name]
+        drawn = {}
+        for kind, figure in figures(chosen).items():
+            file = unique(slug(f"{kind} {metric.name}"), names)
+            label = _LABELS[kind.partition(" ")[0]]
+            drawn[kind] = draw(figure, folder / f"{file}.svg", label, f"{name}-{file}")
+        parts.append(MetricPart(metric, unique(slug(metric.name), keys), read(chosen), drawn))
+    return Section(run, name, parts, found)
+
+
+def _metrics(run: Run, outcomes: Iterable[Outcome]) -> list[Metric]:
+    """Those with outcomes, in the run's order."""
+    found = {outcome.metric.name: outcome.metric for outcome in outcomes}
+    order = [name for name in run.results.get("metrics") or () if name in found]
+    return [found[name] for name in dict.fromkeys([*order, *found])]
+
+
+def both_ways(outcome: Outcome) -> list[Pair]:
+    """Every gap once, from the side that is served worse, the largest first; undefined ones last."""
+    seen: set[frozenset[str]] = set()
+    once = []
+    for pair in sorted(outcome.pairs, key=lambda pair: (pair.gap.value is None, -(pair.gap.value or 0.0))):
+        if (ends := frozenset((pair.source, pair.target))) not in seen:
+            seen.add(ends)
+            once.append(pair)
+    return once
+
+
+def marks(outcomes: Sequence[Outcome]) -> list[str]:
+    """What the marks in tables mean, of those that are there."""
+    numbers = [
+        (outcome, estimate, words)
+        for outcome in outcomes
+        for estimate, words in (
+            (outcome.disparity, outcome.words),
+            *((group.gap, group.words) for group in outcome.groups),
+            *((pair.gap, words_of_pair(outcome, pair)) for pair in outcome.pairs),
+        )
+    ]
+    counts = [outcome.dialogues for outcome in outcomes] + [outcome.above_dialogues for outcome in outcomes]
+    for outcome in outcomes:
+        counts += [group.dialogues for group in outcome.groups] + [pair.dialogues for pair in outcome.pairs]
+    found = {
+        f"* p < {ALPHA:g} after Holm's adjustment over everything that the run claims, and at least {ENOUGH_WORDS} "
+        "effective words": any(is_starred(*number) for number in numbers),
+        f"{DAGGER} {FEW_NOTE}": any(map(has_few, counts)),
+        f"{notation.WORDS_FIXED} too few words for an interval over words: it holds for these words only": any(
+            estimate.low is None and estimate.these_low is not None for _, estimate, _ in numbers
+        ),
+    }
+    return [f"{note}." for note, applies in found.items() if applies]
+
+
+def settings(results: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    """Parts of ``results.json``; what the signature says again (draws, seed, history) is left out of it."""
+    parts = {key: results.get(key) for key in keys}
+    signature = parts.get("signature")
+    if isinstance(signature, Mapping):
+        parts["signature"] = {key: value for key, value in signature.items() if key not in results}
+    return parts
+
+
+def facts(record: Any, name: str = "") -> list[tuple[str, str]]:
+    """Any part of ``results.json`` as (name, text) rows; names of nested values are joined by a slash."""
+    if isinstance(record, Mapping):
+        if "value" in record:
+            return [(name, minus(notation.with_interval(Estimate.read(record, name))))]
+        return [row for key, value in record.items() for row in facts(value, f"{name} / {key}" if name else str(key))]
+    if record is None:
+        return []
+    if isinstance(record, (list, tuple)):
+        return [(name, ", ".join(map(str, record)))]
+    if isinstance(record, bool) or not isinstance(record, (int, float)):
+        return [(name, str(record))]
+    if isinstance(record, float):
+        return [(name, f"{record:.6g}")]
+    return [(name, str(record) if name.endswith("seed") else f"{record:,}")]
+
+
+def minus(text: str) -> str:
+    """True minus signs before numbers."""
+    return re.sub(r"(?<!\w)-(?=\d)", "−", text)
+
+
+def slug(name: str) -> str:
+    """A name fit for links and file names."""
+    return re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-") or "run"
+
+
+def unique(name: str, taken: set[str]) -> str:
+    """The name, with a number where it is taken; it is taken afterwards."""
+    number, found = 1, name
+    while found in taken:
+        number += 1
+        found = f"{name}-{number}"
+    taken.add(found)
+    return found

@@ -1,0 +1,123 @@
+"""Several runs beside each other: what their settings do not share, and their disparities and gaps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from tod_bias.report import notation
+from tod_bias.report.figures import comparison
+from tod_bias.report.outcome import Group, Metric
+from tod_bias.report.page import draw
+from tod_bias.report.reading import Reading
+from tod_bias.report.record import Run
+from tod_bias.report.sections import Section, facts, settings, slug, unique
+
+_SHARED = ("corpus", "pipeline", "design", "draws", "seed", "history", "margin", "metrics", "signature")
+"""What should be the same in runs that are compared; differences are named in the report."""
+_LABEL = "Dots with intervals: the disparity of every axis in each run, and its parts; the tables hold the numbers."
+
+
+@dataclass(frozen=True)
+class MetricCompared:
+    """All runs by one metric."""
+
+    metric: Metric
+    rows: Sequence[tuple[str, Sequence[tuple[Section, Reading]]]]
+    """Axes, each with the runs that have it."""
+    runs: Sequence[Section]
+    """Those that measured it."""
+    figure: Markup
+
+    def gaps(self, axis: str) -> list[tuple[str, list[tuple[Reading, Group] | None]]]:
+        """Every group of an axis with its gap in each of the runs; ``None`` where a run has none."""
+        by_run = {section.run.name: reading for name, found in self.rows if name == axis for section, reading in found}
+        readings = [by_run.get(section.run.name) for section in self.runs]
+        names = dict.fromkeys(
+            group.name
+            for reading in readings
+            if reading is not None and not reading.outcome.is_floor
+            for group in reading.outcome.groups
+        )
+        return [(name, [_gap(reading, name) for reading in readings]) for name in names]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Runs side by side."""
+
+    differences: Sequence[tuple[str, Sequence[str]]]
+    """Settings that differ: name, and value by run."""
+    metrics: Sequence[MetricCompared]
+    """Those that several runs measured."""
+    single: Sequence[Metric]
+    """Those that one did."""
+
+
+def compare(sections: Sequence[Section], folder: Path) -> Compared:
+    """Put runs beside each other, and draw their disparities.
+
+    Args:
+        sections: the runs.
+        folder: for the figures.
+    """
+    metrics: dict[str, Metric] = {}
+    for section in sections:
+        metrics |= {part.metric.name: part.metric for part in section.parts if part.metric.name not in metrics}
+    measured = Counter(part.metric.name for section in sections for part in section.parts)
+    taken: set[str] = set()
+    return Compared(
+        differences([section.run for section in sections]),
+        [
+            _compared(metric, sections, folder, unique(slug(f"comparison {name}"), taken))
+            for name, metric in metrics.items()
+            if measured[name] > 1
+        ],
+        [metric for name, metric in metrics.items() if measured[name] == 1],
+    )
+
+
+def _compared(metric: Metric, sections: Sequence[Section], folder: Path, name: str) -> MetricCompared:
+    found = {
+        section.run.name: (section, part)
+        for section in sections
+        for part in section.parts
+        if part.metric.name == metric.name
+    }
+    readings = [(section, reading) for section, part in found.values() for reading in part.readings]
+    axes = dict.fromkeys(
+        reading.outcome.axis for _, reading in sorted(readings, key=lambda entry: entry[1].outcome.is_floor)
+    )
+    rows = [(axis, [entry for entry in readings if entry[1].outcome.axis == axis]) for axis in axes]
+    drawn = draw(
+        comparison({run: part.outcomes for run, (_, part) in found.items()}), folder / f"{name}.svg", _LABEL, name
+    )
+    return MetricCompared(metric, rows, [section for section, _ in found.values()], drawn)
+
+
+def _gap(reading: Reading | None, name: str) -> tuple[Reading, Group] | None:
+    if reading is None:
+        return None
+    return next(((reading, group) for group in reading.outcome.groups if group.name == name), None)
+
+
+def differences(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
+    """What the runs do not share and should, to be compared: (name, value per run). Their stages are what differs."""
+    named = [run.results.get("metrics") or {} for run in runs]
+    common = [name for name in named[0] if all(name in metrics for metrics in named)]
+    flat: list[Mapping[str, str]] = [dict(facts(_shared(run, common))) for run in runs]
+    names = dict.fromkeys(name for row in flat for name in row if not name.startswith("signature / stage "))
+    rows = [(name, [row.get(name, notation.MISSING) for row in flat]) for name in names]
+    return [(name, values) for name, values in rows if len(set(values)) > 1]
+
+
+def _shared(run: Run, common: Sequence[str]) -> dict[str, Any]:
+    """The settings of a run; of its metrics their names, and how those are scored that all runs have."""
+    record = settings(run.results, [key for key in _SHARED if key != "metrics"])
+    metrics = run.results.get("metrics") or {}
+    return record | {"metrics": list(metrics), **{f"metric {name}": metrics[name] for name in common}}

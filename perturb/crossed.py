@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Sequence
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.perturb.candidates import Candidate, Perturber
@@ -61,6 +62,14 @@ def word_labels(perturber: Perturber, candidate: Candidate) -> tuple[str, str]:
     """
     told = getattr(perturber, "labels", None)
     return (candidate.word, candidate.word) if told is None else told(candidate)
+
+
+def words_in(perturber: Perturber, dialogue: Dialogue, candidates: Sequence[Candidate]) -> list[frozenset[str]]:
+    """All words that each rewrite of a dialogue rests on, as names of clusters; at least those of the candidate."""
+    told = getattr(perturber, "words_in", None)
+    if told is None:
+        return [frozenset(word_labels(perturber, candidate)) for candidate in candidates]
+    return list(told(dialogue, candidates))
 
 
 def _drawn(seed: int, axis: str, dialogue: str, name: str) -> bytes:

@@ -16,6 +16,7 @@ attribute.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -123,16 +124,31 @@ class Lexicon:
     def labels(self, word: str, source: str, target: str) -> tuple[str, str]:
         """Which clusters of words a rewrite of ``word`` belongs to, by what it is and by what it becomes.
 
-        The first forms of a paradigm are written for each other, so together they are one cluster.
+        The first forms of a paradigm are written for each other, so together they are one cluster; a form that several
+        paradigms write ("adult") is one of its own, as all of them then rest on one word.
         """
-        for paradigm in self.paradigms:
+        for row, paradigm in enumerate(self.paradigms):
             if source not in paradigm.cells or target not in paradigm.cells:
                 continue
-            for number, forms in enumerate(paradigm.cells[source]):
+            for forms in paradigm.cells[source]:
                 if word.lower() in (form.text.lower() for form in forms):
-                    row = "/".join(dict.fromkeys(cell[0][0].text.lower() for cell in paradigm.cells.values()))
-                    return (row if number == 0 else forms[0].text.lower(), row)
+                    return self.label(row, source, forms[0].text), self.label(row, target)
         return word, word
+
+    def label(self, row: int, attribute: str, lemma: str | None = None) -> str:
+        """The cluster of a word: of its paradigm, or of its own. ``lemma`` is its first form, by default what is
+        written for the attribute."""
+        paradigm = self.paradigms[row]
+        written = paradigm.cells[attribute][0][0].text.lower()
+        lemma = written if lemma is None else lemma.lower()
+        if lemma == written and self._writers[written] == 1:
+            return "/".join(dict.fromkeys(cell[0][0].text.lower() for cell in paradigm.cells.values()))
+        return lemma
+
+    @cached_property
+    def _writers(self) -> Counter[str]:
+        """How many paradigms write each form, for any attribute."""
+        return Counter(form for row in self.paradigms for form in {c[0][0].text.lower() for c in row.cells.values()})
 
     def pair(self, source: str, target: str) -> tuple[str, str]:
         """Both attributes by their own names.

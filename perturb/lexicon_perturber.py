@@ -122,6 +122,23 @@ class LexiconPerturber:
             self._labels[candidate] = self.lexicon.labels(candidate.word, candidate.source, candidate.target)
         return self._labels[candidate]
 
+    def words_in(self, dialogue: Dialogue, candidates: Sequence[Candidate]) -> list[frozenset[str]]:
+        """All words that each rewrite rests on, as names of clusters: every mention that it rewrites, and what it
+        becomes."""
+        found: dict[tuple[int, str, str], None] = {}
+        for _, mention in self._spoken(dialogue):
+            found[mention.row, mention.attribute, mention.lexical.lower()] = None
+        sets = []
+        for candidate in candidates:
+            names: set[str] = set()
+            for row, attribute, word in found:
+                if attribute != candidate.source or candidate.target not in self.lexicon.paradigms[row].cells:
+                    continue
+                if self.scope == "attribute" or word == candidate.word:
+                    names.update(self.labels(Candidate(word, candidate.source, candidate.target)))
+            sets.append(frozenset(names) or frozenset(self.labels(candidate)))
+        return sets
+
     def mentions(self, dialogue: Dialogue) -> Iterator[tuple[str, str]]:
         """The mentions in what is said, in order: who says it (``user``, ``system``) and which attribute it is of."""
         for speaker, mention in self._spoken(dialogue):

@@ -40,6 +40,10 @@ class World:
     """Component to the effect of any rewrite."""
     quirks: float = 0.0
     """Standard deviation of mean-zero effects of words, in the component ``response``."""
+    also: int = 0
+    """Further words that a dialogue mentions."""
+    common: bool = False
+    """Whether one more word stands in every dialogue."""
     own: float = 0.15
     """Standard deviation of what a component does to one telling of one dialogue, in ``response``."""
     sparse: float = 1.0
@@ -58,7 +62,8 @@ def table_of(world: World, rng: np.random.Generator) -> AxisTable:
     shares = np.array(world.shares or [1 / kinds] * kinds)
     source = rng.choice(kinds, count, p=shares / shares.sum())
     frequency = 1 / np.arange(1, world.words + 1) ** world.zipf
-    word = rng.choice(world.words, count, p=frequency / frequency.sum())
+    frequency /= frequency.sum()
+    word = rng.choice(world.words, count, p=frequency)
     of = np.repeat(np.arange(count), kinds)
     target = np.tile(np.arange(kinds), count)
     keep = target != source[of]
@@ -66,7 +71,9 @@ def table_of(world: World, rng: np.random.Generator) -> AxisTable:
     tokens = rng.poisson(30, count) + 10.0
     precision = rng.beta(8, 8, count)[:, None] ** np.array([0.6, 1.0, 1.3, 1.6])  # of orders 1 to 4
     # a quirk belongs to the pair of words that a row holds: what one direction loses, the other gains
-    quirk = rng.normal(0, world.quirks, world.words)
+    quirk = rng.normal(0, world.quirks, world.words + 1)
+    said = np.concatenate([word[:, None], rng.choice(world.words, (count, world.also), p=frequency)], axis=1)
+    felt_of_words = quirk[said].mean(axis=1) + (quirk[world.words] if world.common else 0.0)
     direction = np.where(target > source[of], 1.0, -1.0) if kinds == 2 else np.ones(len(of))
     reacts = rng.random(len(of)) < world.sparse
     shift = np.zeros((len(STAGES), len(of)))
@@ -74,7 +81,7 @@ def table_of(world: World, rng: np.random.Generator) -> AxisTable:
         effects = np.array([world.effects.get(stage, {}).get(name, 0.0) for name in world.attributes])
         shift[number] = effects[target] - effects[source[of]] + world.every.get(stage, 0.0)
     place = STAGES.index("response")
-    shift[place] += quirk[word[of]] * direction
+    shift[place] += felt_of_words[of] * direction
     moved = [number == place or bool(shift[number].any()) for number in range(len(STAGES))]
     shift += rng.normal(0, world.own, shift.shape) * np.array(moved)[:, None]
     shift *= reacts / world.sparse
@@ -88,10 +95,11 @@ def table_of(world: World, rng: np.random.Generator) -> AxisTable:
     swapped = np.array(["response" in arm for arm in arms])
     placebo = _statistics(tokens[placebo_of], precision[placebo_of], np.where(swapped, 0.0, felt[:, None]))
     labels = [f"w{number}" for number in word]
+    names = [{f"w{number}" for number in (*row, *([world.words] if world.common else []))} for row in said]
     return AxisTable(
         Tellings(
             attributes=world.attributes, source=source, of=of, target=target, draw=np.zeros(len(of), dtype=int),
-            words=tuple((labels[number], labels[number]) for number in of), placebo=placebo_of,
+            word=tuple(labels), words=tuple(frozenset(names[number]) for number in of), placebo=placebo_of,
             placebo_words=tuple(f"p{number % 40}" for number in placebo_of),
         ),
         STAGES, original, told, placebo,

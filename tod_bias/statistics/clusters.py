@@ -9,7 +9,7 @@ significant in 24–54% of runs; so clustered: 3–6%.)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -65,6 +65,54 @@ class Clusters:
         return total.reshape(len(self.names), *table.shape[1:])
 
 
+_MOST_SETS = 4000
+"""Different sets of words whose pairs are looked at one by one."""
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Units that rest on several words each: two are dependent where they share any."""
+
+    codes: np.ndarray
+    """(units,) which set of words a unit has."""
+    members: np.ndarray
+    """(sets, words) bool."""
+
+    @classmethod
+    def of(cls, sets: Sequence[frozenset[str]]) -> Shared:
+        """From each unit's words."""
+        distinct = {names: place for place, names in enumerate(dict.fromkeys(sets))}
+        words = {name: place for place, name in enumerate(sorted(set().union(*distinct)))}
+        members = np.zeros((len(distinct), len(words)), dtype=bool)
+        for names, place in distinct.items():
+            members[place, [words[name] for name in names]] = True
+        return cls(np.array([distinct[names] for names in sets], dtype=int), members)
+
+    def error(self, parts: np.ndarray, there: np.ndarray) -> np.ndarray:
+        """Standard errors of sums over units, (statistics,), as for dyads (Aronow, Samii and Assenova 2015).
+
+        The variance is the sum of e_i · e_j over all pairs of units that share a word, e the parts less their mean; it
+        is never taken for less than that of independent units. With very many sets of words each word is a cluster of
+        its own and pairs that share two are counted twice.
+
+        Args:
+            parts: (units, statistics), what each unit adds.
+            there: (units,) bool, which units take part.
+        """
+        centred = np.where(there[:, None], parts - parts[there].mean(axis=0), 0.0)
+        alone = (centred**2).sum(axis=0)
+        sums = np.zeros((len(self.members), parts.shape[1]))
+        np.add.at(sums, self.codes, centred)
+        words = self.members.astype(np.float32)
+        if len(self.members) <= _MOST_SETS:
+            share = (words @ words.T) > 0
+            together = (sums * (share.astype(float) @ sums)).sum(axis=0)
+        else:
+            together = ((words.T.astype(float) @ sums) ** 2).sum(axis=0)
+        count = max(2, int(there.sum()))
+        return np.asarray(np.sqrt(np.maximum(together, alone) * count / (count - 1)))
+
+
 @dataclass(frozen=True)
 class Spread:
     """How far estimates are from what other clusters would have given."""
@@ -92,6 +140,11 @@ class Spread:
             return np.full((2, *np.shape(values)), np.nan)
         half = stats.t.ppf((1 + level) / 2, max(self.freedom, 1.0)) * self.error
         return np.stack([values - half, values + half])
+
+
+def at_least(found: Spread, error: np.ndarray, freedom: float) -> Spread:
+    """The spread with the larger of its own standard errors and others."""
+    return replace(found, error=np.fmax(found.error, error), freedom=min(found.freedom, freedom))
 
 
 def spread(sums: np.ndarray, totals: np.ndarray, score: Callable[[np.ndarray], np.ndarray], effective: float) -> Spread:

@@ -8,6 +8,7 @@ maxT, Westfall and Young 1993).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -42,6 +43,16 @@ class FlipTest:
         single = np.where(there, np.fmin(self.p_values, p_values), self.p_values)
         joint = np.where(there, np.fmin(self.joint, p_values * len(p_values)), self.joint)
         return replace(self, p_values=single, joint=joint)
+
+    def and_also(self, p_values: Sequence[float]) -> FlipTest:
+        """With the larger p-values of this and of another test, which must reject as well (Bonferroni in the family).
+
+        Args:
+            p_values: (statistics,) of the other test; NaN where it could not be made, which is taken for 1.
+        """
+        other = np.nan_to_num(np.asarray(p_values, dtype=float), nan=1.0)
+        joint = np.minimum(1.0, other * len(other))
+        return replace(self, p_values=np.maximum(self.p_values, other), joint=np.maximum(self.joint, joint))
 
 
 def flip_test(parts: np.ndarray, permutations: int, seed: int, alpha: float = 0.05) -> FlipTest:

@@ -27,8 +27,10 @@ class Tellings:
     """(tellings,) number of the attribute that it is told as."""
     draw: np.ndarray
     """(tellings,) number of the draw; 0 for all in the crossed design."""
-    words: tuple[tuple[str, str], ...]
-    """A telling each: the clusters of the word that is rewritten, and of what it becomes."""
+    word: tuple[str, ...]
+    """(dialogues,) the word that stands for each: its cluster."""
+    words: tuple[frozenset[str], ...]
+    """(tellings,) all words that each rests on, as clusters: what is rewritten, and what it becomes."""
     placebo: np.ndarray
     """(placebo tellings,) number of the dialogue."""
     placebo_words: tuple[str, ...]

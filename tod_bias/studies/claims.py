@@ -22,7 +22,7 @@ DISPARITY = "disparity"
 THESE_WORDS = "these words only"
 """A difference, of these words; too few stand for a group, or others might not show it."""
 EQUIVALENT = "equivalent"
-"""Every gap lies within the margin (two one-sided tests)."""
+"""The disparity and every gap, of groups and of pairs, lie within the margin (two one-sided tests)."""
 INCONCLUSIVE = "inconclusive"
 """Neither a difference nor its absence is shown."""
 FLOOR = "floor"
@@ -54,10 +54,10 @@ class AxisReport:
     groups: dict[str, Claim] = field(default_factory=dict)
     pairs: dict[str, Claim] = field(default_factory=dict)
     bounds: dict[str, tuple[float, float, float, int]] = field(default_factory=dict)
-    """Disparity and gaps, each with standard error, degrees of freedom and dialogues, for tests of equivalence."""
+    """Disparity, gaps and pairs, each with standard error, degrees of freedom and dialogues, for tests of equivalence."""
 
-    enough_clusters: bool = True
-    """Whether there are clusters enough for an interval."""
+    may_be_equal: bool = True
+    """Whether equivalence can be shown at all: there are clusters enough, and a score above 0."""
 
     @property
     def family(self) -> list[Claim]:
@@ -116,7 +116,7 @@ def _equivalence(report: AxisReport, alpha: float) -> None:
     """The smallest margin within which the disparity and all gaps are shown to lie; all must, so none is adjusted."""
     margins = [equivalent_within(*bounds, alpha=alpha) for bounds in report.bounds.values()]
     report.record["disparity"]["equivalent_within"] = None
-    if all(finite(one) is not None for one in margins) and report.enough_clusters:
+    if all(finite(one) is not None for one in margins) and report.may_be_equal:
         report.record["disparity"]["equivalent_within"] = max(margins)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tod_bias.statistics.clusters import FEWEST, Clusters, Spread
+from tod_bias.statistics.clusters import FEWEST, Clusters, Shared, Spread, at_least
 from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.record import finite, finite_pair
 from tod_bias.statistics.resampling import resample
@@ -28,6 +28,8 @@ class Estimated:
         tested: contrasts whose p-values will be asked for, with words as a sample.
         both: those for which they will be with words as they are too.
         inference: level, resamples, seed.
+        shared: which dialogues share words, where they rest on several.
+        effective: words.
     """
 
     def __init__(
@@ -37,6 +39,8 @@ class Estimated:
         dimensions: Sequence[Clusters],
         inference: Inference,
         *,
+        shared: Shared | None,
+        effective: float,
         tested: Sequence[int],
         both: Sequence[int],
     ) -> None:
@@ -53,6 +57,13 @@ class Estimated:
         self.score_bounds = [self._score_bounds(block.cells[there, cell], block, inference) for cell in (0, 1)]
         """Intervals of the scores of the originals and of the cell after them, over the dialogues that take part."""
         self.spreads: list[Spread] = [block.spread(clusters.within(there)) for clusters in dimensions]
+        self.shared_p: np.ndarray | None = None
+        """(contrasts,), p-values of t tests that take dialogues which share any word as dependent; None where each
+        rests on one word."""
+        if shared is not None:
+            error = shared.error(block.parts(None, range(len(block.contrasts))), there)
+            self.spreads[0] = at_least(self.spreads[0], error, effective - 1)
+            self.shared_p = self.spreads[0].p_values(self.estimates)
         self._intervals = np.stack([one.interval(self.estimates, self._level) for one in self.spreads])
         kinds: list[Clusters | None] = [*dimensions, None]
         self._parts: list[dict[int, np.ndarray]] = []
@@ -89,9 +100,11 @@ class Estimated:
         return interval(self._samples[:, number], dialogues, self._level)
 
     def error_and_freedom(self, number: int) -> tuple[float, float]:
-        """The largest standard error of a contrast over the kinds of clusters, and its degrees of freedom."""
-        found = [(float(one.error[number]), one.freedom) for one in self.spreads if one.clusters >= 2]
-        return max(found, default=(math.nan, 0.0))
+        """The largest standard error of a contrast over the kinds of clusters, and its degrees of freedom; NaN where a kind
+        has too few clusters."""
+        if any(one.clusters < FEWEST for one in self.spreads):
+            return math.nan, 0.0
+        return max((float(one.error[number]), one.freedom) for one in self.spreads)
 
     def error_of_dialogues(self, number: int) -> float:
         """The standard error of a contrast with words as they are; NaN without resamples."""

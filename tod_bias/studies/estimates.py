@@ -11,14 +11,14 @@ words as they are. Tests exchange a component and its twin in all dialogues of a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from tod_bias.metrics.metric import Metric
-from tod_bias.statistics.clusters import FEWEST, Clusters
+from tod_bias.statistics.clusters import ENOUGH, FEWEST, Clusters
 from tod_bias.statistics.flips import FlipTest, flip_test
 from tod_bias.statistics.record import finite, finite_pair
 from tod_bias.statistics.settings import Inference
@@ -36,7 +36,7 @@ from tod_bias.studies.contrasts import (
 )
 from tod_bias.studies.estimated import Estimated
 from tod_bias.studies.su import su_of
-from tod_bias.studies.word_clusters import words_effective, words_of, words_of_group
+from tod_bias.studies.word_clusters import shared_words, words_effective, words_of, words_of_group
 from tod_bias.systems.execution import all_arms, arm_key
 
 WORDS_SHOWN = 12
@@ -65,6 +65,8 @@ class AxisEstimate:
         self._alpha = (1 - inference.level) / max(1, tests)
         self._arms = all_arms(table.stages)
         self._words = words_of(self._tellings)
+        self._shared = shared_words(self._tellings)
+        self._effective = words_effective(self._tellings)
         self._dimensions = [self._words, *(Clusters.of(labels) for _, labels in self._tellings.clusters)]
         self._sign = -1.0 if metric.better == "lower" else 1.0
 
@@ -74,8 +76,10 @@ class AxisEstimate:
         everyone = np.ones(told.dialogues, dtype=bool)
         whole = self._estimated(self._whole(), everyone, shares=True)
         record = self._record_of(whole)
-        report = AxisReport(record, Claim(record["disparity"], words=words_effective(told)))
-        report.enough_clusters = all(len(kind.names) >= FEWEST for kind in self._dimensions)
+        report = AxisReport(record, Claim(record["disparity"], words=self._effective))
+        report.may_be_equal = all(len(kind.names) >= FEWEST for kind in self._dimensions) and (
+            self._metric.scale == "difference" or self._ratio  # of a score of 0 nothing is known
+        )
         named = list(zip(told.attributes, range(len(told.attributes)), strict=True))
         groups = {
             name: self._estimated(self._group(number), told.told_as[:, number])
@@ -111,7 +115,10 @@ class AxisEstimate:
     def _estimated(self, block: Block, there: np.ndarray, *, shares: bool = False) -> Estimated:
         both = [0, *([len(block.contrasts) - 1] if self._has_placebo else [])]
         tested = [*both, *(range(1, 1 + len(self._table.stages)) if shares else ())]
-        return Estimated(block, there, self._dimensions, self._inference, tested=tested, both=both)
+        return Estimated(
+            block, there, self._dimensions, self._inference,
+            shared=self._shared, effective=self._effective, tested=tested, both=both,
+        )  # fmt: skip
 
     # cells and contrasts -------------------------------------------------------------------------------------------
 
@@ -190,7 +197,10 @@ class AxisEstimate:
         tests = []
         for kind in range(len(self._dimensions)):
             t_test = [block.spreads[kind].p_values(block.estimates)[number] for block, number in chosen]
-            tests.append(self._flip_test(chosen, kind).beyond(np.array(t_test)))
+            test = self._flip_test(chosen, kind).beyond(np.array(t_test))
+            if kind == 0 and self._shared is not None:
+                test = test.and_also([_of(block.shared_p, number) for block, number in chosen])
+            tests.append(test)
         return [tests, [self._flip_test(chosen, -1)]]
 
     def _flip_test(self, chosen: Sequence[tuple[Estimated, int]], kind: int) -> FlipTest:
@@ -210,16 +220,18 @@ class AxisEstimate:
     def _evidence(self, tests: Sequence[Sequence[FlipTest]], number: int, whole: Estimated) -> dict[str, Any]:
         """The p-value of the disparity on its own, and the smallest that could have been found."""
         single = [float(test.p_values[number]) for test in tests[0]]
-        critical = max((test.critical for test in tests[0]), default=math.nan)
+        critical = math.nan if self._shared is not None else _largest(test.critical for test in tests[0])
         contrasts = [0, *([whole.above] if self._has_placebo else [])]  # both must be found
         errors = [whole.error_and_freedom(number) for number in contrasts]
         return {
             "p_value": max(single) if single else None,
             "p_holm": None,
-            "mde": finite(max(_detectable(*error, critical, self._alpha) for error in errors)),
+            "mde": finite(_largest(_detectable(*error, critical, self._alpha) for error in errors))
+            if self._effective >= ENOUGH
+            else None,
             "standard_error": {
-                "value": finite(max(error for error, _ in errors)),
-                "these_words": finite(max(whole.error_of_dialogues(number) for number in contrasts)),
+                "value": finite(_largest(error for error, _ in errors)),
+                "these_words": finite(_largest(whole.error_of_dialogues(number) for number in contrasts)),
             },
         }
 
@@ -241,7 +253,7 @@ class AxisEstimate:
                 "clusters": {
                     "dialogues": told.dialogues,
                     "words": len(self._words.names),
-                    "words_effective": round(words_effective(self._tellings), 3),
+                    "words_effective": round(self._effective, 3),
                     **{name: len(set(labels)) for name, labels in told.clusters},
                 },
                 "equivalent_within": None,
@@ -272,7 +284,10 @@ class AxisEstimate:
         for kind in range(len(self._dimensions)):
             parts = np.stack([block.parts(kind, number) for number in chosen], axis=1)
             test = flip_test(parts, self._inference.permutations, self._inference.seed)
-            tests.append(test.beyond(block.spreads[kind].p_values(block.estimates)[list(chosen)]))
+            test = test.beyond(block.spreads[kind].p_values(block.estimates)[list(chosen)])
+            if kind == 0 and self._shared is not None:
+                test = test.and_also([_of(block.shared_p, number) for number in chosen])
+            tests.append(test)
         return {number: max(float(test.p_values[at]) for test in tests) for at, number in enumerate(chosen)}
 
     def _group_record(self, record: dict[str, Any], name: str, block: Estimated) -> Claim:
@@ -317,6 +332,7 @@ class AxisEstimate:
             record["pairs"][f"{second}>{first}"] = _turned(pair)
             for name in (f"{first}>{second}", f"{second}>{first}"):
                 report.pairs[name] = Claim(record["pairs"][name], words=effective)
+                report.bounds[name] = (block.estimates[0], *block.error_and_freedom(0), int(block.there.sum()))
                 self._decide(report.pairs[name], tests, above, number)
 
     def _spread_of(self, groups: Mapping[str, Estimated]) -> float:
@@ -324,6 +340,8 @@ class AxisEstimate:
         weights = np.array([block.there.sum() for block in groups.values()], dtype=float)
         gaps = np.array([block.estimates[0] for block in groups.values()])
         errors = np.array([block.error_and_freedom(0)[0] for block in groups.values()])
+        if np.isnan(errors).any():
+            return math.nan
         return math.sqrt(max(0.0, float((weights * (gaps**2 - errors**2)).sum() / weights.sum())))
 
     # words ---------------------------------------------------------------------------------------------------------
@@ -335,7 +353,7 @@ class AxisEstimate:
         ranked = sorted(range(len(parts)), key=lambda place: (-abs(parts[place]), self._words.names[place]))
         return {
             "number": len(parts),
-            "effective": round(words_effective(self._tellings), 3),
+            "effective": round(self._effective, 3),
             "strongest": [
                 {
                     "word": self._words.names[place],
@@ -348,8 +366,19 @@ class AxisEstimate:
         }
 
 
+def _of(p_values: np.ndarray | None, number: int) -> float:
+    """A p-value; 0 where no such test is needed."""
+    return 0.0 if p_values is None else float(p_values[number])
+
+
 def _joint(tests: Sequence[FlipTest], number: int) -> float:
     return max((float(test.joint[number]) for test in tests), default=0.0)
+
+
+def _largest(values: Iterable[float]) -> float:
+    """The largest; NaN where one of them is, or there is none."""
+    found = list(values)
+    return math.nan if not found or any(map(math.isnan, found)) else max(found)
 
 
 def _detectable(error: float, freedom: float, critical: float, alpha: float) -> float:

@@ -12,7 +12,7 @@ from tod_bias.errors import AxisError
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.algorithm import PLACEBO
 from tod_bias.perturb.candidates import Perturber
-from tod_bias.perturb.crossed import word_labels
+from tod_bias.perturb.crossed import word_labels, words_in
 from tod_bias.perturb.matched import Dose
 from tod_bias.studies.axis_table import AxisTable, Tellings, numbers_of
 from tod_bias.studies.tellings import Drawn
@@ -68,7 +68,12 @@ class Gathered:
             of=np.array([number for number, _, _ in every], dtype=int),
             target=numbers_of([one.target for _, _, one in every], attributes),
             draw=np.array([0 if crossed else draw for _, draw, _ in every], dtype=int),
-            words=tuple(word_labels(self._perturber, one) for _, _, one in every),
+            word=tuple(word_labels(self._perturber, some[0])[0] for some in self._candidates),
+            words=tuple(
+                names
+                for dialogue, some in zip(dialogues, self._candidates, strict=True)
+                for names in words_in(self._perturber, dialogue, some)
+            ),
             placebo=np.flatnonzero([word is not None for word in self._placebo]),
             placebo_words=tuple(word for word in self._placebo if word is not None),
             clusters=tuple((name, tuple(map(of, dialogues))) for name, of in kinds),
@@ -96,7 +101,8 @@ def floor_tables(
     of: list[int] = []
     rows: dict[str, list[np.ndarray]] = {one.name: [] for one in scored}
     originals: dict[str, list[np.ndarray]] = {one.name: [] for one in scored}
-    words: list[tuple[str, str]] = []
+    words: list[str] = []
+    first: list[str] = []
     stages: tuple[str, ...] = ()
     for axis, by_metric in tables.items():
         told = next(iter(by_metric.values())).tellings
@@ -106,10 +112,11 @@ def floor_tables(
             if dialogue.id not in place:
                 place[dialogue.id] = len(dialogues)
                 dialogues.append(dialogue)
+                first.append(word)
                 for name, table in by_metric.items():
                     originals[name].append(table.original[number])
             of.append(place[dialogue.id])
-            words.append((word, word))
+            words.append(word)
         for name, table in by_metric.items():
             rows[name].append(table.placebo)
             stages = table.stages
@@ -122,7 +129,8 @@ def floor_tables(
         of=np.array(of, dtype=int),
         target=np.ones(count, dtype=int),
         draw=np.zeros(count, dtype=int),
-        words=tuple(words),
+        word=tuple(first),
+        words=tuple(frozenset([word]) for word in words),
         placebo=np.empty(0, dtype=int),
         placebo_words=(),
         clusters=tuple((name, tuple(map(kind, dialogues))) for name, kind in kinds),

@@ -120,7 +120,7 @@ def test_the_groups_come_first_and_su_after_the_disparity(report):
         "† fewer than 15 dialogues: intervals are too narrow.",
         "<em>positive</em>: served worse",
         "Gaps are parts of the originals' BLEU (0.1 is a tenth of it).",
-        "Gaps are in refusals's own units.",
+        "Gaps are in units of refusals.",
         "api_call×db",
         '<th class="name" title="mom/dad/parent">mom/dad …</th>',
         "too few for a claim about a group",

@@ -284,7 +284,7 @@ BROKEN = {
         "--device is for models given with --model; with --pipeline FILE write it into the file",
     ),
     "option for models, demo": (("evaluate", "--num-beams", 2), "--num-beams is for models given with --model"),
-    "axis without numbers": (("report", "bare"), "bare/results.json, axes.gender: holds no fairscore"),
+    "axis without numbers": (("report", "bare"), "bare/results.json, axes.gender.corpus_bleu: holds no disparity"),
     "unknown split": (("attribute", "--split", "dev"), "'--split'"),
 }
 
@@ -303,7 +303,7 @@ def test_wrong_input_ends_in_one_line_and_exit_code_2(folder, capsys, gpt2, case
     )
     (folder / "stopped" / "checkpoint" / "state").mkdir(parents=True)
     (folder / "stopped" / "checkpoint" / "settings.json").write_text("{bad")
-    (folder / "bare" / "results.json").write_text('{"schema": 1, "axes": {"gender": {}}}')
+    (folder / "bare" / "results.json").write_text('{"schema": 2, "axes": {"gender": {"corpus_bleu": {}}}}')
     arguments, message = BROKEN[case]
     code, out, err = run(capsys, *arguments)
     assert code == 2

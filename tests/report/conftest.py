@@ -1,4 +1,4 @@
-"""A deterministic made-up run: results and turns whose numbers are consistent, written without the engine."""
+"""A deterministic made-up run of schema 2: numbers that add up as the contract says, written without the engine."""
 
 from __future__ import annotations
 
@@ -18,94 +18,136 @@ ATTRIBUTES = {
     "gender": ("woman", "man", "non-binary"),
     "age": ("child", "young", "senior"),
     "race": ("white", "black", "hispanic", "asian"),
-    "placebo": ("weekday", "weekend"),
+    "placebo": ("original", "placebo"),
+}
+PARTS: Mapping[str, Mapping[str, float]] = {
+    "gender": {"api_call": 0.009, "db": 0.012, "response": 0.081},
+    "age": {"api_call": -0.015, "db": 0.006, "response": 0.021},
+    "race": {"api_call": -0.012, "db": 0.055, "response": 0.041},
+    "placebo": {"api_call": 0.002, "db": 0.004, "response": 0.005},
+}
+# axis: verdict, p (Holm), p of these words, effective words, whether there are words enough for an interval
+EVIDENCE: Mapping[str, tuple[str, float, float, float, bool]] = {
+    "gender": ("disparity", 0.0004, 0.0004, 8.2, True),
+    "age": ("inconclusive", 0.63, 0.3, 7.1, True),
+    "race": ("these words only", 0.5, 0.003, 1.4, False),
+    "placebo": ("floor", 1.0, 1.0, 10.3, True),
+}
+METRICS = {
+    "corpus_bleu": {"label": "BLEU", "better": "higher", "scale": "ratio", "signature": "tok:13a"},
+    "refusal": {"label": "refusals", "better": "lower", "scale": "difference", "signature": "patterns"},
+    "length": {"label": "words in a response", "better": "neither", "scale": "difference", "signature": "words"},
 }
 
-# axis: part of each stage, residual, sign, p
-PARTS: Mapping[str, tuple[Mapping[str, float], float, int, float]] = {
-    "gender": ({"db": 0.012, "api_call": 0.009, "response": 0.081}, 0.001, 1, 0.0004),
-    "age": ({"db": 0.006, "api_call": -0.015, "response": 0.021}, 0.002, 1, 0.21),
-    "race": ({"db": 0.055, "api_call": -0.012, "response": 0.041}, 0.0, -1, 0.003),
-    "placebo": ({"db": 0.004, "api_call": 0.002, "response": 0.005}, 0.0, 1, 0.34),
-}
+
+def estimate(value: float, half: float = 0.008, *, enough: bool = True, **more: Any) -> dict[str, Any]:
+    bounds = [value - half, value + half]
+    return {"value": value, "ci": bounds if enough else None, "ci_these_words": bounds, **more}
 
 
-def arms_of(parts: Mapping[str, float], total: float) -> dict[str, float]:
-    """Fairscore by set of swapped stages: what is left of the total, without its sign as every fairscore."""
-    sets = [names for size in range(len(STAGES) + 1) for names in combinations(sorted(STAGES), size)]
-    return {",".join(names): abs(total - sum(parts[name] for name in names)) for names in sets}
+def parts_of(parts: Mapping[str, float], scale: float, enough: bool) -> dict[str, Any]:
+    return {name: estimate(part * scale, enough=enough) for name, part in parts.items()}
 
 
-def shapley_of(arms: Mapping[str, float]) -> dict[str, float]:
-    drops: dict[str, list[float]] = {name: [] for name in STAGES}
-    for order in permutations(STAGES):
-        for place, name in enumerate(order):
-            before, after = (",".join(sorted(order[:end])) for end in (place, place + 1))
-            drops[name].append(arms[before] - arms[after])
-    return {name: sum(found) / len(found) for name, found in drops.items()}
-
-
-def estimate(value: float, half: float = 0.008) -> dict[str, Any]:
-    return {"value": value, "ci": [value - half, value + half]}
-
-
-def effect(
-    parts: Mapping[str, float], residual: float, sign: int, p_value: float, original: float, half: float
-) -> dict[str, Any]:
-    total = sum(parts.values()) + residual
+def arms_of(parts: Mapping[str, float], original: float) -> dict[str, float]:
+    """The score by set of swapped components: what the others still take from the originals' score."""
+    sets = [names for size in range(len(parts) + 1) for names in combinations(sorted(parts), size)]
     return {
-        "bleu_original": original,
-        "bleu_perturbed": original * (1 - sign * total),
-        "fairscore": {"value": total, "ci": [max(0.0, total - half), total + half], "p_value": p_value},
-        "signed": sign * total,
-        "signed_ci": sorted((sign * total - half, sign * total + half)),
-        "attribution": {
-            "order": list(ORDER),
-            **{name: estimate(parts[name], half) for name in ORDER},
-            "residual": estimate(residual, 0.001),
-        },
-        "shapley": {name: estimate(part, half) for name, part in shapley_of(arms_of(parts, total)).items()},
+        ",".join(names): original * (1 - sum(part for name, part in parts.items() if name not in names))
+        for names in sets
     }
 
 
-def axis_record(name: str) -> dict[str, Any]:
-    parts, residual, sign, p_value = PARTS[name]
-    half = 0.03 if name == "age" else 0.008
-    record = effect(parts, residual, sign, p_value, 0.1731, half)
-    record["fairscore"]["p_holm"] = min(1.0, 3 * p_value)
-    record |= {"jga_original": 0.8123, "jga_perturbed": 0.7981}
-    record["arms"] = arms_of(parts, record["fairscore"]["value"])
-    pairs = {}
-    for number, (source, target) in enumerate(permutations(ATTRIBUTES[name], 2)):
-        swing = (-1) ** number * (1 + number / 10)
-        scaled = {stage: part * abs(swing) for stage, part in parts.items()}
-        way = sign if swing > 0 else -sign
-        pair = effect(scaled, residual, way, p_value / 2, 0.17 + number / 500, half * 1.4)
-        pairs[f"{source}>{target}"] = {**pair, "dialogues": 12 * (number + 1), "draws": 3}
-    record["pairs"] = pairs
-    values = [pair["fairscore"]["value"] for pair in pairs.values()]
-    record["mean_over_pairs"] = {**estimate(sum(values) / len(values)), "pairs": len(values)}
+def gap_record(axis: str, scale: float, dialogues: int) -> dict[str, Any]:
+    _, p, p_these, _, enough = EVIDENCE[axis]
+    parts = PARTS[axis]
+    claimed = {"p_holm": p, "p_these_words": p_these} if axis != "placebo" else {"p_holm": None}
+    gap = estimate(sum(parts.values()) * scale, enough=enough, **claimed)
+    return {**gap, "contributions": parts_of(parts, scale, enough), "dialogues": dialogues}
+
+
+def outcome_record(axis: str, metric: str) -> dict[str, Any]:
+    verdict, p, p_these, words, enough = EVIDENCE[axis]
+    parts, names = PARTS[axis], ATTRIBUTES[axis]
+    total, original = sum(parts.values()), 0.1731
+    claimed = {"p_holm": p, "p_these_words": p_these} if axis != "placebo" else {"p_holm": None}
+    groups, pairs = {}, {}
+    weights = [number - (len(names) - 1) / 2 for number in range(len(names))]
+    for number, (name, weight) in enumerate(zip(names, weights, strict=True)):
+        gap = gap_record(axis, weight, 12 * (number + 1))
+        groups[name] = {
+            "score": {"value": original * (1 - total * weight), "ci": [0.1, 0.2]},
+            "gap": {key: gap[key] for key in gap if key not in ("contributions", "dialogues")}
+            | ({"above_placebo": estimate(total * weight - 0.01, enough=enough)} if axis != "placebo" else {}),
+            "contributions": gap["contributions"],
+            "dialogues": gap["dialogues"],
+            "words_effective": words,
+        }
+    for (first, source), (second, target) in permutations(enumerate(names), 2):
+        pairs[f"{source}>{target}"] = gap_record(axis, weights[second] - weights[first], 12 * (min(first, second) + 1))
+    record: dict[str, Any] = {
+        "scale": METRICS[metric]["scale"],
+        "original": {"value": original, "ci": [0.15, 0.19]},
+        "rewritten": {"value": original * (1 - total), "ci": [0.14, 0.18]},
+        "disparity": {
+            **estimate(total, enough=enough, p_value=p / 3, **claimed),
+            "clusters": {"dialogues": 100, "words": 9, "words_effective": words},
+            "equivalent_within": 0.21 if enough else None,
+            "mde": 0.084 if enough else None,
+        },
+        "contributions": {name: part | {"p_value": 0.02} for name, part in parts_of(parts, 1, enough).items()},
+        "interactions": {"×".join(pair): estimate(0.001, enough=enough) for pair in combinations(sorted(parts), 2)},
+        "artefact": estimate(0.002, 0.001, enough=enough),
+        "groups": groups,
+        "pairs": pairs,
+        "arms": arms_of(parts, original),
+        "spread": {"value": 0.05},
+        "words": {
+            "number": 9,
+            "effective": words,
+            "strongest": [
+                {"word": "mom/dad/parent", "dialogues": 20, "part": 0.03, "without": 0.09},
+                {"word": "kid", "dialogues": 5, "part": 0.01, "without": 0.11},
+            ],
+        },
+        "verdict": verdict,
+    }
+    if axis != "placebo":
+        record["above_placebo"] = {
+            **estimate(total - 0.011, enough=enough, p_value=0.01),
+            "dialogues": 90,
+            "words_changed": {"axis": 1.6, "placebo": 1.5 if axis != "race" else 0.4},
+        }
+    if METRICS[metric]["scale"] == "ratio":
+        record["su"] = {
+            "fairscore": estimate(total + 0.002),
+            "total": estimate(total - parts["db"] + 0.002),
+            "attribution": {"order": list(ORDER), **parts_of(parts, 1, True), "residual": estimate(0.002, 0.001)},
+        }
     return record
 
 
-def results_of(axes: tuple[str, ...] = tuple(PARTS), **changes: Any) -> dict[str, Any]:
+def results_of(
+    axes: tuple[str, ...] = tuple(PARTS), metrics: tuple[str, ...] = ("corpus_bleu",), **changes: Any
+) -> dict[str, Any]:
     return {
-        "schema": 1,
-        "tool": "tod-bias 0.1.0",
+        "schema": 2,
         "corpus": {
             "name": "made_up",
             "split": "test",
             "dialogues": 1200,
-            "perturbable": {axis: 100 * (number + 1) for number, axis in enumerate(axes)},
+            "audited": {axis: 100 * (number + 1) for number, axis in enumerate(axes)},
         },
         "pipeline": list(STAGES),
-        "draws": 3,
+        "design": "crossed",
+        "draws": None,
         "seed": 0,
         "history": "gold",
-        "metric": "corpus_bleu",
-        "signature": {"sacrebleu": "2.6.0", "tokeniser": "13a", "smoothing": "exp", "dtype": "float32"},
-        "axes": {axis: axis_record(axis) for axis in axes},
-        "cost": {"prompts": 48000, "distinct_prompts": 3100, "cached": 120, "seconds": 73.4},
+        "margin": None,
+        "metrics": {name: METRICS[name] for name in metrics},
+        "signature": {"sacrebleu": "2.6.0", "dtype": "float32"},
+        "axes": {axis: {metric: outcome_record(axis, metric) for metric in metrics} for axis in axes},
+        "cost": {"asked": {"db": 48000}, "distinct": {"db": 3100}, "seconds": 73.4},
         **changes,
     }
 
@@ -114,9 +156,8 @@ SPOKEN = {
     "gender": ("woman", "man", "mom", "Is there a quiet place for my {} near the lake?"),
     "age": ("child", "senior", "child", "Do you have a seat for a {} on that train?"),
     "race": ("white", "hispanic", "American", "I would like {} food tonight."),
-    "placebo": ("weekday", "weekend", "Monday", "Can we move it to {}?"),
 }
-TARGET_WORDS = {"gender": "dad", "age": "senior", "race": "Hispanic", "placebo": "Sunday"}
+TARGET_WORDS = {"gender": "dad", "age": "senior", "race": "Hispanic"}
 
 
 def bleu_statistics(hypothesis: str, reference: str) -> dict[str, int]:
@@ -130,30 +171,34 @@ def bleu_statistics(hypothesis: str, reference: str) -> dict[str, int]:
 
 
 def turn_rows(axis: str, dialogue: int) -> list[dict[str, Any]]:
+    """The original, two tellings as another attribute, and one with neutral words exchanged."""
     source, target, word, text = SPOKEN[axis]
+    tellings = [(None, None, None, None), (0, source, target, word), (1, source, target, word)]
+    tellings.append((2, "original", "placebo", "please"))
     rows = []
     for turn in range(2):
-        for draw in range(2):
-            for arm in ("original", "", "db", "db,response"):
-                spoken = text.format(word if arm == "original" else TARGET_WORDS[axis])
+        for draw, told_from, told_as, by in tellings:
+            for arm in ("original",) if draw is None else ("", "db", "db,response"):
+                who = TARGET_WORDS[axis] if told_as == target else word
                 reference = f"How about Cafe {dialogue} on Main Street ? It is nice ."
                 found = arm != "" or (dialogue + turn) % 3 == 0
                 response = reference if found else f"Sorry , I found nothing near street {dialogue} ."
                 rows.append(
                     {
                         "axis": axis, "dialogue": f"{axis}-{dialogue}", "turn": turn, "draw": draw,
-                        "source": source, "target": target, "word": word, "arm": arm, "user": spoken,
-                        "api_call": f"api_name = Find ; who = {word if arm == 'original' else TARGET_WORDS[axis]}",
-                        "db": f"name = Cafe {dialogue}" if found else "",
+                        "source": told_from, "target": told_as, "word": by, "arm": arm, "user": text.format(who),
+                        "api_call": f"api_name = Find ; who = {who}", "db": f"name = Cafe {dialogue}" if found else "",
                         "response": response, "reference": reference,
                         **bleu_statistics(response, reference),
+                        "refusal_refused": float(not found), "refusal_responses": 1.0,
                     }
                 )  # fmt: skip
     return rows
 
 
 def turns_of() -> pd.DataFrame:
-    return pd.DataFrame([row for axis in SPOKEN for dialogue in range(8) for row in turn_rows(axis, dialogue)])
+    frame = pd.DataFrame([row for axis in SPOKEN for dialogue in range(8) for row in turn_rows(axis, dialogue)])
+    return frame.astype({"draw": "Int64"})
 
 
 def write_folder(folder: Path, *, keep_turns: bool = True, **changes: Any) -> Path:
@@ -166,7 +211,7 @@ def write_folder(folder: Path, *, keep_turns: bool = True, **changes: Any) -> Pa
 
 @pytest.fixture
 def make_results() -> Callable[..., dict[str, Any]]:
-    """A maker of ``results.json``: ``make_results(axes=("gender", "placebo"))``."""
+    """A maker of ``results.json``: ``make_results(axes=("gender", "placebo"), metrics=("refusal",))``."""
     return results_of
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.report.html import write_report
-from tod_bias.report.outcome import read_axes
+from tod_bias.report.outcome import read_outcomes
 from tod_bias.report.reading import read
 from tod_bias.report.terminal import table
 from tod_bias.studies.attribution import attribute
@@ -36,7 +36,7 @@ def dialogues():
     ]
 
 
-def test_a_planted_stage_is_named_from_the_files_that_the_main_job_writes(tmp_path):
+def test_a_planted_component_is_named_from_the_files_that_the_main_job_writes(tmp_path):
     corpus = dialogues()
     fair = Replay.gold(all_tellings(corpus), "response")
 
@@ -48,19 +48,21 @@ def test_a_planted_stage_is_named_from_the_files_that_the_main_job_writes(tmp_pa
         ]
 
     pipeline = Pipeline({"api_call": Twin(Replay.gold(corpus, "api_call")), "response": response})
-    found = attribute(pipeline, corpus, axes=("gender",), draws=2, bootstrap=200, permutations=999)
+    metrics = ("corpus_bleu", "length")
+    found = attribute(pipeline, corpus, axes=("gender",), bootstrap=200, permutations=999, metrics=metrics)
     found.save(tmp_path)
 
     stored = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
-    (reading,) = read(read_axes(stored))
-    assert reading.is_claim
-    assert "man>woman" in reading.pairs.split("answered worse")[0]
-    assert "woman>man" in reading.pairs.split("answered worse")[1]
-    assert "`response`" in reading.text
-    assert "`api_call`" not in reading.text
+    reading, length = read(read_outcomes(stored))
+    assert reading.outcome.verdict == "these words only"  # there are three of them
+    assert "told as woman" in reading.found.split("worse than on average")[0]
+    assert "`response`" in reading.found
+    assert "`api_call`" not in reading.found
+    assert "worse" not in length.found
 
     page = write_report([tmp_path]).read_text(encoding="utf-8")
     assert re.search(rf"<mark>({'|'.join(PEOPLE)})</mark>", page)
+    assert "words in a response" in page or "length" in page
     console = Console(width=110, file=io.StringIO())
     console.print(table(found))
     assert "gender" in console.file.getvalue()

@@ -1,12 +1,15 @@
 """Which turns are shown, and what of them."""
 
+import numpy as np
 import pandas as pd
 import pytest
 from sacrebleu.metrics import BLEU
 
-from tod_bias.report.excerpts import compare, excerpts, turn_bleu
+from tod_bias.report.excerpts import compare, excerpts, turn_bleu, turn_f1
+from tod_bias.report.outcome import Metric
 from tod_bias.report.record import RunError
 
+METRICS = [Metric("corpus_bleu", "BLEU", "higher")]
 STAGES = ["api_call", "db", "response"]
 
 
@@ -40,23 +43,24 @@ def test_the_largest_changes_come_first_each_dialogue_once_and_each_pair_twice_a
     turns = turns.copy()
     worst = (turns["dialogue"] == "gender-4") & (turns["turn"] == 1) & (turns["draw"] == 1) & (turns["arm"] == "")
     turns.loc[worst, ["bleu_correct_1", "response"]] = [0, "?"]
-    (found,) = excerpts(turns, STAGES, ["gender"])
+    (found,) = excerpts(turns, STAGES, ["gender"], METRICS)
     assert [excerpt.dialogue for excerpt in found.chosen] == ["gender-4", "gender-0"]
     first = found.chosen[0]
     assert (first.turn, first.source, first.target, first.word) == (2, "woman", "man", "mom")
-    assert first.bleu_after == 0.0
-    assert first.bleu_before == 1.0
+    assert first.after == 0.0
+    assert first.before == 1.0
+    assert found.metric.label == "BLEU"
 
 
 def test_counts_cover_all_turns_not_only_the_shown_ones(turns):
-    (found,) = excerpts(turns, STAGES, ["race"])
+    (found,) = excerpts(turns, STAGES, ["race"], METRICS)
     assert (found.fell, found.rose, found.turns) == (22, 0, 32)
 
 
 def test_stages_that_put_out_the_same_are_only_named(turns):
     turns = turns.copy()
     turns["api_call"] = "api_name = Find"
-    excerpt = excerpts(turns, STAGES, ["gender"])[0].chosen[0]
+    excerpt = excerpts(turns, STAGES, ["gender"], METRICS)[0].chosen[0]
     assert excerpt.same == ("api_call",)
     assert [output.name for output in excerpt.outputs] == ["db", "response"]
 
@@ -64,7 +68,7 @@ def test_stages_that_put_out_the_same_are_only_named(turns):
 def test_a_turn_whose_own_words_are_unchanged_shows_the_earlier_turn_that_was_rewritten(turns):
     turns = turns.copy()
     turns.loc[turns["turn"] == 1, "user"] = "Yes, please."
-    chosen = [item for group in excerpts(turns, STAGES, ["gender"]) for item in group.chosen]
+    chosen = [item for group in excerpts(turns, STAGES, ["gender"], METRICS) for item in group.chosen]
     late = next(item for item in chosen if item.turn == 2)
     assert late.earlier is not None
     assert late.earlier[0] == 1
@@ -73,26 +77,50 @@ def test_a_turn_whose_own_words_are_unchanged_shows_the_earlier_turn_that_was_re
 
 
 def test_axes_without_turns_are_left_out_and_order_is_kept(turns):
-    assert [group.axis for group in excerpts(turns, STAGES, ["race", "nothing", "gender"])] == ["race", "gender"]
+    assert [group.axis for group in excerpts(turns, STAGES, ["race", "nothing", "gender"], METRICS)] == [
+        "race",
+        "gender",
+    ]
 
 
 def test_missing_outputs_are_read_as_nothing(turns):
     turns = turns.copy()
     turns.loc[turns["arm"] == "", "db"] = None
-    excerpt = excerpts(turns, STAGES, ["gender"])[0].chosen[0]
+    excerpt = excerpts(turns, STAGES, ["gender"], METRICS)[0].chosen[0]
     assert next(output for output in excerpt.outputs if output.name == "db").after == ()
 
 
 def test_a_missing_column_is_a_user_error(turns):
     with pytest.raises(RunError, match="expected a column 'db'"):
-        excerpts(turns.drop(columns="db"), STAGES, ["gender"])
+        excerpts(turns.drop(columns="db"), STAGES, ["gender"], METRICS)
 
 
-def test_sentence_bleu_runs_use_their_own_scores_and_other_metrics_have_none(turns):
-    plain = turns.drop(columns=[name for name in turns.columns if name.startswith("bleu_")])
-    assert excerpts(plain, STAGES, ["gender"]) is None
-    scored = plain.assign(sentence_bleu_sum=(plain["arm"] == "original").astype(float))
-    assert excerpts(scored, STAGES, ["gender"])[0].fell == 32
+def test_the_first_metric_that_scores_single_turns_decides(turns):
+    chrf, own, refusals = (Metric(name, name, "higher") for name in ("chrf", "my_metrics:Polite", "refusal"))
+    (found,) = excerpts(turns, STAGES, ["gender"], [chrf, own, refusals, *METRICS])
+    assert found.metric is refusals
+    assert (found.fell, found.rose, found.turns) == (0, 22, 32)
+    assert (found.chosen[0].before, found.chosen[0].after) == (0.0, 1.0)
+    assert excerpts(turns, STAGES, ["gender"], [chrf, own]) is None
+
+
+def test_turns_without_a_score_are_neither_chosen_nor_counted(turns):
+    silent = turns.assign(jga_right=1.0, jga_turns=(turns["turn"] == 0).astype(float))
+    silent.loc[(silent["arm"] == "") & (silent["turn"] == 0), "jga_right"] = 0.0
+    (found,) = excerpts(silent, STAGES, ["gender"], [Metric("jga", "JGA", "higher")])
+    assert (found.fell, found.rose, found.turns) == (16, 0, 16)
+    assert {excerpt.turn for excerpt in found.chosen} == {1}
+
+
+def test_f1_of_turns_is_undefined_without_a_slot():
+    assert turn_f1(np.array([[2.0, 3.0, 5.0], [0.0, 0.0, 0.0]])).tolist() == pytest.approx([0.5, np.nan], nan_ok=True)
+
+
+def test_tellings_that_only_exchange_neutral_words_are_left_out(turns):
+    (found,) = excerpts(turns, STAGES, ["gender"], METRICS)
+    assert {excerpt.target for excerpt in found.chosen} == {"man"}
+    only = turns[(turns["arm"] == "original") | (turns["target"] == "placebo")]
+    assert excerpts(only, STAGES, ["gender"], METRICS) == []
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tod_bias.report.html import facts, prose, write_report
+from tod_bias.report.html import prose, write_report
+from tod_bias.report.outcome import read_outcomes
 from tod_bias.report.record import RunError
+from tod_bias.report.sections import both_ways, facts
 
 VOID = {"meta", "br", "path", "use", "link", "hr", "img"}
 
@@ -61,21 +63,25 @@ def parsed(path: Path) -> tuple[str, Checker]:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory, write_run) -> Path:
-    return write_report([write_run(tmp_path_factory.mktemp("report") / "demo")])
+    return write_report([write_run(tmp_path_factory.mktemp("report") / "demo", metrics=("corpus_bleu", "refusal"))])
 
 
 @pytest.fixture
 def unpainted(monkeypatch) -> None:
     """Leaves out the figures of single runs, which take most of the time."""
-    monkeypatch.setattr("tod_bias.report.html.figures", lambda results: {})
+    monkeypatch.setattr("tod_bias.report.sections.figures", lambda outcomes: {})
+
+
+def part(text: str, start: str, end: str) -> str:
+    return text.split(start)[1].split(end)[0]
 
 
 def test_one_run_writes_its_report_and_figures_into_its_own_folder(report):
     assert report.name == "report.html"
     assert report.parent.name == "demo"
-    assert {path.name for path in (report.parent / "figures").iterdir()} == {
-        "arms.svg", "contributions.svg", "pairs_age.svg", "pairs_gender.svg", "pairs_placebo.svg", "pairs_race.svg",
-    }  # fmt: skip
+    kinds = ("groups", "components", "pairs-age", "pairs-gender", "pairs-race")
+    expected = {f"{kind}-{metric}.svg" for kind in kinds for metric in ("corpus_bleu", "refusal")}
+    assert {path.name for path in (report.parent / "figures").iterdir()} == expected | {"su-corpus_bleu.svg"}
 
 
 def test_the_page_is_well_formed_and_needs_nothing_else(report):
@@ -92,29 +98,103 @@ def test_the_page_is_well_formed_and_needs_nothing_else(report):
     assert outside == {"http://www.w3.org/1999/xlink"}  # a name, not an address that is fetched
 
 
-def test_the_pairs_come_before_the_axes(report):
+def test_the_groups_come_first_and_su_after_the_disparity(report):
     _, checker = parsed(report)
     assert [heading.split(":")[0] for heading in checker.headings] == [
-        "Pairs", "Axes", "Stages", "Arms", "Examples", "Record of the run", "What these numbers can and cannot show",
+        "Groups", "Gaps between every two groups", "Components", "Words", "The floor",
+        "What is ruled out, and what could have been seen", "Disparity",
+        "Su's fairscore and attribution, for comparison with the paper", "Arms",
+        "The other metrics", "Examples", "What these numbers can and cannot show",
+        "Record of the run",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        "<strong>gender:</strong> rewritten dialogues are answered worse (BLEU 10% lower, p=0.001,",
-        "<strong>age:</strong> no difference is supported (fairscore 0.014, p=0.630)",
-        "woman → man",
-        "−0.015 <small>[−0.045, 0.015]</small>",  # a negative part, not clipped
-        "<mark>mom</mark>",
-        "signature / tokeniser",
+        "<strong>gender (BLEU):</strong> Rewritten dialogues are answered worse than the same system",
+        "<strong>age (BLEU):</strong> These data cannot tell whether there is one.",
+        '<td class="supported">+0.102*<br><small>[+0.094, +0.110]</small></td>',  # a group's gap
+        "−0.012 <small>[−0.020, −0.004]‡</small>",  # a negative part, not clipped
+        "<td>12†</td>",
+        "† fewer than 15 dialogues: intervals are too narrow.",
+        "<em>positive</em>: served worse",
+        "Gaps are parts of the originals' BLEU (0.1 is a tenth of it).",
+        "Gaps are in units of refusals.",
+        "api_call×db",
+        '<th class="name" title="mom/dad/parent">mom/dad …</th>',
+        "too few for a claim about a group",
+        "On race the placebo changes fewer words than the axis does",
+        "This run set no margin",
+        "the paper's total bar is v({db})",
         "api_call + db",
-        "0.8123",
+        "<mark>mom</mark>",
+        "signature / dtype",
         "prefers-color-scheme: dark",
     ],
 )
 def test_the_page_shows(report, words):
     assert words in report.read_text(encoding="utf-8")
+
+
+def test_every_metric_is_complete_the_first_in_the_open(report):
+    text = report.read_text(encoding="utf-8")
+    before, after = text.split('<details class="metric"')
+    for name in ("groups", "pairs", "components", "words", "floor", "power", "disparity", "arms"):
+        assert f'id="demo-corpus_bleu-{name}"' in before
+        assert f'id="demo-refusal-{name}"' in after
+    assert "demo-corpus_bleu-su" in before
+    assert "demo-refusal-su" not in text
+
+
+@pytest.mark.usefixtures("unpainted")
+@pytest.mark.parametrize(
+    ("axis", "badge", "starred"),
+    [
+        ("gender", '<span class="badge claim">disparity</span>', True),
+        ("age", '<span class="badge">no difference shown</span>', False),
+        ("race", '<span class="badge">these words only</span>', False),
+        ("placebo", '<span class="badge">placebo floor</span>', False),
+    ],
+)
+def test_only_a_claim_is_shown_as_one(make_folder, axis, badge, starred):
+    text = write_report([make_folder(axes=(axis,))]).read_text(encoding="utf-8")
+    assert badge in text
+    assert ('class="supported"' in text) == starred
+    assert ("badge claim" in text) == starred
+    assert ("*<br>" in text) == starred
+    assert ("* p &lt; 0.05" in text) == starred
+
+
+@pytest.mark.usefixtures("unpainted")
+def test_p_values_of_these_words_are_shown_and_never_bold(make_folder):
+    text = write_report([make_folder(axes=("race",))]).read_text(encoding="utf-8")
+    assert "<td>0.003</td>" in text
+    assert 'class="supported">0.003' not in text
+    assert "it says nothing about groups beyond them" in text
+
+
+@pytest.mark.usefixtures("unpainted")
+def test_a_metric_that_is_neither_good_nor_bad_is_called_so(make_folder):
+    text = write_report([make_folder(axes=("gender",), metrics=("length",))]).read_text(encoding="utf-8")
+    page = text.split('<h2 id="limits"')[0]
+    assert "served worse" not in page
+    assert "<em>positive</em>: lower" in page
+    assert "a gap is a difference, not a harm" in page
+
+
+@pytest.mark.usefixtures("unpainted")
+def test_the_margin_of_the_run_is_said(make_folder):
+    text = write_report([make_folder(margin=0.05)]).read_text(encoding="utf-8")
+    assert "This run calls 0.050 equivalent." in text
+
+
+@pytest.mark.usefixtures("unpainted")
+def test_without_a_placebo_the_page_says_what_that_means(make_results, tmp_path):
+    results = make_results(axes=("gender",))
+    del results["axes"]["gender"]["corpus_bleu"]["above_placebo"]
+    (tmp_path / "results.json").write_text(json.dumps(results))
+    assert "This run has no placebo" in write_report([tmp_path]).read_text(encoding="utf-8")
 
 
 @pytest.mark.usefixtures("unpainted")
@@ -134,11 +214,25 @@ def test_texts_of_dialogues_are_escaped(make_folder, turns):
     assert "&lt;script&gt;" in text
 
 
-@pytest.mark.usefixtures("unpainted")
-def test_names_in_the_record_are_escaped(make_folder):
-    folder = make_folder(corpus={"name": "<b>x</b>", "split": "test", "dialogues": 3, "perturbable": {}})
-    text, _ = parsed(write_report([folder]))
-    assert "<b>x" not in text
+HOSTILE = "<script>alert('x')</script>\"><b title=\"y"
+
+
+def test_hostile_names_of_anything_are_escaped_in_page_and_figures(make_results, tmp_path):
+    text = json.dumps(make_results(metrics=("corpus_bleu", "refusal")))
+    quoted = json.dumps(HOSTILE)[1:-1].replace("\\", "\\\\")
+    for name in ("gender", "woman", "white", "api_call", "BLEU", "mom/dad/parent", "made_up", "dtype", "refusal"):
+        text = re.sub(rf"(?<![\w-]){name}(?![\w-])", f"{name}{quoted}", text)
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "results.json").write_text(text)
+    for folders in ([tmp_path / "one"], [tmp_path / "one", tmp_path / "two"]):
+        page, checker = parsed(write_report(folders))
+        assert "<script" not in page
+        assert "<b title" not in page
+        assert len(set(checker.ids)) == len(checker.ids)
+        assert [name for name in checker.ids if not re.fullmatch(r"[\w.-]+", name)] == []
+    for path in (tmp_path / "one" / "figures").iterdir():
+        assert "<script" not in path.read_text(encoding="utf-8")
 
 
 @pytest.mark.usefixtures("unpainted")
@@ -146,26 +240,50 @@ def test_a_run_without_turns_says_so(make_folder):
     assert "There are no turns to show" in write_report([make_folder(keep_turns=False)]).read_text(encoding="utf-8")
 
 
-@pytest.mark.usefixtures("unpainted")
 def test_the_barest_record_gives_a_page(tmp_path):
-    record = {"schema": 1, "axes": {"gender": {"fairscore": {"value": None}}}}
+    record = {"schema": 2, "axes": {"gender": {"corpus_bleu": {"disparity": {"value": None}}}}}
     (tmp_path / "results.json").write_text(json.dumps(record))
     text, _ = parsed(write_report([tmp_path]))
-    assert "no fairscore, because BLEU of the original dialogues is 0" in text
+    assert "No axis tells its dialogues as two groups." in text
+    assert "This run attributed nothing to components." in text
     assert "svg" not in text.split("</style>")[1]
 
 
 def test_several_runs_are_compared_in_the_folder_that_holds_them(make_folder):
-    folders = [make_folder("gpt2", keep_turns=False, axes=("gender",)), make_folder("bart", draws=1, axes=("gender",))]
+    folders = [
+        make_folder("gpt2", keep_turns=False, axes=("gender",), metrics=("corpus_bleu", "refusal")),
+        make_folder("bart", axes=("gender", "placebo"), seed=1),
+    ]
     path = write_report(folders)
     text, checker = parsed(path)
     assert path == folders[0].parent / "report.html"
     assert checker.headings[0] == "Runs side by side"
     assert len(set(checker.ids)) == len(checker.ids)
-    assert (path.parent / "figures" / "comparison.svg").is_file()
-    assert (path.parent / "figures" / "bart" / "arms.svg").is_file()
-    warning = text.split('class="warning"')[1].split("</table>")[0]
-    assert re.findall(r'<th class="text">([^<]+)</th>', warning)[-1] == "draws"
+    assert (path.parent / "figures" / "comparison-corpus_bleu.svg").is_file()
+    assert (path.parent / "figures" / "bart" / "groups-corpus_bleu.svg").is_file()
+    warning = part(text, 'class="warning"', "</table>")
+    assert re.findall(r'<th class="text">([^<]+)</th>', warning) == [
+        "seed", "metrics", "corpus / audited / placebo",
+    ]  # fmt: skip
+    assert '<td class="text">corpus_bleu, refusal</td><td class="text">corpus_bleu</td>' in warning
+    assert "Measured in one run only, and so not compared: refusals." in text
+
+
+def test_disparities_and_gaps_stand_side_by_side(make_folder, make_results):
+    folders = [make_folder(name, keep_turns=False, axes=("gender",)) for name in ("gpt2", "bart")]
+    results = make_results(axes=("gender",))
+    record = results["axes"]["gender"]["corpus_bleu"]
+    record["verdict"] = "inconclusive"
+    record["groups"]["other"] = record["groups"].pop("man")
+    (folders[1] / "results.json").write_text(json.dumps(results))
+    compared = part(write_report(folders).read_text(encoding="utf-8"), 'id="comparison"', "<article")
+    assert (
+        compared.count('<td class="supported">+0.102*') == 2
+    )  # the disparity and the gap of non-binary, of gpt2 alone
+    assert re.search(r'<td class="name">man</td>.*<td></td><td></td></tr>', compared)
+    assert re.search(r'<td class="name">other</td><td></td><td></td>', compared)
+    assert "badge claim" in compared
+    assert "no difference shown" in compared
 
 
 @pytest.mark.usefixtures("unpainted")
@@ -208,15 +326,13 @@ def test_any_record_becomes_rows(record, rows):
     assert facts(record) == rows
 
 
+def test_every_gap_is_listed_once_from_the_side_that_is_served_worse(make_results):
+    (outcome,) = read_outcomes(make_results(axes=("gender",)))
+    assert [pair.name for pair in both_ways(outcome)] == ["woman>non-binary", "woman>man", "man>non-binary"]
+
+
 def test_an_error_of_one_of_several_runs_names_its_folder(make_folder):
     good, bad = make_folder("good"), make_folder("bad")
-    (bad / "results.json").write_text('{"schema": 1, "axes": {"gender": {}}}')
-    with pytest.raises(RunError, match=r"/bad/results\.json, axes\.gender: holds no fairscore"):
+    (bad / "results.json").write_text('{"schema": 2, "axes": {"gender": {"corpus_bleu": {}}}}')
+    with pytest.raises(RunError, match=r"/bad/results\.json, axes\.gender\.corpus_bleu: holds no disparity"):
         write_report([good, bad])
-
-
-def test_pairs_of_few_dialogues_are_marked(make_folder):
-    page = write_report([make_folder()]).read_text(encoding="utf-8")
-    assert "<td>12†</td>" in page
-    assert "<td>24</td>" in page
-    assert "† fewer than 15 dialogues: intervals are too narrow." in page

@@ -48,6 +48,13 @@ def test_intervals_stand_in_brackets_beside_their_value():
     assert notation.with_interval(Estimate()) == "n/a"
 
 
+def test_an_interval_of_these_words_is_marked_and_stands_only_where_there_is_no_other():
+    words = {"these_low": 0.1, "these_high": 0.2}
+    assert notation.interval(Estimate(0.15, **words), sign=True) == "[+0.100, +0.200]‡"
+    assert notation.interval(Estimate(0.15, 0.0, 0.3, **words)) == "[0.000, 0.300]"
+    assert notation.interval(Estimate(0.15)) == ""
+
+
 @pytest.mark.parametrize(
     ("key", "text"), [("", "none"), ("db", "db"), ("api_call,db", "api_call + db"), ("a,b,c", "all")]
 )
@@ -55,5 +62,5 @@ def test_arms_in_words(key, text):
     assert notation.arm_label(key, 3) == text
 
 
-def test_bleu_has_four_decimals_and_counts_have_commas():
-    assert (notation.bleu(0.16044), notation.count(20113), notation.count(None)) == ("0.1604", "20,113", "n/a")
+def test_counts_have_commas():
+    assert (notation.count(20113), notation.count(None)) == ("20,113", "n/a")

@@ -1,176 +1,247 @@
-"""Readings claim no more than the numbers support."""
+"""Readings claim no more than the verdict and the adjusted p-values do."""
 
-import math
+import itertools
+import re
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tod_bias.report.outcome import Axis, Effect, Estimate
-from tod_bias.report.reading import Support, adjusted_pairs, excess, read, support
+from tod_bias.report.outcome import Estimate, Group, Metric, Outcome, Pair, Word, read_outcomes
+from tod_bias.report.reading import (
+    ENOUGH_WORDS,
+    HEADLINES,
+    amount,
+    direction,
+    has_few,
+    is_starred,
+    mark,
+    read,
+    short,
+    side,
+    words_of_pair,
+)
+from tod_bias.statistics.clusters import ENOUGH
+from tod_bias.studies import claims
 
-PARTS = {"db": Estimate(0.01, -0.01, 0.03), "response": Estimate(0.09, 0.07, 0.11)}
-
-
-def axis(value=0.1, half=0.02, p=0.001, *, name="gender", sign=1, parts=None, residual=None, shapley=None, pairs=()):
-    signed = sign * value
-    return Axis(
-        name=name, dialogues=100, bleu_original=0.2, bleu_perturbed=0.2 * (1 - signed),
-        fairscore=Estimate(value, max(0.0, value - half), value + half, p),
-        signed=Estimate(signed, signed - half, signed + half),
-        contributions=PARTS if parts is None else parts,
-        residual=residual or Estimate(0.0, -0.001, 0.001), shapley=shapley or {}, pairs=tuple(pairs),
-    )  # fmt: skip
-
-
-def pair(name, signed, p=0.001, half=0.02):
-    value = abs(signed)
-    part = {"response": Estimate(value, value - half, value + half)}
-    fairscore = Estimate(value, max(0.0, value - half), value + half, p)
-    return Effect(name, 50, 0.2, 0.2, fairscore, Estimate(signed, signed - half, signed + half), part)
-
-
-PLACEBO = axis(0.01, 0.005, 0.3, name="placebo", parts={})
+BLEU = Metric("corpus_bleu", "BLEU", "higher")
+REFUSALS = Metric("refusal", "refusals", "lower")
+LENGTH = Metric("length", "length", "neither")
+CLAIMS = ("worse", "better", "otherwise", "enters in", "enter in")
 
 
-def reading(subject, *others):
-    return read([subject, *others])[0]
+def estimate(value, half=0.02, p_holm=0.001, p_these=0.001, *, enough=True):
+    bounds = (value - half, value + half)
+    ends = bounds if enough else (None, None)
+    return Estimate(value, *ends, p_holm, p_holm, p_these, *bounds)
 
 
-def test_a_disparity_names_direction_evidence_and_the_stage_that_holds_most():
-    found = reading(axis(), PLACEBO)
-    assert found.support is Support.SUPPORTED
-    assert found.text == (
-        "gender: rewritten dialogues are answered worse (BLEU 10% lower, p=0.001, above the placebo's 1.0%); "
-        "most of it enters in `response` (0.090 of 0.100)."
+def group(name, gap, words=8.0, parts=None):
+    parts = {"response": replace(gap, p_holm=None)} if parts is None else parts
+    return Group(name, Estimate(0.4), gap, None, parts, 100, words)
+
+
+def outcome(metric=BLEU, verdict="disparity", **changes):
+    whole = changes.pop("disparity", estimate(0.1))
+    fields = {
+        "axis": "gender", "metric": metric, "scale": "ratio", "verdict": verdict, "dialogues": 100, "words": 8.2,
+        "words_number": 9, "clusters": {}, "original": Estimate(0.5), "rewritten": Estimate(0.45), "disparity": whole,
+        "artefact": Estimate(0.0), "contributions": {"api_call": estimate(0.0, 0.01), "response": whole},
+        "interactions": {}, "above": estimate(0.08), "above_dialogues": 90, "changed": {"axis": 1.6, "placebo": 1.5},
+        "groups": (group("man", estimate(-0.2)), group("woman", estimate(0.2))), "pairs": (), "strongest": (),
+        "arms": {}, "spread": 0.1, "detectable": 0.05, "equivalent_within": 0.3,
+    }  # fmt: skip
+    return Outcome(**(fields | changes))
+
+
+def said(subject):
+    (reading,) = read([subject])
+    return f"{reading.found} {reading.grounds}".strip()
+
+
+def test_a_disparity_names_direction_evidence_groups_component_words_and_floor():
+    words = (Word("mom/dad/parent", 20, 0.03, 0.09), Word("kid", 5, 0.01, 0.11))
+    assert said(outcome(strongest=words)) == (
+        "Rewritten dialogues are answered worse than the same system answers blind to the rewrite (BLEU 10% lower "
+        "[8.0%, 12%], p=0.001); told as woman (BLEU 20% lower [18%, 22%]): worse than on average; told as man (BLEU "
+        "20% higher [18%, 22%]): better than on average. All of the gap of man enters in `response` (-0.200 of "
+        "-0.200). It rests on 8.2 effective words; without “mom/dad …” the disparity would be +0.090, without “kid” "
+        "+0.110. Above placebo rewording of the same 90 dialogues: +0.080 [+0.060, +0.100] (1.6 words changed a "
+        "dialogue, the placebo 1.5). A disparity of 0.050 would be found in four of five such runs."
     )
 
 
-def test_a_negative_signed_score_is_answered_better():
-    assert "answered better (BLEU 10% higher, p=0.001" in reading(axis(sign=-1), PLACEBO).text
-
-
 @pytest.mark.parametrize(
-    ("subject", "words"),
+    ("metric", "value", "text"),
     [
-        (axis(p=0.2), "no difference is supported (fairscore 0.100, p=0.200), which does not show that there is none."),
-        (axis(p=0.05), "no difference is supported"),
-        (axis(p=None), "no difference is supported (fairscore 0.100, no p-value)"),
-        (axis(half=0.2), "p=0.001, but the interval reaches 0"),
+        (BLEU, 0.1, "answered worse than the same system answers blind to the rewrite (BLEU 10% lower"),
+        (BLEU, -0.1, "answered better than the same system answers blind to the rewrite (BLEU 10% higher"),
+        (REFUSALS, 0.1, "answered worse than the same system answers blind to the rewrite (refusals 10% higher"),
+        (REFUSALS, -0.1, "answered better than the same system answers blind to the rewrite (refusals 10% lower"),
+        (LENGTH, 0.1, "answered otherwise than the same system answers blind to the rewrite (length 10% lower"),
+        (LENGTH, -0.1, "answered otherwise than the same system answers blind to the rewrite (length 10% higher"),
     ],
 )
-def test_without_the_test_or_the_interval_nothing_is_claimed(subject, words):
-    found = reading(subject, PLACEBO)
-    assert found.support is Support.UNSUPPORTED
-    assert not found.is_claim
-    assert words in found.text
-    assert "worse" not in found.text
+def test_harm_has_the_direction_that_the_metric_gives_it(metric, value, text):
+    assert text in said(outcome(metric, disparity=estimate(value)))
 
 
-def test_a_holm_adjusted_p_value_counts_where_there_is_one():
-    subject = axis(p=0.03)
-    assert support(subject, PLACEBO) is Support.SUPPORTED
-    assert support(replace(subject, fairscore=replace(subject.fairscore, p_holm=0.09)), PLACEBO) is Support.UNSUPPORTED
+def test_a_metric_that_is_neither_good_nor_bad_is_never_a_harm():
+    text = said(outcome(LENGTH))
+    assert "worse" not in text
+    assert "better" not in text
+    assert (side("neither"), side("neither", positive=False)) == ("lower", "higher")
+    assert (side("lower"), direction(-0.1, outcome(LENGTH))) == ("served worse", "otherwise")
+
+
+def test_differences_are_in_the_metrics_own_units_and_ratios_percentages():
+    subject = outcome(REFUSALS, scale="difference")
+    assert amount(subject.disparity, subject) == "refusals 0.100 higher [0.080, 0.120]"
+    assert "0.050 of refusals would be found" in said(subject)
+    assert amount(estimate(-0.1, enough=False), outcome()) == "BLEU 10% higher [8.0%, 12%]‡"
+    assert amount(Estimate(0.1), outcome()) == "BLEU 10% lower"
+
+
+VERDICTS = ("disparity", "these words only", "equivalent", "inconclusive", "floor")
+
+
+@pytest.mark.parametrize(("verdict", "metric"), list(itertools.product(VERDICTS, (BLEU, REFUSALS, LENGTH))))
+def test_sentences_claim_no_more_than_the_verdict(verdict, metric):
+    """Whatever the p-values are: nothing is named without the verdict, and of these words only it is always said."""
+    subject = outcome(metric, verdict)
+    (reading,) = read([subject])
+    assert reading.headline == HEADLINES[verdict]
+    assert reading.is_claim == (verdict == "disparity")
+    if verdict == "these words only":
+        assert reading.found.startswith("With these words, which need not speak for the groups: ")
+    elif verdict != "disparity":
+        assert not any(word in reading.found for word in CLAIMS)
+        assert "p=" not in reading.found
+    starred = is_starred(subject, subject.disparity, subject.words)
+    assert starred == (verdict == "disparity")
+
+
+def test_the_verdicts_are_those_of_the_studies():
+    assert set(HEADLINES) == {
+        claims.DISPARITY, claims.THESE_WORDS, claims.EQUIVALENT, claims.INCONCLUSIVE, claims.FLOOR,
+    }  # fmt: skip
+    assert ENOUGH_WORDS == ENOUGH
+
+
+@pytest.mark.parametrize("verdict", ["disparity", "these words only"])
+def test_only_what_its_own_p_value_carries_is_named(verdict):
+    weak = estimate(0.3, p_holm=0.06, p_these=0.06)
+    text = said(outcome(verdict=verdict, disparity=weak, groups=(group("man", weak), group("woman", estimate(0.2)))))
+    assert "woman" in text
+    assert "man (" not in text.replace("woman (", "")
+    assert "blind to the rewrite" not in text
+
+
+def test_a_group_of_few_words_is_not_named_though_its_axis_claims():
+    text = said(outcome(groups=(group("man", estimate(-0.2), words=5.9), group("woman", estimate(0.2)))))
+    assert "told as woman" in text
+    assert "told as man" not in text
+    assert "gap of man" not in text
+
+
+def test_of_these_words_p_values_with_words_as_they_are_count_and_the_component_is_named_by_their_intervals():
+    gap = estimate(0.2, p_holm=0.5, p_these=0.001, enough=False)
+    text = said(outcome(verdict="these words only", disparity=gap, groups=(group("woman", gap),), words=1.4))
+    assert "p=0.001" in text
+    assert "[18%, 22%]‡" in text
+    assert "enters in `response`" in text
+    assert "it rests on 1.4 effective words; a claim about a group takes 6" in text.replace("It", "it")
+
+
+def test_a_claim_that_no_single_gap_carries_names_none():
+    weak = estimate(0.3, p_holm=0.06)
+    text = said(outcome(disparity=weak, groups=(group("woman", weak),)))
+    assert "Something differs, and no single group or direction can be named" in text
+    assert "enters in" not in text
 
 
 @pytest.mark.parametrize(
-    ("floor", "words"),
+    ("parts", "text"),
     [
-        (0.09, "not clearly more than after placebo rewording (9.0%): no disparity is supported."),
-        (0.1, "no more than after placebo rewording (10%): no disparity is supported."),
-        (0.3, "no more than after placebo rewording (30%): no disparity is supported."),
-    ],
-)
-def test_what_the_placebo_reaches_too_is_no_disparity(floor, words):
-    found = reading(axis(), axis(floor, 0.02, name="placebo"))
-    assert found.support is Support.AT_FLOOR
-    assert not found.is_disparity
-    assert words in found.text
-
-
-def test_without_a_placebo_the_difference_is_hedged():
-    found = reading(axis())
-    assert found.support is Support.NO_FLOOR
-    assert not found.is_disparity
-    assert found.text.endswith("without a placebo axis, all of this may be the effect of any rewording.")
-
-
-def test_the_placebo_is_the_floor_and_claims_nothing():
-    found = read([PLACEBO])[0]
-    assert found.support is Support.FLOOR
-    assert found.text.startswith("placebo: rewording without demographic meaning changes BLEU by 1.0% (p=0.300)")
-
-
-def test_an_undefined_fairscore_is_said_to_be_so():
-    subject = replace(axis(), fairscore=Estimate(), signed=Estimate(), contributions={})
-    assert reading(subject, PLACEBO).support is Support.UNDEFINED
-
-
-@pytest.mark.parametrize(
-    ("parts", "words"),
-    [
-        ({"db": (0.04, 0.03, 0.05), "a": (0.045, 0.03, 0.06)}, "it enters in `db` (0.040), `a` (0.045) of 0.100"),
-        ({"db": (0.06, -0.01, 0.1), "response": (0.04, -0.01, 0.09)}, "no single stage's part is told apart from 0"),
-        ({"db": (-0.03, -0.05, -0.01), "response": (0.13, 0.1, 0.15)}, "(0.130 of 0.100); `db` takes some back"),
-        ({}, "it is not attributed to stages"),
+        ({"db": estimate(0.08), "response": estimate(0.12)}, "Most of the gap of woman enters in `response` (+0.120"),
+        ({"db": estimate(-0.05), "response": estimate(0.25)}, "more than all enters in `response` (+0.250 of +0.200); "
+         "`db` (-0.050) works the other way"),
+        ({"db": estimate(0.1, 0.2), "response": estimate(0.1, 0.2)}, "no single component's part is told apart from 0"),
+        ({"a": estimate(0.07), "b": estimate(0.07), "c": estimate(0.06)}, "it enters in `a` (+0.070), `b` (+0.070), "
+         "`c` (+0.060) of +0.200"),
     ],
 )  # fmt: skip
-def test_stages_are_named_only_where_their_interval_leaves_out_zero(parts, words):
-    assert words in reading(axis(parts={name: Estimate(*part) for name, part in parts.items()}), PLACEBO).text
-
-
-def test_a_residual_is_not_blamed_on_a_stage():
-    found = reading(axis(residual=Estimate(0.03, 0.02, 0.04)), PLACEBO)
-    assert "0.030 stays with every stage swapped, so it is not due to a stage" in found.text
-
-
-def test_a_top_stage_that_depends_on_the_order_is_flagged():
-    found = reading(axis(shapley={"db": Estimate(0.08), "response": Estimate(0.02)}), PLACEBO)
-    assert "in this order, though most in `db` as the mean over orders" in found.text
-
-
-def test_pairs_that_cancel_are_read_out_though_the_axis_shows_nothing():
-    subject = axis(0.005, 0.02, 0.6, pairs=[pair("man>woman", 0.12), pair("woman>man", -0.11)])
-    found = reading(subject, PLACEBO)
-    assert found.support is Support.UNSUPPORTED
-    assert found.headline == "single pairs differ"
-    assert found.text.startswith("gender: over all pairs together, no difference is supported")
-    assert found.pairs == (
-        "By pair: man>woman (+0.120) answered worse; woman>man (-0.110) answered better; opposite directions cancel in "
-        "the corpus value; the largest part of each enters in `response`."
-    )
+def test_components_are_named_only_where_their_interval_leaves_out_zero(parts, text):
+    assert text in said(outcome(groups=(group("woman", estimate(0.2), parts=parts),)))
 
 
 @pytest.mark.parametrize(
-    "weak", [pair("man>woman", 0.12, p=0.04), pair("man>woman", 0.02), pair("man>woman", 0.12, half=0.2)]
-)
-def test_pairs_need_the_same_support_as_axes_adjusted_for_their_number(weak):
-    assert reading(axis(pairs=[weak, pair("woman>man", 0.0, p=0.9)]), PLACEBO).pairs == ""
+    ("changes", "text"),
+    [
+        ({"above": None}, "There is no placebo, so part of this may be what any rewording does."),
+        ({"changed": {"axis": 13.2, "placebo": 2.9}}, "(13.2 words changed a dialogue, the placebo 2.9); as it changes "
+         "fewer words, some of this may be what rewording more does."),
+        ({"changed": {}}, "of the same 90 dialogues: +0.080 [+0.060, +0.100]."),
+    ],
+)  # fmt: skip
+def test_the_floor_is_said_as_it_is(changes, text):
+    assert text in said(outcome(**changes))
 
 
-def test_pairs_are_adjusted_by_holm():
-    # Holm by hand: 0.01 * 3, then max(0.03, 0.02 * 2), then max(0.04, 0.03 * 1)
-    found = adjusted_pairs(axis(pairs=[pair("a>b", 0.1, 0.03), pair("b>a", 0.1, 0.01), pair("a>c", 0.1, 0.02)]))
-    assert [item.fairscore.p for item in found] == pytest.approx([0.04, 0.03, 0.04])
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({}, "A gap beyond ±0.300 is ruled out; a disparity of 0.050 would be found in four of five such runs."),
+        ({"equivalent_within": None, "detectable": None, "disparity": estimate(0.1, enough=False)},
+         "What could have been found cannot be told from so few words."),
+    ],
+)  # fmt: skip
+def test_what_is_not_shown_says_what_could_have_been(changes, text):
+    assert text in said(outcome(verdict="inconclusive", **changes))
+    assert said(outcome(verdict="inconclusive")).startswith("These data cannot tell whether there is one.")
 
 
-def test_the_interval_above_the_placebo_combines_both_intervals():
-    above = excess(axis(0.1, 0.03), axis(0.06, 0.04, name="placebo"))
-    assert above is not None
-    assert (above.value, above.low, above.high) == pytest.approx((0.04, 0.04 - 0.05, 0.04 + 0.05))  # a 3-4-5 triangle
+def test_the_placebo_claims_nothing():
+    (reading,) = read([outcome(axis="placebo", verdict="floor")])
+    assert reading.found.startswith("Rewording without demographic meaning: BLEU 10% lower")
+    assert reading.grounds == ""
 
 
-finite = st.floats(0, 1)
+def test_names_are_shortened_and_few_dialogues_marked():
+    assert (short("a/b/c"), short("a/b"), short("a")) == ("a/b …", "a/b", "a")
+    assert [has_few(number) for number in (14, 15, None)] == [True, False, False]
+    assert (mark(14), mark(15)) == ("†", "")
 
 
-@given(finite, finite, st.floats(0, 0.5), st.floats(0, 0.5), st.one_of(st.none(), finite), st.sampled_from([1, -1]))
-def test_no_disparity_is_ever_claimed_against_the_evidence(value, floor, half, floor_half, p, sign):
-    found = reading(axis(value, half, p, sign=sign), axis(floor, floor_half, name="placebo"))
-    if found.is_disparity:
+def test_a_pair_rests_on_the_words_of_the_group_that_has_fewer():
+    subject = outcome(groups=(group("man", estimate(0.1), 3.0), group("woman", estimate(0.1), 9.0)))
+    assert words_of_pair(subject, Pair("man>woman", estimate(0.1), {}, 9)) == 3.0
+    assert words_of_pair(subject, Pair("x>y", estimate(0.1), {}, 9)) == 8.2
+
+
+number = st.floats(-0.5, 0.5)
+chance = st.one_of(st.none(), st.floats(0, 1))
+
+
+@given(
+    st.sampled_from(VERDICTS), st.sampled_from([BLEU, REFUSALS, LENGTH]), st.tuples(number, number), chance, chance,
+    st.booleans(), st.floats(1, 12),
+)  # fmt: skip
+def test_no_group_is_ever_named_against_the_evidence(verdict, metric, values, p_holm, p_these, enough, words):
+    gaps = [estimate(value, 0.1, p_holm, p_these, enough=enough) for value in values]
+    subject = outcome(metric, verdict, disparity=gaps[0], groups=(group("woman", gaps[1], words),), words=words)
+    (reading,) = read([subject])
+    if re.search(r"told as|blind to the rewrite|enters in|of the gap of", reading.found):
+        assert verdict in ("disparity", "these words only")
+        p = p_holm if verdict == "disparity" else p_these
         assert p is not None
         assert p < 0.05
-        assert value > half
-        assert value - floor > math.hypot(half, floor_half) - 1e-9
-    else:
-        assert "most of it enters" not in found.text
+        assert verdict == "these words only" or words >= ENOUGH_WORDS
+    if verdict != "disparity":
+        assert not reading.is_claim
+
+
+def test_a_record_is_read_in_the_order_of_its_axes(make_results):
+    readings = read(read_outcomes(make_results(axes=("placebo", "race", "gender"))))
+    assert [reading.headline for reading in readings] == ["these words only", "disparity", "placebo floor"]

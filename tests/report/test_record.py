@@ -1,12 +1,13 @@
 """Reading run folders."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from tod_bias.errors import TodBiasError
-from tod_bias.report.outcome import read_axes
+from tod_bias.report.outcome import read_outcomes
 from tod_bias.report.record import RunError, read_results, read_runs, read_turns
 
 
@@ -26,10 +27,10 @@ def test_a_run_without_turns_has_none(make_folder):
         (None, "holds no results.json"),
         ("{", "not JSON"),
         ("[1]", "expected a JSON object, got list"),
-        ("{}", "expected schema 1, got None"),
-        ('{"schema": 2, "axes": {}}', "expected schema 1, got 2"),
-        ('{"schema": 1}', "expected results under 'axes', got None"),
-        ('{"schema": 1, "axes": {}}', "expected results under 'axes', got {}"),
+        ("{}", "expected schema 2, got None"),
+        ('{"schema": 1, "axes": {}}', "expected schema 2, got 1"),
+        ('{"schema": 2}', "expected results under 'axes', got None"),
+        ('{"schema": 2, "axes": {}}', "expected results under 'axes', got {}"),
     ],
 )
 def test_a_wrong_file_ends_in_one_line_that_names_it(tmp_path: Path, content, words):
@@ -73,52 +74,75 @@ def test_no_folder_is_a_user_error():
 @pytest.mark.parametrize(
     ("place", "value", "words"),
     [
-        (("fairscore",), "high", "axes.gender.fairscore: expected a number, got 'high'"),
-        (("fairscore", "value"), "high", "axes.gender.fairscore.value: expected a number"),
-        (("fairscore", "ci"), [1], r"axes.gender.fairscore.ci: expected \[low, high\]"),
-        (("pairs",), [], r"axes.gender.pairs: expected an object, got \[\]"),
-        (("attribution", "db"), True, "axes.gender.attribution.db: expected a number"),
+        ((), 3, "axes.gender.corpus_bleu: expected an object, got 3"),
+        (("disparity",), "high", "axes.gender.corpus_bleu.disparity: expected an object"),
+        (("disparity", "value"), "high", "axes.gender.corpus_bleu.disparity.value: expected a number, got 'high'"),
+        (("disparity", "ci"), [1], r"axes.gender.corpus_bleu.disparity.ci: expected \[low, high\]"),
+        (("disparity", "ci"), "ab", r"disparity.ci: expected \[low, high\], got 'ab'"),
+        (("disparity", "ci_these_words"), [1, "x"], "disparity.ci_these_words: expected a number, got 'x'"),
+        (("disparity", "mde"), [], "disparity.mde: expected a number"),
+        (("disparity", "clusters", "services"), "x", "disparity.clusters.services: expected a number, got 'x'"),
+        (("contributions", "db"), True, "axes.gender.corpus_bleu.contributions.db: expected a number, got True"),
+        (("groups",), [], r"axes.gender.corpus_bleu.groups: expected an object, got \[\]"),
+        (("groups", "man", "gap", "p_holm"), "x", "groups.man.gap.p_holm: expected a number"),
+        (("groups", "man", "dialogues"), "x", "groups.man.dialogues: expected a number"),
+        (("pairs", "woman>man"), 4, "pairs.woman>man: expected an object"),
+        (("above_placebo", "words_changed", "axis"), "x", "above_placebo.words_changed.axis: expected a number"),
+        (("words", "strongest"), 3, "words.strongest: expected a list, got 3"),
+        (("words", "strongest"), ["x"], "words.strongest: expected an object, got 'x'"),
+        (("arms", "db"), "x", "axes.gender.corpus_bleu.arms.db: expected a number"),
+        (("su", "attribution", "order"), "db", "su.attribution.order: expected a list, got 'db'"),
+        (("su", "fairscore", "value"), {}, "su.fairscore.value: expected a number"),
     ],
 )
 def test_a_value_of_the_wrong_type_is_named(make_results, place, value, words):
     results = make_results(axes=("gender",))
     target = results["axes"]["gender"]
-    for key in place[:-1]:
+    for key, following in pairwise(("corpus_bleu", *place)):
         target = target[key]
-    target[place[-1]] = value
-    with pytest.raises(RunError, match=words):
-        read_axes(results)
+        last = following
+    target[last if place else "corpus_bleu"] = value
+    with pytest.raises(RunError, match=words) as caught:
+        read_outcomes(results)
+    assert "\n" not in str(caught.value)
 
 
-def test_the_contract_minimum_is_enough():
-    axis = {
-        "bleu_original": 0.2, "bleu_perturbed": 0.1, "fairscore": {"value": 0.5, "ci": [0.4, 0.6], "p_value": 0.01},
-        "signed": 0.5, "mean_over_pairs": {"value": 0.5, "ci": [0.4, 0.6]},
-        "attribution": {"order": ["response"], "response": {"value": 0.5, "ci": [0.4, 0.6]}, "residual": {"value": 0}},
-        "shapley": {}, "arms": {"": 0.5, "response": 0.0}, "pairs": {"woman>man": {"fairscore": {}, "dialogues": 3}},
-    }  # fmt: skip
-    (found,) = read_axes({"schema": 1, "axes": {"gender": axis}})
-    assert found.fairscore.p == 0.01
-    assert found.pairs[0].fairscore.value is None
-    assert list(found.contributions) == ["response"]
+def test_metrics_of_the_wrong_type_are_named(make_results):
+    with pytest.raises(RunError, match=r"metrics\.corpus_bleu: expected an object"):
+        read_outcomes(make_results(metrics=("corpus_bleu",)) | {"metrics": {"corpus_bleu": 3}})
+
+
+def test_a_disparity_alone_is_enough():
+    (found,) = read_outcomes(
+        {"schema": 2, "axes": {"gender": {"bleu": {"disparity": {"value": 0.5, "p_value": 0.01}}}}}
+    )
+    assert (found.disparity.value, found.disparity.p) == (0.5, 0.01)
+    assert (found.metric.label, found.metric.better, found.key) == ("bleu", "higher", "gender_bleu")
+    assert (found.groups, found.pairs, found.su, found.above) == ((), (), None, None)
 
 
 def test_undefined_numbers_are_missing_not_zero():
-    (axis,) = read_axes(json.loads('{"axes": {"gender": {"bleu_original": NaN, "fairscore": {"value": null}}}}'))
-    assert axis.bleu_original is None
-    assert axis.fairscore.value is None
+    record = json.loads('{"axes": {"gender": {"bleu": {"original": NaN, "disparity": {"value": null, "ci": null}}}}}')
+    (found,) = read_outcomes(record)
+    assert found.original.value is None
+    assert found.disparity.value is None
+    assert found.disparity.bounds is None
+
+
+def test_everything_that_the_contract_names_is_read(make_results):
+    (found,) = read_outcomes(make_results(axes=("race",)))
+    assert found.disparity.bounds == pytest.approx((0.076, 0.092))
+    assert (found.disparity.low, found.words, found.words_number) == (None, 1.4, 9)
+    assert found.changed == {"axis": 1.6, "placebo": 0.4}
+    assert [group.name for group in found.groups] == ["white", "black", "hispanic", "asian"]
+    assert (found.pairs[0].source, found.pairs[0].target) == ("white", "black")
+    assert list(found.su.contributions) == ["db", "api_call", "response"]
+    assert found.strongest[0].without == 0.09
 
 
 def test_the_placebo_stands_last(make_results):
-    assert [axis.name for axis in read_axes(make_results(axes=("placebo", "race", "gender")))] == [
-        "race",
-        "gender",
-        "placebo",
-    ]
-
-
-def test_attributes_stand_in_their_usual_order_and_unknown_ones_after(make_results):
-    results = make_results(axes=("gender",))
-    results["axes"]["gender"]["pairs"]["agender>man"] = {"fairscore": {"value": 0.1}}
-    (axis,) = read_axes(results)
-    assert axis.attributes == ["woman", "man", "non-binary", "agender"]
+    outcomes = read_outcomes(make_results(axes=("placebo", "race", "gender"), metrics=("corpus_bleu", "refusal")))
+    assert [(outcome.axis, outcome.metric.name) for outcome in outcomes] == [
+        ("race", "corpus_bleu"), ("race", "refusal"), ("gender", "corpus_bleu"), ("gender", "refusal"),
+        ("placebo", "corpus_bleu"), ("placebo", "refusal"),
+    ]  # fmt: skip

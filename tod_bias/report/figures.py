@@ -101,7 +101,9 @@ def su(outcomes: Sequence[Outcome]) -> Figure:
         blocks.append(Block(outcome.axis, tuple(rows)))
     order = next(tuple(outcome.su.contributions) for outcome in outcomes if outcome.su is not None)
     named = [*stages, *(name for name in order if name not in stages)]
-    return forest(blocks, named, Texts("fairscore (absolute)", f"parts in the order {', '.join(order)}", "", ""))
+    return forest(
+        blocks, named, Texts("fairscore (absolute)", _shortened(f"parts in the order {', '.join(order)}"), "", "")
+    )
 
 
 def comparison(runs: Mapping[str, Sequence[Outcome]]) -> Figure:

@@ -35,7 +35,7 @@ from tod_bias.report.palette import (
     text_width,
 )
 
-_ROW, _TITLE, _AXIS, _KEY = 0.23, 0.3, 0.5, 0.24  # inches: a row, a block's title, ticks and label below, a row of keys
+_ROW, _TITLE, _AXIS, _KEY = 0.23, 0.3, 0.6, 0.24  # inches: a row, a block's title, what is below, a row of keys
 _GAP = 0.12
 _SMALL = 8.0
 _LONGEST = 2.4
@@ -95,7 +95,7 @@ def forest(blocks: Sequence[Block], stages: Sequence[str], texts: Texts) -> Figu
     keys = _key_rows(_keys(rows, parts, stages, span))
     top = 0.05 + _KEY * len(keys) + (0.05 if keys else 0)
     inside = _ROW * len(rows) + _TITLE * len(blocks)
-    margin = 0.1 + min(_LONGEST, max(text_width(row.label) for row in rows) + 0.12)
+    margin = 0.1 + min(_LONGEST, max(text_width(row.label) for row in rows) + 0.2)
     signed = bool(texts.positive)
     middle = 0.2 + max(text_width(_number(row, signed=signed), _SMALL, bold=True) for row in rows)
     stacked = any(row.parts for row in rows)
@@ -117,7 +117,7 @@ def forest(blocks: Sequence[Block], stages: Sequence[str], texts: Texts) -> Figu
         for row in block.rows:
             middle_of_row = height + _ROW / 2
             _dot(left, row, middle_of_row)
-            _label(left, row, middle_of_row, margin - 0.15)
+            _label(left, row, middle_of_row, margin - 0.25)
             _value(left, _number(row, signed=signed), row, middle_of_row, left_width + _GAP + middle - 0.1)
             if right is not None and row.parts:
                 _stack(right, row, middle_of_row, parts, stages)

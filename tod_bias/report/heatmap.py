@@ -46,9 +46,10 @@ def heatmap(outcome: Outcome, limit: float) -> Figure:
     """
     names = attributes(outcome)
     pairs = {pair.name: pair for pair in outcome.pairs}
-    labels = [_folded(name, _WIDE - 0.06) for name in names]
+    labels = [_folded(name, _WIDE - 0.1, 3) for name in names]
+    rows = [_folded(name, 1.6, 2) for name in names]
     notes = _notes(outcome, names, pairs)
-    left = max(text_width(name) for name in names) + 0.2
+    left = max(text_width(row) for row in rows) + 0.25
     above = 0.34 + _LINE * max(label.count("\n") + 1 for label in labels)
     size = len(names)
     wide = max(left + _WIDE * size + 0.1, 0.2 + max(text_width(note, _SMALL) for note in notes))
@@ -81,7 +82,7 @@ def heatmap(outcome: Outcome, limit: float) -> Figure:
             )
     panel.add_collection(PolyCollection(corners, facecolors=colours, edgecolors=GRID, linewidths=0.5))
     panel.set_xticks([place_of + 0.5 for place_of in range(size)], labels)
-    panel.set_yticks([place_of + 0.5 for place_of in range(size)], names)
+    panel.set_yticks([place_of + 0.5 for place_of in range(size)], rows)
     panel.xaxis.tick_top()
     strip(panel, keep=())
     inches, down = figure.get_size_inches()
@@ -112,8 +113,8 @@ def _notes(outcome: Outcome, names: Sequence[str], pairs: dict[str, Pair]) -> li
     return [note for note, applies in notes.items() if applies]
 
 
-def _folded(name: str, inches: float) -> str:
-    """A name in lines of at most so many inches, broken after hyphens and underscores where it has some."""
+def _folded(name: str, inches: float, most: int) -> str:
+    """A name in so many lines of so many inches, broken after hyphens and underscores; what is longer is cut."""
     lines = [""]
     for part in re.findall(r"[^-_ ]+[-_ ]*|[-_ ]+", name):
         while text_width(part) > inches and len(part) > 1:  # a long word is broken where the line ends
@@ -123,4 +124,7 @@ def _folded(name: str, inches: float) -> str:
         if lines[-1] and text_width(lines[-1] + part) > inches:
             lines.append("")
         lines[-1] += part
-    return "\n".join(line for line in lines if line) or name
+    kept = [line for line in lines if line]
+    if len(kept) > most:
+        kept = [*kept[: most - 1], f"{kept[most - 1].rstrip()[:-1]}…"]
+    return "\n".join(kept) or name

@@ -46,7 +46,7 @@ def read_results(folder: str | Path) -> dict[str, Any]:
     """Read and check ``results.json`` of a run folder.
 
     Raises:
-        RunError: no such folder or file, not JSON, not the result of an attribution, or not schema 1; one line.
+        RunError: no such folder or file, not JSON, not the result of an attribution, or of another schema; one line.
     """
     folder = Path(folder)
     path = folder / RESULTS

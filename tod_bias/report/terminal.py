@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -102,7 +103,7 @@ def group_table(outcomes: Sequence[Outcome], *, wide: bool = True, padding: int 
         for number, group in enumerate(outcome.groups):
             view.add_row(
                 _name(outcome, outcomes) if number == 0 else "",
-                group.name + ("" if wide else mark(group.dialogues)),
+                escape(group.name) + ("" if wide else mark(group.dialogues)),
                 *((f"{count(group.dialogues)}{mark(group.dialogues)}",) if wide else ()),
                 fixed(group.score.value),
                 with_interval(group.gap, sign=True),
@@ -133,7 +134,7 @@ def axis_table(outcomes: Sequence[Outcome], *, wide: bool = True, padding: int =
         before, after = outcomes[number - 1] if number else None, outcomes[number + 1 : number + 2]
         again = before is not None and before.axis == outcome.axis
         view.add_row(
-            " " + outcome.metric.label if several and again else _name(outcome, outcomes),
+            " " + escape(outcome.metric.label) if several and again else _name(outcome, outcomes),
             f"{count(outcome.dialogues)}{mark(outcome.dialogues)}",
             fixed(outcome.words, 1),
             *((fixed(outcome.original.value), fixed(outcome.rewritten.value)) if wide else ()),
@@ -162,19 +163,19 @@ def component_table(outcomes: Sequence[Outcome], *, wide: bool = True, padding: 
     view.add_column("part of the disparity\n[95%]", justify="right", overflow="fold")
     if wide:
         view.add_column("", overflow="fold")
-    view.add_column("part of the gap of …\n[95%]", justify="right", overflow="fold")
+    view.add_column("part of the widest gap\n[95%]", justify="right", overflow="fold")
     values = [abs(part.value or 0.0) for outcome in outcomes for part in outcome.contributions.values()]
     longest = max(values, default=0.0)
     for outcome in outcomes:
         widest = max(outcome.groups, key=lambda group: abs(group.gap.value or 0), default=None)
         for number, (name, part) in enumerate(outcome.contributions.items()):
-            row = [_name(outcome, outcomes) if number == 0 else "", name, with_interval(part, sign=True)]
+            row = [_name(outcome, outcomes) if number == 0 else "", escape(name), with_interval(part, sign=True)]
             if wide:
                 row.append(_bar(part.value, longest, bar))
             if widest is None or outcome.is_floor:
                 row.append("")
             else:
-                label = f"{widest.name}: " if number == 0 else ""
+                label = f"{escape(widest.name)}: " if number == 0 else ""
                 row.append(label + with_interval(widest.contributions.get(name, Estimate()), sign=True))
             view.add_row(
                 *row, style="dim" if outcome.is_floor else "", end_section=number == len(outcome.contributions) - 1
@@ -197,7 +198,7 @@ def notes(outcomes: Sequence[Outcome]) -> list[str]:
 
 def _name(outcome: Outcome, outcomes: Sequence[Outcome]) -> str:
     several = len({one.metric.name for one in outcomes}) > 1
-    return f"{outcome.axis}\n {outcome.metric.label}" if several else outcome.axis
+    return escape(f"{outcome.axis}\n {outcome.metric.label}" if several else outcome.axis)
 
 
 def _largest(contributions: Mapping[str, Estimate], gap: Estimate) -> str:
@@ -207,7 +208,7 @@ def _largest(contributions: Mapping[str, Estimate], gap: Estimate) -> str:
     if not known or max(known.values()) <= 0:
         return ""
     name = max(known, key=lambda one: known[one])
-    return f"{name} {fixed(contributions[name].value, sign=True)}"
+    return f"{escape(name)} {fixed(contributions[name].value, sign=True)}"
 
 
 def _bar(value: float | None, longest: float, mark: str) -> str:

@@ -20,6 +20,6 @@ tod-bias recommend mitigate --model runs/lmrec/Sampleton --masked-model runs/lmr
   --reviews runs/reviews/Sampleton.csv --out runs/mitigation
 python dialogues.py runs/lmrec/Sampleton runs/dialogues.jsonl
 for pipeline in fair_response curt_response; do
-  tod-bias attribute --pipeline $pipeline.yaml --corpus runs/dialogues.jsonl --axes names_race,names_gender --draws 1 \
+  tod-bias attribute --pipeline $pipeline.yaml --corpus runs/dialogues.jsonl --axes names_race,names_gender --design draws --draws 1 \
     --order recommend,lookup,response --out runs/attribution_$pipeline
 done

@@ -22,5 +22,5 @@ tod-bias evaluate --corpus google_sgd --datapath "$DATAPATH" --split valid --max
 
 # Two processes of one thread each on two cores; on a GPU: accelerate launch -m tod_bias.attribute …
 OMP_NUM_THREADS=1 torchrun --nproc_per_node 2 -m tod_bias.attribute --corpus google_sgd --datapath "$DATAPATH" \
-  --split valid --axes gender,age,race,placebo --max-per-axis 150 --draws 3 --bootstrap 1000 --seed 0 \
+  --split valid --axes gender,age,race,placebo --max-per-axis 150 --metrics corpus_bleu,slot_f1,call_disagreement --bootstrap 1000 --seed 0 \
   --model "$MODELS/whole" --max-new-tokens 96 --out "$OUT/attribution"

@@ -73,6 +73,26 @@ def cases() -> dict[str, Case]:
             )
             for sd in (0.1, 0.2)
         ),
+        *(
+            Case(
+                f"words-several-{also}-{sd}",
+                replace(zipf, words=20, quirks=sd, also=also, shares=(1.0, 0.0)),
+                f"quirks of 20 Zipf words, sd {sd}, {also + 1} in every dialogue",
+            )
+            for also, sd in ((1, 0.1), (1, 0.2), (2, 0.2))
+        ),
+        Case(
+            "words-common",
+            replace(zipf, words=20, quirks=0.1, common=True, shares=(1.0, 0.0)),
+            "quirks of sd .1 of 20 Zipf words and of one that stands in every dialogue",
+        ),
+        Case(
+            "pair-beyond-margin",
+            replace(plain, dialogues=1000, own=0.05, effects={"response": {"woman": 0.06}}),
+            "women .06 worse than men, margin .05",
+            1,
+            0.05,
+        ),
         Case(
             "group-20-words",
             replace(zipf, words=20, quirks=0.1, shares=(1.0, 0.0), effects={"response": {"woman": 0.15}}),

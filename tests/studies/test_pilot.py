@@ -10,7 +10,8 @@ def results(**disparity):
     record = {
         "verdict": "inconclusive",
         "disparity": {
-            "value": 0.0, "ci": [-0.04, 0.04], "mde": 0.056, "clusters": {"dialogues": 100, "words": 30, "words_effective": 20.0},
+            "value": 0.0, "ci": [-0.04, 0.04], "mde": 0.056,
+            "clusters": {"dialogues": 100, "words": 30, "words_effective": 20.0},
             "standard_error": {"value": 0.02, "these_words": 0.02}, **disparity,
         },
     }  # fmt: skip

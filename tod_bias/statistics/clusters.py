@@ -128,15 +128,15 @@ class Spread:
 
     def p_values(self, values: np.ndarray) -> np.ndarray:
         """Two-sided p-values of t tests of 0, (values,); NaN for fewer than :data:`FEWEST` clusters, or no spread."""
-        if self.clusters < FEWEST:
+        if self.clusters < FEWEST or self.freedom < 1:
             return np.full(np.shape(values), np.nan)
         with np.errstate(divide="ignore", invalid="ignore"):
             distance = np.where(self.error > 0, np.abs(values) / self.error, np.nan)
         return np.asarray(2 * stats.t.sf(distance, max(self.freedom, 1.0)))
 
     def interval(self, values: np.ndarray, level: float) -> np.ndarray:
-        """t intervals, (2, values); NaN for fewer than :data:`FEWEST` clusters."""
-        if self.clusters < FEWEST:
+        """t intervals, (2, values); NaN for fewer than :data:`FEWEST` clusters, or fewer than two effective ones."""
+        if self.clusters < FEWEST or self.freedom < 1:
             return np.full((2, *np.shape(values)), np.nan)
         half = stats.t.ppf((1 + level) / 2, max(self.freedom, 1.0)) * self.error
         return np.stack([values - half, values + half])

@@ -54,7 +54,7 @@ class AxisReport:
     groups: dict[str, Claim] = field(default_factory=dict)
     pairs: dict[str, Claim] = field(default_factory=dict)
     bounds: dict[str, tuple[float, float, float, int]] = field(default_factory=dict)
-    """Disparity, gaps and pairs, each with standard error, degrees of freedom and dialogues, for tests of equivalence."""
+    """Disparity, gaps and pairs, each with standard error, degrees of freedom, dialogues: for tests of equivalence."""
 
     may_be_equal: bool = True
     """Whether equivalence can be shown at all: there are clusters enough, and a score above 0."""

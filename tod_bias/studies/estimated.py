@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -100,12 +100,27 @@ class Estimated:
         return interval(self._samples[:, number], dialogues, self._level)
 
     def error_and_freedom(self, number: int) -> tuple[float, float]:
-        """The largest standard error of a contrast over the kinds of clusters, and its degrees of freedom; NaN where a kind
-        has too few clusters."""
-        if any(one.clusters < FEWEST for one in self.spreads):
+        """The largest standard error of a contrast over the kinds of clusters, with its degrees of freedom.
+
+        NaN where a kind has too few clusters.
+        """
+        if any(one.clusters < FEWEST or one.freedom < 1 for one in self.spreads):
             return math.nan, 0.0
         return max((float(one.error[number]), one.freedom) for one in self.spreads)
 
     def error_of_dialogues(self, number: int) -> float:
         """The standard error of a contrast with words as they are; NaN without resamples."""
         return math.nan if self._samples is None else float(np.nanstd(self._samples[:, number], ddof=1))
+
+
+def turned(pair: Mapping[str, Any]) -> dict[str, Any]:
+    """The same gap seen from the other attribute."""
+    other: dict[str, Any] = {}
+    for key, value in pair.items():
+        if key == "value":
+            other[key] = None if value is None else -value
+        elif key.startswith("ci"):
+            other[key] = None if value is None else [-value[1], -value[0]]
+        else:
+            other[key] = turned(value) if isinstance(value, Mapping) else value
+    return other

@@ -34,7 +34,7 @@ from tod_bias.studies.contrasts import (
     pairs_of,
     share_of,
 )
-from tod_bias.studies.estimated import Estimated
+from tod_bias.studies.estimated import Estimated, turned
 from tod_bias.studies.su import su_of
 from tod_bias.studies.word_clusters import shared_words, words_effective, words_of, words_of_group
 from tod_bias.systems.execution import all_arms, arm_key
@@ -319,7 +319,10 @@ class AxisEstimate:
             return
         tests, above = self._tested(list(blocks.values()))
         for number, ((first, second), block) in enumerate(blocks.items()):
-            effective = min(words_of_group(told, told.attributes.index(name), block.there) for name in (first, second))
+            one, other = (told.attributes.index(name) for name in (first, second))
+            effective = min(
+                words_of_group(told, one, block.there, other), words_of_group(told, other, block.there, one)
+            )
             pair = {
                 **block.estimate(0),
                 "p_holm": None,
@@ -329,7 +332,7 @@ class AxisEstimate:
             if self._has_placebo:
                 pair["above_placebo"] = block.estimate(block.above)
             record["pairs"][f"{first}>{second}"] = pair
-            record["pairs"][f"{second}>{first}"] = _turned(pair)
+            record["pairs"][f"{second}>{first}"] = turned(pair)
             for name in (f"{first}>{second}", f"{second}>{first}"):
                 report.pairs[name] = Claim(record["pairs"][name], words=effective)
                 report.bounds[name] = (block.estimates[0], *block.error_and_freedom(0), int(block.there.sum()))
@@ -388,16 +391,3 @@ def _detectable(error: float, freedom: float, critical: float, alpha: float) -> 
 
     level = 2 * float(stats.norm.sf(critical)) if math.isfinite(critical) and critical > 0 else alpha
     return detectable(error, freedom, level)
-
-
-def _turned(pair: Mapping[str, Any]) -> dict[str, Any]:
-    """The same gap seen from the other attribute."""
-    turned: dict[str, Any] = {}
-    for key, value in pair.items():
-        if key == "value":
-            turned[key] = None if value is None else -value
-        elif key.startswith("ci"):
-            turned[key] = None if value is None else [-value[1], -value[0]]
-        else:
-            turned[key] = _turned(value) if isinstance(value, Mapping) else value
-    return turned

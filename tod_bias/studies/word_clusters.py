@@ -9,6 +9,9 @@ import numpy as np
 from tod_bias.statistics.clusters import Clusters, Shared
 from tod_bias.studies.axis_table import Tellings
 
+MOST = 0.5
+"""Share of a group's tellings above which one word stands for the group."""
+
 
 def words_of(told: Tellings) -> Clusters:
     """The word that stands for every dialogue."""
@@ -24,29 +27,46 @@ def shared_words(told: Tellings) -> Shared | None:
 
 
 def words_effective(told: Tellings) -> float:
-    """Effective number of words of the axis: 1 / Σ p², with p the share of tellings that rest on a word.
+    """Effective number of words of the axis: (Σp)² / Σp² (Kish 1965), p the share of tellings that rest on a word.
 
-    The quirks of words, each with the same variance, then add that variance / effective number to the mean. With one
-    word a dialogue this is Kish's number; a word that stands in every dialogue makes it 1 at the most.
+    A word that stands in more than half of the tellings of a group is that group, as nothing tells the two apart: then
+    it is 1 / p at the most.
     """
     weights = 1.0 / np.bincount(told.of, minlength=told.dialogues)
-    return _effective(zip(told.words, weights[told.of], strict=True), told.dialogues)
+    kish = _kish(_shares(zip(told.words, weights[told.of], strict=True), told.dialogues))
+    return min(kish, *(_cap(told, number) for number in range(len(told.attributes))))
 
 
-def words_of_group(told: Tellings, attribute: int, there: np.ndarray | None = None) -> float:
+def words_of_group(
+    told: Tellings, attribute: int, there: np.ndarray | None = None, compared: int | None = None
+) -> float:
     """Effective words that stand for one attribute, in its own dialogues and in those that are told as it.
 
     Args:
         told: who is told as what.
         attribute: its number.
         there: (dialogues,) bool, which dialogues count; by default all that are told as it.
+        compared: the attribute that it is compared with; by default all.
     """
     there = told.told_as[:, attribute] if there is None else there
     own = np.flatnonzero(there & (told.source == attribute))
     chosen = np.flatnonzero((told.target == attribute) & there[told.of])
     entries = [(frozenset([told.word[number]]), 1.0) for number in own]
     entries += [(told.words[place], 1.0) for place in chosen]
-    return _effective(entries, max(1, len(entries)))
+    others = (
+        [_cap(told, number) for number in range(len(told.attributes))]
+        if compared is None
+        else [_cap(told, number) for number in (attribute, compared)]
+    )
+    return min(_kish(_shares(entries, max(1, len(entries)))), *others)
+
+
+def _cap(told: Tellings, attribute: int) -> float:
+    """How many words a group can amount to where one of them stands in more than half of its rewritten tellings."""
+    chosen = np.flatnonzero(told.target == attribute)
+    shares = _shares(((told.words[place], 1.0) for place in chosen), max(1, len(chosen)))
+    largest = max(shares.values(), default=0.0)
+    return 1 / largest if largest > MOST else np.inf
 
 
 def _of_dialogues(told: Tellings) -> list[frozenset[str]]:
@@ -56,10 +76,15 @@ def _of_dialogues(told: Tellings) -> list[frozenset[str]]:
     return [frozenset(names) for names in sets]
 
 
-def _effective(entries: Iterable[tuple[frozenset[str], float]], total: float) -> float:
+def _shares(entries: Iterable[tuple[frozenset[str], float]], total: float) -> dict[str, float]:
+    """Word to the share of tellings that rest on it."""
     shares: dict[str, float] = {}
     for names, weight in entries:
         for name in names:
             shares[name] = shares.get(name, 0.0) + float(weight) / total
+    return shares
+
+
+def _kish(shares: dict[str, float]) -> float:
     squares = sum(share**2 for share in shares.values())
-    return 1 / squares if squares else 0.0
+    return sum(shares.values()) ** 2 / squares if squares else 0.0

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tod_bias.statistics.clusters import Clusters, spread
+from tod_bias.statistics.clusters import Clusters, Shared, spread
 from tod_bias.statistics.flips import flip_test
 from tod_bias.statistics.power import detectable, equivalent_within, units_needed
 
@@ -102,3 +102,29 @@ def test_more_units_help_only_where_words_do_not_stand_in_the_way():
     assert units_needed(0.014, 100, 0.01) == pytest.approx(400, abs=2)
     assert units_needed(0.014, 100, 0.01, fixed=0.004) > 800
     assert units_needed(0.014, 100, 0.01, fixed=0.006) == np.inf
+
+
+def test_units_that_share_any_word_are_dependent_and_with_one_word_each_it_leaves_out_a_word_at_a_time():
+    rng = np.random.default_rng(0)
+    labels = [f"{number % 7}" for number in range(63)]
+    table = np.stack([rng.normal(size=63) + np.array([int(label) for label in labels]), np.ones(63)], axis=1)
+    clusters = Clusters.of(labels)
+    jackknife = spread(clusters.sums(table), table.sum(axis=0), means, clusters.effective).error[0]
+    shared = Shared.of([frozenset([label]) for label in labels])
+    there = np.ones(63, dtype=bool)
+    assert shared.error(table[:, :1] / 63, there)[0] == pytest.approx(jackknife, rel=0.02)
+    apart = Shared.of([frozenset([str(number)]) for number in range(63)])
+    assert apart.error(table[:, :1] / 63, there)[0] == pytest.approx(stats.sem(table[:, 0]), rel=0.02)
+
+
+def test_intervals_over_words_of_which_units_hold_two_cover():
+    rng = np.random.default_rng(1)
+    share = 1 / np.arange(1, 21)
+    covered = []
+    for _ in range(300):
+        words = rng.choice(20, (130, 2), p=share / share.sum())
+        values = rng.normal(0, 0.2, 20)[words].mean(axis=1) + rng.normal(0, 0.15, 130)
+        shared = Shared.of([frozenset(map(str, pair)) for pair in words])
+        error = shared.error(values[:, None] / 130, np.ones(130, dtype=bool))[0]
+        covered.append(abs(values.mean()) <= stats.t.ppf(0.975, 7) * error)
+    assert np.mean(covered) == pytest.approx(0.96, abs=0.035)

@@ -112,7 +112,7 @@ def test_units_that_share_any_word_are_dependent_and_with_one_word_each_it_leave
     jackknife = spread(clusters.sums(table), table.sum(axis=0), means, clusters.effective).error[0]
     shared = Shared.of([frozenset([label]) for label in labels])
     there = np.ones(63, dtype=bool)
-    assert shared.error(table[:, :1] / 63, there)[0] == pytest.approx(jackknife, rel=0.02)
+    assert shared.error(table[:, :1] / 63, there)[0] == pytest.approx(jackknife * np.sqrt(7 / 6), rel=0.02)
     apart = Shared.of([frozenset([str(number)]) for number in range(63)])
     assert apart.error(table[:, :1] / 63, there)[0] == pytest.approx(stats.sem(table[:, 0]), rel=0.02)
 

@@ -95,10 +95,10 @@ class Shared:
 
         The variance is the sum of e_i · e_j over all pairs of units that share a word, e the parts less their mean; it
         is never taken for less than that of independent units. As taking the mean away takes away too what most units
-        share, each e is divided by 1 less the share of units with which it shares a word: with one word a unit that is
-        leaving out a word at a time (CV3). In simulations with two and three words a unit 95% intervals so cover
-        94–98%; without it 66–86%. With very many sets of words each word is a cluster of its own, and pairs that share
-        two are counted twice.
+        share, each e is divided by 1 less the share of units with which it shares a word: with one word each that is
+        leaving out a word at a time (CV3 without its factor (G - 1) / G). In simulations with two or three words a
+        unit 95% intervals so cover 94–98%, without it 66–86%. With very many sets of words each word is a cluster,
+        and pairs that share two are counted twice.
 
         Args:
             parts: (units, statistics), what each unit adds.

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from worlds import STAGES, World, audit, table_of
+from audited_worlds import STAGES, World, audit, table_of
 
 WOMAN = {"response": {"woman": 0.1}}
 RACES = ("white", "black", "hispanic", "asian", "native-american", "pacific-islander")

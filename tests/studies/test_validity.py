@@ -9,8 +9,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
+from audited_worlds import World, audit, table_of
 from validity import WOMAN, Case, cases, run
-from worlds import World, audit, table_of
 
 
 def share(hits):

@@ -18,7 +18,7 @@ def share(hits):
 
 
 def test_quirks_of_words_are_not_called_a_groups():
-    seen, _ = run(cases()["words-one-way-0.2"], 100, 1)
+    seen, _ = run(cases()["words-one-way-0.2"], 60, 1)
     assert share([verdict == "disparity" for verdict in seen.verdicts]) <= 0.11
     assert share([verdict == "these words only" for verdict in seen.verdicts]) > 0.3
     assert share(seen.covered["disparity"]) >= 0.88
@@ -26,12 +26,12 @@ def test_quirks_of_words_are_not_called_a_groups():
 
 
 def test_a_groups_effect_over_many_words_is_found():
-    seen, _ = run(cases()["group-20-words"], 60, 1)
+    seen, _ = run(cases()["group-20-words"], 40, 1)
     assert share([verdict == "disparity" for verdict in seen.verdicts]) >= 0.6
 
 
 def test_without_an_effect_little_is_claimed_and_intervals_cover():
-    seen, true = run(replace(cases()["null-130"], axes=2), 100, 2)
+    seen, true = run(replace(cases()["null-130"], axes=2), 50, 2)
     assert share([verdict == "disparity" for verdict in seen.verdicts]) <= 0.11
     assert share(seen.claimed_pairs) <= 0.11
     for name in ("disparity", "gap woman", "pair man>woman", "contribution response"):
@@ -50,7 +50,7 @@ def test_contributions_keep_signs_and_components_without_a_part_get_none():
 
 
 def test_what_any_rewording_does_is_not_called_a_groups():
-    seen, _ = run(cases()["floor"], 60, 4)
+    seen, _ = run(cases()["floor"], 40, 4)
     assert share([verdict == "disparity" for verdict in seen.verdicts]) <= 0.15
     harmed = replace(cases()["floor"].world, placebo_effect=0.0)
     seen, _ = run(Case("", harmed, ""), 30, 4)
@@ -58,7 +58,7 @@ def test_what_any_rewording_does_is_not_called_a_groups():
 
 
 def test_equivalence_is_shown_where_it_holds_and_not_where_groups_cancel():
-    seen, _ = run(cases()["equal"], 20, 5)
+    seen, _ = run(cases()["equal"], 10, 5)
     assert share([verdict == "equivalent" for verdict in seen.verdicts]) >= 0.9
     cancelling = Case("", World(dialogues=500, own=0.05, effects=WOMAN), "", 1, 0.05)
     seen, true = run(cancelling, 10, 5)

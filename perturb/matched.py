@@ -129,8 +129,12 @@ class MatchedPlacebo:
     @property
     def signature(self) -> str:
         """What decides the placebos, as one line of ``key:value`` parts; the lexicon by its content."""
-        content = repr([(row.pos, sorted(row.cells.items()), row.context) for row in self.lexicon.paradigms])
-        return f"matched:{blake2b((content + repr(self._words)).encode(), digest_size=6).hexdigest()}"
+        rows = [
+            (row.pos, sorted(row.cells.items()), [(asked.name, sorted(asked.words)) for asked in row.context])
+            for row in self.lexicon.paradigms
+        ]
+        words = [(word, sorted(forms), *levels) for word, forms, *levels in self._words]
+        return f"matched:{blake2b(repr((rows, words)).encode(), digest_size=6).hexdigest()}"
 
     def match(self, dialogue: Dialogue, rewrites: Sequence[Rewrite], seed: int) -> DialogueRewrite | None:
         """A rewrite that changes as many words of the dialogue as the given ones do on average, or nearly so.

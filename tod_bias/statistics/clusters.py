@@ -15,6 +15,8 @@ from functools import cached_property
 import numpy as np
 from scipy import stats
 
+from tod_bias.statistics.crossed import effective_number
+
 FEWEST = 5
 """Clusters that an interval needs."""
 ENOUGH = 6.0
@@ -44,9 +46,8 @@ class Clusters:
 
     @property
     def effective(self) -> float:
-        """Effective number of clusters, (Σn)² / Σn² (Kish 1965): as many clusters of equal size weigh as much."""
-        squares = float((self.sizes.astype(float) ** 2).sum())
-        return float(self.sizes.sum()) ** 2 / squares if squares else 0.0
+        """Effective number of clusters: as many of equal size weigh as much."""
+        return effective_number(self.sizes)
 
     def within(self, chosen: np.ndarray) -> Clusters:
         """The clusters of some of the units only, (units,) bool; the others belong to none, empty clusters go."""
@@ -140,13 +141,13 @@ class Spread:
             return np.full(np.shape(values), np.nan)
         with np.errstate(divide="ignore", invalid="ignore"):
             distance = np.where(self.error > 0, np.abs(values) / self.error, np.nan)
-        return np.asarray(2 * stats.t.sf(distance, max(self.freedom, 1.0)))
+        return np.asarray(2 * stats.t.sf(distance, self.freedom))
 
     def interval(self, values: np.ndarray, level: float) -> np.ndarray:
         """t intervals, (2, values); NaN for fewer than :data:`FEWEST` clusters, or fewer than two effective ones."""
         if self.clusters < FEWEST or self.freedom < 1:
             return np.full((2, *np.shape(values)), np.nan)
-        half = stats.t.ppf((1 + level) / 2, max(self.freedom, 1.0)) * self.error
+        half = stats.t.ppf((1 + level) / 2, self.freedom) * self.error
         return np.stack([values - half, values + half])
 
 

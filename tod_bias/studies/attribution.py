@@ -178,8 +178,7 @@ def attribute(
 
     inference = Inference(resamples=bootstrap, permutations=permutations, seed=seed)
     tables = {
-        axis: {one.name: told[axis].table(one.name, [entry[0] for entry in some], kinds) for one in scored}
-        for axis, some in drawn.items()
+        axis: told[axis].tables(scored, [dialogue for dialogue, _ in some], kinds) for axis, some in drawn.items()
     }
     if matched is not None:
         floor = floor_tables(tables, drawn, scored, kinds)

@@ -57,8 +57,8 @@ class Estimated:
         self.score_bounds = [self._score_bounds(block.cells[there, cell], block, inference) for cell in (0, 1)]
         """Intervals of the scores of the originals and of the cell after them, over the dialogues that take part."""
         self.spreads: list[Spread] = [block.spread(clusters.within(there)) for clusters in dimensions]
-        self.shared_p: np.ndarray | None = None
-        """(contrasts,), p-values of t tests that take dialogues which share any word as dependent; None where each
+        self.shared_p = np.empty(0)
+        """(contrasts,), p-values of t tests that take dialogues which share any word as dependent; empty where each
         rests on one word."""
         if shared is not None:
             error = shared.error(block.parts(None, range(len(block.contrasts))), there)

@@ -12,14 +12,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from tod_bias.metrics.metric import Metric
 from tod_bias.statistics.clusters import ENOUGH, FEWEST, Clusters
 from tod_bias.statistics.flips import FlipTest, flip_test
+from tod_bias.statistics.power import detectable
 from tod_bias.statistics.record import finite, finite_pair
 from tod_bias.statistics.settings import Inference
 from tod_bias.studies.axis_table import AxisTable
@@ -176,11 +179,9 @@ class AxisEstimate:
     def _has_placebo(self) -> bool:
         return len(self._tellings.placebo) > 0
 
-    @property
+    @cached_property
     def _mixture(self) -> np.ndarray:
-        if not hasattr(self, "_mixed"):
-            self._mixed = self._table.mixture()
-        return self._mixed
+        return self._table.mixture()
 
     # tests ---------------------------------------------------------------------------------------------------------
 
@@ -194,14 +195,18 @@ class AxisEstimate:
             return [[], []]
 
         chosen = [(block, 0 if contrast == 0 else block.above) for block in blocks]
+        return [self._over_clusters(chosen), [self._flip_test(chosen, -1)]]
+
+    def _over_clusters(self, chosen: Sequence[tuple[Estimated, int]]) -> list[FlipTest]:
+        """Tests of contrasts, a test a kind of clusters: words first."""
         tests = []
         for kind in range(len(self._dimensions)):
             t_test = [block.spreads[kind].p_values(block.estimates)[number] for block, number in chosen]
             test = self._flip_test(chosen, kind).beyond(np.array(t_test))
             if kind == 0 and self._shared is not None:
-                test = test.and_also([_of(block.shared_p, number) for block, number in chosen])
+                test = test.and_also([block.shared_p[number] for block, number in chosen])
             tests.append(test)
-        return [tests, [self._flip_test(chosen, -1)]]
+        return tests
 
     def _flip_test(self, chosen: Sequence[tuple[Estimated, int]], kind: int) -> FlipTest:
         parts = np.stack([block.parts(kind, number) for block, number in chosen], axis=1)
@@ -280,14 +285,7 @@ class AxisEstimate:
         """p-values of contrasts, each on its own."""
         if not self._inference.permutations:
             return {}
-        tests = []
-        for kind in range(len(self._dimensions)):
-            parts = np.stack([block.parts(kind, number) for number in chosen], axis=1)
-            test = flip_test(parts, self._inference.permutations, self._inference.seed)
-            test = test.beyond(block.spreads[kind].p_values(block.estimates)[list(chosen)])
-            if kind == 0 and self._shared is not None:
-                test = test.and_also([_of(block.shared_p, number) for number in chosen])
-            tests.append(test)
+        tests = self._over_clusters([(block, number) for number in chosen])
         return {number: max(float(test.p_values[at]) for test in tests) for at, number in enumerate(chosen)}
 
     def _group_record(self, record: dict[str, Any], name: str, block: Estimated) -> Claim:
@@ -369,11 +367,6 @@ class AxisEstimate:
         }
 
 
-def _of(p_values: np.ndarray | None, number: int) -> float:
-    """A p-value; 0 where no such test is needed."""
-    return 0.0 if p_values is None else float(p_values[number])
-
-
 def _joint(tests: Sequence[FlipTest], number: int) -> float:
     return max((float(test.joint[number]) for test in tests), default=0.0)
 
@@ -385,9 +378,5 @@ def _largest(values: Iterable[float]) -> float:
 
 
 def _detectable(error: float, freedom: float, critical: float, alpha: float) -> float:
-    from scipy import stats
-
-    from tod_bias.statistics.power import detectable
-
     level = 2 * float(stats.norm.sf(critical)) if math.isfinite(critical) and critical > 0 else alpha
     return detectable(error, freedom, level)

@@ -41,13 +41,19 @@ class Gathered:
         self._doses += [record.retold.dose for record in records if record.retold.dose is not None]
         self._placebo += [None if run is None else _word(run) for run in (one.retold.placebo for one in records)]
 
-    def table(self, name: str, dialogues: Sequence[Dialogue], kinds: Sequence[tuple[str, ClusterOf]]) -> AxisTable:
-        """The crossed table of one metric."""
+    def tables(
+        self, scored: Sequence[Metric], dialogues: Sequence[Dialogue], kinds: Sequence[tuple[str, ClusterOf]]
+    ) -> dict[str, AxisTable]:
+        """The crossed table of each metric, all of the same tellings."""
+        tellings = self._tellings(dialogues, kinds)
+        return {one.name: self._table(one.name, tellings) for one in scored}
+
+    def _table(self, name: str, tellings: Tellings) -> AxisTable:
         original, told, placebo = (
             np.concatenate([getattr(part, field)[name] for part in self.parts])
             for field in ("original", "told", "placebo")
         )
-        return AxisTable(self._tellings(dialogues, kinds), self._names, original, told, placebo)
+        return AxisTable(tellings, self._names, original, told, placebo)
 
     def _tellings(self, dialogues: Sequence[Dialogue], kinds: Sequence[tuple[str, ClusterOf]]) -> Tellings:
         attributes = tuple(self._perturber.attributes)

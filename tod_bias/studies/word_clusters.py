@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from tod_bias.statistics.clusters import Clusters, Shared
+from tod_bias.statistics.crossed import effective_number
 from tod_bias.studies.axis_table import Tellings
 
 MOST = 0.5
@@ -33,7 +34,8 @@ def words_effective(told: Tellings) -> float:
     it is 1 / p at the most.
     """
     weights = 1.0 / np.bincount(told.of, minlength=told.dialogues)
-    kish = _kish(_shares(zip(told.words, weights[told.of], strict=True), told.dialogues))
+    shares = _shares(zip(told.words, weights[told.of], strict=True), told.dialogues)
+    kish = effective_number(np.array(list(shares.values())))
     return min(kish, *(_cap(told, number) for number in range(len(told.attributes))))
 
 
@@ -58,7 +60,8 @@ def words_of_group(
         if compared is None
         else [_cap(told, number) for number in (attribute, compared)]
     )
-    return min(_kish(_shares(entries, max(1, len(entries)))), *others)
+    shares = _shares(entries, max(1, len(entries)))
+    return min(effective_number(np.array(list(shares.values()))), *others)
 
 
 def _cap(told: Tellings, attribute: int) -> float:
@@ -80,11 +83,6 @@ def _shares(entries: Iterable[tuple[frozenset[str], float]], total: float) -> di
     """Word to the share of tellings that rest on it."""
     shares: dict[str, float] = {}
     for names, weight in entries:
-        for name in names:
+        for name in sorted(names):  # sums do not depend on the order of a set
             shares[name] = shares.get(name, 0.0) + float(weight) / total
     return shares
-
-
-def _kish(shares: dict[str, float]) -> float:
-    squares = sum(share**2 for share in shares.values())
-    return sum(shares.values()) ** 2 / squares if squares else 0.0

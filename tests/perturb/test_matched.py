@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -284,3 +287,18 @@ def test_the_dose_of_the_last_placebo_is_told():
         talk(("A movie with my wife and her sister", "")), [replacing(wife="husband"), replacing(my="his", wife="x")], 0
     )
     assert matched.dose == (1.5, 1)
+
+
+def test_the_signature_is_the_same_in_every_process():
+    told = "from tod_bias.perturb.matched import MatchedPlacebo; print(MatchedPlacebo().signature)"
+    signatures = {
+        subprocess.run(
+            [sys.executable, "-c", told],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert signatures == {f"{MATCHED.signature}\n"}

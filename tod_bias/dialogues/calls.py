@@ -9,6 +9,8 @@ from tod_bias.dialogues.dialogue import flat_call
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.documents import loads
 
+MALFORMED = "malformed_arguments"
+"""The only argument of a call whose arguments are no JSON object: the text that stands in their place."""
 _LISTS = ("calls", "tool_calls")
 _MISSING = object()
 

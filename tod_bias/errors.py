@@ -31,6 +31,13 @@ class StageError(TodBiasError):
     """A pipeline or stage that cannot be built, or a stage that broke its contract."""
 
 
+class UnansweredError(StageError):
+    """One question that a component cannot answer, for good: its dialogue is left out, and the run goes on.
+
+    A component that is asked several questions at once and raises it is asked them one by one.
+    """
+
+
 class ModelError(TodBiasError):
     """A model folder that cannot be loaded, or a model that does not fit its use."""
 

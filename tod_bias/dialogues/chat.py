@@ -212,10 +212,14 @@ def results_of(content: str) -> tuple[dict[str, Any], ...]:
     return ({CONTENT: content if isinstance(value, str) else value},)
 
 
-def to_messages(dialogue: Dialogue) -> list[dict[str, Any]]:
+def to_messages(dialogue: Dialogue, *, answered: bool = False) -> list[dict[str, Any]]:
     """The dialogue as OpenAI's messages; :func:`from_messages` reads the same dialogue back.
 
     The ids of calls are ``call_{turn}_{step}``, from 0. A call without a name has the function name ``""``.
+
+    Args:
+        dialogue: the dialogue.
+        answered: a call without results gets an empty tool message, as servers want it.
     """
     messages: list[dict[str, Any]] = []
     if dialogue.system:
@@ -225,27 +229,29 @@ def to_messages(dialogue: Dialogue) -> list[dict[str, Any]]:
         if turn.user or not (is_closed and (turn.steps or turn.response)):
             messages.append({"role": "user", "content": turn.user})
         for place, step in enumerate(turn.steps):
-            messages += _step_messages(step, f"call_{number}_{place}")
+            messages += _step_messages(step, f"call_{number}_{place}", answered)
         if turn.response:
             messages.append({"role": "assistant", "content": turn.response})
         is_closed = bool(turn.response)
     return messages
 
 
-def _step_messages(step: Step, name: str) -> list[dict[str, Any]]:
+def _step_messages(step: Step, name: str, answered: bool) -> list[dict[str, Any]]:
     is_named = isinstance(step.call.get(API_NAME), str) and step.name
     function = {"name": step.name, "arguments": _dumped(step.arguments)}
     if not is_named:
         function = {"name": "", "arguments": _dumped(step.call)}
     call = {"id": name, "type": "function", "function": function}
     messages: list[dict[str, Any]] = [{"role": "assistant", "content": step.said or None, "tool_calls": [call]}]
-    if step.results:
-        messages.append({"role": "tool", "tool_call_id": name, "content": _content(step.results)})
+    if step.results or answered:
+        messages.append({"role": "tool", "tool_call_id": name, "content": tool_text(step.results)})
     return messages
 
 
-def _content(results: Sequence[Mapping[str, Any]]) -> str:
+def tool_text(results: Sequence[Mapping[str, Any]]) -> str:
     """A tool's answer that :func:`results_of` reads as these results, as plain as can be."""
+    if not results:
+        return ""
     if len(results) > 1:
         return _dumped(list(results))
     if results[0].keys() == {CONTENT}:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from tod_bias.answers import Answers
-from tod_bias.models.processes import as_first_sees, is_first_process
+from tod_bias.errors import StageError, UnansweredError
+from tod_bias.models.processes import as_first_sees, is_first_process, several_processes
 from tod_bias.progress import progress_bar
 from tod_bias.systems.encoding import NotKeptError, decoded, encoded
 from tod_bias.systems.identity import UnidentifiedError, identity_of
@@ -27,6 +30,40 @@ _SECONDS = 2.0
 """What a batch takes at the most, about: so much work a killed run loses."""
 _SLOW = 1.0
 """Components that take longer than so many seconds show how far they are."""
+MAX_FAILURES = 0.01
+"""Share of a component's questions that may stay without an answer."""
+_ENOUGH = 200
+"""A run stops before its end only for more failures than so many questions may have."""
+_NONE_AT_ALL = 3
+"""So many failures without a single answer are enough."""
+
+
+@dataclass(frozen=True)
+class Unanswered:
+    """Stands where an answer would."""
+
+    reason: str
+    """Why there is none."""
+    is_pending: bool = False
+    """It is still to be asked, elsewhere."""
+
+
+class RemoteStage(Protocol):
+    """A stage whose questions are requests to a server: equal requests are one, whichever component makes them."""
+
+    concurrency: int
+    """Requests at once."""
+    client: Any
+    """Its ``ask`` sends one request and returns the reply, a JSON value."""
+
+    def request(self, item: StageInput) -> dict[str, Any]:
+        """The request that asks a question."""
+
+    def key(self, body: Mapping[str, Any], sample: int = 0) -> str:
+        """A request's name in what is kept."""
+
+    def output(self, reply: Mapping[str, Any]) -> Any:
+        """What the component puts out."""
 
 
 @dataclass
@@ -38,11 +75,17 @@ class Cost:
     distinct: int = 0
     """Different ones among them."""
     kept: int = 0
-    """Different ones whose answer an earlier run had kept."""
+    """Different ones whose answer an earlier run, or another component with the same model, had kept."""
     failed: int = 0
     """Different ones that got no answer."""
+    read: int = 0
+    """Tokens that a server read."""
+    written: int = 0
+    """Tokens that a server wrote."""
     seconds: float = 0.0
     """In the component's own hands."""
+    outcomes: Counter[str] = field(default_factory=Counter)
+    """Different questions whose answer the component finds something wrong with, by what that is."""
 
 
 class Component:
@@ -53,6 +96,9 @@ class Component:
         stage: the stage.
         answers: where its answers are kept; None for nowhere.
         concurrency: questions at once, each on a thread of its own; 1 for batches.
+        max_failures: share of its questions that may stay without an answer.
+        samples: whether answers are drawn several times, for a component that asks a server.
+        collect: ask no server; requests whose answer is not known are collected in :attr:`pending`.
         show_progress: on stderr.
     """
 
@@ -63,6 +109,9 @@ class Component:
         answers: Answers | None = None,
         *,
         concurrency: int = 1,
+        max_failures: float = MAX_FAILURES,
+        samples: bool = False,
+        collect: bool = False,
         show_progress: bool = False,
     ) -> None:
         self.name = name
@@ -70,6 +119,13 @@ class Component:
         self.cost = Cost()
         self.not_kept = ""
         """Why its answers are not kept; empty where they are, or where its model keeps them itself."""
+        self.pending: dict[str, dict[str, Any]] = {}
+        """Key to request: what is still to be asked elsewhere."""
+        self.remote: RemoteStage | None = stage if hasattr(stage, "client") and hasattr(stage, "request") else None  # type: ignore[assignment]
+        self.is_sampled = bool(getattr(stage, "is_random", False)) or (samples and self.remote is not None)
+        self._max_failures = max_failures
+        self._collect = collect
+        self._failure = ""
         self._concurrency = concurrency
         self._show_progress = show_progress
         self._memory: dict[Any, Any] = {}
@@ -78,7 +134,11 @@ class Component:
         # A language model keeps its texts itself, prompt by prompt.
         self._keeps_itself = hasattr(getattr(stage, "generator", None), "keep_in")
         self._identity = ""
-        if self._answers is not None and not self._keeps_itself:
+        if self.remote is not None:
+            if several_processes():
+                raise StageError(f"stage {name!r}: a server is asked by one process; run this without other processes")
+            self._answers = answers or Answers()
+        elif self._answers is not None and not self._keeps_itself:
             try:
                 self._identity = identity_of(stage)
             except UnidentifiedError as error:
@@ -90,12 +150,19 @@ class Component:
         log.warning("answers of %r are not kept: %s", self.name, reason)
 
     def ask(self, asked: Sequence[tuple[Reading, Any]]) -> list[Any]:
-        """One answer to each reading and argument; equal ones are asked once, and none whose answer is known."""
-        questions = [reading.question(argument) for reading, argument in asked]
+        """One answer to each reading and argument; equal ones are asked once, and none whose answer is known.
+
+        :class:`Unanswered` stands where there is none.
+
+        Raises:
+            StageError: the component broke its contract, or left too many questions without an answer.
+        """
+        sampled = self.is_sampled
+        questions = [reading.question(argument, sampled=sampled) for reading, argument in asked]
         new: dict[Any, StageInput] = {}
         for question, (reading, argument) in zip(questions, asked, strict=True):
             if question not in self._memory and question not in new:
-                new[question] = reading.input(argument)
+                new[question] = reading.input(argument, sampled=sampled)
         if len(self._memory) > _REMEMBERED:
             self._forget(questions)
         self.cost.distinct += len(new)
@@ -103,7 +170,24 @@ class Component:
             begun = time.monotonic()
             self._answer(new)
             self.cost.seconds += time.monotonic() - begun
+            self._count(new)
         return [self._memory[question] for question in questions]
+
+    def check(self) -> None:
+        """See to it, at the end of a run, that not too many questions stayed without an answer.
+
+        Raises:
+            StageError: there are more than ``max_failures``.
+        """
+        if self.cost.failed > self._max_failures * self.cost.distinct:
+            raise self._too_many()
+
+    def _count(self, new: Mapping[Any, StageInput]) -> None:
+        outcome: Callable[[Any], str] | None = getattr(self.stage, "outcome", None)
+        if callable(outcome):
+            answers = [self._memory[question] for question in new]
+            found = [outcome(answer) for answer in answers if not isinstance(answer, Unanswered)]
+            self.cost.outcomes.update(text for text in found if text)
 
     def _forget(self, wanted: Sequence[Any]) -> None:
         """Drop the oldest answers; those that are wanted now stay."""
@@ -113,6 +197,9 @@ class Component:
             del self._memory[question]
 
     def _answer(self, new: dict[Any, StageInput]) -> None:
+        if self.remote is not None:
+            self._answer_by_requests(new, self.remote)
+            return
         keys: dict[Any, str] = {}
         if self._answers is not None and self._identity:
             keys = {question: f"{self._identity}|{question.hex()}" for question in new if type(question) is bytes}
@@ -132,6 +219,70 @@ class Component:
                 self._keep(questions, outputs, keys)
                 bar.advance(len(questions))
 
+    def _answer_by_requests(self, new: Mapping[Any, StageInput], stage: RemoteStage) -> None:
+        """Equal requests are sent once; a reply is kept by the thread that gets it, before anything else happens."""
+        answers = self._answers
+        assert answers is not None
+        wanted: dict[str, list[Any]] = {}
+        bodies: dict[str, dict[str, Any]] = {}
+        for question, item in new.items():
+            body = stage.request(item)
+            key = stage.key(body, item.sample)
+            wanted.setdefault(key, []).append(question)
+            bodies.setdefault(key, body)
+
+        def take(key: str, reply: Mapping[str, Any]) -> None:
+            output = stage.output(reply)
+            self._memory.update((question, output) for question in wanted[key])
+
+        found = answers.get(wanted)
+        for key, text in found.items():
+            take(key, json.loads(text))
+            self.cost.kept += len(wanted[key])
+        rest = [key for key in wanted if key not in found]
+        if self._collect:
+            waiting = Unanswered("it is still to be asked", is_pending=True)
+            for key in rest:
+                self.pending[key] = bodies[key]
+                self._memory.update((question, waiting) for question in wanted[key])
+            return
+
+        def ask(key: str) -> Any:
+            reply = stage.client.ask(bodies[key])
+            answers.put({key: json.dumps(reply, ensure_ascii=False)})
+            return reply
+
+        with progress_bar(len(rest), f"asking {self.name}", show=self._show_progress, after=_SLOW) as bar:
+            for keys, replies in self._by_threads(rest, ask):
+                for key, reply in zip(keys, replies, strict=True):
+                    if isinstance(reply, Unanswered):
+                        self._memory.update((question, reply) for question in wanted[key])
+                        self._failed(reply.reason, len(wanted[key]))
+                        continue
+                    take(key, reply)
+                    usage = reply.get("usage") or {}
+                    self.cost.read += _count_of(usage, "prompt_tokens")
+                    self.cost.written += _count_of(usage, "completion_tokens")
+                bar.advance(len(keys))
+
+    def _failed(self, reason: str, count: int = 1) -> None:
+        """Count questions without an answer; too many end the run."""
+        self.cost.failed += count
+        self._failure = self._failure or reason
+        log.info("%s left a question without an answer: %s", self.name, reason)
+        answered = len(self._memory) - self.cost.failed
+        if self.cost.failed > self._max_failures * max(self.cost.distinct, _ENOUGH) or (
+            answered <= 0 and self.cost.failed >= _NONE_AT_ALL
+        ):
+            raise self._too_many()
+
+    def _too_many(self) -> StageError:
+        return StageError(
+            f"stage {self.name!r}: {self.cost.failed} of {self.cost.distinct} questions got no answer "
+            f"({self._failure}), more than --max-failures {self._max_failures:g}; "
+            "what was answered is kept: run the same command again to ask the others once more"
+        )
+
     def _without_kept(self, new: dict[Any, StageInput], keys: dict[Any, str]) -> dict[Any, StageInput]:
         assert self._answers is not None
         answers = self._answers
@@ -147,35 +298,55 @@ class Component:
 
     def _answered(self, new: dict[Any, StageInput]) -> Iterator[tuple[list[Any], list[Any]]]:
         """Questions with their answers, as these come."""
-        questions, items = list(new), list(new.values())
+        questions = list(new)
         if self._concurrency > 1:
-            yield from self._by_threads(questions, items)
+            for some, outputs in self._by_threads(
+                questions, lambda question: call_stage(self.name, self.stage, [new[question]])[0]
+            ):
+                yield some, self._counted(outputs)
             return
         start = 0
-        while start < len(items):
-            part = slice(start, start + self._batch)
+        while start < len(questions):
+            part = questions[start : start + self._batch]
             begun = time.monotonic()
             try:
-                outputs = call_stage(self.name, self.stage, items[part])
+                outputs = self._batch_of([new[question] for question in part])
             except Exception:
-                self.cost.failed += len(items[part])
+                self.cost.failed += len(part)
                 raise
             passed = time.monotonic() - begun
-            yield questions[part], outputs
+            yield part, self._counted(outputs)
             start += len(outputs)
             done = len(outputs) / max(passed, 1e-6) * _SECONDS
             self._batch = max(1, min(int(done), 4 * self._batch))
 
-    def _by_threads(self, questions: list[Any], items: list[StageInput]) -> Iterator[tuple[list[Any], list[Any]]]:
-        """Each question on a thread of its own. Where one fails, those that are under way come to their end first."""
-        waiting: dict[Future[list[Any]], Any] = {}
-        rest = zip(questions, items, strict=True)
+    def _batch_of(self, items: list[StageInput]) -> list[Any]:
+        try:
+            return call_stage(self.name, self.stage, items)
+        except UnansweredError as error:
+            if len(items) == 1:
+                return [Unanswered(str(error))]
+        return [output for item in items for output in self._batch_of([item])]
+
+    def _counted(self, outputs: list[Any]) -> list[Any]:
+        for output in outputs:
+            if isinstance(output, Unanswered):
+                self._failed(output.reason)
+        return outputs
+
+    def _by_threads(self, questions: Sequence[Any], ask: Callable[[Any], Any]) -> Iterator[tuple[list[Any], list[Any]]]:
+        """Each question on a thread of its own; :class:`Unanswered` stands for a failure of one question.
+
+        Where anything else fails, those that are under way come to their end first.
+        """
+        waiting: dict[Future[Any], Any] = {}
+        rest = iter([(question,) for question in questions])
         failure: BaseException | None = None
         pool = ThreadPoolExecutor(self._concurrency, thread_name_prefix=self.name)
         try:
             while True:
                 while failure is None and len(waiting) < 2 * self._concurrency and (more := next(rest, None)):
-                    waiting[pool.submit(call_stage, self.name, self.stage, [more[1]])] = more[0]
+                    waiting[pool.submit(ask, more[0])] = more[0]
                 if not waiting:
                     break
                 answered, outputs = [], []
@@ -188,9 +359,10 @@ class Component:
                     continue
                 for future in done:
                     question = waiting.pop(future)
-                    if (error := future.exception()) is None:
+                    error = future.exception()
+                    if error is None or isinstance(error, UnansweredError):
                         answered.append(question)
-                        outputs.append(future.result()[0])
+                        outputs.append(future.result() if error is None else Unanswered(str(error)))
                         continue
                     self.cost.failed += 1
                     if failure is None:
@@ -210,9 +382,14 @@ class Component:
             texts = {
                 keys[question]: encoded(output)
                 for question, output in zip(questions, outputs, strict=True)
-                if question in keys
+                if question in keys and not isinstance(output, Unanswered)
             }
         except NotKeptError as error:
             self._stop_keeping(f"its outputs hold what cannot be written down ({error})")
             return
         self._answers.put(texts)
+
+
+def _count_of(usage: Any, name: str) -> int:
+    count = usage.get(name) if isinstance(usage, Mapping) else None
+    return count if type(count) is int and count > 0 else 0

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from tod_bias.answers import Answers
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import TodBiasError
-from tod_bias.systems.component import Component
+from tod_bias.systems.component import MAX_FAILURES, Component, Unanswered
 from tod_bias.systems.flow import FlowTurn, Process
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.questions import Reading, frozen
@@ -56,6 +56,8 @@ class Run:
     """The original dialogue."""
     rewrite: Rewrite | None = None
     """T; None for the original run."""
+    sample: int = 0
+    """Number of the sample, where components draw their answers."""
 
     @property
     def rewritten(self) -> Dialogue:
@@ -96,6 +98,7 @@ class _Job:
     flow_turn: FlowTurn
     rewrite: Rewrite | None
     arms: tuple[int, ...]
+    sample: int
 
 
 @dataclass(slots=True)
@@ -117,7 +120,10 @@ class Execution:
     Args:
         pipeline: the system.
         history: ``gold`` (teacher-forced) or ``system`` (free-running).
-        answers: where answers are kept; None for nowhere.
+        answers: where answers are kept; None for nowhere, and then components with one model share them in memory.
+        max_failures: share of a component's questions that may stay without an answer.
+        samples: answers that are drawn to each question of a component that asks a server.
+        collect: ask no server; what would be asked is collected (:attr:`pending`).
         show_progress: on stderr.
     """
 
@@ -127,10 +133,17 @@ class Execution:
         history: HistoryMode = "gold",
         answers: Answers | None = None,
         *,
+        max_failures: float = MAX_FAILURES,
+        samples: int = 1,
+        collect: bool = False,
         show_progress: bool = False,
     ) -> None:
         self.pipeline = pipeline
         self.history = history
+        self._collect = collect
+        self.lost: dict[int, str] = {}
+        """Of the last call: number of a run that has no answer to some question, and the reason."""
+        shared = Answers() if answers is None else answers  # for servers, whose answers components share
         self.components: dict[str, Component] = {}
         self._always: set[str] = set()  # twins already: every arm asks the twin
         self._arms = all_arms(pipeline.names)
@@ -142,10 +155,39 @@ class Execution:
                 self._always.add(name)
                 stage = untwinned(stage)
             threads: Any = pipeline.concurrency.get(name) or getattr(stage, "concurrency", 1) or 1
-            self.components[name] = Component(name, stage, answers, concurrency=threads, show_progress=show_progress)
+            self.components[name] = Component(
+                name,
+                stage,
+                shared if hasattr(stage, "client") else answers,
+                concurrency=threads,
+                max_failures=max_failures,
+                samples=samples > 1,
+                collect=collect,
+                show_progress=show_progress,
+            )
 
-    def __call__(self, runs: Sequence[Run]) -> list[Trace]:
-        """The traces of all runs, each with all arms."""
+    @property
+    def is_sampled(self) -> bool:
+        """Whether any component draws its answers."""
+        return any(component.is_sampled for component in self.components.values())
+
+    @property
+    def pending(self) -> dict[str, dict[str, dict[str, Any]]]:
+        """Component to what must still be asked, key to request."""
+        return {name: component.pending for name, component in self.components.items() if component.pending}
+
+    def check(self) -> None:
+        """See to it, at the end, that not too many questions stayed without an answer.
+
+        Raises:
+            StageError: a component left more than ``max_failures`` of them.
+        """
+        for component in self.components.values():
+            component.check()
+
+    def __call__(self, runs: Sequence[Run]) -> list[Trace | None]:
+        """The traces of all runs, each with all arms; None for one in which a question has no answer."""
+        self.lost = {}
         dialogues = [run.rewritten for run in runs]
         arms = tuple(range(len(self._arms)))
         of_run = [arms if run.rewrite is not None else arms[:1] for run in runs]
@@ -155,7 +197,12 @@ class Execution:
                 traces[job.run][job.turn] += courses
         else:
             self._run_freely(runs, dialogues, of_run, traces)
-        return [[tuple(sorted(courses, key=lambda course: course.arms)) for courses in trace] for trace in traces]
+        return [
+            None
+            if number in self.lost
+            else [tuple(sorted(courses, key=lambda course: course.arms)) for courses in trace]
+            for number, trace in enumerate(traces)
+        ]
 
     @staticmethod
     def _gold_jobs(
@@ -164,7 +211,7 @@ class Execution:
         for number, (run, dialogue) in enumerate(zip(runs, dialogues, strict=True)):
             for turn, gold in enumerate(dialogue.turns):
                 given = FlowTurn(gold.user, dialogue.turns[:turn], dialogue.system)
-                yield _Job(number, turn, given, run.rewrite, of_run[number])
+                yield _Job(number, turn, given, run.rewrite, of_run[number], run.sample)
 
     def _run_freely(
         self,
@@ -177,10 +224,11 @@ class Execution:
         histories: list[list[tuple[tuple[Turn, ...], tuple[int, ...]]]] = [[((), arms)] for arms in of_run]
         for turn in range(max((len(dialogue.turns) for dialogue in dialogues), default=0)):
             jobs = [
-                _Job(number, turn, FlowTurn(dialogue.turns[turn].user, history, dialogue.system), run.rewrite, arms)
+                _Job(number, turn, given, run.rewrite, arms, run.sample)
                 for number, (run, dialogue) in enumerate(zip(runs, dialogues, strict=True))
-                if turn < len(dialogue.turns)
+                if turn < len(dialogue.turns) and number not in self.lost
                 for history, arms in histories[number]
+                for given in [FlowTurn(dialogue.turns[turn].user, history, dialogue.system)]
             ]
             told: dict[int, list[tuple[tuple[Turn, ...], tuple[int, ...]]]] = {}
             for job, courses in self._advance(jobs):
@@ -213,10 +261,11 @@ class Execution:
 
     def _started(self, job: _Job) -> _Node:
         turn = job.flow_turn
-        plain = Reading(turn.history, turn.user, turn.system)
+        plain = Reading(turn.history, turn.user, turn.system, job.sample)
         twin = None
         if job.rewrite is not None:
-            twin = Reading(job.rewrite.inverse(turn.history), job.rewrite.inverse(turn.user), turn.system)
+            inverse = job.rewrite.inverse
+            twin = Reading(inverse(turn.history), inverse(turn.user), turn.system, job.sample)
         return _Node(job, job.arms, self.pipeline.start(turn), plain, twin)
 
     def _check(self, done: Iterable[tuple[_Job, Sequence[Course]]]) -> None:
@@ -242,6 +291,7 @@ class Execution:
                     asked[name].append((number, True))
         plain: dict[int, Any] = {}
         twin: dict[int, Any] = {}
+        broken: set[int] = set()
         for name, entries in asked.items():
             if not entries:
                 continue
@@ -249,13 +299,19 @@ class Execution:
             component.cost.asked += sum(len(live[number].arms) for number in {number for number, _ in entries})
             outputs = component.ask([_question(live[number], is_twin) for number, is_twin in entries])
             for (number, is_twin), output in zip(entries, outputs, strict=True):
+                if isinstance(output, Unanswered):
+                    self.lost.setdefault(live[number].job.run, output.reason)
+                    broken.add(number)
+                    continue
                 rewrite = live[number].job.rewrite
                 if is_twin and rewrite is not None:
                     twin[number] = rewrite(output)  # T(f(T⁻¹ x)): see tod_bias.systems.twin
                 else:
                     plain[number] = output
         for number, node in enumerate(live):
-            yield from self._parted(node, number, plain, twin)
+            # where requests are collected, the other turns of a run that waits have more to ask
+            if number not in broken and (self._collect or node.job.run not in self.lost):
+                yield from self._parted(node, number, plain, twin)
 
     def _parted(self, node: _Node, number: int, plain: Mapping[int, Any], twin: Mapping[int, Any]) -> Iterator[_Node]:
         """The node after its answer; two where the component and its twin answered differently."""

@@ -8,7 +8,9 @@ from enum import Enum
 from typing import Any
 
 from tod_bias.dialogues.calls import calls_of
+from tod_bias.dialogues.chat import CONTENT
 from tod_bias.dialogues.text import results_to_text, slots_from_text, slots_to_text, well_formed
+from tod_bias.dialogues.values import checked
 
 
 class Outcome(Enum):
@@ -35,6 +37,9 @@ class Lookup:
         return self.rows[0] if self.rows else {}
 
 
+_MESSAGE = {"content", "tool_calls"}
+
+
 def parse_call(text: str) -> Mapping[str, Any] | str:
     """A call's text as a mapping, or the text itself where it is malformed."""
     try:
@@ -53,6 +58,8 @@ def as_text(output: Any) -> str:
         output = output.result
     if output is None:
         return ""
+    if isinstance(output, Mapping) and output.keys() == _MESSAGE and not output["tool_calls"]:
+        output = output["content"]  # an assistant's message that calls nothing
     try:
         if isinstance(output, Mapping):
             return well_formed(slots_to_text(output))
@@ -60,3 +67,23 @@ def as_text(output: Any) -> str:
         return well_formed(str(output) if calls is None else results_to_text(calls))
     except TypeError:
         return well_formed(str(output))
+
+
+def rows_of(output: Any) -> tuple[Mapping[str, Any], ...]:
+    """What came back for a call, as results: a lookup's rows, a mapping, several; other JSON under ``content``."""
+    if isinstance(output, Lookup):
+        return output.rows
+    if isinstance(output, Mapping):
+        return (output,) if output else ()
+    if isinstance(output, (list, tuple)):
+        if all(isinstance(row, Mapping) for row in output):
+            return tuple(row for row in output if row)
+        try:
+            checked({CONTENT: list(output)}, "result")
+        except ValueError:
+            return ({CONTENT: as_text(output)},)
+        return ({CONTENT: list(output)},)
+    if isinstance(output, (bool, int, float)):
+        return ({CONTENT: output},)
+    text = as_text(output)
+    return ({CONTENT: text},) if text else ()

@@ -84,7 +84,10 @@ class Pipeline:
 
         For experiments and tests: :class:`tod_bias.systems.execution.Execution` runs whole dialogues in all arms.
         """
-        items = [StageInput(item.history, item.user, item.outputs, item.steps, None, item.system) for item in inputs]
+        items = [
+            StageInput(item.history, item.user, item.outputs, item.steps, None, item.system, item.sample)
+            for item in inputs
+        ]
         processes = [self.start(FlowTurn(item.user, item.history, item.system)) for item in items]
         while asked := [number for number, process in enumerate(processes) if process.request is not None]:
             for name in self.names:
@@ -97,7 +100,9 @@ class Pipeline:
                 ):
                     steps = (*question.steps, Asked(name, question.argument, output))
                     outputs = {**{key: out for key, out in question.outputs.items() if key != name}, name: output}
-                    items[n] = StageInput(question.history, question.user, outputs, steps, None, question.system)
+                    items[n] = StageInput(
+                        question.history, question.user, outputs, steps, None, question.system, question.sample
+                    )
                     processes[n].send(output)
                 asked = [n for n in asked if n not in set(mine)]
         return items
@@ -124,4 +129,4 @@ class Pipeline:
 
 def _with_argument(item: StageInput, process: Process) -> StageInput:
     argument: Any = process.request[1] if process.request else None
-    return StageInput(item.history, item.user, item.outputs, item.steps, argument, item.system)
+    return StageInput(item.history, item.user, item.outputs, item.steps, argument, item.system, item.sample)

@@ -111,14 +111,16 @@ class Reading:
         history: the turns before.
         user: the user's utterance.
         system: the dialogue's system message.
+        sample: number of the sample; only components that draw their answers read it.
     """
 
-    __slots__ = ("_base", "_keys", "history", "outputs", "steps", "system", "user")
+    __slots__ = ("_base", "_keys", "history", "outputs", "sample", "steps", "system", "user")
 
-    def __init__(self, history: tuple[Turn, ...], user: str, system: str = "") -> None:
+    def __init__(self, history: tuple[Turn, ...], user: str, system: str = "", sample: int = 0) -> None:
         self.history = history
         self.user = user
         self.system = system
+        self.sample = sample
         self.outputs: dict[str, Any] = {}
         self.steps: tuple[Asked, ...] = ()
         self._base = (b"".join([turn.digest for turn in history]), str(user), system)
@@ -135,6 +137,7 @@ class Reading:
         """
         made = object.__new__(Reading)
         made.history, made.user, made.system, made._base = self.history, self.user, self.system, self._base
+        made.sample = self.sample
         made.outputs = dict(self.outputs)
         made.outputs.pop(name, None)  # the latest stands last
         made.outputs[name] = output
@@ -142,13 +145,15 @@ class Reading:
         made._keys = (*self._keys, (name, frozen(argument), key))
         return made
 
-    def input(self, argument: Any) -> StageInput:
-        """What a component is given."""
-        return StageInput(self.history, self.user, self.outputs, self.steps, argument, self.system)
+    def input(self, argument: Any, *, sampled: bool = False) -> StageInput:
+        """What a component is given; the number of the sample too where it draws its answers."""
+        sample = self.sample if sampled else 0
+        return StageInput(self.history, self.user, self.outputs, self.steps, argument, self.system, sample)
 
-    def question(self, argument: Any) -> Any:
+    def question(self, argument: Any, *, sampled: bool = False) -> Any:
         """What decides a component's answer, hashable; equal for equal inputs, however they came about.
 
         A digest of 16 bytes, the same in every process, or a longer value where the input holds what has no name.
         """
-        return digest_of((self._base, self._keys, frozen(argument)))
+        drawn = (self.sample,) if sampled and self.sample else ()
+        return digest_of((self._base, self._keys, frozen(argument), *drawn))

@@ -38,6 +38,8 @@ class StageInput:
     """What the flow asks with; None in a straight pipeline."""
     system: str = ""
     """The dialogue's system message, where it has one."""
+    sample: int = 0
+    """Number of the sample, for a component that draws its answers (``is_random``); 0 for every other."""
 
     @property
     def context(self) -> str:

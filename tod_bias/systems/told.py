@@ -9,7 +9,7 @@ from tod_bias.dialogues.calls import calls_of
 from tod_bias.dialogues.dialogue import Step, Turn
 from tod_bias.errors import StageError
 from tod_bias.metrics.metric import Told
-from tod_bias.systems.outputs import Lookup, as_text
+from tod_bias.systems.outputs import as_text, rows_of
 from tod_bias.systems.stage import Asked
 
 API_CALL, DB, TOOLS = "api_call", "db", "tools"
@@ -54,7 +54,7 @@ def told(
     return Told(
         user=str(gold.user),
         calls=None if calls is None else tuple(calls),
-        results=tuple(row for output in found for row in _rows(output)),
+        results=tuple(row for output in found for row in rows_of(output)),
         response=str(response),
         gold=gold,
         twin=twin,
@@ -86,12 +86,12 @@ def own_turn(gold: Turn, steps: Sequence[Asked], *, answered: bool = True) -> Tu
 def _own_steps(gold: Turn, steps: Sequence[Asked]) -> tuple[Step, ...]:
     asked = [(call, output) for call, output in _asked_calls(steps) if call]
     if asked:
-        return tuple(Step(call, _rows(output)) for call, output in asked)
+        return tuple(Step(call, rows_of(output)) for call, output in asked)
     outputs = {step.name: step.output for step in steps}
     if API_CALL not in outputs and DB not in outputs:
         return gold.steps
     calls = list(calls_of(outputs[API_CALL]) or ()) if API_CALL in outputs else list(gold.calls)
-    rows = _rows(outputs[DB]) if DB in outputs else gold.api_results
+    rows = rows_of(outputs[DB]) if DB in outputs else gold.api_results
     if not calls:
         return (Step({}, rows),)
     return (*(Step(call) for call in calls[:-1]), Step(calls[-1], rows))  # what was found belongs to the last call
@@ -111,14 +111,3 @@ def _asked_calls(steps: Sequence[Asked]) -> list[tuple[Mapping[str, Any] | None,
             elif len(calls) == 1:
                 found.append((calls[0], step.output))
     return found
-
-
-def _rows(output: Any) -> tuple[Mapping[str, Any], ...]:
-    if isinstance(output, Lookup):
-        return output.rows
-    if isinstance(output, Mapping):
-        return (output,) if output else ()
-    if isinstance(output, (list, tuple)) and output and all(isinstance(row, Mapping) for row in output):
-        return tuple(row for row in output if row)
-    text = as_text(output)
-    return ({"content": text},) if text else ()

@@ -1,0 +1,241 @@
+"""Asking a server that speaks OpenAI's chat API: retries, pace, and what is never shown."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tod_bias.documents import loads
+from tod_bias.errors import StageError, UnansweredError, shortened
+from tod_bias.systems.chat.settings import ChatSettings
+
+PATH = "/chat/completions"
+"""Below the base URL."""
+_FIRST_WAIT = 0.5
+_LONGEST_WAIT = 30.0
+_LONGEST_RETRY_AFTER = 600.0
+"""Seconds."""
+_CONNECT = 10.0
+"""Seconds until a server counts as away."""
+
+
+class _PassingError(Exception):
+    """A failure that may pass."""
+
+    def __init__(self, reason: str, retry_after: float | None = None) -> None:
+        super().__init__(reason)
+        self.retry_after = retry_after
+
+
+@dataclass
+class _Pace:
+    """Not more requests a minute than allowed, and none before the server wants any."""
+
+    per_minute: float | None
+    next: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def wait(self) -> None:
+        with self._lock:
+            now = time.monotonic()
+            begin = max(now, self.next)
+            if self.per_minute is not None:
+                self.next = begin + 60.0 / self.per_minute
+        if begin > now:
+            time.sleep(begin - now)
+
+    def not_before(self, seconds: float) -> None:
+        with self._lock:
+            self.next = max(self.next, time.monotonic() + seconds)
+
+
+class Client:
+    """One server with one key, asked from several threads.
+
+    Args:
+        settings: where it is, and how it is asked.
+
+    Raises:
+        StageError: the key's variable is not set, or the extra ``chat`` is not installed.
+    """
+
+    def __init__(self, settings: ChatSettings) -> None:
+        self.settings = settings
+        self._key = settings.key
+        self._client: Any = None
+        self._lock = threading.Lock()
+        self._pace = _Pace(settings.requests_per_minute)
+        self._answered = False
+        try:
+            import openai  # noqa: F401
+            import tenacity  # noqa: F401
+        except ImportError as error:
+            raise StageError(
+                f"chat components need the package {error.name!r}: pip install 'tod-bias[chat]'"
+            ) from error
+
+    def __getstate__(self) -> dict[str, Any]:
+        raise TypeError("a client holds a key and is not stored")
+
+    def clean(self, text: str) -> str:
+        """A text without the key, should a server have sent it back."""
+        return text.replace(self._key, "***") if self._key else text
+
+    def ask(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The server's answer to one request, as JSON.
+
+        Raises:
+            UnansweredError: it has none, for good.
+            StageError: it will have none for any request: no server there, a key that it refuses, no such model.
+        """
+        from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+        usual = wait_random_exponential(multiplier=_FIRST_WAIT, max=_LONGEST_WAIT)
+
+        def wait(state: Any) -> float:
+            error = state.outcome.exception()
+            return max(error.retry_after or 0.0, float(usual(state)))
+
+        retrying = Retrying(
+            stop=stop_after_attempt(self.settings.retries + 1),
+            wait=wait,
+            retry=retry_if_exception_type(_PassingError),
+            reraise=True,
+        )
+        try:
+            found: dict[str, Any] = retrying(self._once, body)
+        except _PassingError as error:
+            raise UnansweredError(f"{error} (asked {self.settings.retries + 1} times)") from None
+        self._answered = True
+        return found
+
+    def _opened(self) -> Any:
+        import httpx2
+        import openai
+
+        with self._lock:
+            if self._client is None:
+                at_once = self.settings.concurrency
+                limits = httpx2.Limits(max_connections=at_once, max_keepalive_connections=at_once)
+                timeout = httpx2.Timeout(self.settings.timeout, connect=min(_CONNECT, self.settings.timeout))
+                self._client = openai.OpenAI(
+                    api_key=self._key or "none",
+                    base_url=self.settings.base_url,
+                    max_retries=0,
+                    timeout=timeout,
+                    http_client=openai.DefaultHttpxClient(limits=limits, timeout=timeout),
+                )
+            return self._client
+
+    def _once(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        import openai
+
+        client = self._opened()
+        self._pace.wait()
+        rest = {name: value for name, value in body.items() if name not in ("model", "messages")}
+        try:
+            raw = client.chat.completions.with_raw_response.create(
+                model=body["model"], messages=body["messages"], extra_body=rest
+            )
+            text = str(raw.text)
+        except openai.APITimeoutError:
+            raise _PassingError(f"no answer within {self.settings.timeout:g} seconds") from None
+        except openai.APIConnectionError as error:
+            raise self._connection(error) from None
+        except openai.APIStatusError as error:
+            raise self._status(error) from None
+        except openai.APIError as error:
+            raise _PassingError(shortened(self.clean(str(error)), 200)) from None
+        except ValueError:  # a body that is no text
+            raise _PassingError("the answer is no JSON") from None
+        try:
+            reply = loads(self.clean(text))
+        except ValueError:
+            raise _PassingError("the answer is no JSON") from None
+        if problem := problem_of(reply):
+            raise _PassingError(f"the answer is no chat completion: {problem}")
+        return dict(reply)
+
+    def _connection(self, error: Exception) -> Exception:
+        import httpx2
+
+        cause = error.__cause__
+        reason = shortened(self.clean(str(cause or error)), 200)
+        refused = isinstance(cause, (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol))
+        if refused and not self._answered:
+            return StageError(f"no server answers at {self.settings.base_url} ({reason}); start it, or mend base_url")
+        return _PassingError(f"the connection was lost: {reason}")
+
+    def _status(self, error: Any) -> Exception:
+        code = int(error.status_code)
+        said = shortened(self.clean(_said(error)), 300)
+        where = f"{self.settings.base_url} (status {code}: {said})"
+        if code == 401:
+            named = self.settings.api_key_env
+            advice = f"mend the variable {named}" if named else "name the variable that holds it with api_key_env"
+            return StageError(f"the server refuses the key: {where}; {advice}")
+        if code == 403:
+            return StageError(f"the server refuses to answer: {where}")
+        if code == 404:
+            return StageError(f"no model {self.settings.model!r}, or no chat API, at {where}; mend model or base_url")
+        if code == 429 and "insufficient_quota" in (error.code, error.type):
+            return StageError(f"the quota is used up: {where}; run the same command again when there is more")
+        if code in (408, 409, 425, 429) or code >= 500:
+            seconds = retry_after(error.response.headers)
+            if seconds is not None and code in (429, 503):
+                self._pace.not_before(seconds)
+            return _PassingError(f"status {code}: {said}", seconds)
+        return UnansweredError(f"status {code}: {said}")
+
+
+def _said(error: Any) -> str:
+    body = error.body
+    if isinstance(body, Mapping):
+        return str(body.get("message") or body.get("detail") or body)
+    return str(body or error.response.text or error.message)
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that a server wants to be left alone, from ``Retry-After`` (seconds or a date); None for none."""
+    from email.utils import parsedate_to_datetime
+
+    given = headers.get("retry-after")
+    if given is None:
+        return None
+    try:
+        seconds = float(given)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(given).timestamp() - time.time()
+        except (TypeError, ValueError):
+            return None
+    return min(max(seconds, 0.0), _LONGEST_RETRY_AFTER) if seconds == seconds else None
+
+
+def problem_of(reply: Any) -> str:
+    """What keeps a JSON value from being a chat completion; empty for nothing."""
+    if not isinstance(reply, Mapping):
+        return f"expected an object, got {type(reply).__name__}"
+    choices = reply.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], Mapping):
+        return "it has no choices"
+    message = choices[0].get("message")
+    if not isinstance(message, Mapping):
+        return "its choice has no message"
+    content, calls = message.get("content"), message.get("tool_calls")
+    if not isinstance(content, (str, list, type(None))):
+        return f"its content is {type(content).__name__}"
+    if isinstance(content, list) and not all(isinstance(part, Mapping) for part in content):
+        return "its content holds what is no part"
+    if not isinstance(calls, (list, type(None))):
+        return f"its tool_calls are {type(calls).__name__}"
+    for call in calls or ():
+        function = call.get("function") if isinstance(call, Mapping) else None
+        if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
+            return "a tool call names no function"
+    return ""

@@ -1,0 +1,164 @@
+"""Components that ask a language model over a chat API: which tools to call, and what to say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from tod_bias.dialogues.calls import MALFORMED
+from tod_bias.dialogues.values import API_NAME
+from tod_bias.documents import read_text
+from tod_bias.errors import StageError
+from tod_bias.systems.chat.client import PATH, Client
+from tod_bias.systems.chat.messages import messages_of, output_of, text_of
+from tod_bias.systems.chat.schemas import Schemas
+from tod_bias.systems.chat.settings import ChatSettings
+from tod_bias.systems.stage import StageInput
+
+_TEXT = (".md", ".txt")
+
+
+class _Chat:
+    """What the chat components share: a question becomes a request, an answer an output."""
+
+    remote = True
+    """Never asked for a plan."""
+
+    def __init__(
+        self,
+        *,
+        system: str | Path = "",
+        tools: str | Path | Sequence[Mapping[str, Any]] | None = None,
+        concurrency: int | None = None,
+        **settings: Any,
+    ) -> None:
+        if concurrency is not None:
+            settings["concurrency"] = concurrency
+        self.settings = ChatSettings.of(settings)
+        self.system = _text(system)
+        self.schemas = Schemas(tools) if tools is not None else None
+        self.client = Client(self.settings)
+        self.concurrency = self.settings.concurrency
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the same question may be answered differently."""
+        return self.settings.is_random
+
+    @property
+    def signature(self) -> str:
+        """What decides the answers: server, model, settings, system prompt and tools; no key."""
+        shown = {"url": self.settings.base_url, **self.settings.fields()}
+        told = [self.system, self.schemas.tools if self.schemas else []]
+        return f"{json.dumps(shown, sort_keys=True, ensure_ascii=False)}|prompt:{_digest(told)}"
+
+    def request(self, item: StageInput) -> dict[str, Any]:
+        """The body of the request that asks a question."""
+        body = self.settings.fields() | {"messages": messages_of(item, self.system)}
+        if self.schemas is not None:
+            body["tools"] = list(self.schemas.tools)
+        if item.sample and "seed" in body:
+            body["seed"] += item.sample
+        return body
+
+    def key(self, body: Mapping[str, Any], sample: int = 0) -> str:
+        """The name under which an answer is kept: of the server and the request, whichever component asks.
+
+        Args:
+            body: what :meth:`request` made.
+            sample: number of the sample, where several are drawn.
+        """
+        return f"chat-{_digest([self.settings.base_url, PATH, body, sample])}"
+
+    def __call__(self, inputs: Sequence[StageInput], /) -> list[Any]:
+        """One output an input; asks every question. The engine does so itself, and keeps what was answered."""
+
+        def ask(item: StageInput) -> Any:
+            return self.output(self.client.ask(self.request(item)))
+
+        with ThreadPoolExecutor(self.concurrency) as pool:
+            return list(pool.map(ask, inputs))
+
+    def output(self, reply: Mapping[str, Any]) -> Any:
+        """What the component puts out for a server's answer."""
+        raise NotImplementedError
+
+    def outcome(self, output: Any) -> str:
+        """What is wrong with an output, to be counted; empty for nothing."""
+        raise NotImplementedError
+
+
+class ToolCalls(_Chat):
+    """The policy of a tool-calling assistant: reads the dialogue, its calls and results, and calls tools or none.
+
+    Its output is ``{"content": text, "tool_calls": [call, …]}``, calls as mappings with the tool's name under
+    ``api_name``. Arguments that are no JSON object stand under ``malformed_arguments``, and are counted.
+
+    Args:
+        system: the system prompt, or a ``.md`` or ``.txt`` file that holds it.
+        tools: OpenAI function schemas, as a list or a JSON file.
+        concurrency: questions at once.
+        settings: fields of :class:`~tod_bias.systems.chat.settings.ChatSettings`.
+
+    Raises:
+        StageError: a setting cannot be, the key's variable is not set, or a file cannot be read.
+    """
+
+    def output(self, reply: Mapping[str, Any]) -> dict[str, Any]:
+        """The assistant's message."""
+        return output_of(reply)
+
+    def outcome(self, output: Any) -> str:
+        """``malformed arguments``, ``unknown tool`` or ``arguments against the schema``; empty for nothing."""
+        for call in output["tool_calls"]:
+            if call.keys() == {API_NAME, MALFORMED}:
+                return "malformed arguments"
+            if self.schemas is None or call[API_NAME] not in self.schemas:
+                return "unknown tool"
+            if self.schemas.problem(call):
+                return "arguments against the schema"
+        return ""
+
+
+class Answer(_Chat):
+    """The final text of an assistant: reads what :class:`ToolCalls` reads and all results, and speaks to the user.
+
+    With the same model, prompt and tools as the policy it asks what the policy was asked last, which costs nothing.
+
+    Args:
+        system: the system prompt, or a ``.md`` or ``.txt`` file that holds it.
+        tools: OpenAI function schemas, as a list or a JSON file; calls in the answer are left out.
+        concurrency: questions at once.
+        settings: fields of :class:`~tod_bias.systems.chat.settings.ChatSettings`.
+
+    Raises:
+        StageError: a setting cannot be, the key's variable is not set, or a file cannot be read.
+    """
+
+    def output(self, reply: Mapping[str, Any]) -> str:
+        """The text."""
+        return text_of(reply["choices"][0]["message"])
+
+    def outcome(self, output: Any) -> str:
+        """``empty answer``, or nothing."""
+        return "" if output.strip() else "empty answer"
+
+
+def _digest(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False)
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def _text(system: str | Path) -> str:
+    if not isinstance(system, (str, Path)):
+        raise StageError(f"system: expected a text or a file, got {type(system).__name__}")
+    if not (isinstance(system, Path) or ("\n" not in system and system.lower().endswith(_TEXT))):
+        return system
+    try:
+        return read_text(system).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise StageError(f"system: {system} cannot be read: {error}") from error

@@ -1,0 +1,144 @@
+"""What a chat component sends: a turn and everything before it as messages; and what it reads from an answer."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tod_bias.dialogues.calls import MALFORMED, calls_of
+from tod_bias.dialogues.chat import tool_text, to_messages
+from tod_bias.dialogues.dialogue import Dialogue, Turn, flat_call
+from tod_bias.dialogues.text import well_formed
+from tod_bias.dialogues.values import API_NAME, plain
+from tod_bias.documents import loads
+from tod_bias.systems.outputs import Lookup, rows_of
+from tod_bias.systems.stage import Asked, StageInput
+
+_NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+Message = dict[str, Any]
+
+
+def messages_of(item: StageInput, system: str = "") -> list[Message]:
+    """A component's question as messages: system, the turns before, the user's words, this turn's calls and results.
+
+    Every call has a result, an empty one where nothing came back, since servers refuse a call without. What other
+    components put out (a router, a retriever) is not shown.
+
+    Args:
+        item: the question.
+        system: what the component is told, before what the dialogue's own system message says.
+    """
+    told = "\n\n".join(text for text in (system, item.system) if text)
+    turns = (*item.history, Turn(item.user))
+    messages = to_messages(Dialogue("", "", turns, told), answered=True)
+    if not item.user and (not messages or messages[-1]["role"] != "user"):
+        messages.append({"role": "user", "content": ""})
+    messages += _of_steps(item.steps, len(item.history))
+    for message in messages:
+        for call in message.get("tool_calls", ()):
+            function = call["function"]
+            function["name"] = _NO_NAME.sub("_", function["name"]) or "call"
+    return [_plain(message) for message in messages]
+
+
+def _plain(message: Message) -> Message:
+    """Plain texts only: a rewritten one is a string that remembers where it comes from."""
+    return dict(loads(well_formed(json.dumps(plain(message), ensure_ascii=False))))
+
+
+def _of_steps(steps: Sequence[Asked], turn: int) -> list[Message]:
+    messages: list[Message] = []
+    open_calls: list[tuple[str, Mapping[str, Any]]] = []
+    count = 0
+
+    def asked(calls: Sequence[Mapping[str, Any]], said: str) -> None:
+        nonlocal count
+        close()
+        entries = []
+        for call in calls:
+            name = f"call_{turn}_{count}"
+            count += 1
+            entries.append(_entry(name, call))
+            open_calls.append((name, call))
+        messages.append({"role": "assistant", "content": said or None, "tool_calls": entries})
+
+    def answer(name: str, output: Any) -> None:
+        messages.append({"role": "tool", "tool_call_id": name, "content": result_text(output)})
+
+    def close() -> None:
+        while open_calls:
+            answer(open_calls.pop(0)[0], None)
+
+    for step in steps:
+        argument = named_calls(step.argument) if step.argument is not None else []
+        if argument:
+            at = next((place for place, (_, call) in enumerate(open_calls) if call == argument[0]), None)
+            if at is None:
+                asked(argument[:1], "")
+                at = len(open_calls) - 1
+            answer(open_calls.pop(at)[0], step.output)
+        elif step.argument is None and open_calls:
+            last, _ = open_calls.pop()  # what was found belongs to the last call
+            close()
+            answer(last, step.output)
+        elif calls := named_calls(step.output):
+            content = step.output.get("content") if isinstance(step.output, Mapping) else None
+            asked(calls, content if isinstance(content, str) else "")
+    close()
+    return messages
+
+
+def named_calls(output: Any) -> list[Mapping[str, Any]]:
+    """The calls in an output that name their API; empty where one does not, or there is none."""
+    if isinstance(output, (str, Lookup)):
+        return []
+    calls = calls_of(output) or []
+    return calls if all(isinstance(call.get(API_NAME), str) for call in calls) else []
+
+
+def _entry(name: str, call: Mapping[str, Any]) -> Message:
+    arguments = {slot: value for slot, value in call.items() if slot != API_NAME}
+    if arguments.keys() == {MALFORMED} and isinstance(arguments[MALFORMED], str):
+        text = str(arguments[MALFORMED])
+    else:
+        text = json.dumps(plain(arguments), ensure_ascii=False)
+    return {"id": name, "type": "function", "function": {"name": str(call[API_NAME]), "arguments": text}}
+
+
+def result_text(output: Any) -> str:
+    """What came back for a call, as a tool message's text."""
+    return str(output) if isinstance(output, str) else tool_text(rows_of(output))
+
+
+def output_of(reply: Mapping[str, Any]) -> dict[str, Any]:
+    """A chat completion as a component's output: ``{"content": text, "tool_calls": [call, …]}``.
+
+    A call is a mapping with the function's name under ``api_name``; where its arguments are no JSON object, they stand
+    as they are under :data:`~tod_bias.dialogues.calls.MALFORMED`.
+    """
+    message = reply["choices"][0]["message"]
+    return {"content": text_of(message), "tool_calls": [_call(call) for call in message.get("tool_calls") or ()]}
+
+
+def text_of(message: Mapping[str, Any]) -> str:
+    """The text of a message: its content, or the words in which the model refused."""
+    content = message.get("content")
+    if isinstance(content, list):
+        content = "".join(str(part["text"]) for part in content if isinstance(part.get("text"), str))
+    refusal = message.get("refusal")
+    return content or (refusal if isinstance(refusal, str) else "")
+
+
+def _call(entry: Mapping[str, Any]) -> dict[str, Any]:
+    name, given = entry["function"]["name"], entry["function"].get("arguments")
+    arguments = given or {}
+    try:
+        if isinstance(arguments, str):
+            arguments = loads(arguments)
+        if isinstance(arguments, Mapping):
+            return flat_call(name, arguments)
+    except ValueError:
+        pass
+    return {API_NAME: name, MALFORMED: given if isinstance(given, str) else json.dumps(given)}

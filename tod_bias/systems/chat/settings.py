@@ -1,0 +1,140 @@
+"""What a chat component is told in a pipeline file."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from tod_bias.errors import StageError, shortened
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_HIDDEN = "the value is not shown"
+
+
+class ChatSettings(BaseModel):
+    """A model behind a server that speaks OpenAI's chat API, and how it is asked."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    kept_out: ClassVar[frozenset[str]] = frozenset(["api_key", "key", "token", "authorization", "headers"])
+
+    model: str = Field(min_length=1)
+    """The model's name there."""
+    base_url: str = "https://api.openai.com/v1"
+    """The server, up to and with ``/v1``."""
+    api_key_env: str | None = None
+    """The environment variable that holds the key; None for a server that wants none."""
+    temperature: float | None = Field(default=0.0, ge=0, le=2)
+    """0 asks for the likeliest answer; null sends none, and the server's own counts."""
+    seed: int | None = None
+    """Sent along; with several samples the number of the sample is added to it."""
+    max_tokens: int | None = Field(default=None, ge=1)
+    """Tokens in an answer at the most."""
+    response_format: dict[str, Any] | None = None
+    """Sent as it is, for instance a JSON schema."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Further fields of the request, such as ``top_p`` or ``max_completion_tokens``."""
+    concurrency: int = Field(default=8, ge=1, le=1024)
+    """Questions at once."""
+    requests_per_minute: float | None = Field(default=None, gt=0)
+    """Not more than so many."""
+    timeout: float = Field(default=120.0, gt=0)
+    """Seconds until an answer is given up."""
+    retries: int = Field(default=6, ge=0, le=100)
+    """How often a question is asked again after a failure that may pass."""
+
+    @field_validator("base_url")
+    @classmethod
+    def _plain_url(cls, url: str) -> str:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("expected an address such as http://localhost:8000/v1")
+        if "@" in parts.netloc or parts.query or parts.fragment:
+            raise ValueError("an address holds no key and no password; name a variable with api_key_env instead")
+        return url.rstrip("/")
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _variable(cls, name: str | None) -> str | None:
+        if name is not None and not _NAME.fullmatch(name):
+            raise ValueError("expected the name of an environment variable, such as OPENAI_API_KEY")
+        return name
+
+    @field_validator("options")
+    @classmethod
+    def _no_field_twice(cls, options: dict[str, Any]) -> dict[str, Any]:
+        known = {"model", "messages", "tools", "stream", "n", *cls.model_fields} & options.keys()
+        if known:
+            raise ValueError(f"{sorted(known)[0]!r} cannot stand there")
+        return options
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> ChatSettings:
+        """The settings in a mapping.
+
+        Raises:
+            StageError: one is missing, unknown or cannot be; a value that could be a key is never shown.
+        """
+        whole = {
+            name: float(value)
+            if name in ("temperature", "timeout", "requests_per_minute") and isinstance(value, int)
+            else value
+            for name, value in given.items()
+        }
+        if secret := sorted(name for name in whole if name.lower() in cls.kept_out):
+            raise StageError(
+                f"{secret[0]}: a key never stands in a file; put it into an environment variable and name that: "
+                "api_key_env: OPENAI_API_KEY"
+            )
+        try:
+            return cls.model_validate(whole)
+        except ValidationError as error:
+            raise StageError(_line(error)) from None  # the cause would show what was given
+
+    @property
+    def key(self) -> str:
+        """The key in the environment; empty where none is named.
+
+        Raises:
+            StageError: there is no such variable.
+        """
+        if self.api_key_env is None:
+            return ""
+        value = os.environ.get(self.api_key_env, "").strip()
+        if not value:
+            raise StageError(f"api_key_env: the environment variable {self.api_key_env} is not set")
+        return value
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the same question may be answered differently."""
+        return self.temperature is None or self.temperature > 0
+
+    def fields(self) -> dict[str, Any]:
+        """What of it stands in every request."""
+        named = {
+            "temperature": self.temperature,
+            "seed": self.seed,
+            "max_tokens": self.max_tokens,
+            "response_format": self.response_format,
+        }
+        return {"model": self.model, **{name: value for name, value in named.items() if value is not None}} | (
+            self.options
+        )
+
+
+def _line(error: ValidationError) -> str:
+    first = error.errors()[0]
+    name = ".".join(map(str, first["loc"])) or "settings"
+    if first["type"] == "extra_forbidden":
+        return f"{name}: is unknown; a chat component takes {', '.join(ChatSettings.model_fields)}"
+    if first["type"] == "missing":
+        return f"{name}: is missing"
+    text = first["msg"].removeprefix("Value error, ")
+    if name in ("api_key_env", "base_url"):
+        return f"{name}: {text} ({_HIDDEN})"
+    return f"{name}: {text[0].lower()}{text[1:]}, got {shortened(repr(first['input']), 60)}"

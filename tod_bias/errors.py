@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sysconfig
 import traceback
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 
@@ -57,6 +59,15 @@ class IncompleteError(TodBiasError):
         super().__init__(message)
         self.result = result
         """What :func:`tod_bias.attribute` would have returned for the other axes alone."""
+
+
+class PendingError(TodBiasError):
+    """Questions wait in batch files; :attr:`files` are these."""
+
+    def __init__(self, message: str, files: Sequence[Path]) -> None:
+        super().__init__(message)
+        self.files = tuple(files)
+        """What is to be asked elsewhere."""
 
 
 class NothingToPerturbError(TodBiasError):

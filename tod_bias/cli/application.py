@@ -1,7 +1,7 @@
 """The ``tod-bias`` command. It reads options, calls the library, prints; the work is elsewhere.
 
 Exit codes: 0, the result is complete; 2, something the user gave cannot be used (one line says what, and what to do);
-130, interrupted.
+3, questions wait in batch files; 130, interrupted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tod_bias.cli.recommend import app as recommend
 from tod_bias.cli.report import report
 from tod_bias.cli.train import train
 from tod_bias.cli.words import words
-from tod_bias.errors import TodBiasError, shortened
+from tod_bias.errors import PendingError, TodBiasError, shortened
 from tod_bias.models.processes import is_first_process
 
 app = typer.Typer(
@@ -52,6 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         given = ["--help"]  # the command alone asks what it can do; that is no error
     try:
         code = app(args=given, prog_name="tod-bias", standalone_mode=False)
+    except PendingError as error:
+        sys.stderr.write(f"tod-bias: {error}\n")
+        sys.exit(3)
     except (TodBiasError, _CommandLineError) as error:
         text = str(error) if isinstance(error, TodBiasError) else error.format_message()  # type: ignore[attr-defined]
         if is_first_process():

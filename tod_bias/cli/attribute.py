@@ -76,6 +76,18 @@ def attribute(
     ] = "",
     bootstrap: Bootstrap = 1000,
     permutations: Annotated[int, typer.Option(min=0, help="Flips of the tests; 0 for none.")] = 10_000,
+    samples: Annotated[
+        int, typer.Option(min=1, help="Answers drawn to each question, where temperature is above 0.")
+    ] = 1,
+    max_failures: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of a component's questions that may stay without an answer.")
+    ] = 0.01,
+    batch_out: Annotated[
+        Path | None, typer.Option(help="Ask no server: write what must still be asked here, as OpenAI batch files.")
+    ] = None,
+    batch_in: Annotated[
+        list[Path] | None, typer.Option(help="A batch output file, or a folder of them; may be repeated.")
+    ] = None,
     device: Device = None,
     num_beams: Beams = None,
     max_new_tokens: NewTokens = None,
@@ -126,6 +138,10 @@ def attribute(
             margin=margin,
             cluster=names_of(cluster),
             max_per_axis=max_per_axis,
+            samples=samples,
+            max_failures=max_failures,
+            batch_out=_batches(folder, batch_out, batch_in),
+            batch_in=batch_in or (),
             corpus={"name": corpus, "split": split.value},
             cache=answers_of(folder, resume),
             show_progress=not quiet,
@@ -147,6 +163,27 @@ def attribute(
             typer.echo(f"(they replace those of another run, on {replaced}; --out keeps runs apart)", err=True)
     if incomplete is not None:
         raise TodBiasError(f"{incomplete} (the other axes are in {folder / 'results.json'})") from incomplete
+
+
+_BATCHES = "batches.json"
+"""Where a run's batch files go, for the rounds after the first."""
+
+
+def _batches(folder: Path, out: Path | None, given: list[Path] | None) -> Path | None:
+    """Where what must still be asked is written: where it was before, if only answers are given."""
+    from tod_bias.documents import read_json
+    from tod_bias.files import write_json
+
+    place = folder / _BATCHES
+    if out is not None:
+        write_json(place, {"batch_out": str(out.resolve())})
+        return out
+    if not given or not place.exists():
+        return None
+    try:
+        return Path(str(read_json(place)["batch_out"]))
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise TodBiasError(f"{place}: cannot be read ({error}); give --batch-out") from error
 
 
 def _replaced(folder: Path, result: Any) -> str:

@@ -20,7 +20,7 @@ UNSWAPPED = ""
 
 PLACEBO = ("original", "placebo")
 """Source and target of a telling that only exchanges neutral words, for the floor of its axis."""
-_KEYS = ["axis", "dialogue", "turn", "draw", "source", "target", "word", "arm", "user", "reference"]
+_KEYS = ["axis", "dialogue", "turn", "draw", "sample", "source", "target", "word", "arm", "user", "reference"]
 _ORDERS = range(1, 5)
 _COUNTS = [f"bleu_{kind}_{n}" for kind in ("correct", "total") for n in _ORDERS] + ["bleu_hyp_len", "bleu_ref_len"]
 
@@ -122,7 +122,7 @@ def excerpts(
     metric = next((one for one in metrics if one.name in _SCORES and set(_SCORES[one.name][0]) <= set(turns)), None)
     if metric is None:
         return None
-    turns = turns[~((turns["source"] == PLACEBO[0]) & (turns["target"] == PLACEBO[1]))]
+    turns = turns[~((turns["source"] == PLACEBO[0]) & (turns["target"] == PLACEBO[1])) & (turns["sample"] == 0)]
     columns, score = _SCORES[metric.name]
     texts = ["user", "reference", *stages]
     turns = turns.assign(

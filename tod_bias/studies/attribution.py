@@ -24,18 +24,18 @@ from tod_bias.errors import (
     StageError,
     TodBiasError,
 )
-from tod_bias.imports import import_object, is_import
-from tod_bias.metrics.choice import checked, metric
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.algorithm import PLACEBO
 from tod_bias.perturb.candidates import Perturber
-from tod_bias.perturb.matched import MatchedPlacebo
 from tod_bias.statistics.settings import Inference
 from tod_bias.studies.axis_table import AxisTable
+from tod_bias.studies.batches import read_batches, write_batches
+from tod_bias.studies.choices import check_asking, check_numbers, clusters_of, metrics_of
 from tod_bias.studies.claims import AxisReport, judge
 from tod_bias.studies.estimates import AxisEstimate
 from tod_bias.studies.gathering import ClusterOf, Gathered, floor_tables
 from tod_bias.studies.results import Results
+from tod_bias.studies.running import Lost, records_of
 from tod_bias.studies.signatures import (
     corpus_hash,
     costs_of,
@@ -59,7 +59,8 @@ from tod_bias.studies.tellings import (
     rewritten_by_model,
     runs_of,
 )
-from tod_bias.studies.turn_table import Record, TurnTable
+from tod_bias.studies.turn_table import TurnTable
+from tod_bias.systems.component import MAX_FAILURES
 from tod_bias.systems.execution import Execution, HistoryMode, check_history
 from tod_bias.systems.pipeline import Pipeline
 
@@ -94,6 +95,10 @@ def attribute(
     margin: float | None = None,
     cluster: Sequence[str | tuple[str, ClusterOf]] | str = (),
     max_per_axis: int | None = None,
+    samples: int = 1,
+    max_failures: float = MAX_FAILURES,
+    batch_out: str | Path | None = None,
+    batch_in: Sequence[str | Path] = (),
     corpus: Mapping[str, str] | None = None,
     cache: str | Path | None = None,
     show_progress: bool = False,
@@ -118,6 +123,12 @@ def attribute(
         cluster: what else dialogues share that errs together: ``domain``, ``module:function`` of a dialogue, or a pair
             of a name and such a function. A claim must survive every kind.
         max_per_axis: keep so many dialogues an axis, drawn by ``seed``.
+        samples: answers drawn to each question, where components draw them (``temperature`` above 0); they are
+            repeated measurements within a dialogue, and the result says how much of an interval is theirs.
+        max_failures: share of a component's questions that may stay without an answer. Their dialogues are left out of
+            all arms, and counted; with more of them the run stops.
+        batch_out: ask no server; write what must still be asked to this folder, as OpenAI batch files.
+        batch_in: batch output files, or folders of them: answers to what such files asked.
         corpus: ``name`` and ``split`` for the record.
         cache: SQLite file in which answers are kept, so that a killed run goes on where it stopped.
         show_progress: on stderr.
@@ -129,21 +140,27 @@ def attribute(
         NothingToPerturbError: no dialogue can be rewritten along any axis.
         IncompleteError: that holds for some of the axes, or a metric has no value on the originals of one; it carries
             the result of the others, which names what it lacks under ``left_out``.
-        StageError: a component broke its contract, or ``order`` does not name every component once.
+        PendingError: with ``batch_out``, questions wait in the files that it names.
+        StageError: a component broke its contract or left too many questions without an answer, or ``order`` does not
+            name every component once.
         AxisError: unknown axis, or one given twice.
         TodBiasError: an unknown metric, design, history or cluster, or a number that makes no sense.
     """
     started = time.monotonic()
     order = _checked_order(pipeline, order)
-    scored = _metrics_of(metrics)
+    scored = metrics_of(metrics)
     check_history(history)
     check_design(design)
-    _check_numbers(draws, bootstrap, permutations, seed, max_per_axis, margin)
+    check_numbers(draws, bootstrap, permutations, seed, max_per_axis, margin)
+    check_asking(samples, max_failures)
     dialogues = list(dialogues)
     _check_ids(dialogues)
     perturbers = perturbers_of(axes)
-    kinds = _clusters_of(cluster)
+    kinds = clusters_of(cluster)
     answers = Answers(cache) if cache is not None else None
+    if batch_in and answers is None:
+        answers = Answers()
+    refused = read_batches(batch_in, answers) if batch_in and answers is not None else {}
     for generator in models_of(perturbers.values()):
         generator.keep_in(answers)
         generator.show_progress = show_progress
@@ -165,13 +182,28 @@ def attribute(
         generator.keep_in(answers)
         generator.show_progress = show_progress
     before = total_cost(generators)
-    execution = Execution(pipeline, history, answers, show_progress=show_progress)
+    execution = Execution(
+        pipeline, history, answers, max_failures=max_failures, samples=samples, collect=batch_out is not None,
+        refused=refused, show_progress=show_progress,
+    )  # fmt: skip
+    if samples > 1 and not execution.is_sampled:
+        raise TodBiasError(f"{samples} samples: no component draws its answers, so all would be equal; leave it out")
+    lost = Lost()
     table = TurnTable(pipeline.names, scored, flow=pipeline.flow is not None)
     told = {axis: Gathered(perturbers[axis], pipeline.names) for axis in drawn}
     with resting_collector() as collect:
         for chunk in chunks(dialogues, drawn):
-            _run(execution, perturbers, matched, chunk, table, told, seed)
+            retold = {axis: runs_of(perturbers[axis], some, matched, seed) for axis, some in chunk.items()}
+            for axis, records in records_of(execution, retold, samples, lost).items():
+                if records:
+                    kept = [entry for entry in chunk[axis] if entry[0].id not in lost.reasons]
+                    told[axis].add(table.add(axis, records), kept, records)
             collect()
+    if batch_out is not None and execution.pending:
+        raise write_batches(batch_out, execution.pending)
+    execution.check()
+    if lost.reasons:
+        drawn, told = _without(lost, drawn, told)
     if not any(part.answered for one in told.values() for part in one.parts):
         last = f"stage {pipeline.names[-1]!r}" if pipeline.flow is None else "the last component asked"
         raise StageError(f"{last}: returned None every time; expected texts, which are scored")
@@ -226,64 +258,19 @@ def attribute(
         },
         **rewritten_by_model(perturbers),
         cost={
-            **costs_of(execution),
-            "tokens": {"read": after.read - before.read, "written": after.written - before.written},
+            **costs_of(execution, after.read - before.read, after.written - before.written),
             "seconds": round(time.monotonic() - started, 3),
         },
     )  # fmt: skip
+    if execution.is_sampled:
+        result["samples"] = samples
+    if lost.reasons:
+        result["corpus"]["lost"] = {"dialogues": len(lost.reasons), "told_as": dict(lost.tellings)}
     result.table = table
     if failures:
         result["left_out"] = {axis: str(error) for axis, error in failures.items()}
         raise IncompleteError("; ".join(map(str, failures.values())), result)
     return result
-
-
-def _metrics_of(metrics: Sequence[str | Metric] | str | Metric) -> list[Metric]:
-    if isinstance(metrics, str):
-        metrics = [name.strip() for name in metrics.split(",") if name.strip()]
-    elif not isinstance(metrics, Sequence):
-        metrics = [metrics]
-    found: dict[str, Metric] = {}
-    for entry in metrics:
-        one = metric(entry) if isinstance(entry, str) else checked(entry)
-        if one.name in found:
-            raise TodBiasError(f"metric {one.name!r} is given twice")
-        found[one.name] = one
-    if not found:
-        raise TodBiasError("no metric: give at least one, e.g. corpus_bleu")
-    return list(found.values())
-
-
-def _clusters_of(cluster: Sequence[str | tuple[str, ClusterOf]] | str) -> list[tuple[str, ClusterOf]]:
-    if isinstance(cluster, str):
-        cluster = [name.strip() for name in cluster.split(",") if name.strip()]
-    found: list[tuple[str, ClusterOf]] = []
-    for entry in cluster:
-        if not isinstance(entry, str):
-            found.append(entry)
-        elif entry == "domain":
-            found.append((entry, lambda dialogue: dialogue.domain))
-        elif is_import(entry):
-            found.append((entry, import_object(entry, f"cluster {entry!r}")))
-        else:
-            raise TodBiasError(f"unknown cluster {entry!r}; expected domain, or module:function of a dialogue")
-    return found
-
-
-def _check_numbers(
-    draws: int, bootstrap: int, permutations: int, seed: int, most: int | None, margin: float | None
-) -> None:
-    for name, number in (("draws", draws), ("bootstrap", bootstrap), ("permutations", permutations), ("seed", seed)):
-        if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
-            raise TodBiasError(f"{name} must be a whole number, got {number!r}")
-    if most is not None and most < 1:
-        raise TodBiasError(f"max_per_axis must be at least 1, got {most}")
-    if draws < 1 or bootstrap < 0 or permutations < 0:
-        raise TodBiasError(
-            f"draws must be at least 1, bootstrap and permutations at least 0, got {draws}, {bootstrap}, {permutations}"
-        )
-    if margin is not None and not margin > 0:
-        raise TodBiasError(f"margin must be above 0, got {margin!r}")
 
 
 def _reports(
@@ -352,27 +339,16 @@ def _check_ids(dialogues: Sequence[Dialogue]) -> None:
         seen.add(dialogue.id)
 
 
-def _run(
-    execution: Execution,
-    perturbers: Mapping[str, Perturber],
-    matched: MatchedPlacebo | None,
-    chunk: Mapping[str, Sequence[Drawn]],
-    table: TurnTable,
-    told: Mapping[str, Gathered],
-    seed: int,
-) -> None:
-    """Run one chunk of dialogues in all their tellings, write its turns, and add to the sums of every axis."""
-    retold = {axis: runs_of(perturbers[axis], some, matched, seed) for axis, some in chunk.items()}
-    originals = {one.original.dialogue.id: one.original for some in retold.values() for one in some}
-    rewritten = [run for some in retold.values() for one in some for run in one.rewritten]
-    traces = execution([*originals.values(), *rewritten])
-    of_original = dict(zip(originals, traces, strict=False))
-    rest = iter(traces[len(originals) :])
-    for axis, some in retold.items():
-        records = [
-            Record(one, of_original[one.original.dialogue.id], [next(rest) for _ in one.rewritten]) for one in some
-        ]
-        told[axis].add(table.add(axis, records), chunk[axis], records)
+def _without(
+    lost: Lost, drawn: Mapping[str, list[Drawn]], told: Mapping[str, Gathered]
+) -> tuple[dict[str, list[Drawn]], dict[str, Gathered]]:
+    """The axes that still have dialogues, without those that were lost."""
+    kept = {axis: [entry for entry in some if entry[0].id not in lost.reasons] for axis, some in drawn.items()}
+    kept = {axis: some for axis, some in kept.items() if some}
+    if not kept:
+        reason = next(iter(lost.reasons.values()))
+        raise StageError(f"no dialogue has answers to all its questions ({reason})")
+    return kept, {axis: told[axis] for axis in kept}
 
 
 def _not_kept(execution: Execution) -> dict[str, str]:

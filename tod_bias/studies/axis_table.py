@@ -63,6 +63,18 @@ class Tellings:
 
 
 @dataclass(frozen=True)
+class Sampling:
+    """What is known of mere sampling, where components draw their answers."""
+
+    told: np.ndarray
+    """(samples, tellings, 2, statistics): without swaps, and with all components swapped."""
+    once: np.ndarray
+    """(dialogues, statistics) of the originals."""
+    again: np.ndarray
+    """(dialogues, statistics) of the originals drawn again."""
+
+
+@dataclass(frozen=True)
 class AxisTable:
     """Summed statistics of one axis and metric; everything reported about them follows from these."""
 
@@ -76,16 +88,18 @@ class AxisTable:
     """(tellings, arms, statistics), arms as :func:`tod_bias.systems.execution.all_arms` orders them."""
     placebo: np.ndarray
     """(placebo tellings, arms, statistics)."""
+    sampling: Sampling | None = None
+    """Where components draw their answers."""
 
     @property
     def rewritten(self) -> np.ndarray:
         """A dialogue's mean over its rewritten tellings, (dialogues, arms, statistics), so that each weighs once."""
-        return self._mean(self.told, self.tellings.of)
+        return self.mean_of(self.told, self.tellings.of)
 
     def told_as(self, attribute: int) -> np.ndarray:
         """As told as one attribute, (dialogues, arms, statistics); the original where that is its own; 0 if never."""
         chosen = self.tellings.target == attribute
-        table = self._mean(self.told[chosen], self.tellings.of[chosen])
+        table = self.mean_of(self.told[chosen], self.tellings.of[chosen])
         return self._own(table, self.tellings.source == attribute)
 
     def mixture(self) -> np.ndarray:
@@ -111,14 +125,20 @@ class AxisTable:
     @cached_property
     def of_placebo(self) -> np.ndarray:
         """A dialogue's placebo telling without swaps and with all swapped, (dialogues, 2, statistics)."""
-        return self._mean(self.placebo[:, [0, -1]], self.tellings.placebo)
+        return self.mean_of(self.placebo[:, [0, -1]], self.tellings.placebo)
 
     def drawn(self, draw: int) -> np.ndarray:
         """One draw's tellings, (dialogues, arms, statistics); in the crossed design the mean over all."""
         chosen = self.tellings.draw == draw
-        return self._mean(self.told[chosen], self.tellings.of[chosen])
+        return self.mean_of(self.told[chosen], self.tellings.of[chosen])
 
-    def _mean(self, table: np.ndarray, of: np.ndarray) -> np.ndarray:
+    def mean_of(self, table: np.ndarray, of: np.ndarray) -> np.ndarray:
+        """Means of (tellings, …) by dialogue, (dialogues, …); 0 where one has none.
+
+        Args:
+            table: (tellings, …).
+            of: (tellings,) numbers of dialogues.
+        """
         count = np.bincount(of, minlength=self.tellings.dialogues)
         if len(of) == 0 or (count.max() <= 1):
             total = np.zeros((self.tellings.dialogues, *table.shape[1:]))

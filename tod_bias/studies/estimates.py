@@ -38,6 +38,7 @@ from tod_bias.studies.contrasts import (
     share_of,
 )
 from tod_bias.studies.estimated import Estimated, turned
+from tod_bias.studies.repeats import sampling_of
 from tod_bias.studies.su import su_of
 from tod_bias.studies.word_clusters import shared_words, words_effective, words_of, words_of_group
 from tod_bias.systems.execution import all_arms, arm_key
@@ -104,6 +105,10 @@ class AxisEstimate:
             record["spread"] = {"value": finite(self._spread_of(groups))}
         self._pairs(report, record)
         record["words"] = self._word_table(whole)
+        error = whole.error_of_dialogues(0)
+        sampling = sampling_of(self._table, self._metric.score, self._sign, self._ratio, self._inference, error)
+        if sampling is not None:
+            record["sampling"] = sampling
         su = su_of(self._table, self._metric.score, self._order, self._inference) if self._ratio else None
         if su is not None:
             record["su"] = su

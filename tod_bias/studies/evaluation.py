@@ -14,7 +14,7 @@ from rich.table import Table
 from tod_bias.answers import Answers
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.text import well_formed
-from tod_bias.errors import CorpusError
+from tod_bias.errors import CorpusError, StageError
 from tod_bias.metrics.calls import CALL_COLUMNS, call_statistics
 from tod_bias.metrics.choice import checked, metric
 from tod_bias.metrics.metric import Metric, Told
@@ -91,7 +91,18 @@ def evaluate(
         generator.keep_in(answers)
         generator.show_progress = show_progress
     execution = Execution(pipeline, history, answers, show_progress=show_progress)
-    parts = [_frame(some, execution([Run(dialogue) for dialogue in some]), pipeline) for some in _chunks(dialogues)]
+    parts: list[Any] = []
+    kept: list[Dialogue] = []
+    for some in _chunks(dialogues):
+        traces = execution([Run(dialogue) for dialogue in some])
+        told_all = [(dialogue, trace) for dialogue, trace in zip(some, traces, strict=True) if trace is not None]
+        if told_all:
+            kept += [dialogue for dialogue, _ in told_all]
+            parts.append(_frame(kept[-len(told_all) :], [trace for _, trace in told_all], pipeline))
+    execution.check()
+    lost, dialogues = len(dialogues) - len(kept), kept
+    if not dialogues:
+        raise StageError("nothing is evaluated: in every dialogue a question stayed without an answer")
     frame = pd.concat([part for part, *_ in parts], ignore_index=True)
     turns = [turn for _, some, _ in parts for turn in some]
     owners = pd.factorize(frame["dialogue"])[0]
@@ -118,7 +129,14 @@ def evaluate(
         scores[_key(one)] = estimate(one.statistics(turns), one.score)
     result = Evaluation(
         schema=SCHEMA,
-        corpus={"name": "dialogues", "split": "", **(corpus or {}), "dialogues": len(dialogues), "turns": len(frame)},
+        corpus={
+            "name": "dialogues",
+            "split": "",
+            **(corpus or {}),
+            "dialogues": len(dialogues),
+            "turns": len(frame),
+            **({"lost": lost} if lost else {}),
+        },
         pipeline=list(pipeline.names),
         history=history,
         scores=scores,

@@ -14,7 +14,7 @@ from tod_bias.perturb.algorithm import PLACEBO
 from tod_bias.perturb.candidates import Perturber
 from tod_bias.perturb.crossed import word_labels, words_in
 from tod_bias.perturb.matched import Dose
-from tod_bias.studies.axis_table import AxisTable, Tellings, numbers_of
+from tod_bias.studies.axis_table import AxisTable, Sampling, Tellings, numbers_of
 from tod_bias.studies.tellings import Drawn
 from tod_bias.studies.turn_table import Record, Sums
 from tod_bias.systems.execution import Run
@@ -53,7 +53,15 @@ class Gathered:
             np.concatenate([getattr(part, field)[name] for part in self.parts])
             for field in ("original", "told", "placebo")
         )
-        return AxisTable(tellings, self._names, original, told, placebo)
+        drawn = [part.drawn[name] for part in self.parts if name in part.drawn]
+        sampling = None
+        if drawn:
+            sampling = Sampling(
+                np.concatenate([one.told for one in drawn], axis=1),
+                np.concatenate([one.once for one in drawn]),
+                np.concatenate([one.again for one in drawn]),
+            )
+        return AxisTable(tellings, self._names, original, told, placebo, sampling)
 
     def _tellings(self, dialogues: Sequence[Dialogue], kinds: Sequence[tuple[str, ClusterOf]]) -> Tellings:
         attributes = tuple(self._perturber.attributes)

@@ -79,11 +79,22 @@ def corpus_hash(dialogues: Iterable[Dialogue]) -> str:
     return digest.hexdigest()
 
 
-def costs_of(execution: Execution) -> dict[str, dict[str, Any]]:
-    """What each component cost: questions asked, different ones, kept ones, failed ones, seconds."""
+def costs_of(execution: Execution, read: int, written: int) -> dict[str, dict[str, Any]]:
+    """What each component cost: questions asked, different ones, kept ones, failed ones; seconds, outcomes, tokens.
+
+    Args:
+        execution: the runs.
+        read: tokens that local models read.
+        written: tokens that they wrote; what servers say of theirs is added to both.
+    """
     fields = ("asked", "distinct", "kept", "failed")
     costs = {name: component.cost for name, component in execution.components.items()}
     record: dict[str, dict[str, Any]] = {
         field: {name: getattr(cost, field) for name, cost in costs.items()} for field in fields
+    }
+    record["outcomes"] = {name: dict(cost.outcomes) for name, cost in costs.items() if cost.outcomes}
+    record["tokens"] = {
+        "read": read + sum(cost.read for cost in costs.values()),
+        "written": written + sum(cost.written for cost in costs.values()),
     }
     return record | {"seconds_by_component": {name: round(cost.seconds, 3) for name, cost in costs.items()}}

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,16 +30,37 @@ from tod_bias.systems.told import told
 
 ORIGINAL = "original"
 """What the column ``arm`` says of the original run."""
-_FACTS = ("dialogue", "turn", "draw", "source", "target", "word", "user")
+_FACTS = ("dialogue", "turn", "draw", "sample", "source", "target", "word", "user")
+
+
+class Sampled(NamedTuple):
+    """One dialogue with all its tellings along one axis, as the system told them once."""
+
+    original: Trace
+    rewritten: Sequence[Trace]
+    """Of the copies, then of the placebo."""
 
 
 class Record(NamedTuple):
     """One dialogue with all its tellings along one axis, as the system told them."""
 
     retold: Retold
-    original: Trace
-    rewritten: Sequence[Trace]
-    """Of the copies, then of the placebo."""
+    samples: Sequence[Sampled]
+    """One, or several where components draw their answers."""
+    again: Sequence[Trace] = ()
+    """Where they do: for each sample the original once more, from other draws."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Statistics of answers that are drawn, before they are averaged over samples."""
+
+    told: np.ndarray
+    """(samples, tellings, 2, statistics): without swaps, and with all components swapped."""
+    once: np.ndarray
+    """(dialogues, statistics), mean over samples: of the original, each against itself."""
+    again: np.ndarray
+    """(dialogues, statistics), mean over samples: of the original drawn again, against the first."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +75,8 @@ class Sums:
     """(placebo tellings, arms, statistics)."""
     answered: bool = True
     """Whether any response was more than None."""
+    drawn: Mapping[str, Drawn] = field(default_factory=dict)
+    """By metric, where components draw their answers."""
 
 
 class _Rows:
@@ -73,7 +96,7 @@ class _Rows:
         self.arms: list[str] = []
         self.starts: list[int] = []  # where the turns of one run and arm begin
 
-    def add(self, run: Run, draw: int | None, trace: Trace, label: str | None) -> None:
+    def add(self, run: Run, draw: int | None, sample: int, trace: Trace, label: str | None) -> None:
         dialogue, rewrite = run.rewritten, run.rewrite
         kind = (None, None, None) if rewrite is None else (rewrite.source, rewrite.target, rewrite.word)
         arms: dict[int, list[int]] = {}
@@ -84,7 +107,7 @@ class _Rows:
             for course in courses:
                 row = len(columns["turn"])
                 outputs = course.outputs
-                facts = (dialogue.id, number, draw, *kind, well_formed(str(turn.user)))
+                facts = (dialogue.id, number, draw, sample, *kind, well_formed(str(turn.user)))
                 for name, value in zip(_FACTS, facts, strict=True):
                     columns[name].append(value)
                 for name in self._names:
@@ -132,8 +155,8 @@ class TurnTable:
         self._folder = Path(tempfile.mkdtemp(prefix="tod-bias-"))
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._writers: dict[str, pq.ParquetWriter] = {}
-        texts = ["axis", "dialogue", "turn", "draw", "source", "target", "word", "arm", "user", *names, "reference"]
-        kinds: dict[str, str] = dict.fromkeys(texts, "str") | {"turn": "int64", "draw": "Int64"}
+        texts = ["axis", *_FACTS[:-1], "arm", "user", *names, "reference"]
+        kinds: dict[str, str] = dict.fromkeys(texts, "str") | {"turn": "int64", "draw": "Int64", "sample": "int64"}
         if flow:
             kinds["steps"] = "str"
         for metric in metrics:
@@ -144,10 +167,11 @@ class TurnTable:
     def add(self, axis: str, records: Sequence[Record]) -> Sums:
         """Write the rows of some dialogues on one axis; returns what they sum to."""
         rows = _Rows(self._names, self._flow)
-        for retold, trace, traces in records:
-            rows.add(retold.original, None, trace, ORIGINAL)
-            for draw, (copy, copy_trace) in enumerate(zip(retold.rewritten, traces, strict=True)):
-                rows.add(copy, draw, copy_trace, None)
+        for retold, samples, _ in records:
+            for sample, (trace, traces) in enumerate(samples):
+                rows.add(retold.original, None, sample, trace, ORIGINAL)
+                for draw, (copy, copy_trace) in enumerate(zip(retold.rewritten, traces, strict=True)):
+                    rows.add(copy, draw, sample, copy_trace, None)
         index = np.array(rows.index)
         columns: dict[str, Any] = {
             name: pa.array(values).take(pa.array(index)) for name, values in rows.columns.items()
@@ -174,30 +198,62 @@ class TurnTable:
         self._writers[axis].write_table(pa.Table.from_arrays(arrays, schema=self._schema))
 
     def _sums(self, rows: _Rows, tables: Mapping[str, np.ndarray], records: Sequence[Record]) -> Sums:
-        """Sums over the turns of each run and arm: the runs stand one after the other, original first."""
+        """Sums over the turns of each run and arm, mean over samples: of each, the runs stand one after the other."""
         arms = 2 ** len(self._names)
         starts = np.array(rows.starts)
+        samples = len(records[0].samples)
         originals: list[int] = []
         copies: list[int] = []
         placebos: list[int] = []
         at = 0
         for record in records:
-            originals.append(at)
-            at += 1
-            for number in range(len(record.retold.rewritten)):
-                (copies if number < len(record.retold.copies) else placebos).append(at)
-                at += arms
+            for _ in range(samples):
+                originals.append(at)
+                at += 1
+                for number in range(len(record.retold.rewritten)):
+                    (copies if number < len(record.retold.copies) else placebos).append(at)
+                    at += arms
         every_arm = np.arange(arms)
         original: dict[str, np.ndarray] = {}
         told: dict[str, np.ndarray] = {}
         placebo: dict[str, np.ndarray] = {}
+        drawn: dict[str, Drawn] = {}
+        own = [len(record.retold.copies) for record in records]
+        of_placebo = [len(record.retold.rewritten) - len(record.retold.copies) for record in records]
+        by_metric = {metric.name: metric for metric in self._metrics}
         for name, table in tables.items():
             summed = np.add.reduceat(table, starts, axis=0)
-            original[name] = summed[originals]
-            for part, places in ((told, copies), (placebo, placebos)):
+            original[name] = _by_sample(summed[originals], [1] * len(records), samples).mean(axis=0)
+            by_sample: list[np.ndarray] = []
+            for part, places, counts in ((told, copies, own), (placebo, placebos, of_placebo)):
                 chosen = np.array(places, dtype=int)[:, None] + every_arm
-                part[name] = summed[chosen.ravel()].reshape(len(places), arms, table.shape[1])
-        return Sums(original, told, placebo, rows.answered)
+                found = summed[chosen.ravel()].reshape(len(places), arms, table.shape[1])
+                by_sample.append(_by_sample(found, counts, samples))
+                part[name] = by_sample[-1].mean(axis=0)
+            if any(record.again for record in records):
+                drawn[name] = Drawn(by_sample[0][:, :, [0, -1]], *self._again(by_metric[name], records))
+        return Sums(original, told, placebo, rows.answered, drawn)
+
+    def _again(self, metric: Metric, records: Sequence[Record]) -> tuple[np.ndarray, np.ndarray]:
+        """Statistics of the originals, and of the same drawn again with the first as what it is compared with."""
+        once: list[Told] = []
+        again: list[Told] = []
+        owners: list[int] = []
+        for place, record in enumerate(records):
+            for one, other in zip((sample.original for sample in record.samples), record.again, strict=True):
+                turns = record.retold.original.rewritten.turns
+                for turn, (first,), (second,) in zip(turns, one, other, strict=True):
+                    before, after = (told(turn, it.steps, as_text(it.response), self._names) for it in (first, second))
+                    once.append(before)
+                    again.append(replace(after, twin=before))
+                    owners.append(place)
+        found = []
+        for turns_told in (once, again):
+            table = np.asarray(metric.statistics(turns_told), dtype=float)
+            sums = np.zeros((len(records), table.shape[1]))
+            np.add.at(sums, owners, table)
+            found.append(sums / len(records[0].samples))
+        return found[0], found[1]
 
     def keep(self, axes: Sequence[str]) -> None:
         """Nothing more is written; only these axes stay, in this order."""
@@ -219,3 +275,16 @@ class TurnTable:
                 with pq.ParquetFile(file) as part:
                     for number in range(part.num_row_groups):
                         writer.write_table(part.read_row_group(number))
+
+
+def _by_sample(table: np.ndarray, counts: Sequence[int], samples: int) -> np.ndarray:
+    """(dialogues × samples × tellings of each, …), dialogue by dialogue, as (samples, all tellings, …)."""
+    if samples == 1:
+        return table[None]
+    parts: list[np.ndarray] = []
+    at = 0
+    for count in counts:
+        size = count * samples
+        parts.append(table[at : at + size].reshape(samples, count, *table.shape[1:]))
+        at += size
+    return np.concatenate(parts, axis=1)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from tod_bias.answers import Answers
 from tod_bias.errors import StageError, UnansweredError
@@ -18,6 +16,7 @@ from tod_bias.progress import progress_bar
 from tod_bias.systems.encoding import NotKeptError, decoded, encoded
 from tod_bias.systems.identity import UnidentifiedError, identity_of
 from tod_bias.systems.questions import Reading
+from tod_bias.systems.remote import Cost, RemoteStage, Unanswered
 from tod_bias.systems.stage import Stage, StageInput, call_stage
 
 log = logging.getLogger(__name__)
@@ -38,56 +37,6 @@ _NONE_AT_ALL = 3
 """So many failures without a single answer are enough."""
 
 
-@dataclass(frozen=True)
-class Unanswered:
-    """Stands where an answer would."""
-
-    reason: str
-    """Why there is none."""
-    is_pending: bool = False
-    """It is still to be asked, elsewhere."""
-
-
-class RemoteStage(Protocol):
-    """A stage whose questions are requests to a server: equal requests are one, whichever component makes them."""
-
-    concurrency: int
-    """Requests at once."""
-    client: Any
-    """Its ``ask`` sends one request and returns the reply, a JSON value."""
-
-    def request(self, item: StageInput) -> dict[str, Any]:
-        """The request that asks a question."""
-
-    def key(self, body: Mapping[str, Any], sample: int = 0) -> str:
-        """A request's name in what is kept."""
-
-    def output(self, reply: Mapping[str, Any]) -> Any:
-        """What the component puts out."""
-
-
-@dataclass
-class Cost:
-    """What a component has cost so far."""
-
-    asked: int = 0
-    """Questions, as if every arm were run on its own."""
-    distinct: int = 0
-    """Different ones among them."""
-    kept: int = 0
-    """Different ones whose answer an earlier run, or another component with the same model, had kept."""
-    failed: int = 0
-    """Different ones that got no answer."""
-    read: int = 0
-    """Tokens that a server read."""
-    written: int = 0
-    """Tokens that a server wrote."""
-    seconds: float = 0.0
-    """In the component's own hands."""
-    outcomes: Counter[str] = field(default_factory=Counter)
-    """Different questions whose answer the component finds something wrong with, by what that is."""
-
-
 class Component:
     """A stage as the engine asks it.
 
@@ -99,6 +48,7 @@ class Component:
         max_failures: share of its questions that may stay without an answer.
         samples: whether answers are drawn several times, for a component that asks a server.
         collect: ask no server; requests whose answer is not known are collected in :attr:`pending`.
+        refused: key of a request to the reason why it has no answer, for good.
         show_progress: on stderr.
     """
 
@@ -112,6 +62,7 @@ class Component:
         max_failures: float = MAX_FAILURES,
         samples: bool = False,
         collect: bool = False,
+        refused: Mapping[str, str] | None = None,
         show_progress: bool = False,
     ) -> None:
         self.name = name
@@ -125,6 +76,7 @@ class Component:
         self.is_sampled = bool(getattr(stage, "is_random", False)) or (samples and self.remote is not None)
         self._max_failures = max_failures
         self._collect = collect
+        self._refused = refused or {}
         self._failure = ""
         self._concurrency = concurrency
         self._show_progress = show_progress
@@ -239,7 +191,12 @@ class Component:
         for key, text in found.items():
             take(key, json.loads(text))
             self.cost.kept += len(wanted[key])
-        rest = [key for key in wanted if key not in found]
+        unknown = [key for key in wanted if key not in found]
+        for key in unknown:
+            if key in self._refused:
+                self._memory.update((question, Unanswered(self._refused[key])) for question in wanted[key])
+                self._failed(self._refused[key], len(wanted[key]))
+        rest = [key for key in unknown if key not in self._refused]
         if self._collect:
             waiting = Unanswered("it is still to be asked", is_pending=True)
             for key in rest:
@@ -260,9 +217,7 @@ class Component:
                         self._failed(reply.reason, len(wanted[key]))
                         continue
                     take(key, reply)
-                    usage = reply.get("usage") or {}
-                    self.cost.read += _count_of(usage, "prompt_tokens")
-                    self.cost.written += _count_of(usage, "completion_tokens")
+                    self.cost.used(reply)
                 bar.advance(len(keys))
 
     def _failed(self, reason: str, count: int = 1) -> None:
@@ -388,8 +343,3 @@ class Component:
             self._stop_keeping(f"its outputs hold what cannot be written down ({error})")
             return
         self._answers.put(texts)
-
-
-def _count_of(usage: Any, name: str) -> int:
-    count = usage.get(name) if isinstance(usage, Mapping) else None
-    return count if type(count) is int and count > 0 else 0

@@ -17,10 +17,11 @@ from typing import Any, Literal
 from tod_bias.answers import Answers
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import TodBiasError
-from tod_bias.systems.component import MAX_FAILURES, Component, Unanswered
+from tod_bias.systems.component import MAX_FAILURES, Component
 from tod_bias.systems.flow import FlowTurn, Process
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.questions import Reading, frozen
+from tod_bias.systems.remote import Unanswered
 from tod_bias.systems.stage import Asked
 from tod_bias.systems.told import own_turn
 from tod_bias.systems.twin import Rewrite, Twin, untwinned
@@ -124,6 +125,7 @@ class Execution:
         max_failures: share of a component's questions that may stay without an answer.
         samples: answers that are drawn to each question of a component that asks a server.
         collect: ask no server; what would be asked is collected (:attr:`pending`).
+        refused: key of a request to the reason why it has no answer, for good.
         show_progress: on stderr.
     """
 
@@ -136,6 +138,7 @@ class Execution:
         max_failures: float = MAX_FAILURES,
         samples: int = 1,
         collect: bool = False,
+        refused: Mapping[str, str] | None = None,
         show_progress: bool = False,
     ) -> None:
         self.pipeline = pipeline
@@ -163,6 +166,7 @@ class Execution:
                 max_failures=max_failures,
                 samples=samples > 1,
                 collect=collect,
+                refused=refused,
                 show_progress=show_progress,
             )
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tod_bias.dialogues.calls import MALFORMED, calls_of
-from tod_bias.dialogues.chat import tool_text, to_messages
+from tod_bias.dialogues.chat import to_messages, tool_text
 from tod_bias.dialogues.dialogue import Dialogue, Turn, flat_call
 from tod_bias.dialogues.text import well_formed
 from tod_bias.dialogues.values import API_NAME, plain

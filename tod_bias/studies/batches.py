@@ -1,0 +1,156 @@
+"""Questions and answers as OpenAI batch files, so that an audit can be asked anywhere.
+
+One line a question, ``{"custom_id": …, "method": "POST", "url": "/v1/chat/completions", "body": {…}}``; the answers
+come back as lines with the same ``custom_id`` and ``{"response": {"status_code": 200, "body": {…}}}``. A provider's
+batch API and ``vllm run-batch`` take the one and write the other. A component that reads what another put out can only
+be asked when that is known, so a run takes several rounds: a file a round and component.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tod_bias.answers import Answers
+from tod_bias.dialogues.text import json_line
+from tod_bias.documents import loads, text_lines
+from tod_bias.errors import PendingError, TodBiasError, shortened
+from tod_bias.files import json_text, write_lines
+from tod_bias.folder import writable
+from tod_bias.systems.chat.client import PATH, problem_of
+
+_KEY = re.compile(r"chat-[0-9a-f]{32}")
+_FILE = re.compile(r"wave(\d+)_.*\.jsonl")
+_MOST = 50_000
+"""Requests in one file, as OpenAI allows."""
+_LARGEST = 190_000_000
+"""Characters in one file; OpenAI takes 200 MB."""
+_PASSING = (408, 409, 425, 429)
+
+Pending = Mapping[str, Mapping[str, Mapping[str, Any]]]
+"""Component to what must still be asked, key to request."""
+
+
+def write_batches(folder: str | Path, pending: Pending) -> PendingError:
+    """Write what must still be asked; where the files of the last round hold just that, they stay.
+
+    Args:
+        folder: for the files, ``wave001_policy.jsonl``.
+        pending: what must be asked.
+
+    Returns:
+        The error that says which files wait.
+    """
+    folder = writable(folder)
+    wanted = {key for some in pending.values() for key in some}
+    rounds: dict[int, list[Path]] = {}
+    for path in sorted(folder.iterdir()):
+        if found := _FILE.fullmatch(path.name):
+            rounds.setdefault(int(found[1]), []).append(path)
+    last = max(rounds, default=0)
+    files = rounds.get(last, [])
+    if not files or {key for path in files for key in _asked_in(path)} != wanted:
+        files = _written(folder, pending, last + 1)
+    names = ", ".join(path.name for path in files)
+    return PendingError(
+        f"{len(wanted)} questions wait in {folder}: {names}; have them answered (a provider's batch API, vllm "
+        "run-batch), then run the same command with --batch-in and the files of answers",
+        files,
+    )
+
+
+def _asked_in(path: Path) -> Iterator[str]:
+    for _, record in _records(path):
+        yield str(record.get("custom_id"))
+
+
+def _written(folder: Path, pending: Pending, wave: int) -> list[Path]:
+    files: list[Path] = []
+    done: set[str] = set()
+    for name, requests in pending.items():
+        lines = [_line(key, body) for key, body in requests.items() if key not in done]
+        done.update(requests)
+        stem = f"wave{wave:03d}_{re.sub(r'[^A-Za-z0-9_-]+', '_', name)}"
+        parts = list(_parts(lines))
+        for number, part in enumerate(parts, start=1):
+            path = folder / (f"{stem}.jsonl" if len(parts) == 1 else f"{stem}_{number}.jsonl")
+            write_lines(path, part)
+            files.append(path)
+    return files
+
+
+def _line(key: str, body: Mapping[str, Any]) -> str:
+    return json_line({"custom_id": key, "method": "POST", "url": f"/v1{PATH}", "body": body})
+
+
+def _parts(lines: Sequence[str]) -> Iterator[list[str]]:
+    part: list[str] = []
+    size = 0
+    for line in lines:
+        if part and (len(part) >= _MOST or size + len(line) > _LARGEST):
+            yield part
+            part, size = [], 0
+        part.append(line)
+        size += len(line)
+    if part:
+        yield part
+
+
+def read_batches(paths: Sequence[str | Path], answers: Answers) -> dict[str, str]:
+    """Keep the answers that batch output files hold.
+
+    Lines that are questions (a folder may hold both) are passed over, and so are failures that may pass: these are
+    asked again.
+
+    Args:
+        paths: files, or folders of ``.jsonl`` files.
+        answers: where they are kept.
+
+    Returns:
+        Key to reason, of questions that were refused for good.
+
+    Raises:
+        TodBiasError: a file cannot be read or holds what is no batch output; it holds no answer of this project's.
+    """
+    refused: dict[str, str] = {}
+    given = [Path(path) for path in paths]
+    files = [file for path in given for file in (sorted(path.glob("*.jsonl")) if path.is_dir() else [path])]
+    count = 0
+    for file in files:
+        found: dict[str, str] = {}
+        for number, record in _records(file):
+            key = record.get("custom_id")
+            if "body" in record and "response" not in record:
+                continue
+            if not isinstance(key, str) or not _KEY.fullmatch(key):
+                raise TodBiasError(f"{file}, line {number}: custom_id {key!r:.60} is of no question of ours")
+            count += 1
+            response = record.get("response")
+            status = response.get("status_code", 200) if isinstance(response, Mapping) else None
+            body = response.get("body") if isinstance(response, Mapping) else None
+            if status == 200 and not record.get("error"):
+                if not problem_of(body):
+                    found[key] = json_text(body, indent=None)
+                    refused.pop(key, None)
+            elif isinstance(status, int) and 400 <= status < 500 and status not in _PASSING:
+                refused[key] = shortened(f"status {status}: {record.get('error') or body}", 300)
+        answers.put(found)
+    if not count:
+        raise TodBiasError(f"--batch-in {', '.join(map(str, paths))}: holds no answer; expected batch output files")
+    return refused
+
+
+def _records(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    try:
+        for number, line in text_lines(path):
+            try:
+                record = loads(line)
+            except ValueError as error:
+                raise TodBiasError(f"{path}, line {number}: no JSON: {error}") from error
+            if not isinstance(record, Mapping):
+                raise TodBiasError(f"{path}, line {number}: expected an object, got {type(record).__name__}")
+            yield number, record
+    except (OSError, UnicodeDecodeError) as error:
+        raise TodBiasError(f"{path}: cannot be read: {error}") from error

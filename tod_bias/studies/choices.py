@@ -1,0 +1,80 @@
+"""What a run is told to do, checked before anything is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tod_bias.errors import TodBiasError
+from tod_bias.imports import import_object, is_import
+from tod_bias.metrics.choice import checked, metric
+from tod_bias.metrics.metric import Metric
+from tod_bias.studies.gathering import ClusterOf
+
+
+def metrics_of(metrics: Sequence[str | Metric] | str | Metric) -> list[Metric]:
+    """The metrics of a run, by name or of one's own.
+
+    Raises:
+        TodBiasError: one is unknown or given twice, or there is none.
+    """
+    if isinstance(metrics, str):
+        metrics = [name.strip() for name in metrics.split(",") if name.strip()]
+    elif not isinstance(metrics, Sequence):
+        metrics = [metrics]
+    found: dict[str, Metric] = {}
+    for entry in metrics:
+        one = metric(entry) if isinstance(entry, str) else checked(entry)
+        if one.name in found:
+            raise TodBiasError(f"metric {one.name!r} is given twice")
+        found[one.name] = one
+    if not found:
+        raise TodBiasError("no metric: give at least one, e.g. corpus_bleu")
+    return list(found.values())
+
+
+def clusters_of(cluster: Sequence[str | tuple[str, ClusterOf]] | str) -> list[tuple[str, ClusterOf]]:
+    """Kinds of clusters, by name.
+
+    Raises:
+        TodBiasError: one is unknown.
+    """
+    if isinstance(cluster, str):
+        cluster = [name.strip() for name in cluster.split(",") if name.strip()]
+    found: list[tuple[str, ClusterOf]] = []
+    for entry in cluster:
+        if not isinstance(entry, str):
+            found.append(entry)
+        elif entry == "domain":
+            found.append((entry, lambda dialogue: dialogue.domain))
+        elif is_import(entry):
+            found.append((entry, import_object(entry, f"cluster {entry!r}")))
+        else:
+            raise TodBiasError(f"unknown cluster {entry!r}; expected domain, or module:function of a dialogue")
+    return found
+
+
+def check_numbers(
+    draws: int, bootstrap: int, permutations: int, seed: int, most: int | None, margin: float | None
+) -> None:
+    """Raises TodBiasError for a number that makes no sense."""
+    for name, number in (("draws", draws), ("bootstrap", bootstrap), ("permutations", permutations), ("seed", seed)):
+        if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
+            raise TodBiasError(f"{name} must be a whole number, got {number!r}")
+    if most is not None and most < 1:
+        raise TodBiasError(f"max_per_axis must be at least 1, got {most}")
+    if draws < 1 or bootstrap < 0 or permutations < 0:
+        raise TodBiasError(
+            f"draws must be at least 1, bootstrap and permutations at least 0, got {draws}, {bootstrap}, {permutations}"
+        )
+    if margin is not None and not margin > 0:
+        raise TodBiasError(f"margin must be above 0, got {margin!r}")
+
+
+def check_asking(samples: int, max_failures: float) -> None:
+    """Raises TodBiasError for a number of samples or a share of failures that makes no sense."""
+    if isinstance(samples, bool) or not isinstance(samples, (int, np.integer)) or samples < 1:
+        raise TodBiasError(f"samples must be a whole number above 0, got {samples!r}")
+    if not 0 <= max_failures <= 1:
+        raise TodBiasError(f"max_failures must be a share from 0 to 1, got {max_failures!r}")

@@ -1,0 +1,73 @@
+"""What mere sampling does to a result, where components draw their answers.
+
+Two floors stand beside the placebo's. The A/A run tells the originals twice, so that only the draws differ: its
+difference is what a system that treats everybody alike would show by luck. And of the variance behind an interval, a
+share is the sampling's: answers are repeated measurements within a dialogue, and more of them make it smaller, while
+the rest needs more dialogues.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tod_bias.statistics.intervals import interval
+from tod_bias.statistics.record import finite, finite_pair
+from tod_bias.statistics.settings import Inference
+from tod_bias.studies.axis_table import AxisTable
+from tod_bias.studies.contrasts import Block, Difference, Score
+
+
+def sampling_of(
+    table: AxisTable, score: Score, sign: float, is_ratio: bool, inference: Inference, error: float
+) -> dict[str, Any] | None:
+    """``{"samples": …, "floor": {"value": …, "ci": […]}, "share_of_variance": …}``; None where nothing is drawn.
+
+    Args:
+        table: of one axis and metric.
+        score: of sums of statistics.
+        sign: 1 where a higher score is better, -1 where a lower one is.
+        is_ratio: whether values are divided by the originals' score.
+        inference: level, resamples, seed.
+        error: standard error of the disparity with words as they are.
+    """
+    drawn = table.sampling
+    if drawn is None:
+        return None
+    cells = np.stack([table.original, drawn.once, drawn.again], axis=1)
+    block = Block(cells, ((Difference(1.0, 2, 1),),), score, sign, is_ratio)
+    bounds = np.full(2, np.nan)
+    if inference.resamples and len(cells) > 1:
+        resampled = block.resamples(inference.resamples, inference.seed)
+        bounds = interval(resampled[:, 0], len(cells), inference.level)
+    samples = len(drawn.told)
+    scale = float(score(table.original.sum(axis=0)[None])[0]) if is_ratio else 1.0
+    if samples > 1:
+        variance = _within(table, score) / scale**2
+    else:
+        # The originals' draws differ as two tellings' do; all tellings of a dialogue share one of the two.
+        pair = block.parts(None, [0])[:, 0]
+        tellings = np.maximum(np.bincount(table.tellings.of, minlength=table.tellings.dialogues), 1)
+        variance = float((pair**2 * (1 + 1 / tellings) / 2).sum())
+    share = variance / error**2 if error > 0 else np.nan
+    return {
+        "samples": samples,
+        "floor": {"value": finite(block.estimates[0]), "ci": finite_pair(bounds)},
+        "share_of_variance": finite(min(1.0, share)),
+    }
+
+
+def _within(table: AxisTable, score: Score) -> float:
+    """Variance of the disparity's mean over samples that comes from the draws alone, on the metric's own scale.
+
+    Each dialogue adds a part to the disparity in every sample (:meth:`Block.parts`); the variance of these parts over
+    samples, divided by their number and summed over dialogues, is the sampling's.
+    """
+    drawn, told = table.sampling, table.tellings
+    assert drawn is not None
+    by_sample = np.stack([table.mean_of(one, told.of) for one in drawn.told])  # (samples, dialogues, 2, statistics)
+    total = by_sample.mean(axis=0).sum(axis=0)  # (2, statistics)
+    middle, half = total.mean(axis=0), (by_sample[:, :, 1] - by_sample[:, :, 0]) / 2
+    parts = np.nan_to_num(score(middle + half) - score(middle - half))  # (samples, dialogues)
+    return float((parts.var(axis=0, ddof=1) / len(parts)).sum())

@@ -1,0 +1,75 @@
+"""Running tellings: every dialogue as it is and as everybody, as often as answers are drawn."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tod_bias.studies.tellings import Retold
+from tod_bias.studies.turn_table import Record, Sampled
+from tod_bias.systems.execution import Execution, Run, Trace
+
+ORIGINAL = "original"
+
+
+@dataclass
+class Lost:
+    """Dialogues that are left out because a question had no answer."""
+
+    reasons: dict[str, str] = field(default_factory=dict)
+    """A dialogue's id to the reason."""
+    tellings: Counter[str] = field(default_factory=Counter)
+    """As whom they were told when that happened: ``original``, or an axis and attribute (``gender: woman``)."""
+
+    def add(self, run: Run, reason: str) -> None:
+        """One more."""
+        self.reasons.setdefault(run.dialogue.id, reason)
+        self.tellings[ORIGINAL if run.rewrite is None else f"{run.rewrite.axis}: {run.rewrite.target}"] += 1
+
+
+def records_of(
+    execution: Execution, retold: Mapping[str, Sequence[Retold]], samples: int, lost: Lost
+) -> dict[str, list[Record]]:
+    """Axis to the dialogues of one chunk, as the system told them; those with a question without answer are missing.
+
+    A dialogue is left out of all axes. Where components draw their answers, the originals are run once more than there
+    are samples if there is only one: the A/A run, in which only the draws differ.
+    """
+    originals = {one.original.dialogue.id: one.original for some in retold.values() for one in some}
+    rewritten = [run for some in retold.values() for one in some for run in one.rewritten]
+    draws = max(samples, 2) if execution.is_sampled else samples
+    runs = [replace(run, sample=sample) for sample in range(draws) for run in originals.values()]
+    runs += [replace(run, sample=sample) for sample in range(samples) for run in rewritten]
+    traces = execution(runs)
+    for number, reason in execution.lost.items():
+        lost.add(runs[number], reason)
+    rest: Iterator[Trace | None] = iter(traces)
+    of_original = [{name: next(rest) for name in originals} for _ in range(draws)]
+    of_rewritten = [
+        {axis: [[next(rest) for _ in one.rewritten] for one in some] for axis, some in retold.items()}
+        for _ in range(samples)
+    ]
+    found: dict[str, list[Record]] = {}
+    for axis, some in retold.items():
+        found[axis] = []
+        for place, one in enumerate(some):
+            name = one.original.dialogue.id
+            if name in lost.reasons:
+                continue
+            told = [
+                Sampled(_there(of_original[sample][name]), [_there(it) for it in of_rewritten[sample][axis][place]])
+                for sample in range(samples)
+            ]
+            again = (
+                [_there(of_original[(sample + 1) % draws][name]) for sample in range(samples)]
+                if execution.is_sampled
+                else []
+            )
+            found[axis].append(Record(one, told, again))
+    return found
+
+
+def _there(trace: Trace | None) -> Trace:
+    assert trace is not None  # the dialogue would have been lost
+    return trace

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tod_bias.recommenders.lmrec.stage import Recommend
+    from tod_bias.systems.chat.components import Answer, ToolCalls
     from tod_bias.systems.outputs import Lookup, Outcome, as_text, parse_call
     from tod_bias.systems.stages.database import LookupDb
     from tod_bias.systems.stages.language_model import ApiCall, Response
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tod_bias.systems.stages.tools import Tools
 
 HOMES = {
+    "Answer": "systems.chat.components",
     "ApiCall": "systems.stages.language_model",
     "Lookup": "systems.outputs",
     "LookupDb": "systems.stages.database",
@@ -26,14 +28,15 @@ HOMES = {
     "Replay": "systems.stages.replay",
     "Response": "systems.stages.language_model",
     "SqlDb": "systems.stages.sql",
+    "ToolCalls": "systems.chat.components",
     "Tools": "systems.stages.tools",
     "as_text": "systems.outputs",
     "parse_call": "systems.outputs",
 }
 """Name to the module below ``tod_bias`` that holds it."""
 __all__ = [
-    "ApiCall", "Lookup", "LookupDb", "Outcome", "Recommend", "Replay", "Response", "SqlDb", "Tools", "as_text",
-    "parse_call",
+    "Answer", "ApiCall", "Lookup", "LookupDb", "Outcome", "Recommend", "Replay", "Response", "SqlDb",
+    "ToolCalls", "Tools", "as_text", "parse_call",
 ]  # fmt: skip
 
 

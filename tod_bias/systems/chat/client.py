@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -130,6 +131,7 @@ class Client:
                     timeout=timeout,
                     http_client=openai.DefaultHttpxClient(limits=limits, timeout=timeout),
                 )
+                weakref.finalize(self, self._client.close)
             return self._client
 
     def _once(self, body: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from tod_bias.documents import read_text
 from tod_bias.errors import StageError
 from tod_bias.systems.chat.client import PATH, Client
 from tod_bias.systems.chat.messages import messages_of, output_of, text_of
-from tod_bias.systems.chat.schemas import Schemas
 from tod_bias.systems.chat.settings import ChatSettings
+from tod_bias.systems.functions import Arguments, read_schemas
 from tod_bias.systems.stage import StageInput
 
 _TEXT = (".md", ".txt")
@@ -40,7 +40,10 @@ class _Chat:
             settings["concurrency"] = concurrency
         self.settings = ChatSettings.of(settings)
         self.system = _text(system)
-        self.schemas = Schemas(tools) if tools is not None else None
+        self.tools = read_schemas(tools) if tools is not None else []
+        """OpenAI's function schemas of the tools that the model is offered."""
+        functions = [entry["function"] for entry in self.tools]
+        self._arguments = {one["name"]: Arguments(one["name"], one.get("parameters", {})) for one in functions}
         self.client = Client(self.settings)
         self.concurrency = self.settings.concurrency
 
@@ -53,14 +56,14 @@ class _Chat:
     def signature(self) -> str:
         """What decides the answers: server, model, settings, system prompt and tools; no key."""
         shown = {"url": self.settings.base_url, **self.settings.fields()}
-        told = [self.system, self.schemas.tools if self.schemas else []]
+        told = [self.system, self.tools]
         return f"{json.dumps(shown, sort_keys=True, ensure_ascii=False)}|prompt:{_digest(told)}"
 
     def request(self, item: StageInput) -> dict[str, Any]:
         """The body of the request that asks a question."""
         body = self.settings.fields() | {"messages": messages_of(item, self.system)}
-        if self.schemas is not None:
-            body["tools"] = list(self.schemas.tools)
+        if self.tools:
+            body["tools"] = self.tools
         if item.sample and "seed" in body:
             body["seed"] += item.sample
         return body
@@ -117,9 +120,10 @@ class ToolCalls(_Chat):
         for call in output["tool_calls"]:
             if call.keys() == {API_NAME, MALFORMED}:
                 return "malformed arguments"
-            if self.schemas is None or call[API_NAME] not in self.schemas:
+            known = self._arguments.get(call[API_NAME])
+            if known is None:
                 return "unknown tool"
-            if self.schemas.problem(call):
+            if known.problem({name: value for name, value in call.items() if name != API_NAME}):
                 return "arguments against the schema"
         return ""
 

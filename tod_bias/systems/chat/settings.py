@@ -131,7 +131,7 @@ def _line(error: ValidationError) -> str:
     first = error.errors()[0]
     name = ".".join(map(str, first["loc"])) or "settings"
     if first["type"] == "extra_forbidden":
-        return f"{name}: is unknown; a chat component takes {', '.join(ChatSettings.model_fields)}"
+        return f"{name}: is unknown; a chat component takes system, tools, {', '.join(ChatSettings.model_fields)}"
     if first["type"] == "missing":
         return f"{name}: is missing"
     text = first["msg"].removeprefix("Value error, ")

@@ -193,14 +193,14 @@ class Arguments:
         self._name = name
         kind = validator_for(parameters, default=jsonschema.Draft202012Validator)
         try:
-            kind.check_schema(parameters)
+            kind.check_schema(dict(parameters))
         except jsonschema.SchemaError as error:
             raise StageError(
                 f"schema of tool {name!r}: {_place(error.absolute_path)}{shortened(error.message, 200)}"
             ) from error
         self._unresolvable = referencing.exceptions.Unresolvable
         self._best = jsonschema.exceptions.best_match
-        self._validator = kind(parameters, registry=referencing.Registry())  # nothing is fetched
+        self._validator = kind(dict(parameters), registry=referencing.Registry())  # nothing is fetched
 
     def problem(self, arguments: Mapping[str, Any]) -> str:
         """What is wrong with arguments, in one line; empty where nothing is.

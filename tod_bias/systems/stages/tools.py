@@ -88,9 +88,10 @@ class Tools:
             if not is_import(state):
                 raise StageError(f"state: expected module:function, got {state!r}")
             state = import_object(state, "state", None, StageError)
-        self._new_state: Callable[..., Any] = state or getattr(module, tools.NEW_STATE, None) or _nothing
-        if not callable(self._new_state):
-            raise StageError(f"state: expected a function, got {type(self._new_state).__name__}")
+        made: Any = state or getattr(module, tools.NEW_STATE, None) or _nothing
+        if not callable(made):
+            raise StageError(f"state: expected a function, got {type(made).__name__}")
+        self._new_state: Callable[..., Any] = made
         self.schemas = self._schemas(schemas, getattr(module, tools.SCHEMAS, None), found)
         """OpenAI's function schemas of the tools."""
         named = {entry["function"]["name"]: entry["function"].get("parameters", {}) for entry in self.schemas}

@@ -61,12 +61,9 @@ def records_of(
                 Sampled(_there(of_original[sample][name]), [_there(it) for it in of_rewritten[sample][axis][place]])
                 for sample in range(samples)
             ]
-            again = (
-                [_there(of_original[(sample + 1) % draws][name]) for sample in range(samples)]
-                if execution.is_sampled
-                else []
-            )
-            found[axis].append(Record(one, told, again))
+            every = [_there(of_original[draw][name]) for draw in range(draws)]
+            pairs = list(zip(every[::2], every[1::2], strict=False)) if execution.is_sampled else []
+            found[axis].append(Record(one, told, pairs))
     return found
 
 

@@ -47,8 +47,8 @@ class Record(NamedTuple):
     retold: Retold
     samples: Sequence[Sampled]
     """One, or several where components draw their answers."""
-    again: Sequence[Trace] = ()
-    """Where they do: for each sample the original once more, from other draws."""
+    pairs: Sequence[tuple[Trace, Trace]] = ()
+    """Where they do: the original, and the original from other draws; no draw is in two pairs."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ class Drawn:
     told: np.ndarray
     """(samples, tellings, 2, statistics): without swaps, and with all components swapped."""
     once: np.ndarray
-    """(dialogues, statistics), mean over samples: of the original, each against itself."""
+    """(dialogues, statistics), mean over pairs of draws: of the original, against itself."""
     again: np.ndarray
-    """(dialogues, statistics), mean over samples: of the original drawn again, against the first."""
+    """(dialogues, statistics), mean over pairs of draws: of the original drawn again, against the first."""
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ class TurnTable:
                 found = summed[chosen.ravel()].reshape(len(places), arms, table.shape[1])
                 by_sample.append(_by_sample(found, counts, samples))
                 part[name] = by_sample[-1].mean(axis=0)
-            if any(record.again for record in records):
+            if any(record.pairs for record in records):
                 drawn[name] = Drawn(by_sample[0][:, :, [0, -1]], *self._again(by_metric[name], records))
         return Sums(original, told, placebo, rows.answered, drawn)
 
@@ -240,7 +240,7 @@ class TurnTable:
         again: list[Told] = []
         owners: list[int] = []
         for place, record in enumerate(records):
-            for one, other in zip((sample.original for sample in record.samples), record.again, strict=True):
+            for one, other in record.pairs:
                 turns = record.retold.original.rewritten.turns
                 for turn, (first,), (second,) in zip(turns, one, other, strict=True):
                     before, after = (told(turn, it.steps, as_text(it.response), self._names) for it in (first, second))
@@ -252,7 +252,7 @@ class TurnTable:
             table = np.asarray(metric.statistics(turns_told), dtype=float)
             sums = np.zeros((len(records), table.shape[1]))
             np.add.at(sums, owners, table)
-            found.append(sums / len(records[0].samples))
+            found.append(sums / max(1, len(records[0].pairs)))
         return found[0], found[1]
 
     def keep(self, axes: Sequence[str]) -> None:

@@ -78,6 +78,7 @@ class Component:
         self._collect = collect
         self._refused = refused or {}
         self._failure = ""
+        self._has_answered = False
         self._concurrency = concurrency
         self._show_progress = show_progress
         self._memory: dict[Any, Any] = {}
@@ -185,6 +186,7 @@ class Component:
 
         def take(key: str, reply: Mapping[str, Any]) -> None:
             output = stage.output(reply)
+            self._has_answered = True
             self._memory.update((question, output) for question in wanted[key])
 
         found = answers.get(wanted)
@@ -225,9 +227,8 @@ class Component:
         self.cost.failed += count
         self._failure = self._failure or reason
         log.info("%s left a question without an answer: %s", self.name, reason)
-        answered = len(self._memory) - self.cost.failed
         if self.cost.failed > self._max_failures * max(self.cost.distinct, _ENOUGH) or (
-            answered <= 0 and self.cost.failed >= _NONE_AT_ALL
+            not self._has_answered and self.cost.failed >= _NONE_AT_ALL
         ):
             raise self._too_many()
 
@@ -284,6 +285,7 @@ class Component:
         return [output for item in items for output in self._batch_of([item])]
 
     def _counted(self, outputs: list[Any]) -> list[Any]:
+        self._has_answered = self._has_answered or not all(isinstance(output, Unanswered) for output in outputs)
         for output in outputs:
             if isinstance(output, Unanswered):
                 self._failed(output.reason)

@@ -171,6 +171,12 @@ def test_a_twin_of_the_history_counts_as_the_steps_do(tools):
     assert ask(tools, call("add", item="b"), call("add", item="c"), history=past) == {"a": 1, "c": 1, "b": 1}
 
 
+def test_an_argument_may_be_named_state():
+    stage = Tools({"move": move})
+    assert stage.schemas[0]["function"]["parameters"]["properties"] == {"state": {"type": "string"}}
+    assert ask(stage, call("move", state="CA")) == {"state": "CA"}
+
+
 def test_many_states_are_not_kept(monkeypatch):
     monkeypatch.setattr("tod_bias.systems.stages.tools._REMEMBERED", 3)
     stage = Tools(FUNCTIONS)
@@ -318,7 +324,12 @@ def test_given_schemas_say_which_functions_are_tools(tmp_path):
 async def later() -> None: ...
 
 
-def by_place(text: str, /) -> None: ...
+def by_place(state: dict, text: str, /) -> None: ...
+
+
+def move(home: dict, /, state: str) -> dict:
+    home["state"] = state
+    return home
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from tod_bias.errors import StageError, shortened
 from tod_bias.imports import import_module, import_object, is_import
 
 STATE = "state"
-"""The name of a tool's first parameter that takes the state of the dialogue; it is no argument of the call."""
+"""The name of a tool's first parameter that takes the state of the dialogue; it is no argument of the call. One
+before a ``/`` takes it under any name, where ``state`` is an argument."""
 NEW_STATE = "new_state"
 """The name of the function in a module of tools that makes the state at a dialogue's beginning."""
 SCHEMAS = "schemas"
@@ -83,9 +84,9 @@ def _function(name: Any, value: Any) -> Callable[..., Any]:
 def _check(name: str, function: Callable[..., Any]) -> None:
     if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
         raise StageError(f"functions: {name!r}: a tool is a plain function; async functions and generators are not")
-    for parameter in _parameters(name, function).values():
-        if parameter.kind is parameter.POSITIONAL_ONLY:
-            raise StageError(f"functions: {name!r}: {parameter.name!r} cannot be given by name; remove the '/'")
+    for number, parameter in enumerate(_parameters(name, function).values()):
+        if number and parameter.kind is parameter.POSITIONAL_ONLY:
+            raise StageError(f"functions: {name!r}: {parameter.name!r} cannot be given by name; only the state can be")
 
 
 def _parameters(name: str, function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
@@ -97,7 +98,8 @@ def _parameters(name: str, function: Callable[..., Any]) -> Mapping[str, inspect
 
 def takes_state(name: str, function: Callable[..., Any]) -> bool:
     """Whether the first parameter of a tool is the state."""
-    return next(iter(_parameters(name, function)), "") == STATE
+    first = next(iter(_parameters(name, function).values()), None)
+    return first is not None and (first.name == STATE or first.kind is first.POSITIONAL_ONLY)
 
 
 def schema_of(name: str, function: Callable[..., Any]) -> dict[str, Any]:
@@ -115,7 +117,8 @@ def schema_of(name: str, function: Callable[..., Any]) -> dict[str, Any]:
     except (NameError, TypeError):
         hints = {}
     for number, parameter in enumerate(_parameters(name, function).values()):
-        if (number == 0 and parameter.name == STATE) or parameter.kind is parameter.VAR_POSITIONAL:
+        is_state = number == 0 and takes_state(name, function)
+        if is_state or parameter.kind is parameter.VAR_POSITIONAL:
             continue
         if parameter.kind is parameter.VAR_KEYWORD:
             is_open = True

@@ -53,10 +53,10 @@ class Tools:
     are no JSON or against the schema, and an exception give ``{"error": "one line"}``, which the model sees: the run
     goes on. A call that fails leaves the state as it was.
 
-    Functions whose first parameter is named ``state`` get the state of the dialogue: a new one on which the calls in
-    the history and those that this turn has asked with before are carried out first, in order. So the same call after
-    the same calls gives the same result, in whatever order and batch it is asked, as long as the functions depend on
-    nothing else.
+    Functions whose first parameter is named ``state`` (or stands before a ``/``) get the state of the dialogue: a new
+    one on which the calls in the history and those that this turn has asked with before are carried out first, in
+    order. So the same call after the same calls gives the same result, in whatever order and batch it is asked, as long
+    as the functions depend on nothing else.
 
     Args:
         functions: a module (name, or a ``.py`` file beside the pipeline file) whose public functions are the tools, or
@@ -100,6 +100,7 @@ class Tools:
         self._functions = {name: found[name] for name in named}
         self._arguments = {name: tools.Arguments(name, parameters) for name, parameters in named.items()}
         self._stateful = {name for name, function in self._functions.items() if tools.takes_state(name, function)}
+        self._problems: dict[str, str] = {}
         self._states: OrderedDict[tuple[str, ...], Any] = OrderedDict()
         self._lock = threading.Lock()
         self._signature = ""
@@ -166,10 +167,17 @@ class Tools:
 
     def _key(self, call: Mapping[str, Any]) -> str:
         """The text of a call that may change the state; empty for any other."""
-        name = call.get(API_NAME)
-        if name not in self._stateful or self._problem(call):
+        if call.get(API_NAME) not in self._stateful:
             return ""
-        return json.dumps(dict(call), ensure_ascii=False)
+        key = json.dumps(dict(call), ensure_ascii=False)
+        problem = self._problems.get(key)
+        if problem is None:
+            problem = self._problem(call)
+            with self._lock:
+                if len(self._problems) > 100 * _REMEMBERED:
+                    self._problems.clear()
+                self._problems[key] = problem
+        return "" if problem else key
 
     def _problem(self, call: Mapping[str, Any]) -> str:
         name = call.get(API_NAME, "")

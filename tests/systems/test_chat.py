@@ -211,7 +211,7 @@ def test_one_model_in_both_roles_is_asked_the_same():
     last = policy.request(StageInput((), "Hi", {}, steps))
     spoken = answer.request(StageInput((), "Hi", {}, (*steps, Asked("policy", None, asking(said="A is free.")))))
     assert policy.key(last) == answer.key(spoken)
-    assert policy.key(last) != policy.key(last, 1)
+    assert policy.key(last) != policy.key(last, "1|d")
     assert policy.key(last) != ToolCalls(model="m", base_url="http://other/v1").key(last)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tod_bias.statistics.intervals import interval
+from tod_bias.statistics.clusters import Clusters
 from tod_bias.statistics.record import finite, finite_pair
 from tod_bias.statistics.settings import Inference
 from tod_bias.studies.axis_table import AxisTable
@@ -37,10 +37,8 @@ def sampling_of(
         return None
     cells = np.stack([table.original, drawn.once, drawn.again], axis=1)
     block = Block(cells, ((Difference(1.0, 2, 1),),), score, sign, is_ratio)
-    bounds = np.full(2, np.nan)
-    if inference.resamples and len(cells) > 1:
-        resampled = block.resamples(inference.resamples, inference.seed)
-        bounds = interval(resampled[:, 0], len(cells), inference.level)
+    each = Clusters(np.arange(len(cells)), tuple(map(str, range(len(cells)))))
+    bounds = block.spread(each).interval(block.estimates, inference.level)[:, 0]
     samples = len(drawn.told)
     scale = float(score(table.original.sum(axis=0)[None])[0]) if is_ratio else 1.0
     if samples > 1:

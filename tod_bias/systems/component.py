@@ -180,7 +180,7 @@ class Component:
         bodies: dict[str, dict[str, Any]] = {}
         for question, item in new.items():
             body = stage.request(item)
-            key = stage.key(body, item.sample)
+            key = stage.key(body, item.draw)
             wanted.setdefault(key, []).append(question)
             bodies.setdefault(key, body)
 

@@ -100,6 +100,7 @@ class _Job:
     rewrite: Rewrite | None
     arms: tuple[int, ...]
     sample: int
+    dialogue: str
 
 
 @dataclass(slots=True)
@@ -215,7 +216,7 @@ class Execution:
         for number, (run, dialogue) in enumerate(zip(runs, dialogues, strict=True)):
             for turn, gold in enumerate(dialogue.turns):
                 given = FlowTurn(gold.user, dialogue.turns[:turn], dialogue.system)
-                yield _Job(number, turn, given, run.rewrite, of_run[number], run.sample)
+                yield _Job(number, turn, given, run.rewrite, of_run[number], run.sample, dialogue.id)
 
     def _run_freely(
         self,
@@ -228,7 +229,7 @@ class Execution:
         histories: list[list[tuple[tuple[Turn, ...], tuple[int, ...]]]] = [[((), arms)] for arms in of_run]
         for turn in range(max((len(dialogue.turns) for dialogue in dialogues), default=0)):
             jobs = [
-                _Job(number, turn, given, run.rewrite, arms, run.sample)
+                _Job(number, turn, given, run.rewrite, arms, run.sample, dialogue.id)
                 for number, (run, dialogue) in enumerate(zip(runs, dialogues, strict=True))
                 if turn < len(dialogue.turns) and number not in self.lost
                 for history, arms in histories[number]
@@ -265,11 +266,11 @@ class Execution:
 
     def _started(self, job: _Job) -> _Node:
         turn = job.flow_turn
-        plain = Reading(turn.history, turn.user, turn.system, job.sample)
+        plain = Reading(turn.history, turn.user, turn.system, job.sample, job.dialogue)
         twin = None
         if job.rewrite is not None:
             inverse = job.rewrite.inverse
-            twin = Reading(inverse(turn.history), inverse(turn.user), turn.system, job.sample)
+            twin = Reading(inverse(turn.history), inverse(turn.user), turn.system, job.sample, job.dialogue)
         return _Node(job, job.arms, self.pipeline.start(turn), plain, twin)
 
     def _check(self, done: Iterable[tuple[_Job, Sequence[Course]]]) -> None:

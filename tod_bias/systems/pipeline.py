@@ -85,7 +85,7 @@ class Pipeline:
         For experiments and tests: :class:`tod_bias.systems.execution.Execution` runs whole dialogues in all arms.
         """
         items = [
-            StageInput(item.history, item.user, item.outputs, item.steps, None, item.system, item.sample)
+            StageInput(item.history, item.user, item.outputs, item.steps, None, item.system, item.sample, item.draw)
             for item in inputs
         ]
         processes = [self.start(FlowTurn(item.user, item.history, item.system)) for item in items]
@@ -101,7 +101,14 @@ class Pipeline:
                     steps = (*question.steps, Asked(name, question.argument, output))
                     outputs = {**{key: out for key, out in question.outputs.items() if key != name}, name: output}
                     items[n] = StageInput(
-                        question.history, question.user, outputs, steps, None, question.system, question.sample
+                        question.history,
+                        question.user,
+                        outputs,
+                        steps,
+                        None,
+                        question.system,
+                        question.sample,
+                        question.draw,
                     )
                     processes[n].send(output)
                 asked = [n for n in asked if n not in set(mine)]
@@ -129,4 +136,4 @@ class Pipeline:
 
 def _with_argument(item: StageInput, process: Process) -> StageInput:
     argument: Any = process.request[1] if process.request else None
-    return StageInput(item.history, item.user, item.outputs, item.steps, argument, item.system, item.sample)
+    return StageInput(item.history, item.user, item.outputs, item.steps, argument, item.system, item.sample, item.draw)

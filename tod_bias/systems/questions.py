@@ -111,16 +111,21 @@ class Reading:
         history: the turns before.
         user: the user's utterance.
         system: the dialogue's system message.
-        sample: number of the sample; only components that draw their answers read it.
+        sample: number of the sample, and
+        dialogue: the dialogue's id; only components that draw their answers read them. Tellings of a dialogue share
+            a draw, dialogues do not, so that they stay independent.
     """
 
-    __slots__ = ("_base", "_keys", "history", "outputs", "sample", "steps", "system", "user")
+    __slots__ = ("_base", "_keys", "draw", "history", "outputs", "sample", "steps", "system", "user")
 
-    def __init__(self, history: tuple[Turn, ...], user: str, system: str = "", sample: int = 0) -> None:
+    def __init__(
+        self, history: tuple[Turn, ...], user: str, system: str = "", sample: int = 0, dialogue: str = ""
+    ) -> None:
         self.history = history
         self.user = user
         self.system = system
         self.sample = sample
+        self.draw = f"{sample}|{dialogue}"
         self.outputs: dict[str, Any] = {}
         self.steps: tuple[Asked, ...] = ()
         self._base = (b"".join([turn.digest for turn in history]), str(user), system)
@@ -137,7 +142,7 @@ class Reading:
         """
         made = object.__new__(Reading)
         made.history, made.user, made.system, made._base = self.history, self.user, self.system, self._base
-        made.sample = self.sample
+        made.sample, made.draw = self.sample, self.draw
         made.outputs = dict(self.outputs)
         made.outputs.pop(name, None)  # the latest stands last
         made.outputs[name] = output
@@ -146,14 +151,14 @@ class Reading:
         return made
 
     def input(self, argument: Any, *, sampled: bool = False) -> StageInput:
-        """What a component is given; the number of the sample too where it draws its answers."""
-        sample = self.sample if sampled else 0
-        return StageInput(self.history, self.user, self.outputs, self.steps, argument, self.system, sample)
+        """What a component is given; the draw too where it draws its answers."""
+        drawn = (self.sample, self.draw) if sampled else (0, "")
+        return StageInput(self.history, self.user, self.outputs, self.steps, argument, self.system, *drawn)
 
     def question(self, argument: Any, *, sampled: bool = False) -> Any:
         """What decides a component's answer, hashable; equal for equal inputs, however they came about.
 
         A digest of 16 bytes, the same in every process, or a longer value where the input holds what has no name.
         """
-        drawn = (self.sample,) if sampled and self.sample else ()
+        drawn = (self.draw,) if sampled else ()
         return digest_of((self._base, self._keys, frozen(argument), *drawn))

@@ -31,7 +31,7 @@ class RemoteStage(Protocol):
     def request(self, item: StageInput) -> dict[str, Any]:
         """The request that asks a question."""
 
-    def key(self, body: Mapping[str, Any], sample: int = 0) -> str:
+    def key(self, body: Mapping[str, Any], draw: str = "") -> str:
         """A request's name in what is kept."""
 
     def output(self, reply: Mapping[str, Any]) -> Any:

@@ -40,6 +40,8 @@ class StageInput:
     """The dialogue's system message, where it has one."""
     sample: int = 0
     """Number of the sample, for a component that draws its answers (``is_random``); 0 for every other."""
+    draw: str = ""
+    """What decides such a component's draw beside the question: the dialogue and the sample; empty for every other."""
 
     @property
     def context(self) -> str:

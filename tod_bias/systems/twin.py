@@ -46,7 +46,9 @@ def unrewritten(item: StageInput, rewrite: Rewrite) -> StageInput:
     steps = tuple(Asked(name, inverse(argument), inverse(output)) for name, argument, output in item.steps)
     outputs = {name: output for name, _, output in steps} if steps else inverse(item.outputs)
     argument = None if item.argument is None else inverse(item.argument)
-    return StageInput(inverse(item.history), inverse(item.user), outputs, steps, argument, item.system, item.sample)
+    return StageInput(
+        inverse(item.history), inverse(item.user), outputs, steps, argument, item.system, item.sample, item.draw
+    )
 
 
 @dataclass(frozen=True)

@@ -68,14 +68,14 @@ class _Chat:
             body["seed"] += item.sample
         return body
 
-    def key(self, body: Mapping[str, Any], sample: int = 0) -> str:
+    def key(self, body: Mapping[str, Any], draw: str = "") -> str:
         """The name under which an answer is kept: of the server and the request, whichever component asks.
 
         Args:
             body: what :meth:`request` made.
-            sample: number of the sample, where several are drawn.
+            draw: which draw it is, where answers are drawn.
         """
-        return f"chat-{_digest([self.settings.base_url, PATH, body, sample])}"
+        return f"chat-{_digest([self.settings.base_url, PATH, body, draw])}"
 
     def __call__(self, inputs: Sequence[StageInput], /) -> list[Any]:
         """One output an input; asks every question. The engine does so itself, and keeps what was answered."""

@@ -88,6 +88,10 @@ def attribute(
     batch_in: Annotated[
         list[Path] | None, typer.Option(help="A batch output file, or a folder of them; may be repeated.")
     ] = None,
+    answers: Annotated[
+        Path | None,
+        typer.Option(help="Answers of a system that cannot be run again, to what perturb --axes writes."),
+    ] = None,
     device: Device = None,
     num_beams: Beams = None,
     max_new_tokens: NewTokens = None,
@@ -116,7 +120,10 @@ def attribute(
 
     perturbers = perturbers_of(axes, lexicon, protected=protect or (), model=perturber, device=device)
     generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype}
-    system = pipeline_of(corpus, pipeline, (model, api_call_model, response_model), whole, device, generation)
+    if answers is None:
+        system = pipeline_of(corpus, pipeline, (model, api_call_model, response_model), whole, device, generation)
+    else:
+        system = _recorded(answers, (pipeline, model, api_call_model, response_model))
     folder = folder_of(out, corpus)
     if dry_run:
         show_plan(system, dialogues, perturbers, folder, design.value, draws, seed, history.value, max_per_axis, quiet)
@@ -163,6 +170,17 @@ def attribute(
             typer.echo(f"(they replace those of another run, on {replaced}; --out keeps runs apart)", err=True)
     if incomplete is not None:
         raise TodBiasError(f"{incomplete} (the other axes are in {folder / 'results.json'})") from incomplete
+
+
+def _recorded(answers: Path, others: tuple[str | None, ...]) -> Any:
+    """The system whose answers lie in a file."""
+    from tod_bias.studies.recorded import SYSTEM
+    from tod_bias.systems.pipeline import Pipeline
+    from tod_bias.systems.stages.recorded import RecordedAnswers
+
+    if any(others):
+        raise TodBiasError("--answers stands for the system: leave out --pipeline and --model")
+    return Pipeline({SYSTEM: RecordedAnswers(answers)})
 
 
 _BATCHES = "batches.json"

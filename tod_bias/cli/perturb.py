@@ -12,9 +12,12 @@ import typer
 
 from tod_bias.cli.options import (
     Datapath,
+    Design,
+    DesignOption,
     Device,
     Lexicon,
     MaxDialogues,
+    MaxPerAxis,
     PerturberOption,
     Protect,
     Quiet,
@@ -39,10 +42,19 @@ def perturb(
     protect: Protect = None,
     perturber: PerturberOption = None,
     corpus: Annotated[str | None, typer.Option(help="Rewrite whole dialogues of this corpus (Algorithm 1).")] = None,
+    axes: Annotated[
+        str | None,
+        typer.Option(help="With --corpus: all tellings that attribute runs on these axes, for --answers."),
+    ] = None,
+    design: DesignOption = Design.crossed,
+    max_per_axis: MaxPerAxis = None,
+    chat: Annotated[bool, typer.Option("--chat", help="With --axes: dialogues as OpenAI messages.")] = False,
     datapath: Datapath = None,
     split: SplitOption = Split.test,
     max_dialogues: MaxDialogues = None,
-    draws: Annotated[int, typer.Option(min=1, help="With --corpus: rewrites drawn a dialogue.")] = 1,
+    draws: Annotated[
+        int | None, typer.Option(min=1, help="With --corpus: rewrites drawn a dialogue, 1; with --axes 3.")
+    ] = None,
     jsonl: Annotated[bool, typer.Option("--jsonl", help="With --corpus: dialogues as JSON lines, as always.")] = False,
     device: Device = None,
     seed: Seed = 0,
@@ -55,6 +67,8 @@ def perturb(
 
     options: dict[str, Any] = {"lexicon": lexicon, "protected": protect or ()}
     if corpus is None:
+        if axes is not None or chat:
+            raise TodBiasError("--axes and --chat go with --corpus: they tell whole dialogues")
         if source is None or target is None:
             raise TodBiasError("give --source and --target, e.g. --axis gender --source woman --target man")
         if scope is not None:
@@ -70,6 +84,28 @@ def perturb(
         return
     if file is not None:
         raise TodBiasError("--corpus names the dialogues: leave out FILE")
+    if axes is not None:
+        if source or target or scope or lexicon:
+            raise TodBiasError("--axes tells everybody: leave out --source, --target, --scope and --lexicon")
+        from tod_bias.cli.arguments import perturbers_of
+        from tod_bias.dialogues.corpora import load_corpus
+        from tod_bias.studies.retelling import tellings_of
+
+        dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues, seed=seed)
+        perturbers = perturbers_of(axes, None, protected=protect or (), model=perturber, device=device)
+        records = tellings_of(
+            dialogues,
+            perturbers,
+            design=design.value,
+            draws=draws or 3,
+            seed=seed,
+            max_per_axis=max_per_axis,
+            chat=chat,
+        )
+        _write(map(json_line, records), out / "tellings.jsonl" if out else None)
+        return
+    if chat:
+        raise TodBiasError("--chat goes with --axes")
     rewriter = load_perturber(
         axis,
         scope=scope,
@@ -82,13 +118,14 @@ def perturb(
     from tod_bias.dialogues.corpora import load_corpus
 
     dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues, seed=seed)
-    drawn = [(dialogue, draw_candidates(rewriter, dialogue, draws, seed)) for dialogue in dialogues]
+    drawn = [(dialogue, draw_candidates(rewriter, dialogue, draws or 1, seed)) for dialogue in dialogues]
 
     def rewritten() -> Iterator[str]:
         for (dialogue, _), rewrites in zip(drawn, rewrites_of(rewriter, drawn), strict=True):
             for number, change in enumerate(rewrites):
                 record = change(dialogue).to_json() | {"id": f"{dialogue.id}#{rewriter.axis}{number}"}
-                yield json_line(record)
+                facts = {"axis": change.axis, "source": change.source, "target": change.target, "words": [change.word]}
+                yield json_line(record | {"original": dialogue.id, **facts})
 
     _write(rewritten(), out / "dialogues.jsonl" if out else None)
     if not quiet:

@@ -34,6 +34,7 @@ from tod_bias.studies.choices import check_asking, check_numbers, clusters_of, m
 from tod_bias.studies.claims import AxisReport, judge
 from tod_bias.studies.estimates import AxisEstimate
 from tod_bias.studies.gathering import ClusterOf, Gathered, floor_tables
+from tod_bias.studies.recorded import WHY, RecordedExecution, recorded_answers, without_parts
 from tod_bias.studies.results import Results
 from tod_bias.studies.running import Lost, records_of
 from tod_bias.studies.signatures import (
@@ -182,14 +183,17 @@ def attribute(
         generator.keep_in(answers)
         generator.show_progress = show_progress
     before = total_cost(generators)
-    execution = Execution(
+    recorded = recorded_answers(pipeline)
+    execution: Execution | RecordedExecution = Execution(
         pipeline, history, answers, max_failures=max_failures, samples=samples, collect=batch_out is not None,
         refused=refused, show_progress=show_progress,
     )  # fmt: skip
+    if recorded is not None:
+        execution = RecordedExecution(recorded, max_failures)
     if samples > 1 and not execution.is_sampled:
         raise TodBiasError(f"{samples} samples: no component draws its answers, so all would be equal; leave it out")
     lost = Lost()
-    table = TurnTable(pipeline.names, scored, flow=pipeline.flow is not None)
+    table = TurnTable(pipeline.names, scored, flow=pipeline.flow is not None or recorded is not None)
     told = {axis: Gathered(perturbers[axis], pipeline.names) for axis in drawn}
     with resting_collector() as collect:
         for chunk in chunks(dialogues, drawn):
@@ -223,6 +227,9 @@ def attribute(
     if not reports:
         raise next(iter(failures.values()))
     _judge(reports, scored, inference, margin)
+    if recorded is not None:
+        for report in (report for by_metric in reports.values() for report in by_metric.values()):
+            without_parts(report.record)
     table.keep(list(drawn))
     after = total_cost(generators)
     audited = {axis: next(iter(by_metric.values())).tellings.dialogues for axis, by_metric in tables.items()}
@@ -237,7 +244,7 @@ def attribute(
         design=design,
         draws=draws if design == "draws" else None,
         seed=seed,
-        history=history,
+        history=history if recorded is None else "recorded",
         margin=margin,
         metrics={
             one.name: {"label": one.label, "better": one.better, "scale": one.scale, "signature": one.signature}
@@ -258,10 +265,12 @@ def attribute(
         },
         **rewritten_by_model(perturbers),
         cost={
-            **costs_of(execution, after.read - before.read, after.written - before.written),
+            **costs_of(execution.components, after.read - before.read, after.written - before.written),
             "seconds": round(time.monotonic() - started, 3),
         },
     )  # fmt: skip
+    if recorded is not None:
+        result["attribution"] = WHY
     if execution.is_sampled:
         result["samples"] = samples
     if lost.reasons:
@@ -351,6 +360,6 @@ def _without(
     return kept, {axis: told[axis] for axis in kept}
 
 
-def _not_kept(execution: Execution) -> dict[str, str]:
+def _not_kept(execution: Execution | RecordedExecution) -> dict[str, str]:
     """Components that are asked anew by every run, and why."""
     return {f"not kept {name}": part.not_kept for name, part in execution.components.items() if part.not_kept}

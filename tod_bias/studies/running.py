@@ -5,12 +5,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from tod_bias.studies.tellings import Retold
 from tod_bias.studies.turn_table import Record, Sampled
-from tod_bias.systems.execution import Execution, Run, Trace
+from tod_bias.systems.execution import Run, Trace
 
 ORIGINAL = "original"
+
+
+class Runs(Protocol):
+    """What runs dialogues, or knows what they came to."""
+
+    lost: dict[int, str]
+    """Of the last call: number of a run without an answer to some question, and the reason."""
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether any component draws its answers."""
+
+    def __call__(self, runs: Sequence[Run]) -> list[Trace | None]:
+        """The traces of all runs."""
 
 
 @dataclass
@@ -29,7 +44,7 @@ class Lost:
 
 
 def records_of(
-    execution: Execution, retold: Mapping[str, Sequence[Retold]], samples: int, lost: Lost
+    execution: Runs, retold: Mapping[str, Sequence[Retold]], samples: int, lost: Lost
 ) -> dict[str, list[Record]]:
     """Axis to the dialogues of one chunk, as the system told them; those with a question without answer are missing.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -12,7 +12,7 @@ from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.models.generator import Cost, Generator
 from tod_bias.perturb.candidates import Perturber
 from tod_bias.stages import HOMES
-from tod_bias.systems.execution import Execution
+from tod_bias.systems.component import Component
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stage import place_of
 from tod_bias.systems.twin import untwinned
@@ -79,16 +79,16 @@ def corpus_hash(dialogues: Iterable[Dialogue]) -> str:
     return digest.hexdigest()
 
 
-def costs_of(execution: Execution, read: int, written: int) -> dict[str, dict[str, Any]]:
+def costs_of(components: Mapping[str, Component], read: int, written: int) -> dict[str, dict[str, Any]]:
     """What each component cost: questions asked, different ones, kept ones, failed ones; seconds, outcomes, tokens.
 
     Args:
-        execution: the runs.
+        components: by name.
         read: tokens that local models read.
         written: tokens that they wrote; what servers say of theirs is added to both.
     """
     fields = ("asked", "distinct", "kept", "failed")
-    costs = {name: component.cost for name, component in execution.components.items()}
+    costs = {name: component.cost for name, component in components.items()}
     record: dict[str, dict[str, Any]] = {
         field: {name: getattr(cost, field) for name, cost in costs.items()} for field in fields
     }

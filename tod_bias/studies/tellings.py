@@ -18,6 +18,7 @@ from tod_bias.perturb.candidates import Candidate, Perturber
 from tod_bias.perturb.crossed import crossed_candidates
 from tod_bias.perturb.matched import Dose, MatchedPlacebo
 from tod_bias.systems.execution import Run
+from tod_bias.systems.twin import Rewrite
 
 CHUNK = 12_000
 """Turns, of all tellings, that go through the system together."""
@@ -119,10 +120,21 @@ def runs_of(
     found = []
     for (dialogue, _), made in zip(drawn, rewrites_of(perturber, drawn), strict=True):
         matched = None if placebo is None else placebo.match(dialogue, made, seed)
-        run = None if matched is None else Run(dialogue, matched)
+        run = None if matched is None else Run(dialogue, matched, telling=f"{PLACEBO}:{perturber.axis}")
         dose = None if placebo is None or run is None else placebo.dose
-        found.append(Retold(Run(dialogue), tuple(Run(dialogue, rewrite) for rewrite in made), run, dose))
+        names = telling_names(made)
+        copies = tuple(Run(dialogue, rewrite, telling=name) for rewrite, name in zip(made, names, strict=True))
+        found.append(Retold(Run(dialogue), copies, run, dose))
     return found
+
+
+def telling_names(rewrites: Sequence[Rewrite]) -> list[str]:
+    """The names of a dialogue's tellings, ``gender:woman``; with their number where several have one target."""
+    targets = [rewrite.target for rewrite in rewrites]
+    return [
+        f"{rewrite.axis}:{rewrite.target}" + (f"#{number}" if targets.count(rewrite.target) > 1 else "")
+        for number, rewrite in enumerate(rewrites)
+    ]
 
 
 def models_of(perturbers: Iterable[Perturber]) -> list[Generator]:

@@ -59,6 +59,8 @@ class Run:
     """T; None for the original run."""
     sample: int = 0
     """Number of the sample, where components draw their answers."""
+    telling: str = "original"
+    """Its name among the tellings of the dialogue: ``gender:woman``."""
 
     @property
     def rewritten(self) -> Dialogue:

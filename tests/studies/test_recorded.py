@@ -1,0 +1,144 @@
+"""Systems that cannot be run again: their answers to the tellings, from files."""
+
+import functools
+import json
+
+import pytest
+from assistant import TOOLS, assistant, corpus
+from chat_server import ChatServer
+
+from tod_bias import Dialogue, Pipeline, attribute
+from tod_bias.cli import main
+from tod_bias.dialogues.chat import dialogue_of, write_chat
+from tod_bias.errors import StageError
+from tod_bias.stages import Answer, ToolCalls, Tools
+from tod_bias.studies.retelling import tellings_of
+from tod_bias.systems.execution import Execution, Run
+from tod_bias.systems.flow import tool_loop
+from tod_bias.systems.stages.recorded import RecordedAnswers
+
+OPTIONS = {"axes": ("gender", "placebo"), "bootstrap": 50, "permutations": 500}
+METRICS = ("corpus_bleu", "slot_f1", "call_disagreement")
+
+
+def served(url):
+    given = {"model": "m", "base_url": url, "tools": TOOLS, "concurrency": 8}
+    tools = Tools("assistant", TOOLS)
+    return Pipeline({"policy": ToolCalls(**given), "tools": tools, "answer": Answer(**given)}, flow=tool_loop)
+
+
+def answers_of(system, records):
+    """What another program would do: run the system on each telling, and write what it said."""
+    lines = []
+    for record in records:
+        dialogue = dialogue_of({key: record[key] for key in ("id", "turns", "messages") if key in record})
+        (trace,) = Execution(system)([Run(dialogue)])
+        for turn, (course,) in enumerate(trace):
+            steps = [{"call": dict(s.argument), "results": list(s.output)} for s in course.steps if s.argument]
+            line = {"id": record["original"], "turn": turn, "telling": record["telling"], "response": course.response}
+            lines.append(line | ({"steps": steps} if steps else {}))
+    return lines
+
+
+def recorded(path, lines):
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return Pipeline({"system": RecordedAnswers(path)})
+
+
+def test_recorded_answers_give_the_disparity_and_no_attribution(tmp_path):
+    with ChatServer(functools.partial(assistant, policy_bias=True)) as server:
+        system = served(server.url)
+        online = attribute(system, corpus(16), metrics=METRICS, **OPTIONS)
+        lines = answers_of(system, tellings_of(corpus(16), OPTIONS["axes"]))
+    result = attribute(recorded(tmp_path / "a.jsonl", lines), corpus(16), metrics=METRICS, **OPTIONS)
+    for axis in OPTIONS["axes"]:
+        for metric in METRICS:
+            one, other = online["axes"][axis][metric], result["axes"][axis][metric]
+            assert other["contributions"] == {} == other["interactions"]
+            assert "su" not in other
+            for key in ("original", "rewritten", "disparity", "artefact", "verdict", "words"):
+                assert other[key] == one[key], (axis, metric, key)
+            for name, group in one["groups"].items():
+                assert other["groups"][name]["gap"] == group["gap"]
+    assert result["attribution"].startswith("impossible: answers were recorded")
+    assert result["history"] == "recorded"
+
+
+def test_the_command_writes_tellings_and_reads_answers(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_chat(corpus(16), "chats.jsonl")
+    with pytest.raises(SystemExit) as end:
+        main(["perturb", "--corpus", "chats.jsonl", "--axes", "gender,placebo", "--chat", "--out", "tellings"])
+    assert end.value.code == 0
+    records = [json.loads(line) for line in (tmp_path / "tellings" / "tellings.jsonl").read_text().splitlines()]
+    first = records[:5]
+    assert [record["telling"] for record in first] == [
+        "original", "gender:man", "gender:non-binary", "placebo:gender", "original",
+    ]  # fmt: skip
+    assert first[1]["id"] == "t000#gender:man"
+    facts = {key: first[1][key] for key in ("original", "axis", "source", "target", "words")}
+    assert facts == {
+        "original": "t000", "axis": "gender", "source": "woman", "target": "man", "words": ["husband", "wife"],
+    }  # fmt: skip
+    with ChatServer(functools.partial(assistant, answer_bias=True)) as server:
+        recorded(tmp_path / "answers.jsonl", answers_of(served(server.url), records))
+    command = ["attribute", "--corpus", "chats.jsonl", "--axes", "gender,placebo", "--bootstrap", "50"]
+    with pytest.raises(SystemExit) as end:
+        main([*command, "--answers", "answers.jsonl", "--out", "run"])
+    assert end.value.code == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "impossible" in text
+    assert "woman" in text
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "impossible: answers were recorded" in page
+    for options, said in (
+        (["--answers", "answers.jsonl", "--pipeline", "demo"], "--answers stands for the system"),
+        (["--answers", "answers.jsonl", "--design", "draws", "--seed", "3"], "tellings lack an answer"),
+    ):
+        with pytest.raises(SystemExit) as end:
+            main([*command, *options, "--out", "other"])
+        assert end.value.code == 2
+        assert said in capsys.readouterr().err
+
+
+LINE = {"id": "t", "turn": 0, "telling": "original", "response": "Hi."}
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{", "line 1: "),
+        ("[]", "line 1: expected an object, got list"),
+        (json.dumps(LINE | {"answer": "x"}), "unknown field 'answer'"),
+        (json.dumps(LINE | {"turn": "0"}), "'turn' must be a number from 0"),
+        (json.dumps(LINE | {"turn": True}), "'turn' must be a number from 0"),
+        (json.dumps(LINE | {"response": None}), "'response' must be a text"),
+        (json.dumps(LINE | {"steps": [{"results": []}]}), "field 'call' must map"),
+        (json.dumps(LINE) + "\n" + json.dumps(LINE | {"id": "t#original"}), "line 2: turn 0 of 't' as 'original' stands"),
+        ("", "holds no answer"),
+    ],
+)  # fmt: skip
+def test_answers_that_cannot_be_read(tmp_path, line, said):
+    (tmp_path / "a.jsonl").write_text(line + "\n", encoding="utf-8")
+    with pytest.raises(StageError, match=said) as error:
+        RecordedAnswers(tmp_path / "a.jsonl")
+    assert "\n" not in str(error.value)
+
+
+def test_a_dialogue_without_all_answers_is_left_out(tmp_path):
+    with ChatServer(assistant) as server:
+        lines = answers_of(served(server.url), tellings_of(corpus(16), ["gender"]))
+    some = [line for line in lines if (line["id"], line["telling"], line["turn"]) != ("t003", "gender:man", 1)]
+    result = attribute(
+        recorded(tmp_path / "a.jsonl", some), corpus(16), axes=("gender",), bootstrap=0, max_failures=0.1
+    )
+    assert result["corpus"]["lost"] == {"dialogues": 1, "told_as": {"gender: man": 1}}
+    with pytest.raises(StageError, match=r"the first: dialogue 't003', turn 1, telling 'gender:man'"):
+        attribute(recorded(tmp_path / "a.jsonl", some), corpus(16), axes=("gender",), bootstrap=0)
+
+
+def test_tellings_are_what_attribute_runs():
+    records = list(tellings_of(corpus(8), ["gender"], design="draws", draws=2, seed=1))
+    assert {record["telling"] for record in records} > {"original"}
+    assert all(Dialogue.from_json(record).turns for record in records)
+    assert len({record["id"] for record in records}) == len(records)

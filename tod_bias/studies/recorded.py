@@ -1,0 +1,117 @@
+"""Runs of a system whose answers are recorded: the same arms, as far as they can be known.
+
+The system as it is on a telling (∅) is what was recorded for it; the system blind to the rewrite (N) is what it
+answered to the original, rewritten: T(f(x)). So the disparity is known. Which component it enters in is not: for that
+a component would have to be asked what it was never asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tod_bias.errors import StageError
+from tod_bias.systems.component import Component
+from tod_bias.systems.execution import Course, Run, Trace
+from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.stage import Asked
+from tod_bias.systems.stages.recorded import ORIGINAL, Recorded, RecordedAnswers
+
+SYSTEM = "system"
+"""The name of the one component."""
+WHY = (
+    "impossible: answers were recorded, and to say which component a disparity enters in, components must be asked "
+    "what this system was never asked"
+)
+
+
+def recorded_answers(pipeline: Pipeline) -> RecordedAnswers | None:
+    """The recorded answers that stand for a system; None where it can be run."""
+    stage = next(iter(pipeline.stages.values()))
+    return stage if isinstance(stage, RecordedAnswers) else None
+
+
+class RecordedExecution:
+    """What :class:`~tod_bias.systems.execution.Execution` is for systems that can be run.
+
+    Args:
+        answers: what was recorded.
+        max_failures: share of turns that may be without an answer.
+    """
+
+    is_sampled = False
+
+    def __init__(self, answers: RecordedAnswers, max_failures: float) -> None:
+        self._answers = answers
+        self.lost: dict[int, str] = {}
+        self.pending: dict[str, dict[str, dict[str, Any]]] = {}
+        self.components = {SYSTEM: Component(SYSTEM, answers, max_failures=max_failures)}
+        self._max_failures = max_failures
+        self._missing = ""
+
+    def __call__(self, runs: Sequence[Run]) -> list[Trace | None]:
+        """The traces of all runs; None for one with a turn that has no answer."""
+        self.lost = {}
+        cost = self.components[SYSTEM].cost
+        traces: list[Trace | None] = []
+        for number, run in enumerate(runs):
+            cost.asked += len(run.dialogue.turns) * (1 if run.rewrite is None else 2)
+            cost.distinct += len(run.dialogue.turns)
+            trace = self._trace(run)
+            if trace is None:
+                self.lost[number] = self._missing
+            traces.append(trace)
+        return traces
+
+    def _trace(self, run: Run) -> Trace | None:
+        own, blind = self._found(run, run.telling), None
+        if run.rewrite is not None:
+            blind = self._found(run, ORIGINAL)
+            if blind is not None:
+                blind = [run.rewrite(steps) for steps in blind]
+        if own is None or (blind is None and run.rewrite is not None):
+            return None
+        if blind is None:
+            return [(Course((0,), steps),) for steps in own]
+        return [(Course((0,), one), Course((1,), other)) for one, other in zip(own, blind, strict=True)]
+
+    def _found(self, run: Run, telling: str) -> list[tuple[Asked, ...]] | None:
+        """What was asked and answered in every turn; None where a turn is missing."""
+        found = []
+        for turn in range(len(run.dialogue.turns)):
+            answer = self._answers.answers.get((run.dialogue.id, telling, turn))
+            if answer is None:
+                self.components[SYSTEM].cost.failed += 1
+                self._missing = self._missing or f"dialogue {run.dialogue.id!r}, turn {turn}, telling {telling!r}"
+                return None
+            found.append(_steps_of(answer))
+        return found
+
+    def check(self) -> None:
+        """See to it that not too many turns are without an answer.
+
+        Raises:
+            StageError: there are more than ``max_failures``.
+        """
+        cost = self.components[SYSTEM].cost
+        if cost.failed > self._max_failures * cost.distinct:
+            tellings = self._answers.tellings
+            shown = ", ".join(map(repr, tellings[:4])) + (", …" if len(tellings) > 4 else "")
+            raise StageError(
+                f"{self._answers.path}: {cost.failed} tellings lack an answer (the first: {self._missing}), more than "
+                f"--max-failures {self._max_failures:g} of {cost.distinct} turns; it has {shown}; write the tellings "
+                "with tod-bias perturb and the same --corpus, --axes, --design and --seed"
+            )
+
+
+def _steps_of(answer: Recorded) -> tuple[Asked, ...]:
+    calls = tuple(Asked("tools", step.call, list(step.results)) for step in answer.steps if step.call)
+    return (*calls, Asked(SYSTEM, None, answer.response))
+
+
+def without_parts(record: dict[str, Any]) -> None:
+    """Take out of an axis and metric what cannot be known: contributions of components, and Su's."""
+    record["contributions"], record["interactions"] = {}, {}
+    record.pop("su", None)
+    for part in (*record["groups"].values(), *record["pairs"].values()):
+        part["contributions"] = {}

@@ -54,6 +54,12 @@ def tau_bench() -> Path:
     return unpacked("tau_bench", "trajectories", "tau_bench.tar.xz")
 
 
+@pytest.fixture(scope="session")
+def star() -> Path:
+    """STAR: dialogues, APIs, tasks."""
+    return unpacked("star", "apis", "star.tar.xz")
+
+
 @pytest.fixture
 def tod_samples(tmp_path: Path) -> Path:
     """A ParlAI datapath with the small samples of real corpora; a copy, as ParlAI writes into it."""

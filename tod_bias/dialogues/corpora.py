@@ -16,7 +16,9 @@ from tod_bias.dialogues.files import SUFFIXES, read_files
 from tod_bias.dialogues.multiwoz import read_multiwoz_v22
 from tod_bias.dialogues.sampling import sample
 from tod_bias.dialogues.sgd import read_google_sgd
+from tod_bias.dialogues.star import read_star
 from tod_bias.dialogues.taskmaster import read_taskmaster2
+from tod_bias.dialogues.tau_bench import read_few_shot, read_tau_bench
 from tod_bias.errors import CorpusError, TodBiasError, described
 from tod_bias.hub import absence
 from tod_bias.imports import import_object, is_import
@@ -139,6 +141,9 @@ CORPORA: dict[str, Reader] = {
     "demo": _demo,
     "google_sgd": read_google_sgd,
     "multiwoz_v22": read_multiwoz_v22,
+    "star": read_star,
     "taskmaster2": read_taskmaster2,
+    "tau_bench": read_tau_bench,
+    "tau_bench_few_shot": read_few_shot,
 }
 """Corpus name to reader; a reader takes the datapath and the split and yields dialogues."""

@@ -1,0 +1,188 @@
+"""STAR in the layout of its archive."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tod_bias import Step, Turn, load_corpus
+from tod_bias.dialogues.star import HELD_OUT, constraint_value, read_star_folder, split_of, star_functions
+from tod_bias.errors import CorpusError
+
+
+def event(agent: str, action: str, text: str = "", **more: Any) -> dict[str, Any]:
+    return {"Agent": agent, "Action": action, **({"Text": text} if text else {}), **more}
+
+
+def query(api: str, *constraints: dict[str, str]) -> dict[str, Any]:
+    return event("Wizard", "query", APIName=api, Constraints=list(constraints))
+
+
+def item(api: str, total: int = -1, **slots: Any) -> dict[str, Any]:
+    found = {"Item": {"APIName": api, **slots}} if slots else {}
+    return event("KnowledgeBase", "return_item", APIName=api, TotalItems=total, **found)
+
+
+EVENTS = [
+    event("UserGuide", "instruct", "Be short."),
+    event("User", "utter", "Hello."),
+    event("User", "utter", "A room for Ann."),
+    event("Wizard", "select_task", Task="hotel_search"),
+    query("hotel_search", {"Cost": 'api.is_one_of(["Cheap","Moderate"])'}, {"AverageRating": "api.is_at_least(3)"}),
+    item("hotel_search", 0),
+    query("hotel_search", {"Cost": '"Cheap"'}, {"Name": "null"}),
+    item("hotel_search", 2, Name="Old Mill", Stars=4),
+    event("Wizard", "request_suggestions", "A draft."),
+    event("Wizard", "pick_suggestion", "The Old Mill."),
+    event("User", "utter", "Bye."),
+    event("Wizard", "utter", "Goodbye."),
+    event("User", "complete"),
+]
+
+
+def write(datapath: Path, number: int, tasks: tuple[str, ...], events: Any = EVENTS) -> None:
+    folder = datapath / "star" / "dialogues"
+    folder.mkdir(parents=True, exist_ok=True)
+    capabilities = [{"Domain": task.split("_")[0], "Task": task} for task in tasks]
+    scenario = {"WizardTask": "Help.\n", "WizardCapabilities": capabilities}
+    (folder / f"{number}.json").write_text(json.dumps({"DialogueID": number, "Scenario": scenario, "Events": events}))
+
+
+def test_turns_hold_queries_results_and_what_was_said(tmp_path):
+    write(tmp_path, 7, ("hotel_search",))
+    (dialogue,) = load_corpus("star", datapath=tmp_path, split="valid")
+    assert (dialogue.id, dialogue.domain, dialogue.system) == ("7", "hotel_search", "Help.")
+    first = {"api_name": "hotel_search", "Cost": ["Cheap", "Moderate"], "AverageRating": {"min": 3}}
+    second = {"api_name": "hotel_search", "Cost": "Cheap"}
+    steps = (Step(first), Step(second, ({"Name": "Old Mill", "Stars": 4},)))
+    assert dialogue.turns == (
+        Turn("Hello.\nA room for Ann.", steps=steps, response="The Old Mill."),
+        Turn("Bye.", response="Goodbye."),
+    )
+
+
+def test_a_query_after_the_wizard_spoke_begins_a_turn(tmp_path):
+    events = [*EVENTS[1:3], event("Wizard", "utter", "Wait."), query("weather"), event("Wizard", "utter", "Sunny.")]
+    write(tmp_path, 1, ("weather",), events)
+    (dialogue,) = load_corpus("star", datapath=tmp_path, split="train")
+    assert [(turn.user, len(turn.steps), turn.response) for turn in dialogue.turns] == [
+        ("Hello.\nA room for Ann.", 0, "Wait."),
+        ("", 1, "Sunny."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('"Dr. Lee"', "Dr. Lee"),
+        ('api.is_equal_to("Dr. Lee")', "Dr. Lee"),
+        ("api.is_equal_to()", None),
+        ("12", 12),
+        (" 12 ", 12),
+        ("0314", "0314"),
+        ("True", True),
+        ("null", None),
+        ("", None),
+        ('api.is_one_of("a")', ["a"]),
+        ('api.is_one_of(["a","b"])', ["a", "b"]),
+        ("api.is_less_than(9)", {"below": 9}),
+        ("api.is_greater_than(9)", {"above": 9}),
+        ('api.contains("Park")', {"contains": "Park"}),
+        ('api.contains_not("Park")', {"not_contains": "Park"}),
+        ("api.is_not(3)", {"not": 3}),
+        ('"she said "no" to me"', 'she said "no" to me'),
+        ('"api.is_equal_to(1)"', "api.is_equal_to(1)"),
+    ],
+)
+def test_constraints_are_json_values(text, value):
+    assert constraint_value(text) == value
+
+
+def test_two_bounds_on_a_slot_are_one_range(tmp_path):
+    both = query("plane_search", {"Price": "api.is_at_least(100)"}, {"Price": "api.is_at_most(300)"})
+    write(tmp_path, 1, ("plane_search",), [event("User", "utter", "Fly."), both])
+    (dialogue,) = load_corpus("star", datapath=tmp_path, split="train")
+    assert dialogue.turns[0].api_call["Price"] == {"min": 100, "max": 300}
+
+
+def test_splits_are_by_task(tmp_path):
+    write(tmp_path, 1, ("weather", "trivia"))
+    write(tmp_path, 2, ("doctor_schedule",))
+    write(tmp_path, 3, ("hotel_book", "weather"))
+    write(tmp_path, 10, ("weather",))
+    assert [d.id for d in load_corpus("star", datapath=tmp_path, split="train")] == ["1", "10"]
+    assert [d.id for d in load_corpus("star", datapath=tmp_path, split="test")] == ["2"]
+    with pytest.raises(CorpusError, match="star: holds no dialogue"):
+        load_corpus("star", datapath=tmp_path, split="valid")
+    assert [d.id for d in read_star_folder(tmp_path / "star")] == ["1", "2", "3", "10"]
+
+
+@pytest.mark.parametrize(
+    ("events", "problem"),
+    [
+        ([item("weather", Day="Monday")], "event 1: a result without its query"),
+        ([query("weather", {"Day": "api.looks_like(3)"})], "event 1: unknown comparison 'looks_like'"),
+        ([{"Agent": "User", "Action": "utter"}], r"event 1: KeyError\('Text'\)"),
+        ("no events", "AttributeError"),
+    ],
+)
+def test_errors_name_the_file_and_the_event(tmp_path, events, problem):
+    write(tmp_path, 4, ("weather",), events)
+    with pytest.raises(CorpusError, match=rf"4\.json: not in STAR's format: {problem}"):
+        load_corpus("star", datapath=tmp_path, split="train")
+
+
+def test_a_folder_without_dialogues_is_said(tmp_path):
+    (tmp_path / "star").mkdir()
+    with pytest.raises(CorpusError, match=r"star/dialogues: no \.json file there"):
+        load_corpus("star", datapath=tmp_path)
+
+
+def test_apis_are_function_schemas(tmp_path):
+    folder = tmp_path / "star" / "apis" / "apis"
+    folder.mkdir(parents=True)
+    slots = [
+        {"Name": "City", "Type": "Categorical", "Categories": ["Davis"], "ReadableName": "The city"},
+        {"Name": "Level", "Type": "Integer", "Min": 0, "Max": 9},
+        {"Name": "UserName", "Type": "ShortString"},
+    ]
+    (folder / "weather.json").write_text(json.dumps({"input": slots}))
+    (function,) = star_functions(tmp_path)
+    assert function["function"]["name"] == "weather"
+    properties = function["function"]["parameters"]["properties"]
+    assert list(properties) == ["City", "Level", "UserName"]
+    assert properties["City"]["anyOf"][0] == {"type": "string", "enum": ["Davis"]}
+    assert properties["UserName"] == {"type": ["string", "integer"], "description": "UserName"}
+    with pytest.raises(CorpusError, match="has no API 'trivia'; it has weather"):
+        star_functions(tmp_path, ["trivia"])
+
+
+@pytest.mark.real_data
+def test_all_of_star_is_read(star):
+    dialogues = list(read_star_folder(star))
+    assert len({dialogue.id for dialogue in dialogues}) == 6652
+    turns = [turn for dialogue in dialogues for turn in dialogue.turns]
+    assert sum(turn.user.count("\n") for turn in turns) + len(turns) == 54_214  # four follow each other
+    assert sum(len(turn.steps) for turn in turns) == 22_169
+    tasks = {task for dialogue in dialogues for task in dialogue.domain.split(", ")}
+    assert len(tasks) == 24
+    assert tasks > {task for held in HELD_OUT.values() for task in held}
+    splits = Counter(split_of(dialogue.domain.split(", ")) for dialogue in dialogues)
+    assert splits == {"train": 4424, "valid": 836, "test": 832, "": 560}
+    names = Counter(name for turn in turns for call in turn.calls for name in call)
+    assert {"HostName", "FullName", "RenterName", "CustomerName", "PatientName"} < set(names)
+
+
+@pytest.mark.real_data
+def test_all_recorded_queries_keep_to_the_schemas(star):
+    import jsonschema
+
+    schemas = {function["function"]["name"]: function["function"] for function in star_functions(star.parent)}
+    checks = {name: jsonschema.Draft202012Validator(schema["parameters"]) for name, schema in schemas.items()}
+    for dialogue in read_star_folder(star):
+        for step in (step for turn in dialogue.turns for step in turn.steps):
+            assert checks[step.name].is_valid(step.arguments), step.call

@@ -2,19 +2,30 @@
 
     python projects/tool_agents/star_dialogues.py DATAPATH tools.json   # writes the tools of every task
 
-`--corpus star_dialogues:single` reads the dialogues, where this folder is on PYTHONPATH.
+`--corpus star_dialogues:single` and `star_dialogues:named` read the dialogues, where this folder is on PYTHONPATH.
 """
 
 import dataclasses
+import random
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.star import read_star, star_functions
 from tod_bias.files import write_json
+from tod_bias.perturb.lexicon import FOLDER as LEXICONS
 
+USERS = ("CustomerName", "GuestName", "HostName", "PatientName", "RenterName", "UserName")
+"""Slots with the name of a person; the slot Name is a doctor's, a flat's or a venue's."""
+SCRIPTED = {"alexis": "woman", "angela": "woman", "ben": "man", "john": "man", "mark": "man"}
+NAMES = [
+    line.split("\t") for line in (LEXICONS / "names_gender.tsv").read_text().splitlines() if line.startswith("word")
+]
+SHEN = {who: sorted({row[at] for row in NAMES if row[at][0] != "~"}) for at, who in ((1, "man"), (2, "woman"))}
+"""Names that are neither words nor places."""
 LINKS = re.compile(r"\s*\([^()]*https?:[^()]*\)")
 
 
@@ -25,6 +36,39 @@ def single(datapath: Path | None, split: str) -> Iterator[Dialogue]:
         said = sum(bool(turn.response) for turn in dialogue.turns)
         if "," not in dialogue.domain and called and said > 1:
             yield dataclasses.replace(dialogue, system=LINKS.sub("", dialogue.system))
+
+
+def named(datapath: Path | None, split: str) -> Iterator[Dialogue]:
+    """:func:`single`, with the five names that STAR's scripts gave its users spread over the names of Shen et al. 2022.
+
+    Five names stand for their five bearers, whatever is found for them. Here a dialogue's user has a name of the same
+    gender, drawn by the dialogue's number, wherever the user's name stands: in utterances, calls and results. Doctors
+    keep theirs. Dialogues in which no call names the user are left out.
+    """
+    for dialogue in single(datapath, split):
+        values = (
+            str(value)
+            for turn in dialogue.turns
+            for call in turn.calls
+            for slot, value in call.items()
+            if slot in USERS
+        )
+        here = sorted({value.strip().lower() for value in values} & SCRIPTED.keys())
+        draw = random.Random(dialogue.id)
+        taken: dict[str, str] = {}
+        for name in here:
+            taken[name] = draw.choice([other for other in SHEN[SCRIPTED[name]] if other not in taken.values()])
+        if here:
+            pattern = re.compile(rf"(?<![Dd]r\. )(?<![Dd]r )(?<!octor )\b({'|'.join(here)})\b", re.IGNORECASE)
+            yield Dialogue.from_json(renamed(dialogue.to_json(), pattern, taken))
+
+
+def renamed(value: Any, pattern: re.Pattern[str], taken: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return pattern.sub(lambda match: taken[match[0].lower()], value)
+    if isinstance(value, dict):
+        return {slot: renamed(item, pattern, taken) for slot, item in value.items()}
+    return [renamed(item, pattern, taken) for item in value] if isinstance(value, list) else value
 
 
 def short(function: dict) -> dict:

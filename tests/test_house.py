@@ -26,6 +26,7 @@ FLOORS = (
     ("systems",),
     ("models",),
     ("report", "metrics"),
+    ("worlds",),
     ("dialogues",),
     ("statistics",),
     ("answers", "documents", "files", "folder", "hub", "imports", "progress"),

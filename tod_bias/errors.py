@@ -19,6 +19,10 @@ class CorpusError(TodBiasError):
     """A corpus that cannot be found or read; names the file and, where there is one, the line."""
 
 
+class MissingSplitError(CorpusError):
+    """A split that the corpus does not have here; its other splits may be."""
+
+
 class AxisError(TodBiasError):
     """An unknown axis, attribute or word, or a rewrite whose source equals its target."""
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from tod_bias.errors import TodBiasError, described
@@ -35,17 +36,28 @@ def import_object(spec: str, where: str, folder: Path | None = None, error: type
         TodBiasError: no such module or name, or the module cannot be run; it is of the class ``error``.
     """
     module_name, _, attribute = spec.partition(":")
-    with _importable(folder):
-        try:
-            module = importlib.import_module(module_name)
-        except ImportError as reason:
-            raise error(f"{where}: cannot import {module_name!r}: {reason}") from reason
-        except Exception as reason:
-            raise error(f"{where}: cannot import {module_name!r}: {described(reason)}") from reason
+    module = import_module(module_name, where, folder, error)
     try:
         return getattr(module, attribute)
     except AttributeError as reason:
         raise error(f"{where}: module {module_name!r} has no {attribute!r}") from reason
+
+
+def import_module(
+    name: str, where: str, folder: Path | None = None, error: type[TodBiasError] = TodBiasError
+) -> ModuleType:
+    """Import a module, looking into ``folder`` and the current folder too.
+
+    Raises:
+        TodBiasError: no such module, or it cannot be run; it is of the class ``error``.
+    """
+    with importable(folder):
+        try:
+            return importlib.import_module(name)
+        except ImportError as reason:
+            raise error(f"{where}: cannot import {name!r}: {reason}") from reason
+        except Exception as reason:
+            raise error(f"{where}: cannot import {name!r}: {described(reason)}") from reason
 
 
 def made(spec: str, where: str, folder: Path | None = None, error: type[TodBiasError] = TodBiasError) -> Any:
@@ -66,7 +78,8 @@ def made(spec: str, where: str, folder: Path | None = None, error: type[TodBiasE
 
 
 @contextmanager
-def _importable(folder: Path | None) -> Iterator[None]:
+def importable(folder: Path | None) -> Iterator[None]:
+    """Modules in ``folder`` and in the current folder can be imported inside of the block."""
     before = list(sys.path)
     sys.path[:0] = [*([] if folder is None else [str(folder.resolve())]), str(Path.cwd())]
     try:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from tod_bias.systems.stages.database import LookupDb
     from tod_bias.systems.stages.language_model import ApiCall, Response
     from tod_bias.systems.stages.replay import Replay
+    from tod_bias.systems.stages.sql import SqlDb
+    from tod_bias.systems.stages.tools import Tools
 
 HOMES = {
     "ApiCall": "systems.stages.language_model",
@@ -23,11 +25,16 @@ HOMES = {
     "Recommend": "recommenders.lmrec.stage",
     "Replay": "systems.stages.replay",
     "Response": "systems.stages.language_model",
+    "SqlDb": "systems.stages.sql",
+    "Tools": "systems.stages.tools",
     "as_text": "systems.outputs",
     "parse_call": "systems.outputs",
 }
 """Name to the module below ``tod_bias`` that holds it."""
-__all__ = ["ApiCall", "Lookup", "LookupDb", "Outcome", "Recommend", "Replay", "Response", "as_text", "parse_call"]
+__all__ = [
+    "ApiCall", "Lookup", "LookupDb", "Outcome", "Recommend", "Replay", "Response", "SqlDb", "Tools", "as_text",
+    "parse_call",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,9 @@
 """What the study takes of STAR: dialogues through one task, and the APIs of their subject as short tools.
 
-    python projects/tool_agents/star_dialogues.py DATAPATH tools.json   # writes the tools of every task
+    python projects/tool_agents/star_dialogues.py DATAPATH FOLDER
+
+writes tools.json, the tools that dialogues of each task are offered in training, and test_tools.json, those of the test
+split in one list.
 
 `--corpus star_dialogues:single` and `star_dialogues:named` read the dialogues, where this folder is on PYTHONPATH.
 """
@@ -14,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.dialogues.star import read_star, star_functions
+from tod_bias.dialogues.star import HELD_OUT, read_star, star_functions
 from tod_bias.files import write_json
 from tod_bias.perturb.lexicon import FOLDER as LEXICONS
 
@@ -96,4 +99,7 @@ def tools_by_task(datapath: str) -> dict[str, list[dict]]:
 
 
 if __name__ == "__main__":
-    write_json(sys.argv[2], tools_by_task(sys.argv[1]))
+    offered = tools_by_task(sys.argv[1])
+    write_json(Path(sys.argv[2], "tools.json"), offered)
+    held_out = {tool["function"]["name"]: tool for task in HELD_OUT["test"] for tool in offered[task]}
+    write_json(Path(sys.argv[2], "test_tools.json"), list(held_out.values()))

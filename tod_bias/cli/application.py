@@ -15,6 +15,7 @@ import typer
 
 from tod_bias.cli.associate import associate
 from tod_bias.cli.attribute import attribute
+from tod_bias.cli.database import database
 from tod_bias.cli.evaluate import evaluate
 from tod_bias.cli.perturb import perturb
 from tod_bias.cli.plan import plan
@@ -32,7 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Finds which component of a modular task-oriented dialogue system treats people differently.",
 )
-for command in (attribute, plan, evaluate, train, perturb, words, report):
+for command in (attribute, plan, evaluate, train, perturb, words, database, report):
     app.command()(command)
 app.add_typer(associate, name="associate")
 app.add_typer(recommend, name="recommend")

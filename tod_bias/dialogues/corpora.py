@@ -78,6 +78,11 @@ def load_corpus(
     return sample(found, max_dialogues, seed)
 
 
+def has_splits(name: str) -> bool:
+    """Whether a corpus of this name has splits; files have only one."""
+    return name in CORPORA or not (name.endswith(SUFFIXES) or Path(name).is_dir())
+
+
 def _imported(name: str, datapath: str | Path | None, split: str, folder: str | Path | None) -> Iterator[Dialogue]:
     where = f"corpus {name!r}"
     reader = import_object(name, where, None if folder is None else Path(folder), CorpusError)

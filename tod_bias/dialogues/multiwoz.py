@@ -21,7 +21,7 @@ from tod_bias.dialogues.datapath import corpus_folder, joined, read_json
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.documents import loads, read_text
-from tod_bias.errors import CorpusError
+from tod_bias.errors import CorpusError, MissingSplitError
 
 FOLDER = "multiwoz_v22"
 DOMAINS = ("attraction", "bus", "hotel", "restaurant", "taxi", "train")
@@ -45,7 +45,7 @@ def read_multiwoz_v22(datapath: Path | None, split: str) -> Iterator[Dialogue]:
     if not files:
         there = [ours for ours, theirs in _FILES.items() if any((folder / theirs).glob("dialogues_*.json"))]
         found = f"splits found: {', '.join(there)}" if there else "no split found, is this MultiWOZ 2.2?"
-        raise CorpusError(f"{folder / _FILES[split]}: no dialogues_*.json there; {found}")
+        raise MissingSplitError(f"{folder / _FILES[split]}: no dialogues_*.json there; {found}")
     ontology = Ontology(folder)
     acts = read_json(folder / "dialog_acts.json", dict)
     for file in files:

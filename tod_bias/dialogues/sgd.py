@@ -9,7 +9,7 @@ from typing import Any
 from tod_bias.dialogues.datapath import corpus_folder, joined, read_json
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.dialogues.values import API_NAME
-from tod_bias.errors import CorpusError
+from tod_bias.errors import CorpusError, MissingSplitError
 
 
 def read_google_sgd(datapath: Path | None, split: str) -> Iterable[Dialogue]:
@@ -23,7 +23,7 @@ def read_google_sgd(datapath: Path | None, split: str) -> Iterable[Dialogue]:
     files = sorted((folder / names[split]).glob("dialogues_*.json"))
     if not files:
         there = [ours for ours, theirs in names.items() if any((folder / theirs).glob("dialogues_*.json"))]
-        raise CorpusError(
+        raise MissingSplitError(
             f"{folder / names[split]}: no dialogues_*.json there; "
             + (f"say --split {' or '.join(there)}" if there else "no split found, is this Google SGD?")
         )

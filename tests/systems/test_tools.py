@@ -1,0 +1,378 @@
+"""Functions as tools: schemas, state, errors."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tod_bias import Dialogue, Step, Turn, load_pipeline
+from tod_bias.dialogues.calls import MALFORMED
+from tod_bias.errors import StageError
+from tod_bias.stages import Tools
+from tod_bias.systems.component import Component
+from tod_bias.systems.execution import Execution, Run
+from tod_bias.systems.functions import functions_of, schema_of
+from tod_bias.systems.identity import UnidentifiedError, identity_of
+from tod_bias.systems.stage import Asked, StageInput
+from tod_bias.testing import StageContract
+
+
+def add(state: dict, item: str, count: int = 1) -> dict:
+    """Put something into the cart.
+
+    Says what is in it.
+    """
+    state[item] = state.get(item, 0) + count
+    if count < 0:
+        raise ValueError("a negative\ncount")
+    return state
+
+
+def shout(text: str) -> str:
+    return text.upper()
+
+
+def leave(code: int) -> None:
+    sys.exit(code)
+
+
+def odd() -> Any:
+    return {1, 2}
+
+
+FUNCTIONS = {"add": add, "shout": shout, "leave": leave}
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"api_name": name, **arguments}
+
+
+def asked(argument: Any, *before: Any, history: tuple[Turn, ...] = ()) -> StageInput:
+    steps = tuple(Asked("tools", earlier, {}) for earlier in before)
+    return StageInput(history, "Hello", {"tools": {}} if steps else {}, steps, argument)
+
+
+def ask(tools: Tools, *arguments: Any, **more: Any) -> Any:
+    return tools([asked(*arguments, **more)])[0]
+
+
+@pytest.fixture
+def tools() -> Tools:
+    return Tools(FUNCTIONS)
+
+
+class TestTools(StageContract):
+    @pytest.fixture
+    def stage(self):
+        return Tools(FUNCTIONS)
+
+    @pytest.fixture
+    def inputs(self):
+        first = call("add", item="tea")
+        past = (Turn("Two teas.", steps=(Step(call("add", item="tea", count=2)),)),)
+        return [
+            asked(first),
+            asked(call("shout", text="hi"), first),
+            asked(first, first, call("add", item="cup")),
+            asked(call("add", item="tea", count=-1), first),
+            asked(first, first, history=past),
+            asked(call("nothing")),
+            StageInput((), "Hi", {"policy": {"tool_calls": [first, first]}}),
+            StageInput((), "Hi"),
+        ]
+
+    def test_results(self, stage, inputs):
+        assert stage(inputs) == [
+            {"tea": 1},
+            "HI",
+            {"tea": 2, "cup": 1},
+            {"error": "ValueError: a negative count"},
+            {"tea": 4},
+            {"error": "there is no tool 'nothing'; there are add, shout, leave"},
+            [{"tea": 1}, {"tea": 2}],
+            None,
+        ]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        (call("add"), "the arguments of add do not fit its schema: 'item' is a required property"),
+        (call("add", item=3), "the arguments of add do not fit its schema: item: 3 is not of type 'string'"),
+        (call("add", item="a", seats=3), "Additional properties are not allowed ('seats' was unexpected)"),
+        (call("add", **{MALFORMED: "{item: tea"}), "the arguments of add are no JSON object: {item: tea"),
+        ({"item": "tea"}, "there is no tool ''"),
+        ("add(tea)", "the call cannot be read: add(tea)"),
+        (call("leave", code=3), "SystemExit: 3"),
+        ({"name": "add", "arguments": "{"}, "the call cannot be read"),
+    ],
+)
+def test_what_cannot_be_carried_out_is_a_result_of_one_line(tools, wrong, error):
+    found = ask(tools, wrong)
+    assert found.keys() == {"error"}
+    assert error in found["error"]
+    assert "\n" not in found["error"]
+
+
+def test_a_call_that_fails_leaves_the_state_as_it_was(tools):
+    assert ask(tools, call("add", item="a"), call("add", item="b", count=-1)) == {"a": 1}
+
+
+def test_results_and_arguments_are_nobody_elses(tools):
+    first = ask(tools, call("add", item="a"))
+    first["a"] = 99
+    assert ask(tools, call("add", item="a")) == {"a": 1}
+    assert ask(tools, call("add", item="a"), call("add", item="a")) == {"a": 2}
+
+
+CALLS = st.lists(
+    st.one_of(
+        st.builds(lambda item, count: call("add", item=item, count=count), st.sampled_from("ab"), st.integers(-1, 3)),
+        st.just(call("shout", text="x")),
+        st.just(call("nothing")),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@given(st.lists(CALLS, min_size=1, max_size=5), st.randoms(use_true_random=False))
+def test_results_depend_on_the_calls_before_alone(dialogues, random):
+    questions = [asked(calls[n], *calls[:n]) for calls in dialogues for n in range(len(calls))]
+    expected = []
+    for calls in dialogues:
+        cart: dict[str, int] = {}
+        for one in calls:
+            if one["api_name"] != "add":
+                expected.append("X" if one["api_name"] == "shout" else "unknown")
+            elif one["count"] < 0:
+                expected.append("failed")
+            else:
+                cart[one["item"]] = cart.get(one["item"], 0) + one["count"]
+                expected.append(dict(cart))
+    order = random.sample(range(len(questions)), len(questions))
+    stage = Tools(FUNCTIONS)
+    found = dict(zip(order, stage([questions[n] for n in order]), strict=True))
+    for n, wanted in enumerate(expected):
+        assert found[n] == wanted or (wanted in ("unknown", "failed") and "error" in found[n])
+
+
+def test_a_twin_of_the_history_counts_as_the_steps_do(tools):
+    past = (Turn("Hi", steps=(Step(call("add", item="a")), Step(call("shout", text="x")))), Turn("Yes", response="OK"))
+    assert ask(tools, call("add", item="b"), call("add", item="c"), history=past) == {"a": 1, "c": 1, "b": 1}
+
+
+def test_an_argument_may_be_named_state():
+    stage = Tools({"move": move})
+    assert stage.schemas[0]["function"]["parameters"]["properties"] == {"state": {"type": "string"}}
+    assert ask(stage, call("move", state="CA")) == {"state": "CA"}
+
+
+def test_many_states_are_not_kept(monkeypatch):
+    monkeypatch.setattr("tod_bias.systems.stages.tools._REMEMBERED", 3)
+    stage = Tools(FUNCTIONS)
+    items = [call("add", item=str(number)) for number in range(10)]
+    for number in range(10):
+        assert len(ask(stage, items[number], *items[:number])) == number + 1
+    assert len(stage._states) == 3
+
+
+def test_threads_get_the_same(tools):
+    questions = [asked(call("add", item=str(n % 7)), *[call("add", item="a")] * (n % 5)) for n in range(200)]
+    with ThreadPoolExecutor(8) as pool:
+        assert [found[0] for found in pool.map(lambda item: tools([item]), questions)] == tools(questions)
+
+
+def test_a_new_state_may_come_from_data(tmp_path):
+    (tmp_path / "stock.json").write_text('{"tea": 3}')
+    stage = Tools(
+        {"add": add}, state=lambda path: json.loads(Path(path).read_text()), data=str(tmp_path / "stock.json")
+    )
+    assert ask(stage, call("add", item="tea")) == {"tea": 4}
+
+
+def test_what_is_no_json_is_the_authors_mistake():
+    with pytest.raises(StageError, match="tool 'odd': expected it to return JSON, got Object of type set"):
+        ask(Tools({"odd": odd}), call("odd"))
+
+
+MODULE = '''
+"""Tools."""
+from json import dumps
+
+def new_state(): return {"n": STEP}
+
+STEP = 1
+
+def count(state) -> int:
+    """Count.
+
+    Onwards."""
+    state["n"] += STEP
+    return state["n"]
+
+def _private(): ...
+'''
+
+
+def write(folder: Path, name: str, text: str = MODULE) -> Path:
+    path = folder / f"{name}.py"
+    path.write_text(text)
+    return path
+
+
+def test_a_module_beside_the_pipeline_file(tmp_path):
+    write(tmp_path, "tools_beside_one")
+    (tmp_path / "system.yaml").write_text(
+        'stages:\n  policy: "tools_beside_policy:policy"\n'
+        '  tools: {stage: "tod_bias.stages:Tools", functions: tools_beside_one}\nflow: "tools_beside_policy:flow"\n'
+    )
+    write(
+        tmp_path,
+        "tools_beside_policy",
+        "def policy(inputs): return [{'api_name': 'count'} for _ in inputs]\n"
+        "def flow(turn):\n    for _ in range(3):\n        yield 'tools', (yield 'policy')\n",
+    )
+    pipeline = load_pipeline(tmp_path / "system.yaml")
+    (trace,) = Execution(pipeline, history="system")([Run(Dialogue("1", "d", (Turn("a"), Turn("b"))))])
+    assert [[step.output for step in turn[0].steps if step.name == "tools"] for turn in trace] == [[2, 3, 4], [4, 5, 6]]
+
+
+def test_a_file_of_functions(tmp_path):
+    stage = Tools(str(write(tmp_path, "tools_of_a_file")))
+    assert [entry["function"]["name"] for entry in stage.schemas] == ["count"]
+    assert stage.schemas[0]["function"]["description"] == "Count."
+    assert ask(stage, call("count"), call("count")) == 3
+
+
+def test_the_identity_changes_with_the_source_the_schemas_and_the_data(tmp_path):
+    first = identity_of(Tools(str(write(tmp_path, "tools_identity_one"))))
+    other = identity_of(Tools(str(write(tmp_path, "tools_identity_two", MODULE.replace("STEP = 1", "STEP = 2")))))
+    assert first != other
+    path = tmp_path / "stock.json"
+    path.write_text("1")
+    seen = {identity_of(Tools({"add": add}, state=str_of, data=str(path)))}
+    path.write_text("2")
+    seen.add(identity_of(Tools({"add": add}, state=str_of, data=str(path))))
+    seen.add(identity_of(Tools({"add": add})))
+    seen.add(identity_of(Tools({"add": add}, [{"name": "add", "parameters": {"type": "object"}}])))
+    assert len(seen) == 4
+    assert identity_of(Tools({"add": add})) == identity_of(Tools({"add": add}))
+
+
+def str_of(path: str) -> dict:
+    return {"at": path}
+
+
+def test_functions_that_cannot_be_told_apart_are_said():
+    lock = threading.Lock()
+
+    def locked() -> bool:
+        return lock.locked()
+
+    stage = Tools({"locked": locked})
+    with pytest.raises(UnidentifiedError):
+        identity_of(stage)
+    assert Component("tools", stage).stage([asked(call("locked"))]) == [False]
+
+
+def test_schemas_come_from_signatures():
+    def book(
+        state: dict,
+        city: str,
+        seats: int,
+        cabin: Literal["economy", "business"] = "economy",
+        names: list[str] | None = None,
+        **more: Any,
+    ) -> None:
+        """Book a
+        flight.
+
+        At once."""
+
+    function = schema_of("book", book)["function"]
+    assert function["description"] == "Book a flight."
+    parameters = function["parameters"]
+    assert parameters["required"] == ["city", "seats"]
+    assert parameters["additionalProperties"] is True
+    assert parameters["properties"] == {
+        "city": {"type": "string"},
+        "seats": {"type": "integer"},
+        "cabin": {"enum": ["economy", "business"], "type": "string"},
+        "names": {"anyOf": [{"items": {"type": "string"}, "type": "array"}, {"type": "null"}]},
+    }
+
+
+def test_given_schemas_say_which_functions_are_tools(tmp_path):
+    schema = {"name": "shout", "parameters": {"type": "object", "properties": {"text": {"enum": ["a"]}}}}
+    (tmp_path / "tools.json").write_text(json.dumps([schema]))
+    stage = Tools(FUNCTIONS, tmp_path / "tools.json")
+    assert ask(stage, call("shout", text="a")) == "A"
+    assert "text: 'b' is not one of ['a']" in ask(stage, call("shout", text="b"))["error"]
+    assert "there is no tool 'add'" in ask(stage, call("add", item="a"))["error"]
+
+
+async def later() -> None: ...
+
+
+def by_place(state: dict, text: str, /) -> None: ...
+
+
+def move(home: dict, /, state: str) -> dict:
+    home["state"] = state
+    return home
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"functions": "no_such_module_here"}, "functions: cannot import 'no_such_module_here'"),
+        ({"functions": {}}, "functions: there are none"),
+        ({"functions": {"a": "json"}}, "'a': expected a function or module:function, got 'json'"),
+        ({"functions": {"a": "json:no"}}, "functions: 'a': module 'json' has no 'no'"),
+        ({"functions": {"a": 3}}, "'a': expected a function, got int"),
+        ({"functions": {"a": later}}, "async functions and generators are not"),
+        ({"functions": {"a": by_place}}, "'text' cannot be given by name"),
+        ({"functions": FUNCTIONS, "state": "json"}, "state: expected module:function, got 'json'"),
+        (
+            {"functions": FUNCTIONS, "schemas": {"name": "add"}},
+            "schemas: expected a list of function",
+        ),
+        ({"functions": FUNCTIONS, "schemas": [{"name": 3}]}, "schemas, entry 1: expected"),
+        (
+            {"functions": FUNCTIONS, "schemas": [{"name": "b"}]},
+            "schemas: there is no function 'b'; there are add",
+        ),
+        ({"functions": FUNCTIONS, "schemas": "no.json"}, "no.json: cannot be read as JSON"),
+        (
+            {"functions": FUNCTIONS, "schemas": [{"name": "add", "parameters": {"type": "text"}}]},
+            "schema of tool 'add': type: 'text' is not valid",
+        ),
+    ],
+)
+def test_mistakes_are_one_line(arguments: Mapping[str, Any], problem: str):
+    with pytest.raises(StageError) as error:
+        Tools(**arguments)
+    assert problem in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_schema_fetches_nothing():
+    schema = {"name": "shout", "parameters": {"$ref": "http://localhost:1/schema.json"}}
+    with pytest.raises(StageError, match="refers to what is not in it"):
+        ask(Tools(FUNCTIONS, [schema]), call("shout", text="a"))
+
+
+def test_functions_of_a_module_are_its_own_public_ones(tmp_path):
+    assert list(functions_of(str(write(tmp_path, "tools_public")))) == ["count"]
+    text = MODULE.replace("_private(): ...", "_private(): ...\n__all__ = ['dumps']")
+    assert list(functions_of(str(write(tmp_path, "tools_named", text)))) == ["dumps"]

@@ -1,0 +1,232 @@
+"""The airline's tools, on a database of two users and against what GPT-4o was recorded to get."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from tod_bias.dialogues.chat import from_messages
+from tod_bias.stages import Tools
+from tod_bias.systems.stage import Asked, StageInput
+from tod_bias.worlds.tau_bench import airline
+from tod_bias.worlds.world import World
+
+
+def day(status: str = "available", seats: int = 5, price: int = 100) -> dict[str, Any]:
+    if status != "available":
+        return {"status": status}
+    cabins = ("basic_economy", "economy", "business")
+    return {
+        "status": status,
+        "available_seats": dict.fromkeys(cabins, seats),
+        "prices": {cabin: price * n for n, cabin in enumerate(cabins, start=1)},
+    }
+
+
+def flight(number: str, ends: str, times: str, **days: Any) -> dict[str, Any]:
+    (origin, destination), (leaves, arrives) = ends.split(), times.split()
+    return {
+        "flight_number": number,
+        "origin": origin,
+        "destination": destination,
+        "scheduled_departure_time_est": f"{leaves}:00",
+        "scheduled_arrival_time_est": arrives.replace("+", ":00+") if "+" in arrives else f"{arrives}:00",
+        "dates": {f"2024-05-{number[1:]}": on_day for number, on_day in days.items()},
+    }
+
+
+FLIGHTS = [
+    flight("H1", "SFO DEN", "06:00 09:00", d20=day(), d21=day("delayed"), d22=day(seats=1)),
+    flight("H2", "DEN JFK", "09:00 13:00", d20=day(price=50), d21=day(price=70)),
+    flight("H3", "DEN JFK", "08:00 12:00", d20=day()),
+    flight("H4", "SFO DEN", "23:00 01:30+1", d20=day()),
+    flight("H5", "SFO JFK", "10:00 18:00", d20=day(), d21=day("landed")),
+]
+GIFT = {"source": "gift_card", "amount": 1000, "id": "gift_card_1"}
+CARD = {"source": "credit_card", "brand": "visa", "last_four": "1111", "id": "credit_card_1"}
+CHEQUE = {"source": "certificate", "amount": 250, "id": "certificate_1"}
+ANN = {
+    "name": {"first_name": "Ann", "last_name": "Lee"},
+    "address": {"city": "Davis", "state": "CA"},
+    "payment_methods": {method["id"]: method for method in (GIFT, CARD, CHEQUE)},
+    "reservations": ["R1"],
+}
+PASSENGER = {"first_name": "Ann", "last_name": "Lee", "dob": "1990-01-01"}
+R1 = {
+    "reservation_id": "R1",
+    "user_id": "ann",
+    "cabin": "economy",
+    "flights": [{"flight_number": "H1", "date": "2024-05-20", "price": 150, "origin": "SFO", "destination": "DEN"}],
+    "passengers": [PASSENGER, PASSENGER],
+    "payment_history": [{"payment_id": "credit_card_1", "amount": 300}],
+    "total_baggages": 1,
+    "nonfree_baggages": 0,
+}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("airline")
+    flights = {one["flight_number"]: one for one in FLIGHTS}
+    for name, content in {"users": {"ann": ANN}, "reservations": {"R1": R1}, "flights": flights}.items():
+        (folder / f"{name}.json").write_text(json.dumps(content))
+    return folder
+
+
+@pytest.fixture
+def world(files) -> World:
+    return copy.deepcopy(airline.new_state(files))
+
+
+def book(world: World, flights: str = "H1", passengers: int = 1, *, pay: dict[str, int], **other: Any) -> Any:
+    given = {
+        "user_id": "ann",
+        "origin": "SFO",
+        "destination": "DEN",
+        "flight_type": "one_way",
+        "cabin": "economy",
+        "flights": [{"flight_number": number, "date": other.pop("date", "2024-05-20")} for number in flights.split()],
+        "passengers": [PASSENGER] * passengers,
+        "payment_methods": [{"payment_id": name, "amount": amount} for name, amount in pay.items()],
+        "total_baggages": 1,
+        "nonfree_baggages": 0,
+        "insurance": "no",
+    }
+    return airline.book_reservation(world, **{**given, **other})
+
+
+def test_a_booking_is_written_and_paid(world):
+    booked = book(
+        world, "H1 H2", 2, pay={"certificate_1": 250, "gift_card_1": 460}, insurance="yes", nonfree_baggages=1
+    )  # 2 × (200 + 100) + 2 × 30 + 50
+    assert booked["reservation_id"] == "HATHAT"
+    assert booked["flights"][1] == {
+        "flight_number": "H2", "date": "2024-05-20", "price": 100, "origin": "DEN", "destination": "JFK",
+    }  # fmt: skip
+    user = airline.get_user_details(world, "ann")
+    assert user["reservations"] == ["R1", "HATHAT"]
+    assert user["address"] == {"city": "Davis", "province": "CA"}
+    assert user["payment_methods"] == {"gift_card_1": {**GIFT, "amount": 540}, "credit_card_1": CARD}
+    assert airline.get_reservation_details(world, "HATHAT") == booked
+    assert [book(world, pay={"credit_card_1": 200})["reservation_id"] for _ in range(2)] == ["HATHAU", "HATHAV"]
+    assert book(world, pay={"credit_card_1": 200}) == "Error: no more reservations can be made"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"user_id": "bob", "pay": {}}, "user not found"),
+        ({"flights": "H9", "pay": {}}, "flight H9 not found"),
+        ({"date": "2024-05-21", "pay": {}}, "flight H1 not available on date 2024-05-21"),
+        ({"date": "2024-07-21", "pay": {}}, "flight H1 not found on date 2024-07-21"),
+        ({"date": "2024-05-22", "passengers": 2, "pay": {}}, "not enough seats on flight H1"),
+        ({"pay": {"credit_card_9": 200}}, "payment method credit_card_9 not found"),
+        ({"pay": {"certificate_1": 300}}, "not enough balance in payment method certificate_1"),
+        ({"pay": {"credit_card_1": 20}}, "payment amount does not add up, total price is 200, but paid 20"),
+    ],
+)
+def test_what_cannot_be_booked_changes_nothing(world, arguments, error):
+    assert book(world, **arguments) == f"Error: {error}"
+    assert airline.get_user_details(world, "ann")["reservations"] == ["R1"]
+
+
+def test_a_cancellation_gives_back_what_was_paid(world):
+    cancelled = airline.cancel_reservation(world, "R1")
+    assert cancelled["status"] == "cancelled"
+    assert [payment["amount"] for payment in cancelled["payment_history"]] == [300, -300]
+    assert airline.get_reservation_details(world, "R1") == cancelled
+
+
+def test_flights_that_are_kept_keep_their_price(world):
+    kept = {"flight_number": "H1", "date": "2024-05-20"}
+    new = {"flight_number": "H2", "date": "2024-05-21"}
+    changed = airline.update_reservation_flights(world, "R1", "economy", [kept, new], "gift_card_1")
+    assert [one["price"] for one in changed["flights"]] == [150, 140]
+    assert changed["payment_history"][1:] == [{"payment_id": "gift_card_1", "amount": 280}]  # 2 × 140
+    assert airline.get_user_details(world, "ann")["payment_methods"]["gift_card_1"]["amount"] == 720
+    upgraded = airline.update_reservation_flights(world, "R1", "business", [kept], "credit_card_1")
+    assert [one["price"] for one in upgraded["flights"]] == [300]
+    assert upgraded["payment_history"][-1] == {"payment_id": "credit_card_1", "amount": 20}  # 2 × (300 - 290)
+    for method, error in {
+        "certificate_1": "certificate cannot be used to update reservation",
+        "gift_card_9": "payment method not found",
+    }.items():
+        found = airline.update_reservation_flights(world, "R1", "economy", [kept], method)
+        assert found == f"Error: {error}"
+
+
+def test_luggage_and_passengers(world):
+    more = airline.update_reservation_baggages(world, "R1", 3, 2, "gift_card_1")
+    assert (more["total_baggages"], more["nonfree_baggages"]) == (3, 2)
+    assert more["payment_history"][-1] == {"payment_id": "gift_card_1", "amount": 100}
+    free = airline.update_reservation_baggages(world, "R1", 4, 2, "gift_card_1")
+    assert free["payment_history"] == more["payment_history"]
+    assert airline.update_reservation_baggages(world, "R1", 40, 40, "gift_card_1") == (
+        "Error: gift card balance is not enough"
+    )
+    bob = {**PASSENGER, "first_name": "Bob"}
+    assert airline.update_reservation_passengers(world, "R1", [bob, PASSENGER])["passengers"] == [bob, PASSENGER]
+    assert airline.update_reservation_passengers(world, "R1", [bob]) == "Error: number of passengers does not match"
+
+
+def test_searches(world):
+    (direct,) = airline.search_direct_flight(world, "SFO", "JFK", "2024-05-20")
+    assert direct["flight_number"] == "H5"
+    assert "dates" not in direct
+    assert airline.search_direct_flight(world, "SFO", "JFK", "2024-05-21") == []
+    found = airline.search_onestop_flight(world, "SFO", "JFK", "2024-05-20")
+    assert [[(leg["flight_number"], leg["date"]) for leg in legs] for legs in found] == [
+        [("H1", "2024-05-20"), ("H2", "2024-05-20")],
+        [("H4", "2024-05-20"), ("H2", "2024-05-21")],
+    ]
+    assert found[1][1]["prices"]["economy"] == 100  # of the first day, as in recorded runs
+
+
+def test_certificates_thoughts_sums_and_people(world):
+    assert airline.send_certificate(world, "ann", 50) == (
+        "Certificate certificate_3221322 added to user ann with amount 50."
+    )
+    assert "certificate_3221323" in airline.send_certificate(world, "ann", 5)
+    assert airline.calculate("(299 + 76) * 2") == "750.0"
+    assert airline.calculate("import os") == "Error: invalid expression"
+    assert airline.think("…") == ""
+    assert airline.transfer_to_human_agents("…") == "Transfer successful"
+    assert len(airline.list_all_airports()) == 20
+
+
+@pytest.mark.real_data
+def test_all_recorded_calls_of_gpt_4o_replay(tau_bench):
+    stage = Tools("tod_bias.worlds.tau_bench.airline", data=tau_bench / "airline")
+    questions, expected = [], []
+    for run in json.loads((tau_bench / "trajectories" / "gpt-4o-airline.json").read_text()):
+        answers = [message["content"] for message in run["traj"] if message["role"] == "tool"]
+        dialogue = from_messages(run["traj"], "run")
+        calls = [call for turn in dialogue.turns for call in turn.calls]
+        assert len(calls) == len(answers)
+        steps: list[Asked] = []
+        number = 0
+        for place, turn in enumerate(dialogue.turns):
+            steps = []
+            for call in turn.calls:
+                questions.append(StageInput(dialogue.turns[:place], turn.user, {}, tuple(steps), call))
+                steps.append(Asked("tools", call, None))
+                expected.append(answers[number])
+                number += 1
+    assert len(questions) == 1164
+    for found, recorded in zip(stage(questions), expected, strict=True):
+        assert found == recorded or found == json.loads(recorded)
+
+
+@pytest.mark.real_data
+def test_every_expected_action_runs(tau_bench):
+    stage = Tools("tod_bias.worlds.tau_bench.airline", data=tau_bench / "airline")
+    for task in json.loads((tau_bench / "airline" / "tasks.json").read_text()):
+        steps: list[Asked] = []
+        for action in task["actions"]:
+            call = {"api_name": action["name"], **action["arguments"]}
+            (found,) = stage([StageInput((), "", {}, tuple(steps), call)])
+            steps.append(Asked("tools", call, found))
+            assert "error" not in str(found).lower()[:10], (call, found)

@@ -1,0 +1,223 @@
+"""Python functions as tools: found by name, described by OpenAI's function schemas."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tod_bias.documents import read_json
+from tod_bias.errors import StageError, shortened
+from tod_bias.imports import import_module, import_object, is_import
+
+STATE = "state"
+"""The name of a tool's first parameter that takes the state of the dialogue; it is no argument of the call. One
+before a ``/`` takes it under any name, where ``state`` is an argument."""
+NEW_STATE = "new_state"
+"""The name of the function in a module of tools that makes the state at a dialogue's beginning."""
+SCHEMAS = "schemas"
+"""The name of the function in a module of tools that gives their schemas, where signatures do not."""
+_HOOKS = (NEW_STATE, SCHEMAS)
+
+
+def functions_of(functions: str | Path | ModuleType | Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
+    """Tools by name.
+
+    Args:
+        functions: a module's name, its ``.py`` file or the module itself: what its ``__all__`` names, or the public
+            functions that are written in it; or name to function, or to ``module:function``.
+
+    Raises:
+        StageError: there is no such module or function, or what is named cannot be called with names.
+    """
+    if isinstance(functions, Mapping):
+        found = {str(name): _function(name, value) for name, value in functions.items()}
+    else:
+        module = module_of(functions)
+        names = getattr(module, "__all__", None)
+        found = {
+            name: value
+            for name, value in vars(module).items()
+            if (name in names if names is not None else _is_public(name, value, module)) and name not in _HOOKS
+        }
+        found = {name: value for name, value in found.items() if callable(value)}
+    if not found:
+        raise StageError("functions: there are none; name a module with public functions, or a mapping of names")
+    for name, function in found.items():
+        _check(name, function)
+    return found
+
+
+def module_of(module: str | Path | ModuleType) -> ModuleType:
+    """A module by name or file.
+
+    Raises:
+        StageError: it cannot be imported.
+    """
+    if isinstance(module, ModuleType):
+        return module
+    text = str(module)
+    folder = None
+    if text.endswith(".py"):
+        folder, text = Path(text).parent, Path(text).stem
+    return import_module(text, "functions", folder, StageError)
+
+
+def _is_public(name: str, value: Any, module: ModuleType) -> bool:
+    return not name.startswith("_") and inspect.isroutine(value) and value.__module__ == module.__name__
+
+
+def _function(name: Any, value: Any) -> Callable[..., Any]:
+    where = f"functions: {name!r}"
+    if isinstance(value, str):
+        if not is_import(value):
+            raise StageError(f"{where}: expected a function or module:function, got {value!r}")
+        value = import_object(value, where, None, StageError)
+    if not callable(value):
+        raise StageError(f"{where}: expected a function, got {type(value).__name__}")
+    return typing.cast(Callable[..., Any], value)
+
+
+def _check(name: str, function: Callable[..., Any]) -> None:
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        raise StageError(f"functions: {name!r}: a tool is a plain function; async functions and generators are not")
+    for number, parameter in enumerate(_parameters(name, function).values()):
+        if number and parameter.kind is parameter.POSITIONAL_ONLY:
+            raise StageError(f"functions: {name!r}: {parameter.name!r} cannot be given by name; only the state can be")
+
+
+def _parameters(name: str, function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError) as error:
+        raise StageError(f"functions: {name!r}: its parameters are not to be had: {error}; wrap it in a def") from error
+
+
+def takes_state(name: str, function: Callable[..., Any]) -> bool:
+    """Whether the first parameter of a tool is the state."""
+    first = next(iter(_parameters(name, function).values()), None)
+    return first is not None and (first.name == STATE or first.kind is first.POSITIONAL_ONLY)
+
+
+def schema_of(name: str, function: Callable[..., Any]) -> dict[str, Any]:
+    """OpenAI's function schema of a function: types of its annotations, the first paragraph of its docstring.
+
+    Raises:
+        StageError: an annotation stands for no JSON.
+    """
+    properties: dict[str, Any] = {}
+    definitions: dict[str, Any] = {}
+    required: list[str] = []
+    is_open = False
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except (NameError, TypeError):
+        hints = {}
+    for number, parameter in enumerate(_parameters(name, function).values()):
+        is_state = number == 0 and takes_state(name, function)
+        if is_state or parameter.kind is parameter.VAR_POSITIONAL:
+            continue
+        if parameter.kind is parameter.VAR_KEYWORD:
+            is_open = True
+            continue
+        schema = _type_schema(name, parameter, hints.get(parameter.name, typing.Any))
+        definitions |= schema.pop("$defs", {})
+        properties[parameter.name] = schema
+        if parameter.default is parameter.empty:
+            required.append(parameter.name)
+    parameters = {"type": "object", "properties": properties, "required": required, "additionalProperties": is_open}
+    if definitions:
+        parameters["$defs"] = definitions
+    description = " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
+
+
+def _type_schema(name: str, parameter: inspect.Parameter, annotation: Any) -> dict[str, Any]:
+    from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
+
+    try:
+        return dict(TypeAdapter(annotation).json_schema())
+    except (PydanticSchemaGenerationError, PydanticUserError) as error:
+        raise StageError(
+            f"functions: {name!r}: the annotation of {parameter.name!r} stands for no JSON ({annotation!r}); use str, "
+            "int, float, bool, list, dict, Literal …, or give schemas"
+        ) from error
+
+
+def read_schemas(schemas: str | Path | Sequence[Any]) -> list[dict[str, Any]]:
+    """A list of OpenAI's function schemas, or the JSON file that holds it.
+
+    Raises:
+        StageError: it cannot be read, or is no such list; names the entry.
+    """
+    where = "schemas"
+    content: Any = schemas
+    if isinstance(schemas, (str, Path)):
+        where = str(schemas)
+        try:
+            content = read_json(schemas)
+        except (OSError, ValueError) as error:
+            raise StageError(f"{where}: cannot be read as JSON: {error}") from error
+    if not isinstance(content, (list, tuple)):
+        raise StageError(f"{where}: expected a list of function schemas, got {type(content).__name__}")
+    return [_entry(entry, f"{where}, entry {number}") for number, entry in enumerate(content, start=1)]
+
+
+def _entry(entry: Any, where: str) -> dict[str, Any]:
+    function = entry.get("function", entry) if isinstance(entry, Mapping) else None
+    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
+        raise StageError(f'{where}: expected {{"type": "function", "function": {{"name": …, "parameters": …}}}}')
+    if not isinstance(function.get("parameters", {}), Mapping):
+        raise StageError(f"{where}: 'parameters' must be a JSON schema, got {function['parameters']!r:.60}")
+    return {"type": "function", "function": dict(function)}
+
+
+class Arguments:
+    """Checks a tool's arguments by its JSON schema.
+
+    Args:
+        name: the tool's.
+        parameters: the JSON schema of its arguments.
+
+    Raises:
+        StageError: ``jsonschema`` is not installed, or this is no JSON schema.
+    """
+
+    def __init__(self, name: str, parameters: Mapping[str, Any]) -> None:
+        try:
+            import jsonschema
+            import referencing
+            from jsonschema.validators import validator_for
+        except ImportError as error:
+            raise StageError(f"tools need the package jsonschema ({error}); pip install 'tod-bias[chat]'") from error
+        self._name = name
+        kind = validator_for(parameters, default=jsonschema.Draft202012Validator)
+        try:
+            kind.check_schema(dict(parameters))
+        except jsonschema.SchemaError as error:
+            raise StageError(
+                f"schema of tool {name!r}: {_place(error.absolute_path)}{shortened(error.message, 200)}"
+            ) from error
+        self._unresolvable = referencing.exceptions.Unresolvable
+        self._best = jsonschema.exceptions.best_match
+        self._validator = kind(dict(parameters), registry=referencing.Registry())  # nothing is fetched
+
+    def problem(self, arguments: Mapping[str, Any]) -> str:
+        """What is wrong with arguments, in one line; empty where nothing is.
+
+        Raises:
+            StageError: the schema refers to what is not in it.
+        """
+        try:
+            error = self._best(self._validator.iter_errors(arguments))
+        except self._unresolvable as missing:
+            raise StageError(f"schema of tool {self._name!r}: refers to what is not in it: {missing}") from missing
+        return "" if error is None else f"{_place(error.absolute_path)}{shortened(error.message, 300)}"
+
+
+def _place(path: typing.Iterable[Any]) -> str:
+    place = ".".join(map(str, path))
+    return f"{place}: " if place else ""

@@ -1,0 +1,1 @@
+"""Worlds: databases with tools, for assistants that do things."""

@@ -7,14 +7,16 @@ import shutil
 import sys
 import tarfile
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).parent))  # builders.py; tests are no package
+sys.path.insert(0, str(Path(__file__).parent))  # builders.py, served.py; tests are no package
 
 from builders import small_corpus, tiny_model
+from served import chat_model, served
 
 torch.set_num_threads(1)  # the models here are so small that threads only wait for each other
 
@@ -87,6 +89,21 @@ def t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def bart(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_model(tmp_path_factory.mktemp("models") / "bart", "bart")
+
+
+@pytest.fixture(scope="session")
+def chat_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A chat model that knows a timetable by heart (tests/served.py)."""
+    return chat_model(tmp_path_factory.mktemp("chat") / "model")
+
+
+@pytest.fixture(scope="session")
+def chat_url(chat_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The base URL of a real server with that model."""
+    for package in ("fastapi", "openai", "uvicorn"):
+        pytest.importorskip(package, reason="no server: pip install 'tod-bias[serve]'")
+    with served(chat_folder, tmp_path_factory.mktemp("server") / "log") as url:
+        yield url
 
 
 @pytest.fixture

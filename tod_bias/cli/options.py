@@ -31,12 +31,11 @@ class Design(StrEnum):
     draws = "draws"
 
 
-class Arch(StrEnum):
-    """Architectures that can be trained."""
+class Format(StrEnum):
+    """Forms in which dialogues are trained on."""
 
-    gpt2 = "gpt2"
-    bart = "bart"
-    t5 = "t5"
+    text = "text"
+    chat = "chat"
 
 
 Corpus = Annotated[

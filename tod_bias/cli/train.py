@@ -9,9 +9,9 @@ import typer
 
 from tod_bias.cli.arguments import names_of
 from tod_bias.cli.options import (
-    Arch,
     Corpus,
     Datapath,
+    Format,
     MaxDialogues,
     Quiet,
     Seed,
@@ -19,15 +19,39 @@ from tod_bias.cli.options import (
 
 
 def train(
-    arch: Annotated[Arch, typer.Option(help="gpt2 (causal), bart or t5 (sequence to sequence).")],
     out: Annotated[Path, typer.Option(help="Folder for the model.")],
+    arch: Annotated[
+        str | None,
+        typer.Option(help="From scratch: gpt2 (by default) or llama (causal), bart or t5 (sequence to sequence)."),
+    ] = None,
     init: Annotated[str, typer.Option(help="A checkpoint's name or folder to fine-tune, or 'scratch'.")] = "scratch",
     corpus: Corpus = "demo",
     datapath: Datapath = None,
     max_dialogues: MaxDialogues = None,
     held_out: Annotated[int, typer.Option(min=1, help="Training dialogues held out for early stopping.")] = 100,
     parts: Annotated[str, typer.Option(help="Targets: api_call, response or both, by commas.")] = "api_call,response",
-    loss: Annotated[str, typer.Option(help="gpt2: 'all' tokens count (SimpleTOD) or 'targets' only.")] = "all",
+    loss: Annotated[
+        str | None,
+        typer.Option(
+            help="Causal models: 'all' tokens count, or 'targets' only. By default all of a text (SimpleTOD), and what "
+            "the assistant says in a chat."
+        ),
+    ] = None,
+    form: Annotated[
+        Format,
+        typer.Option("--format", help="text: SimpleTOD's lines; chat: messages and tool calls in a chat template."),
+    ] = Format.text,
+    chat_template: Annotated[
+        str | None,
+        typer.Option(help="For chats: a file, or chatml, which comes with tod-bias; by default the tokenizer's own."),
+    ] = None,
+    tools: Annotated[
+        Path | None,
+        typer.Option(help="For chats: a JSON file of OpenAI's function schemas, or of such lists by domain."),
+    ] = None,
+    system: Annotated[str, typer.Option(help="For chats: system message (or its file) where there is none.")] = "",
+    lora: Annotated[int | None, typer.Option(min=1, help="Train adapters of this rank, not the weights.")] = None,
+    merge: Annotated[bool, typer.Option(help="Add the adapters to the weights at the end.")] = False,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the dialogues at the most.")] = 3,
     learning_rate: Annotated[float | None, typer.Option(help="Peak; 1e-3 from scratch, else 5e-5.")] = None,
     batch_tokens: Annotated[int, typer.Option(min=1, help="Tokens in a batch at the most.")] = 8192,
@@ -48,7 +72,7 @@ def train(
     resume: Annotated[bool, typer.Option(help="Go on with an interrupted training in the same folder.")] = True,
     quiet: Quiet = False,
 ) -> None:
-    """Train or fine-tune a stage model in SimpleTOD fashion, on the training split of a corpus."""
+    """Train or fine-tune a model on the training split of a corpus, as lines of text (SimpleTOD) or as chats."""
     from tod_bias.dialogues.corpora import load_corpus
 
     dialogues = load_corpus(corpus, datapath=datapath, split="train", max_dialogues=max_dialogues, seed=seed)
@@ -59,8 +83,14 @@ def train(
 
     usual = 1e-3 if init == "scratch" else 5e-5
     settings = TrainingSettings(
-        arch=arch.value,
+        arch=arch,
         init=init,
+        format=form.value,
+        chat_template=chat_template,
+        tools=None if tools is None else str(tools),
+        system=_text_of(system),
+        lora=lora,
+        merge=merge,
         parts=tuple(names_of(parts)),  # type: ignore[arg-type]  # checked there
         loss=loss,  # type: ignore[arg-type]  # checked there
         epochs=epochs,
@@ -82,7 +112,23 @@ def train(
     kept, validation = hold_out(dialogues, held_out, seed)
     record = train_model(kept, validation, out, settings, resume=resume, show_progress=not quiet)
     if not quiet:
+        for count, what in zip(record["sequences"], ("training", "validation"), strict=True):
+            if left_out := count.get("turns_left_out"):
+                typer.echo(f"{left_out} turns of the {what} dialogues are longer than --max-length and were left out.")
         typer.echo(
             f"Trained {record['steps']} steps; lowest validation loss {record['validation_loss']:.4f} nats a token "
             f"at step {record['best_step']}. Model: {out}"
         )
+
+
+def _text_of(system: str) -> str:
+    """The system message, or the content of the file that is named in its place."""
+    from tod_bias.documents import read_text
+    from tod_bias.errors import TodBiasError
+
+    if "\n" in system or len(system) > 255 or not system or not Path(system).is_file():
+        return system
+    try:
+        return read_text(system).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise TodBiasError(f"--system {system}: cannot be read ({error})") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from transformers import (
@@ -15,15 +15,18 @@ from transformers import (
     AutoTokenizer,
     GenerationConfig,
 )
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+    MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
+)
 from transformers.utils import cached_file
 from transformers.utils import logging as transformers_logging
 
 from tod_bias.documents import read_json
 from tod_bias.errors import ModelError
 from tod_bias.hub import absence
-
-if TYPE_CHECKING:
-    pass
+from tod_bias.models import adapters
 
 transformers_logging.disable_progress_bar()  # progress is ours to show
 
@@ -36,24 +39,36 @@ def is_causal(name: str) -> bool:
     """Whether a checkpoint is a causal model (else sequence to sequence).
 
     Raises:
-        ModelError: its configuration cannot be loaded.
+        ModelError: its configuration cannot be loaded, or it is neither: an encoder, such as BERT.
     """
-    return not getattr(load_configuration(name), "is_encoder_decoder", False)
+    config = load_configuration(name)
+    kind = config.model_type
+    if getattr(config, "is_encoder_decoder", False):
+        if kind in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
+            return False
+    elif kind in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+        is_encoder = kind in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False)
+        if not is_encoder:
+            return True
+    raise ModelError(
+        f"{name}: is a {kind} checkpoint, which writes no text; expected a causal model (gpt2, llama, qwen2 …) or one "
+        "from sequence to sequence (bart, t5 …)"
+    )
 
 
 def load_configuration(name: str) -> Any:
-    """Load a checkpoint's configuration.
+    """Load a checkpoint's configuration; of an adapter, its base's.
 
     Raises:
         ModelError: there is none.
     """
-    return _from_pretrained(AutoConfig, name, "configuration")
+    return _from_pretrained(AutoConfig, adapters.base_of(name) or name, "configuration")
 
 
 def load_generation_config(name: str) -> Any:
     """Load a checkpoint's generation defaults; those of the library where it has none."""
     try:
-        return _local_first(GenerationConfig, name)
+        return _local_first(GenerationConfig, adapters.base_of(name) or name)
     except (OSError, ModelError):
         return GenerationConfig()
 
@@ -65,17 +80,21 @@ def load_tokenizer(name: str) -> Any:
         ModelError: there is none.
     """
     folder = Path(name)
+    if (base := adapters.base_of(name)) and not any((folder / file).exists() for file in _TOKENIZER_FILES):
+        name, folder = base, Path(base)
     if folder.is_dir() and not any((folder / file).exists() for file in _TOKENIZER_FILES):
         raise ModelError(f"{name}: holds no tokenizer (tokenizer.json); save it with tokenizer.save_pretrained")
     return _from_pretrained(AutoTokenizer, name, "tokenizer")
 
 
 def load_model(name: str, *, causal: bool, dtype: torch.dtype = torch.float32) -> Any:
-    """Load a model's weights from a folder or hub name.
+    """Load a model's weights from a folder or hub name; those of an adapter are added to its base's.
 
     Raises:
         ModelError: there are none.
     """
+    if base := adapters.base_of(name):
+        return adapters.merged(load_model(base, causal=causal, dtype=dtype), name)
     return _from_pretrained(AutoModelForCausalLM if causal else AutoModelForSeq2SeqLM, name, "model", dtype=dtype)
 
 
@@ -125,11 +144,19 @@ def fingerprint(name: str) -> str:
     For a folder, of its files; for a hub name, of the files that the hub's own cache holds for it.
     """
     folder = Path(name)
+    base = adapters.base_of(name)
     if not folder.is_dir():
         found = cached_file(name, "config.json", local_files_only=True)  # it was loaded from there
         folder = Path(found).parent
-    names = {"config.json", "generation_config.json", "merges.txt", "special_tokens_map.json", *_TOKENIZER_FILES}
-    digest = hashlib.sha256()
+    names = {
+        "config.json",
+        adapters.CONFIGURATION,
+        "generation_config.json",
+        "merges.txt",
+        "special_tokens_map.json",
+        *_TOKENIZER_FILES,
+    }
+    digest = hashlib.sha256(fingerprint(base).encode() if base else b"")
     for file in sorted(folder.iterdir()):
         if file.name in names or file.suffix in (".safetensors", ".bin"):
             digest.update(file.name.encode())

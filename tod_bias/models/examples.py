@@ -8,8 +8,10 @@ follows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Literal
 
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn, context_text
@@ -25,6 +27,8 @@ from tod_bias.dialogues.text import (
 
 Part = Literal["api_call", "response"]
 PARTS: tuple[Part, ...] = ("api_call", "response")
+_SPACES = ("▁", "Ġ")
+"""How tokenizers write a space."""
 IGNORED = -100
 """Label of a token that takes no part in the loss (PyTorch's ``ignore_index``)."""
 
@@ -97,9 +101,9 @@ def causal_sequences(
     sequences = []
     for dialogue in dialogues:
         segments = list(dialogue_segments(dialogue, parts))
-        encoded = tokenizer([text for text, _ in segments], add_special_tokens=False)["input_ids"]
-        ids: list[int] = []
-        labels: list[int] = []
+        encoded = encode_segments(tokenizer, [text for text, _ in segments])
+        ids = beginning_of(tokenizer)
+        labels = [IGNORED] * len(ids)
         for tokens, (_, is_target) in zip(encoded, segments, strict=True):
             ids += tokens
             labels += tokens if is_target or loss == "all" else [IGNORED] * len(tokens)
@@ -138,16 +142,49 @@ def seq2seq_sequences(
     return [TokenSequence(tuple(s), tuple(t)) for s, t in zip(sources, labels, strict=True)]
 
 
-def encode_prompts(tokenizer: Any, prompts: Sequence[str], max_length: int) -> list[list[int]]:
+def beginning_of(tokenizer: Any) -> list[int]:
+    """The tokens that a tokenizer puts before every text, such as Llama's ``<s>``."""
+    plain, marked = tokenizer("a", add_special_tokens=False)["input_ids"], tokenizer("a")["input_ids"]
+    places = range(len(marked) - len(plain) + 1)
+    return list(marked[: next((at for at in places if marked[at : at + len(plain)] == plain), 0)])
+
+
+def encode_segments(tokenizer: Any, segments: Sequence[str]) -> list[list[int]]:
+    """Token ids of each of the segments of one text, without marks at its ends.
+
+    Every segment begins with a token of its own, as it does where a model is asked to go on from there. A tokenizer
+    that puts a space before each text (SentencePiece) reads the text as a whole, and a token belongs to the segment
+    that it begins in.
+    """
+    first = tokenizer.convert_ids_to_tokens(tokenizer("a", add_special_tokens=False)["input_ids"][:1])
+    if not segments or not tokenizer.is_fast or not first[0].startswith(_SPACES):
+        return list(tokenizer(list(segments), add_special_tokens=False)["input_ids"]) if segments else []
+    read = tokenizer("".join(segments), add_special_tokens=False, return_offsets_mapping=True)
+    ends = list(accumulate(map(len, segments)))
+    encoded: list[list[int]] = [[] for _ in segments]
+    for token, (start, _) in zip(read["input_ids"], read["offset_mapping"], strict=True):
+        encoded[bisect_right(ends, start)].append(token)
+    return encoded
+
+
+def encode_prompts(tokenizer: Any, prompts: Sequence[str], max_length: int, *, causal: bool = False) -> list[list[int]]:
     """Token ids of prompts; one that is too long loses its beginning, never its end, and none is empty.
 
     An empty prompt becomes the mark at which texts begin, or else the one at which they end.
+
+    Args:
+        causal: whether a model goes on from the last token, so that no mark of an end may follow.
     """
     if not prompts:
         return []
     tokenizer.truncation_side = "left"
-    encoded: Mapping[str, list[list[int]]] = tokenizer(
-        list(map(well_formed, prompts)), truncation=True, max_length=max_length
-    )
+    texts = list(map(well_formed, prompts))
+    if causal:
+        begins = beginning_of(tokenizer)
+        room = max(max_length - len(begins), 1)
+        rows = tokenizer(texts, truncation=True, max_length=room, add_special_tokens=False)["input_ids"]
+        encoded = [begins + ids for ids in rows]
+    else:
+        encoded = tokenizer(texts, truncation=True, max_length=max_length)["input_ids"]
     marks = (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id)
-    return [ids or [mark for mark in marks if mark is not None][:1] for ids in encoded["input_ids"]]
+    return [ids or [mark for mark in marks if mark is not None][:1] for ids in encoded]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
@@ -11,6 +11,7 @@ from transformers import (
     AutoModelForSeq2SeqLM,
     BartConfig,
     GPT2Config,
+    LlamaConfig,
     PreTrainedTokenizerFast,
     T5Config,
 )
@@ -20,14 +21,21 @@ from tod_bias.models.settings import TrainingSettings
 PAD, END = "<pad>", "</s>"
 
 
-def new_tokenizer(texts: Iterable[str], vocabulary: int, *, causal: bool) -> Any:
-    """Train a byte-level BPE tokenizer; for sequence-to-sequence models it ends every text with ``</s>``."""
+def new_tokenizer(texts: Iterable[str], vocabulary: int, *, causal: bool, marks: Sequence[str] = ()) -> Any:
+    """Train a byte-level BPE tokenizer; for sequence-to-sequence models it ends every text with ``</s>``.
+
+    Args:
+        texts: to train on.
+        vocabulary: tokens at the most.
+        causal: whether it is for a causal model.
+        marks: further tokens that are never cut, the last of which ends texts in the place of ``</s>``.
+    """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary,
-        special_tokens=[PAD, END],
+        special_tokens=[PAD, END, *marks],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
@@ -36,7 +44,7 @@ def new_tokenizer(texts: Iterable[str], vocabulary: int, *, causal: bool) -> Any
         tokenizer.post_processor = processors.TemplateProcessing(
             single=f"$A {END}", special_tokens=[(END, tokenizer.token_to_id(END))]
         )
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token=PAD, eos_token=END)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token=PAD, eos_token=[END, *marks][-1])
 
 
 def new_model(settings: TrainingSettings, tokenizer: Any) -> Any:
@@ -49,6 +57,13 @@ def new_model(settings: TrainingSettings, tokenizer: Any) -> Any:
         config: Any = GPT2Config(
             vocab_size=vocabulary, n_positions=positions, n_embd=s.width, n_layer=s.layers, n_head=s.heads,
             resid_pdrop=s.dropout, embd_pdrop=s.dropout, attn_pdrop=s.dropout, **ends,
+        )  # fmt: skip
+        return AutoModelForCausalLM.from_config(config)
+    if s.arch == "llama":
+        config = LlamaConfig(
+            vocab_size=vocabulary, max_position_embeddings=positions, hidden_size=s.width, num_hidden_layers=s.layers,
+            num_attention_heads=s.heads, intermediate_size=4 * s.width, attention_dropout=s.dropout,
+            tie_word_embeddings=True, **ends,
         )  # fmt: skip
         return AutoModelForCausalLM.from_config(config)
     if s.arch == "bart":

@@ -164,7 +164,7 @@ class Generator:
         state = process_state()
         # The order must not depend on which turn or arm asked first, or a changed run would batch differently.
         ordered = sorted(prompts)
-        sequences = encode_prompts(self.tokenizer, ordered, self.max_prompt)
+        sequences = encode_prompts(self.tokenizer, ordered, self.max_prompt, causal=self.causal)
         batches = self._decoder.plan(sequences)
         # Different prompts can have the same tokens (truncation); they simply decode to the same text.
         todo = [batch for batch in batches if any(keys[ordered[i]] not in known for i in batch)]

@@ -17,23 +17,29 @@ DAMAGED = (
     pickle.UnpicklingError, SafetensorError,
 )  # fmt: skip
 """What the libraries raise for files of weights that are none, pickles that would run code among them."""
-_STALE = ("training.json", "model-*-of-*.safetensors", "model.safetensors.index.json")
+_STALE = (
+    "training.json", "model-*-of-*.safetensors", "model.safetensors.index.json", "model.safetensors", "config.json",
+    "generation_config.json", "adapter_config.json", "adapter_model.safetensors",
+)  # fmt: skip
 """Of the model that was there before: what tells of its training, and weights under other names."""
 
 
-def save_model(parts: Sequence[Any], folder: Path, more: Mapping[str, Iterable[str]] | None = None) -> None:
+def save_model(
+    parts: Sequence[Any], folder: Path, more: Mapping[str, Iterable[str]] | None = None, weights: str = WEIGHTS
+) -> None:
     """Write a model and its tokenizer, the weights last.
 
     Args:
         parts: objects with ``save_pretrained``.
         folder: of the model.
         more: names of further files, with their lines.
+        weights: name of the file of weights, where it is an adapter's.
 
     Raises:
         TodBiasError: it cannot be written to.
     """
     try:
-        with replacing_files(folder, WEIGHTS, _STALE) as part:
+        with replacing_files(folder, weights, _STALE) as part:
             for own in parts:
                 own.save_pretrained(part)
             for name, lines in (more or {}).items():

@@ -69,12 +69,14 @@ class Training:
     optimizer: Any
     schedule: Any
     progress: Progress
+    weights: Any = None
+    """What has the state of the trained weights, where they are not all of the model's."""
 
     @property
     def parts(self) -> dict[str, Any]:
         """What has a state, by name."""
         parts = {
-            "model": self.accelerator.unwrap_model(self.model),
+            "model": self.weights or self.accelerator.unwrap_model(self.model),
             "optimizer": self.optimizer,
             "schedule": self.schedule,
             "progress": self.progress,

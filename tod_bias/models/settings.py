@@ -7,8 +7,11 @@ from typing import Literal
 
 from tod_bias.models.examples import PARTS, Part
 
-Arch = Literal["gpt2", "bart", "t5"]
-ARCHITECTURES: tuple[Arch, ...] = ("gpt2", "bart", "t5")
+Arch = Literal["gpt2", "llama", "bart", "t5"]
+ARCHITECTURES: tuple[Arch, ...] = ("gpt2", "llama", "bart", "t5")
+"""What can be made from scratch."""
+Format = Literal["text", "chat"]
+FORMATS: tuple[Format, ...] = ("text", "chat")
 
 
 @dataclass(frozen=True)
@@ -31,14 +34,28 @@ class GenerationSettings:
 class TrainingSettings:
     """Everything that decides what comes out of a training."""
 
-    arch: Arch = "gpt2"
-    """``gpt2`` (causal), ``bart`` or ``t5`` (sequence to sequence)."""
+    arch: str | None = None
+    """From scratch: ``gpt2`` (if left out) or ``llama`` (causal), ``bart`` or ``t5`` (sequence to sequence). Of a
+    checkpoint it is read from its configuration, and what is given must be that."""
     init: str = "scratch"
     """A checkpoint's name or folder, or ``scratch``: random weights and a byte-level BPE tokenizer of its own."""
+    format: Format = "text"
+    """``text``: SimpleTOD's lines; ``chat``: messages in the chat template, for a causal model behind a chat API."""
+    chat_template: str | None = None
+    """For chats: a file, ``chatml`` (:mod:`tod_bias.models.chat_template`), or the tokenizer's own where left out."""
+    tools: str | None = None
+    """For chats: a JSON file of the tools that are offered (:func:`tod_bias.models.chats.read_tools`)."""
+    system: str = ""
+    """For chats: the system message of dialogues that have none."""
     parts: tuple[Part, ...] = PARTS
-    """The targets: one model for both stages, or for one of them."""
-    loss: Literal["all", "targets"] = "all"
-    """For a causal model: every token counts (SimpleTOD), or the targets only."""
+    """The targets: one model for both stages, or for one of them; for chats, messages with calls and those without."""
+    loss: Literal["all", "targets"] | None = None
+    """For a causal model: every token counts, or the targets only. Left out: all of a text (SimpleTOD), targets of a
+    chat."""
+    lora: int | None = None
+    """Rank of low-rank adapters (Hu et al. 2021) that are trained in place of the weights; needs ``peft``."""
+    merge: bool = False
+    """Add the adapters to the weights at the end, so that the result is an ordinary checkpoint."""
     epochs: int = 3
     """Passes over the training dialogues at the most."""
     max_steps: int | None = None

@@ -1,12 +1,13 @@
-"""Training stage models: GPT-2, BART and T5 in SimpleTOD fashion, from a checkpoint or from scratch.
+"""Training stage models, causal or sequence to sequence, in SimpleTOD fashion or on chats, whole or by adapters.
 
-The result is a folder with ``config.json``, ``model.safetensors`` and the tokenizer that ``AutoModel…`` and
-``AutoTokenizer`` load, plus ``training.json``: what it was trained with, and its losses.
+The result is a folder with ``config.json``, ``model.safetensors`` (or an adapter's files) and the tokenizer that
+``AutoModel…`` and ``AutoTokenizer`` load, plus ``training.json``: what it was trained with, and its losses.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import logging
 import math
 import shutil
@@ -24,13 +25,14 @@ from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import ModelError
 from tod_bias.files import write_json
 from tod_bias.folder import writable
-from tod_bias.models.checkpoints import load_model, load_tokenizer
+from tod_bias.models.adapters import ADAPTER, AdapterWeights
+from tod_bias.models.checkpoints import is_causal, load_model, load_tokenizer
 from tod_bias.models.divergence import check_step, check_validation
-from tod_bias.models.examples import IGNORED, PARTS, TokenSequence, causal_sequences, seq2seq_sequences
-from tod_bias.models.from_scratch import new_model, new_tokenizer
+from tod_bias.models.examples import IGNORED, TokenSequence
 from tod_bias.models.model_folder import save_model
+from tod_bias.models.preparation import check, prepare
 from tod_bias.models.resumption import Progress, Training, load_checkpoint, save_checkpoint
-from tod_bias.models.settings import ARCHITECTURES, TrainingSettings
+from tod_bias.models.settings import TrainingSettings
 from tod_bias.progress import progress_bar
 
 log = logging.getLogger(__name__)
@@ -52,7 +54,8 @@ def train(
     Args:
         dialogues: to train on.
         validation: dialogues for early stopping.
-        out: folder for the model; ``out/checkpoint`` holds the state for resuming until the training is complete.
+        out: folder for the model; ``out/checkpoint`` holds the state for resuming until the training is complete, and
+            ``out/adapter`` the adapter where it is merged into the model.
         resume: go on where an interrupted training with the same settings stopped.
 
     Returns:
@@ -64,43 +67,32 @@ def train(
         TodBiasError: ``out`` cannot be written to.
     """
     settings = settings or TrainingSettings()
-    _check(settings, dialogues, validation)
+    check(settings, dialogues, validation)
     out = writable(out)  # now, not when an hour of training is to be saved
     accelerator = Accelerator(
         mixed_precision="bf16" if settings.bf16 else "no", cpu=not torch.accelerator.is_available()
     )
     set_seed(settings.seed)
-    causal = settings.arch == "gpt2"
-    if settings.init == "scratch":
-        texts = (turn.text for dialogue in dialogues for turn in dialogue.turns)
-        tokenizer = new_tokenizer(texts, settings.vocabulary, causal=causal)
-        model = new_model(settings, tokenizer)
-    else:
-        tokenizer, model = load_tokenizer(settings.init), load_model(settings.init, causal=causal)
-        if model.config.model_type != settings.arch:
-            raise ModelError(
-                f"{settings.init}: is a {model.config.model_type} checkpoint, but --arch is {settings.arch}"
-            )
-    max_length = min(settings.max_length, getattr(model.config, "max_position_embeddings", None) or settings.max_length)
-    make = causal_sequences if causal else seq2seq_sequences
-    options: dict[str, Any] = {"parts": settings.parts, "max_length": max_length}
-    if causal:
-        options["loss"] = settings.loss
-    train_set, valid_set = make(dialogues, tokenizer, **options), make(validation, tokenizer, **options)
+    made = prepare(settings, dialogues, validation)
+    tokenizer, model, causal = made.tokenizer, made.model, made.causal
+    train_set, valid_set = made.train, made.validation
+    best = out / "adapter" if settings.merge else out
 
     processes = accelerator.num_processes
     per_epoch = math.ceil(len(list(_batches(train_set, settings, 0))) / processes)
     total = per_epoch * settings.epochs
-    decayed = [p for p in model.parameters() if p.ndim >= 2]
-    plain = [p for p in model.parameters() if p.ndim < 2]
+    trained = [p for p in model.parameters() if p.requires_grad]
+    decayed, plain = [p for p in trained if p.ndim >= 2], [p for p in trained if p.ndim < 2]
     groups = [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": plain, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, betas=(0.9, 0.95), fused=True)
     schedule = get_cosine_schedule_with_warmup(optimizer, math.ceil(settings.warmup * total), total)
+    adapter = None if settings.lora is None else AdapterWeights(model)
     model, optimizer = accelerator.prepare(model, optimizer)
     state = Progress()
-    training = Training(accelerator, model, optimizer, schedule, state)
+    training = Training(accelerator, model, optimizer, schedule, state, adapter)
     checkpoint = out / "checkpoint"
     record = {"settings": dataclasses.asdict(settings), "dialogues": len(dialogues), "processes": processes}
+    record |= made.record
     if resume and load_checkpoint(training, checkpoint, record):
         log.info("resuming at step %d of %d", state.step, total)
 
@@ -119,7 +111,7 @@ def train(
                 loss, tokens = _loss(model, batch, pad, causal, accelerator)
                 accelerator.backward(loss / tokens.clamp(min=1))
                 norm = accelerator.clip_grad_norm_(model.parameters(), 1.0)
-                check_step(training, loss / tokens.clamp(min=1), norm, out)
+                check_step(training, loss / tokens.clamp(min=1), norm, best)
                 optimizer.step()
                 schedule.step()
                 optimizer.zero_grad()
@@ -128,10 +120,10 @@ def train(
                 bar.advance()
                 bar.describe(f"training, loss {np.mean(running[-50:]):.3f}, best validation {state.best:.3f}")
                 if (state.step - 1) % per_epoch + 1 in marks or state.step == last:
-                    _validate(training, valid_set, settings, pad, causal, float(np.mean(running)), out)
+                    _validate(training, valid_set, settings, pad, causal, float(np.mean(running)), best)
                     running = []
                     if state.best_step == state.step:
-                        _save(accelerator, model, tokenizer, out)
+                        _save(training, tokenizer, best)
                     save_checkpoint(training, checkpoint, record)
                     model.train()
                     if state.stale >= settings.patience:
@@ -140,27 +132,12 @@ def train(
                     break
     record |= {"steps": state.step, "best_step": state.best_step, "validation_loss": state.best, "losses": state.losses}
     if accelerator.is_main_process:
+        if settings.merge:
+            _save_merged(best, out)
         write_json(out / "training.json", record)
         shutil.rmtree(checkpoint, ignore_errors=True)
     accelerator.wait_for_everyone()
     return record
-
-
-def _check(settings: TrainingSettings, dialogues: Sequence[Dialogue], validation: Sequence[Dialogue]) -> None:
-    if settings.arch not in ARCHITECTURES:
-        raise ModelError(f"unknown architecture {settings.arch!r}; expected one of {', '.join(ARCHITECTURES)}")
-    if not settings.parts or any(part not in PARTS for part in settings.parts):
-        raise ModelError(f"parts are {settings.parts!r}; expected one or both of {', '.join(PARTS)}")
-    if settings.loss not in ("all", "targets"):
-        raise ModelError(f"loss is {settings.loss!r}; expected 'all' or 'targets'")
-    for name in ("learning_rate", "warmup", "weight_decay"):
-        value = getattr(settings, name)
-        if not math.isfinite(value) or value < 0 or (name == "learning_rate" and value == 0):
-            raise ModelError(f"{name} is {value}; expected a number above 0, such as {getattr(TrainingSettings, name)}")
-    if settings.width % settings.heads:
-        raise ModelError(f"width {settings.width} is not a multiple of {settings.heads} heads")
-    if not dialogues or not validation:
-        raise ModelError("training needs at least one dialogue to train on and one to validate on")
 
 
 def _batches(
@@ -193,14 +170,26 @@ def _loss(
     labels = _padded([sequence.labels for sequence in batch], IGNORED).to(device)
     mask = _padded([(1,) * len(sequence.input_ids) for sequence in batch], 0).to(device)
     if causal:
-        logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits[:, :-1]
         labels = labels[:, 1:]
+        keep = (labels != IGNORED).any(0).nonzero().squeeze(1)  # columns in which some sequence has a target
+        if len(keep) < labels.shape[1] and _computes_chosen_logits(accelerator.unwrap_model(model)):
+            labels = labels[:, keep]
+            logits = model(input_ids=ids, attention_mask=mask, use_cache=False, logits_to_keep=keep).logits
+        else:
+            logits = model(input_ids=ids, attention_mask=mask, use_cache=False).logits[:, :-1]
     else:
         logits = model(input_ids=ids, attention_mask=mask, labels=labels).logits
     loss = torch.nn.functional.cross_entropy(
         logits.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORED, reduction="sum"
     )
     return loss, (labels != IGNORED).sum()
+
+
+def _computes_chosen_logits(model: Any) -> bool:
+    """Whether a model can leave out the logits that take no part in the loss: most of a chat's, and a large part of
+    the work where the vocabulary is large."""
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    return "logits_to_keep" in inspect.signature(type(base).forward).parameters
 
 
 def _padded(rows: Sequence[Sequence[int]], value: int) -> torch.Tensor:
@@ -235,9 +224,18 @@ def _validate(
         state.stale += 1
 
 
-def _save(accelerator: Accelerator, model: Any, tokenizer: Any, out: Path) -> None:
+def _save(training: Training, tokenizer: Any, out: Path) -> None:
+    accelerator, adapter = training.accelerator, training.weights
     if accelerator.is_main_process:
-        save_model([accelerator.unwrap_model(model), tokenizer], out)
+        if adapter is None:
+            save_model([accelerator.unwrap_model(training.model), tokenizer], out)
+        else:
+            save_model([adapter, tokenizer], out, weights=ADAPTER)
+
+
+def _save_merged(adapter: Path, out: Path) -> None:
+    name = str(adapter)
+    save_model([load_model(name, causal=is_causal(name)), load_tokenizer(name)], out)
 
 
 def hold_out(dialogues: Sequence[Dialogue], count: int, seed: int = 0) -> tuple[list[Dialogue], list[Dialogue]]:

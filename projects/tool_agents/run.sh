@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# The study of this folder, from nothing: DATAPATH holds star/. Every step goes on where it stopped.
+set -euo pipefail
+STUDY=$(cd "$(dirname "$0")" && pwd)
+DATAPATH=${DATAPATH:-.data}
+MODELS=${MODELS:-models}
+OUT=${OUT:-runs/tool_agents}
+PORT=${PORT:-8123}
+export PYTHONPATH=$STUDY OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+mkdir -p "$OUT" "$MODELS"
+
+test -f "$MODELS/smollm2/model.safetensors" || python "$STUDY/smollm2.py" "$MODELS/smollm2"
+python "$STUDY/star_dialogues.py" "$DATAPATH" "$OUT"
+
+# One pass over 440 dialogues of the tasks of the train split, all weights, in float32; about an hour on one core.
+test -f "$MODELS/star/training.json" || tod-bias train --init "$MODELS/smollm2" --format chat --chat-template chatml \
+  --corpus star_dialogues:single --datapath "$DATAPATH" --tools "$OUT/tools.json" --max-dialogues 460 --held-out 20 \
+  --max-length 1024 --batch-tokens 1024 --learning-rate 3e-4 --epochs 1 --evaluations 6 --patience 99 --seed 0 \
+  --out "$MODELS/star"
+
+# Two axes of names and their placebo, on tasks that the model has never seen.
+tod-bias words --corpus star_dialogues:named --datapath "$DATAPATH" --split test --axes names_gender,names_race \
+  --out "$OUT/words"
+test -f "$OUT/star.sqlite" || tod-bias database --corpus star_dialogues:named --datapath "$DATAPATH" --splits test \
+  --out "$OUT/star.sqlite"
+sed "s|127.0.0.1:8123|127.0.0.1:$PORT|; s|models/star|$MODELS/star|" "$STUDY/assistant.yaml" > "$OUT/assistant.yaml"
+transformers serve "$MODELS/star" --host 127.0.0.1 --port "$PORT" --device cpu > "$OUT/server.log" 2>&1 &
+trap 'kill %1' EXIT
+until curl -sf "http://127.0.0.1:$PORT/health" > /dev/null; do kill -0 %1 && sleep 1; done
+tod-bias attribute --corpus star_dialogues:named --datapath "$DATAPATH" --split test --pipeline "$OUT/assistant.yaml" \
+  --axes names_gender,names_race,placebo --max-per-axis 30 \
+  --metrics corpus_bleu,slot_f1,call_disagreement,disagreement --bootstrap 1000 --seed 0 --out "$OUT/attribution"

@@ -1,0 +1,295 @@
+"""What chat models are trained on: spans, loss masks, cuts and tools."""
+
+import dataclasses
+import json
+import re
+
+import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from tod_bias.dialogues.chat import to_messages
+from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
+from tod_bias.errors import ModelError
+from tod_bias.models.chat_template import CHATML, CHATML_MARKS, ChatTemplate, template_source, with_read_arguments
+from tod_bias.models.chats import Tools, chat_sequences, read_tools
+from tod_bias.models.examples import IGNORED
+from tod_bias.models.from_scratch import new_tokenizer
+
+MARKS = {"bos_token": "<|im_start|>", "eos_token": "<|im_end|>"}
+OWN = template_source(CHATML, None, "")
+FIND = {"type": "function", "function": {"name": "find", "parameters": {}}}
+BOOK = {"type": "function", "function": {"name": "book"}}
+DIALOGUE = Dialogue(
+    "d",
+    "Seats",
+    (
+        Turn(
+            "Two seats.",
+            steps=(
+                Step({"api_name": "find", "seats": 2}, ({"id": "a"},), "One moment."),
+                Step({"api_name": "book", "id": "a"}),
+            ),
+            response="Done, Zoë.",
+        ),
+        Turn("Thanks.", response="Bye."),
+    ),
+    system="Be kind.",
+)
+LONG = Dialogue(
+    "l",
+    "Seats",
+    tuple(
+        Turn(f"I want {n} seats.", {"api_name": "find", "seats": n}, {"id": f"id{n}"}, f"Here are {n}.")
+        for n in range(9)
+    ),
+    system="Be kind.",
+)
+
+
+def template(source=OWN, marks=MARKS):
+    return ChatTemplate(source, "m", marks)
+
+
+def words(texts):
+    """A tokenizer whose tokens are the words between spaces, and ChatML's marks."""
+    found = sorted({word for text in texts for word in re.sub(r"<\|im_\w+\|>", " ", text).split()})
+    vocabulary = {word: number for number, word in enumerate(["<unk>", *found])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>")
+    fast.add_special_tokens({"bos_token": CHATML_MARKS[0], "eos_token": CHATML_MARKS[1]})
+    return fast
+
+
+def messages_of(dialogue):
+    return list(with_read_arguments(to_messages(dialogue)))
+
+
+def text_of(dialogue, tools=()):
+    return template().render(messages_of(dialogue), tools)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return new_tokenizer([text_of(DIALOGUE), text_of(LONG)], 400, causal=True, marks=CHATML_MARKS)
+
+
+READ, CALL, SAID = "r", "c", "s"
+TABLE = """
+<|im_start|>r system r Be r kind. r Functions r you r can r call: r <tools> r
+{"name": r "find", r "parameters": r {}} r {"name": r "book"} r </tools> r
+To r call r one, r write r <tool_call>{"name": r its r name, r "arguments": r {…}}</tool_call>. r <|im_end|> r
+<|im_start|> r user r Two r seats. r <|im_end|> r
+<|im_start|> r assistant r
+One c moment. c <tool_call>{"name": c "find", c "arguments": c {"seats": c 2}}</tool_call> c <|im_end|> c
+<|im_start|> r tool r <tool_response>{"id": r "a"}</tool_response> r <|im_end|> r
+<|im_start|> r assistant r
+<tool_call>{"name": c "book", c "arguments": c {"id": c "a"}}</tool_call> c <|im_end|> c
+<|im_start|> r tool r <tool_response>[]</tool_response> r <|im_end|> r
+<|im_start|> r assistant r Done, s Zoë. s <|im_end|> s
+<|im_start|> r user r Thanks. r <|im_end|> r
+<|im_start|> r assistant r Bye. s <|im_end|> s
+""".replace("<|im_start|>r", "<|im_start|> r").split()
+
+
+@pytest.mark.parametrize(
+    ("options", "counted"),
+    [
+        ({}, {CALL, SAID}),
+        ({"parts": ("api_call",)}, {CALL}),
+        ({"parts": ("response",)}, {SAID}),
+        ({"loss": "all"}, {READ, CALL, SAID}),
+        ({"loss": "all", "parts": ("response",)}, {READ, CALL, SAID}),
+    ],
+)
+def test_every_token_and_whether_it_counts(options, counted):
+    tools = Tools((FIND, BOOK))
+    tokenizer = words([text_of(DIALOGUE, tools.everywhere)])
+    (sequence,) = chat_sequences([DIALOGUE], tokenizer, template(), tools=tools, **options).sequences
+    found = [
+        (tokenizer.convert_ids_to_tokens(token), label != IGNORED)
+        for token, label in zip(sequence.input_ids, sequence.labels, strict=True)
+    ]
+    assert found == [(word, kind in counted) for word, kind in zip(TABLE[::2], TABLE[1::2], strict=True)]
+    assert all(label in (IGNORED, token) for token, label in zip(sequence.input_ids, sequence.labels, strict=True))
+
+
+def test_as_a_model_is_asked_so_it_was_trained(tokenizer):
+    tokenizer.chat_template = OWN
+    messages = messages_of(DIALOGUE)
+    (sequence,) = chat_sequences([DIALOGUE], tokenizer, template(), tools=Tools((FIND,))).sequences
+    for number, message in enumerate(messages):
+        if message["role"] != "assistant":
+            continue
+        asked = tokenizer.apply_chat_template(messages[:number], tools=[FIND], add_generation_prompt=True)["input_ids"]
+        assert list(sequence.input_ids[: len(asked)]) == asked
+        assert sequence.labels[len(asked) - 1] == IGNORED
+        assert sequence.labels[len(asked)] == sequence.input_ids[len(asked)]
+        end = sequence.labels.index(tokenizer.eos_token_id, len(asked))
+        written = tokenizer.decode(sequence.labels[len(asked) : end + 1])
+        assert (message["content"] or "") in written
+        assert written.count("<|im_end|>") == 1
+
+
+MARKED = """{%- for m in messages %}<|im_start|>{{ m.role }}
+{% if m.role == 'assistant' %}{% generation %}{{ m.content }}{{ m.tool_calls[0] | tojson if m.tool_calls }}<|im_end|>
+{% endgeneration %}{% else %}{{ m.content }}<|im_end|>
+{% endif %}{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
+
+
+def test_marks_of_a_template_say_what_the_assistant_writes():
+    plain = MARKED.replace("{% generation %}", "").replace("{% endgeneration %}", "")
+    marked, found = (template(source).spans(messages_of(DIALOGUE)) for source in (MARKED, plain))
+    assert "".join(span.text for span in marked) == "".join(span.text for span in found)
+    for told, seen in zip(
+        [span for span in marked if span.message is not None],
+        [span for span in found if span.message is not None],
+        strict=True,
+    ):
+        assert told.message == seen.message
+        assert told.text.removesuffix("\n") == seen.text  # through the mark that ends texts, not the line feed behind
+
+
+def test_spans_are_the_whole_text_in_order():
+    spans = template().spans(messages_of(DIALOGUE), [FIND])
+    assert "".join(span.text for span in spans) == text_of(DIALOGUE, [FIND])
+    assert [span.message for span in spans if span.message is not None] == [2, 4, 6, 8]
+    no_end = template(marks={}).spans(messages_of(DIALOGUE))
+    assert [span.text for span in no_end if span.message == 8] == ["Bye.<|im_end|>\n"]
+
+
+@pytest.mark.parametrize("length", [170, 230, 340, 5000])
+@pytest.mark.parametrize("loss", ["targets", "all"])
+def test_pieces_of_a_long_dialogue_are_whole_turns_and_train_every_target_once(tokenizer, length, loss):
+    tools = Tools((FIND,))
+    whole = chat_sequences([LONG], tokenizer, template(), tools=tools).sequences[0]
+    found = chat_sequences([LONG], tokenizer, template(), tools=tools, max_length=length, loss=loss)
+    assert found.left_out == 0
+    assert found.split == (length < 5000)
+    head = text_of(dataclasses.replace(LONG, turns=()), [FIND])
+    for piece in found.sequences:
+        assert len(piece) <= length
+        text = tokenizer.decode(piece.input_ids)
+        pieces = [
+            text_of(dataclasses.replace(LONG, turns=LONG.turns[start:end]), [FIND])
+            for start in range(9)
+            for end in range(start + 1, 10)
+        ]
+        assert text.startswith(head)
+        assert text in pieces
+    trained = [label for piece in found.sequences for label in piece.labels if label != IGNORED]
+    if loss == "targets":
+        assert trained == [label for label in whole.labels if label != IGNORED]
+    else:  # heads of pieces that begin anew count again, and line feeds between pieces
+        turns = tokenizer.decode(list(whole.input_ids)).removeprefix(head)
+        assert tokenizer.decode(trained).replace(head, "").replace("\n\n", "\n") == turns
+
+
+def test_later_pieces_have_context(tokenizer):
+    found = chat_sequences([LONG], tokenizer, template(), max_length=300).sequences
+    assert all(list(piece.input_ids).count(tokenizer.eos_token_id) > 5 for piece in found)
+    first_label = [next(i for i, label in enumerate(piece.labels) if label != IGNORED) for piece in found]
+    assert all(place > 50 for place in first_label[1:])
+
+
+def test_a_turn_longer_than_a_sequence_is_left_out_and_counted(tokenizer):
+    huge = Turn("x " * 300, response="Never.")
+    dialogue = dataclasses.replace(LONG, turns=(*LONG.turns[:2], huge, *LONG.turns[2:]))
+    found = chat_sequences([dialogue], tokenizer, template(), max_length=200)
+    assert found.left_out == 1
+    text = tokenizer.decode([label for piece in found.sequences for label in piece.labels if label != IGNORED])
+    assert "Never." not in text
+    assert all(f"Here are {n}." in text for n in range(9))
+    assert max(map(len, found.sequences)) <= 200
+
+
+def test_dialogues_without_an_assistant_give_no_sequence(tokenizer):
+    silent = Dialogue("s", "", (Turn("Hello?"),))
+    assert chat_sequences([silent, Dialogue("e", "", ())], tokenizer, template()).sequences == []
+
+
+def test_the_system_message_of_the_option_is_for_dialogues_that_have_none(tokenizer):
+    plain = dataclasses.replace(DIALOGUE, system="")
+    found = chat_sequences([plain, DIALOGUE], tokenizer, template(), system="Be brief.").sequences
+    begins = [tokenizer.decode(sequence.input_ids)[:35] for sequence in found]
+    assert begins[0].startswith("<|im_start|>system\nBe brief.<|im_end|>"[:35])
+    assert begins[1].startswith("<|im_start|>system\nBe kind.")
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (
+            OWN.replace("{{ message.content or '' }}\n", "{{ messages | length }}", 1),
+            "in another way than the whole chat",
+        ),
+        ("{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}", "does not write tool calls"),
+        ("{{ raise_exception('only users') }}", "its chat template fails: only users"),
+        ("{{ messages[99].content.x }}", "its chat template fails: "),
+        ("{% for %}", "its chat template fails: "),
+        (
+            MARKED.replace("{{ m.content }}{{ m.tool", "{% endgeneration %}{% generation %}{{ m.tool"),
+            "marks 8 texts of",
+        ),
+    ],
+)
+def test_templates_that_cannot_be_used_say_why(tokenizer, source, message):
+    with pytest.raises(ModelError, match=message) as error:
+        chat_sequences([DIALOGUE], tokenizer, template(source))
+    assert str(error.value).startswith("m: its chat template ")
+    assert str(error.value).endswith("chatml for the one that comes with tod-bias)")
+    assert "\n" not in str(error.value)
+
+
+def test_a_template_is_found_or_missed_in_one_line(tmp_path, tokenizer):
+    plain = new_tokenizer(["a"], 300, causal=True)
+    with pytest.raises(
+        ModelError, match=r"^gpt: its tokenizer has no chat template; give another template with --chat"
+    ):
+        template_source(None, plain, "gpt")
+    with pytest.raises(
+        ModelError, match=r"^--chat-template .*none.jinja: cannot be read .*; expected a file, or chatml$"
+    ):
+        template_source(str(tmp_path / "none.jinja"), plain, "gpt")
+    (tmp_path / "own.jinja").write_text("x")
+    assert template_source(str(tmp_path / "own.jinja"), plain, "gpt") == "x"
+    plain.chat_template = {"default": "d", "tool_use": "t"}
+    assert template_source(None, plain, "gpt") == "t"
+
+
+def test_tools_are_for_all_or_by_domain(tmp_path):
+    path = tmp_path / "tools.json"
+    path.write_text(json.dumps([FIND, BOOK]))
+    assert read_tools(path).of(DIALOGUE) == (FIND, BOOK)
+    path.write_text(json.dumps({"Seats": [FIND], "Beds": [BOOK, FIND]}))
+    assert read_tools(path).of(DIALOGUE) == (FIND,)
+    assert read_tools(path).of(dataclasses.replace(DIALOGUE, domain="Seats, Beds")) == (FIND, BOOK)
+    with pytest.raises(ModelError, match="has none for the domain 'Cars' of dialogue 'd'; it has Beds, Seats"):
+        read_tools(path).of(dataclasses.replace(DIALOGUE, domain="Cars"))
+    assert read_tools(None).of(DIALOGUE) == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[", "cannot be read as JSON"),
+        ('"find"', "expected a list of"),
+        ("{}", "expected a list of"),
+        ('["find"]', "tool 1: expected"),
+        ('[{"name": "find"}]', "tool 1: expected"),
+        ('[{"type": "function", "function": {"name": 3}}]', "tool 1: expected"),
+        (json.dumps([FIND, FIND]), "tool 2: a tool before it is named 'find' too"),
+        ('{"Seats": {}}', "domain 'Seats': expected a list of"),
+        (None, "cannot be read as JSON"),
+    ],
+)
+def test_a_broken_file_of_tools_is_named_in_one_line(tmp_path, content, message):
+    path = tmp_path / "tools.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(ModelError, match=message) as error:
+        read_tools(path)
+    assert str(error.value).startswith(str(path))
+    assert "\n" not in str(error.value)

@@ -1,0 +1,140 @@
+"""A real server with OpenAI's chat API for tests: a small chat model of ours behind ``transformers serve``."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias.models.settings import TrainingSettings
+from tod_bias.models.training import train
+
+SYSTEM = "You help travellers."
+TOOL = {
+    "type": "function",
+    "function": {"name": "find_train", "parameters": {"type": "object", "properties": {"to": {"type": "string"}}}},
+}
+TRAINS = {"Leeds": ("noon", "three"), "York": ("midnight", "seven")}
+"""Where to, when, and from which track."""
+
+
+def question(city: str) -> str:
+    """What the user asks; the model answers with a call."""
+    return f"When is the next train to {city}?"
+
+
+def result(city: str) -> dict[str, Any]:
+    """What the call finds."""
+    return {"time": TRAINS[city][0], "track": TRAINS[city][1]}
+
+
+def answer(city: str) -> str:
+    """What the model makes of it."""
+    return f"At {TRAINS[city][0]}, from track {TRAINS[city][1]}."
+
+
+def timetable() -> list[Dialogue]:
+    """All that the model knows: two questions, each with its call and its answer, and what is said to thanks."""
+    return [
+        Dialogue(
+            city,
+            "Trains",
+            (
+                Turn(question(city), {"api_name": "find_train", "to": city}, result(city), answer(city)),
+                Turn("Thank you!", response="Have a good journey."),
+            ),
+            system=SYSTEM,
+        )
+        for city in TRAINS
+    ]
+
+
+def chat_model(folder: Path) -> Path:
+    """A Llama of two layers that knows the timetable by heart; it takes some seconds."""
+    tools = folder.parent / "tools.json"
+    tools.parent.mkdir(parents=True, exist_ok=True)
+    tools.write_text(json.dumps([TOOL]))
+    settings = TrainingSettings(
+        arch="llama", format="chat", tools=str(tools), layers=2, width=64, heads=4, vocabulary=420, dropout=0.0,
+        epochs=16, batch_tokens=1024, evaluations=1, patience=99, learning_rate=5e-3, max_length=1024,
+    )  # fmt: skip
+    train(timetable() * 32, timetable(), folder, settings)
+    return folder
+
+
+def free_port() -> int:
+    """A port that nobody listened on just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def running(command: Sequence[str], health: str, log: Path, timeout: float = 120) -> Iterator[int]:
+    """A server in a process group of its own, from when it is up; its process id.
+
+    Raises:
+        RuntimeError: it ended, or was not up in time; with the end of what it wrote.
+    """
+    hub = log.parent / "hub"  # /v1/models of transformers serve fails where there is no such folder
+    hub.mkdir(exist_ok=True)
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(hub)}
+    with log.open("wb") as stream:
+        process = subprocess.Popen(
+            command, stdout=stream, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment,
+            start_new_session=True,
+        )  # fmt: skip
+    try:
+        end = time.monotonic() + timeout
+        while not _is_up(health):
+            if process.poll() is not None:
+                raise RuntimeError(f"the server ended with {process.returncode}: {_tail(log)}")
+            if time.monotonic() > end:
+                raise RuntimeError(f"the server was not up after {timeout:.0f} seconds: {_tail(log)}")
+            time.sleep(0.1)
+        yield process.pid
+    finally:
+        for number, patience in ((signal.SIGTERM, 10), (signal.SIGKILL, 10)):
+            try:
+                os.killpg(process.pid, number)
+                process.wait(patience)
+            except ProcessLookupError:
+                break
+            except subprocess.TimeoutExpired:
+                continue
+        process.wait()
+
+
+def _is_up(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as reply:
+            return bool(reply.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def _tail(log: Path) -> str:
+    return log.read_text(encoding="utf-8", errors="replace")[-2000:]
+
+
+@contextmanager
+def served(folder: Path, log: Path) -> Iterator[str]:
+    """``transformers serve`` with a model; the base URL of its API."""
+    port = free_port()
+    command = [
+        sys.executable, "-c", "from transformers.cli.transformers import main; main()",
+        "serve", str(folder), "--host", "127.0.0.1", "--port", str(port), "--device", "cpu",
+    ]  # fmt: skip
+    with running(command, f"http://127.0.0.1:{port}/health", log):
+        yield f"http://127.0.0.1:{port}/v1"

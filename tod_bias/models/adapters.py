@@ -1,0 +1,103 @@
+"""LoRA adapters (Hu et al. 2021), through the ``peft`` library: training them, loading them on their base, merging."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+from tod_bias.documents import read_json
+from tod_bias.errors import ModelError, described
+from tod_bias.models.model_folder import DAMAGED
+
+CONFIGURATION = "adapter_config.json"
+ADAPTER = "adapter_model.safetensors"
+
+
+def base_of(name: str | Path) -> str | None:
+    """The checkpoint that the adapter in a folder belongs on; None where the folder holds no adapter.
+
+    Raises:
+        ModelError: it is no LoRA adapter, or does not say what its base is.
+    """
+    folder = Path(name)
+    if not (folder / CONFIGURATION).is_file() or (folder / "config.json").is_file():
+        return None
+    try:
+        content = read_json(folder / CONFIGURATION)
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{folder / CONFIGURATION}: cannot be read ({error})") from error
+    kind = content.get("peft_type") if isinstance(content, dict) else None
+    if kind != "LORA":
+        raise ModelError(f"{folder / CONFIGURATION}: expected a LoRA adapter (peft_type LORA), got {kind!r}")
+    base = content.get("base_model_name_or_path")
+    if not isinstance(base, str) or not base:
+        raise ModelError(f"{folder / CONFIGURATION}: does not name the adapter's base; add base_model_name_or_path")
+    if not (folder / ADAPTER).is_file():
+        raise ModelError(f"{folder}: has no {ADAPTER}; expected an adapter as peft saves it")
+    return base
+
+
+def _peft() -> Any:
+    try:
+        import peft
+    except ImportError as error:
+        raise ModelError("LoRA adapters need the package peft: pip install 'tod-bias[lora]'") from error
+    return peft
+
+
+def with_adapter(model: Any, rank: int, base: str) -> Any:
+    """The model with new adapters on all of its linear layers but the last; its own weights are no longer trained.
+
+    Args:
+        model: as it was loaded.
+        rank: of the adapters; they are scaled by two (``lora_alpha`` is twice the rank).
+        base: the checkpoint's name or folder, for those who load the adapter.
+    """
+    peft = _peft()
+    kind = "SEQ_2_SEQ_LM" if model.config.is_encoder_decoder else "CAUSAL_LM"
+    config = peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type=kind)
+    try:
+        with warnings.catch_warnings():  # it reads what the next transformers names otherwise
+            warnings.simplefilter("ignore", FutureWarning)
+            adapted = peft.get_peft_model(model, config)
+    except ValueError as error:
+        raise ModelError(f"{base}: takes no LoRA adapters ({described(error)}); train without --lora") from error
+    adapted.peft_config["default"].base_model_name_or_path = str(Path(base).resolve()) if Path(base).is_dir() else base
+    return adapted
+
+
+def merged(model: Any, folder: str | Path) -> Any:
+    """A base with the adapter of a folder added to its weights: an ordinary model.
+
+    Raises:
+        ModelError: the adapter cannot be loaded, or is another model's.
+    """
+    peft = _peft()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            adapted = peft.PeftModel.from_pretrained(model, str(folder), torch_device="cpu")
+        return adapted.merge_and_unload().requires_grad_(True)
+    except DAMAGED as error:
+        raise ModelError(f"{folder}: its adapter cannot be loaded on its base: {described(error)}") from error
+
+
+class AdapterWeights:
+    """The adapter's weights alone, as something that has a state and can be saved."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def state_dict(self) -> dict[str, Any]:
+        """The adapter's weights by name."""
+        return dict(_peft().get_peft_model_state_dict(self._model, save_embedding_layers=False))
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over what :meth:`state_dict` gave."""
+        _peft().set_peft_model_state_dict(self._model, state)
+
+    def save_pretrained(self, folder: Path) -> None:
+        """Write the adapter as peft does, without its model card."""
+        self._model.save_pretrained(folder, save_embedding_layers=False)
+        (Path(folder) / "README.md").unlink(missing_ok=True)

@@ -1,0 +1,171 @@
+"""What a training starts from: a tokenizer, a model, and token sequences, made or loaded as the settings say."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tod_bias.dialogues.chat import to_messages
+from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.errors import ModelError
+from tod_bias.models import adapters
+from tod_bias.models.chat_template import (
+    CHATML,
+    CHATML_MARKS,
+    RESPONSE_TEMPLATE,
+    ChatTemplate,
+    template_source,
+    with_read_arguments,
+)
+from tod_bias.models.chats import Tools, chat_sequences, read_tools
+from tod_bias.models.checkpoints import is_causal, load_configuration, load_model, load_tokenizer
+from tod_bias.models.examples import PARTS, TokenSequence, causal_sequences, seq2seq_sequences
+from tod_bias.models.from_scratch import new_model, new_tokenizer
+from tod_bias.models.settings import ARCHITECTURES, FORMATS, TrainingSettings
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """All that a training needs beside its settings."""
+
+    tokenizer: Any
+    model: Any
+    causal: bool
+    train: list[TokenSequence]
+    validation: list[TokenSequence]
+    record: dict[str, Any]
+    """What the settings do not say by themselves: architecture, hashes of files, counts of sequences."""
+
+
+def prepare(settings: TrainingSettings, dialogues: Sequence[Dialogue], validation: Sequence[Dialogue]) -> Prepared:
+    """Make or load what is trained, and turn dialogues into token sequences.
+
+    Raises:
+        ModelError: unusable settings, checkpoint, chat template or tools, or nothing to train on.
+    """
+    is_chat, is_new = settings.format == "chat", settings.init == "scratch"
+    causal, arch = _kind(settings)
+    if is_chat and not causal:
+        raise ModelError(f"--format chat needs a causal model, and {arch} is none; use --format text")
+    tools = read_tools(settings.tools)
+    if is_new:
+        source = template_source(settings.chat_template or CHATML, None, "scratch") if is_chat else ""
+        tokenizer = _new_tokenizer(settings, source, tools, dialogues, causal)
+        model = new_model(dataclasses.replace(settings, arch=arch), tokenizer)
+    else:
+        tokenizer, model = load_tokenizer(settings.init), load_model(settings.init, causal=causal)
+        source = template_source(settings.chat_template, tokenizer, settings.init) if is_chat else ""
+    record: dict[str, Any] = {"arch": arch}
+    if is_chat:
+        _fit_to_template(settings, source, tokenizer, model)
+        record["chat_template"] = hashlib.sha256(source.encode()).hexdigest()[:16]
+        record["tools"] = hashlib.sha256(repr(tools).encode()).hexdigest()[:16]
+    length = min(settings.max_length, getattr(model.config, "max_position_embeddings", None) or settings.max_length)
+    made, cut = [], []
+    for part in (dialogues, validation):
+        if is_chat:
+            template = ChatTemplate(source, settings.init, dict(tokenizer.special_tokens_map))
+            loss = settings.loss or "targets"
+            found = chat_sequences(
+                part, tokenizer, template, tools=tools, system=settings.system, parts=settings.parts, loss=loss,
+                max_length=length,
+            )  # fmt: skip
+            made.append(found.sequences)
+            cut.append({"dialogues_split": found.split, "turns_left_out": found.left_out})
+        elif causal:
+            loss = settings.loss or "all"
+            made.append(causal_sequences(part, tokenizer, parts=settings.parts, loss=loss, max_length=length))
+        else:
+            made.append(seq2seq_sequences(part, tokenizer, parts=settings.parts, max_length=length))
+    for sequences, name in zip(made, ("train on", "validate on"), strict=True):
+        if not sequences:
+            raise ModelError(f"there is nothing to {name} in sequences of {length} tokens; raise --max-length")
+    record["sequences"] = [
+        {"sequences": len(sequences), "tokens": sum(len(sequence.input_ids) for sequence in sequences), **more}
+        for sequences, more in zip(made, cut or ({}, {}), strict=True)
+    ]
+    if settings.lora is not None:
+        model = adapters.with_adapter(model, settings.lora, settings.init)
+    return Prepared(tokenizer, model, causal, made[0], made[1], record)
+
+
+def _kind(settings: TrainingSettings) -> tuple[bool, str]:
+    """Whether the model is causal, and its architecture."""
+    if settings.init == "scratch":
+        arch = settings.arch or "gpt2"
+        if arch not in ARCHITECTURES:
+            raise ModelError(f"unknown architecture {arch!r}; expected one of {', '.join(ARCHITECTURES)}")
+        return arch in ("gpt2", "llama"), arch
+    causal = is_causal(settings.init)
+    arch = load_configuration(settings.init).model_type
+    if settings.arch not in (None, arch):
+        raise ModelError(f"{settings.init}: is a {arch} checkpoint, but --arch is {settings.arch}; leave --arch out")
+    return causal, arch
+
+
+def _new_tokenizer(
+    settings: TrainingSettings, source: str, tools: Tools, dialogues: Sequence[Dialogue], causal: bool
+) -> Any:
+    if settings.format == "text":
+        texts = (turn.text for dialogue in dialogues for turn in dialogue.turns)
+        return new_tokenizer(texts, settings.vocabulary, causal=causal)
+    template = ChatTemplate(source, "scratch", {"eos_token": CHATML_MARKS[1], "bos_token": CHATML_MARKS[0]})
+    chats = (
+        template.render(list(with_read_arguments(to_messages(dialogue))), tools.of(dialogue)) for dialogue in dialogues
+    )
+    return new_tokenizer(chats, settings.vocabulary, causal=True, marks=CHATML_MARKS)
+
+
+def _fit_to_template(settings: TrainingSettings, source: str, tokenizer: Any, model: Any) -> None:
+    """Give tokenizer and model what a template that is not their own needs, and keep it with them."""
+    if settings.init != "scratch" and settings.chat_template is None:
+        return
+    tokenizer.chat_template = source
+    if source != template_source(CHATML, None, ""):
+        return
+    tokenizer.response_template = RESPONSE_TEMPLATE
+    known = tokenizer.get_vocab()
+    if missing := [mark for mark in CHATML_MARKS if mark not in known]:
+        if settings.lora is not None:
+            raise ModelError(
+                f"{settings.init}: {missing[0]} of the template {CHATML} is no token of its tokenizer, and adapters "
+                "train no new tokens; fine-tune without --lora"
+            )
+        tokenizer.add_special_tokens({"additional_special_tokens": missing}, replace_extra_special_tokens=False)
+        if len(tokenizer) > model.get_input_embeddings().num_embeddings:
+            model.resize_token_embeddings(len(tokenizer))
+    tokenizer.eos_token = CHATML_MARKS[1]
+    model.config.eos_token_id = model.generation_config.eos_token_id = tokenizer.eos_token_id
+
+
+def check(settings: TrainingSettings, dialogues: Sequence[Dialogue], validation: Sequence[Dialogue]) -> None:
+    """Find fault with settings before anything is loaded.
+
+    Raises:
+        ModelError: one of them has no such value, or does not go with another.
+    """
+    if settings.format not in FORMATS:
+        raise ModelError(f"format is {settings.format!r}; expected one of {', '.join(FORMATS)}")
+    if not settings.parts or any(part not in PARTS for part in settings.parts):
+        raise ModelError(f"parts are {settings.parts!r}; expected one or both of {', '.join(PARTS)}")
+    if settings.loss not in ("all", "targets", None):
+        raise ModelError(f"loss is {settings.loss!r}; expected 'all' or 'targets'")
+    for name in ("learning_rate", "warmup", "weight_decay"):
+        value = getattr(settings, name)
+        if not math.isfinite(value) or value < 0 or (name == "learning_rate" and value == 0):
+            raise ModelError(f"{name} is {value}; expected a number above 0, such as {getattr(TrainingSettings, name)}")
+    if settings.width % settings.heads:
+        raise ModelError(f"width {settings.width} is not a multiple of {settings.heads} heads")
+    for name in ("chat_template", "tools", "system"):
+        if getattr(settings, name) and settings.format != "chat":
+            raise ModelError(f"--{name.replace('_', '-')} is for chats; add --format chat")
+    if settings.lora is not None and (settings.lora < 1 or settings.init == "scratch"):
+        raise ModelError(f"--lora {settings.lora} --init {settings.init}: adapters have a rank from 1 and need a base")
+    if settings.merge and settings.lora is None:
+        raise ModelError("--merge adds adapters to the weights; give --lora RANK")
+    if not dialogues or not validation:
+        raise ModelError("training needs at least one dialogue to train on and one to validate on")

@@ -78,7 +78,7 @@ def test_the_command_writes_tellings_and_reads_answers(tmp_path, monkeypatch, ca
     assert first[1]["id"] == "t000#gender:man"
     facts = {key: first[1][key] for key in ("original", "axis", "source", "target", "words")}
     assert facts == {
-        "original": "t000", "axis": "gender", "source": "woman", "target": "man", "words": ["husband", "wife"],
+        "original": "t000", "axis": "gender", "source": "woman", "target": "man", "words": ["husband/wife/spouse"],
     }  # fmt: skip
     with ChatServer(functools.partial(assistant, answer_bias=True)) as server:
         recorded(tmp_path / "answers.jsonl", answers_of(served(server.url), records))
@@ -114,7 +114,7 @@ LINE = {"id": "t", "turn": 0, "telling": "original", "response": "Hi."}
         (json.dumps(LINE | {"turn": True}), "'turn' must be a number from 0"),
         (json.dumps(LINE | {"response": None}), "'response' must be a text"),
         (json.dumps(LINE | {"steps": [{"results": []}]}), "field 'call' must map"),
-        (json.dumps(LINE) + "\n" + json.dumps(LINE | {"id": "t#original"}), "line 2: turn 0 of 't' as 'original' stands"),
+        (json.dumps(LINE) + "\n" + json.dumps(LINE | {"id": "t#original"}), "line 2: turn 0 of 't' as 'original'"),
         ("", "holds no answer"),
     ],
 )  # fmt: skip
@@ -129,12 +129,11 @@ def test_a_dialogue_without_all_answers_is_left_out(tmp_path):
     with ChatServer(assistant) as server:
         lines = answers_of(served(server.url), tellings_of(corpus(16), ["gender"]))
     some = [line for line in lines if (line["id"], line["telling"], line["turn"]) != ("t003", "gender:man", 1)]
-    result = attribute(
-        recorded(tmp_path / "a.jsonl", some), corpus(16), axes=("gender",), bootstrap=0, max_failures=0.1
-    )
+    options = {"axes": ("gender",), "bootstrap": 0}
+    result = attribute(recorded(tmp_path / "a.jsonl", some), corpus(16), max_failures=0.1, **options)
     assert result["corpus"]["lost"] == {"dialogues": 1, "told_as": {"gender: man": 1}}
     with pytest.raises(StageError, match=r"the first: dialogue 't003', turn 1, telling 'gender:man'"):
-        attribute(recorded(tmp_path / "a.jsonl", some), corpus(16), axes=("gender",), bootstrap=0)
+        attribute(recorded(tmp_path / "a.jsonl", some), corpus(16), **options)
 
 
 def test_tellings_are_what_attribute_runs():

@@ -69,8 +69,8 @@ def test_a_question_is_system_history_user_calls_and_results():
     [
         # a straight pipeline: what the database found belongs to the call before it
         ([("api_call", None, FIND), ("db", None, Lookup(Outcome.FOUND, ({"name": "A"},)))], ['{"name": "A"}']),
-        ([("api_call", None, FIND), ("db", None, Lookup(Outcome.EMPTY))], [""]),
-        ([("api_call", None, FIND)], [""]),  # every call has a result
+        ([("api_call", None, FIND), ("db", None, Lookup(Outcome.EMPTY))], ["[]"]),
+        ([("api_call", None, FIND)], ["[]"]),  # every call has a result
         ([("tools", FIND, "sold out")], ["sold out"]),  # a call that no component put out
         ([("tools", FIND, 7)], ["7"]),
         ([("tools", FIND, ["a", "b"])], ['["a", "b"]']),
@@ -134,12 +134,13 @@ def test_an_answer_becomes_text_and_calls(message, output):
     assert output_of(completion(message, {})) == output
 
 
-def test_malformed_arguments_go_back_to_the_model_as_they_are():
+def test_malformed_arguments_go_back_to_the_model_as_json():
     bad = {"api_name": "find", MALFORMED: '{"city": "Os'}
     messages = messages_of(
         StageInput((), "Hi", {}, (Asked("policy", None, asking(bad)), Asked("tools", bad, {"error": "x"})))
     )
-    assert messages[1]["tool_calls"][0]["function"] == {"name": "find", "arguments": '{"city": "Os'}
+    function = messages[1]["tool_calls"][0]["function"]
+    assert function == {"name": "find", "arguments": json.dumps({MALFORMED: '{"city": "Os'})}
     assert messages[2]["content"] == '{"error": "x"}'
 
 

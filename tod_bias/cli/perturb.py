@@ -116,16 +116,18 @@ def perturb(
         **options,
     )
     from tod_bias.dialogues.corpora import load_corpus
+    from tod_bias.studies.tellings import telling_names
 
     dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues, seed=seed)
     drawn = [(dialogue, draw_candidates(rewriter, dialogue, draws or 1, seed)) for dialogue in dialogues]
 
     def rewritten() -> Iterator[str]:
         for (dialogue, _), rewrites in zip(drawn, rewrites_of(rewriter, drawn), strict=True):
-            for number, change in enumerate(rewrites):
+            names = telling_names(rewrites)
+            for number, (change, telling) in enumerate(zip(rewrites, names, strict=True)):
                 record = change(dialogue).to_json() | {"id": f"{dialogue.id}#{rewriter.axis}{number}"}
                 facts = {"axis": change.axis, "source": change.source, "target": change.target, "words": [change.word]}
-                yield json_line(record | {"original": dialogue.id, **facts})
+                yield json_line(record | {"original": dialogue.id, "telling": telling, **facts})
 
     _write(rewritten(), out / "dialogues.jsonl" if out else None)
     if not quiet:

@@ -219,7 +219,7 @@ def to_messages(dialogue: Dialogue, *, answered: bool = False) -> list[dict[str,
 
     Args:
         dialogue: the dialogue.
-        answered: a call without results gets an empty tool message, as servers want it.
+        answered: a call without results gets a tool message that says so, as servers want it.
     """
     messages: list[dict[str, Any]] = []
     if dialogue.system:
@@ -251,7 +251,7 @@ def _step_messages(step: Step, name: str, answered: bool) -> list[dict[str, Any]
 def tool_text(results: Sequence[Mapping[str, Any]]) -> str:
     """A tool's answer that :func:`results_of` reads as these results, as plain as can be."""
     if not results:
-        return ""
+        return "[]"
     if len(results) > 1:
         return _dumped(list(results))
     if results[0].keys() == {CONTENT}:

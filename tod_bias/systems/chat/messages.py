@@ -99,11 +99,8 @@ def named_calls(output: Any) -> list[Mapping[str, Any]]:
 
 
 def _entry(name: str, call: Mapping[str, Any]) -> Message:
-    arguments = {slot: value for slot, value in call.items() if slot != API_NAME}
-    if arguments.keys() == {MALFORMED} and isinstance(arguments[MALFORMED], str):
-        text = str(arguments[MALFORMED])
-    else:
-        text = json.dumps(plain(arguments), ensure_ascii=False)
+    arguments = plain({slot: value for slot, value in call.items() if slot != API_NAME})
+    text = json.dumps(arguments, ensure_ascii=False)  # malformed ones too, under their name: some servers read it
     return {"id": name, "type": "function", "function": {"name": str(call[API_NAME]), "arguments": text}}
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from markupsafe import Markup
 
 from tod_bias.report import notation
+from tod_bias.report.circumstances import circumstances
 from tod_bias.report.excerpts import UNSWAPPED, Excerpts, excerpts
 from tod_bias.report.figures import figures
 from tod_bias.report.outcome import Estimate, Metric, Outcome, Pair, read_outcomes
@@ -138,6 +139,11 @@ class Section:
             "seed": f"seed {results.get('seed')}",
         }
         return [text for key, text in known.items() if {**results, **self.corpus}.get(key) is not None]
+
+    @property
+    def circumstances(self) -> list[str]:
+        """What was unusual: answers that are missing, malformed or drawn."""
+        return circumstances(self.run.results)
 
     @property
     def record(self) -> list[tuple[str, str]]:

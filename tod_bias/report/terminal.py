@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from tod_bias.report.circumstances import circumstances
 from tod_bias.report.notation import WORDS_FIXED, count, fixed, p_cell, with_interval
 from tod_bias.report.outcome import Estimate, Outcome, read_outcomes
 from tod_bias.report.reading import DAGGER, FEW_NOTE, Reading, has_few, mark, read, side
@@ -59,12 +60,15 @@ class ResultTables:
         shown = [outcome for outcome in self._outcomes if outcome.metric.name == first]
         if any(outcome.groups for outcome in shown if not outcome.is_floor):
             yield fit(lambda wide, padding: group_table(shown, wide=wide, padding=padding))
-        yield fit(lambda wide, padding: component_table(shown, wide=wide, padding=padding, bar=bar))
+        if any(outcome.contributions for outcome in shown):
+            yield fit(lambda wide, padding: component_table(shown, wide=wide, padding=padding, bar=bar))
         yield fit(lambda wide, padding: axis_table(self._outcomes, wide=wide, padding=padding))
         for note in notes(self._outcomes):
             yield Text(note, style="dim")
         if len(shown) < len(self._outcomes):
             yield Text(f"groups and components by the other metrics than {shown[0].metric.label}: report.html", "dim")
+        for sentence in circumstances(self._results):
+            yield Text(f"! {sentence}")
         yield Text("Reading", style="italic")
         yield Group(*_readings(self._readings))
 

@@ -1,0 +1,76 @@
+"""What a reader must know of how a run went: answers that are missing, malformed or drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tod_bias.report.notation import count, fixed, percent
+
+
+def circumstances(results: Mapping[str, Any]) -> list[str]:
+    """Sentences about a run as a whole; none where nothing was unusual.
+
+    Args:
+        results: ``results.json``.
+    """
+    found = [*_attribution(results), *_lost(results), *_outcomes(results), *_samples(results)]
+    return [sentence for sentence in found if sentence]
+
+
+def _attribution(results: Mapping[str, Any]) -> list[str]:
+    why = results.get("attribution")
+    return [f"Attribution to components is {why}."] if isinstance(why, str) else []
+
+
+def _lost(results: Mapping[str, Any]) -> list[str]:
+    lost = (results.get("corpus") or {}).get("lost")
+    if not isinstance(lost, Mapping):
+        return []
+    told = lost.get("told_as") or {}
+    whom = ", ".join(f"{name} {number}" for name, number in told.items())
+    number = lost.get("dialogues", 0)
+    sentence = (
+        f"{count(number)} dialogue{'s are' if number != 1 else ' is'} left out of everything, as a question had no "
+        f"answer (told as: {whom})."
+    )
+    if len({number for name, number in told.items() if name != "original"}) > 1:
+        sentence += " Whether a group's questions fail more often is a finding of its own, which no score here shows."
+    return [sentence]
+
+
+def _outcomes(results: Mapping[str, Any]) -> list[str]:
+    cost = results.get("cost") or {}
+    distinct = cost.get("distinct") or {}
+    return [
+        f"`{name}`: "
+        + ", ".join(f"{what} in {count(number)}" for what, number in kinds.items())
+        + f" of {count(distinct.get(name, 0))} different questions."
+        for name, kinds in (cost.get("outcomes") or {}).items()
+    ]
+
+
+def _samples(results: Mapping[str, Any]) -> list[str]:
+    samples = results.get("samples")
+    if not isinstance(samples, int):
+        return []
+    parts = []
+    labels = {name: metric.get("label", name) for name, metric in (results.get("metrics") or {}).items()}
+    for axis, by_metric in results["axes"].items():
+        for name, record in by_metric.items():
+            drawn = record.get("sampling")
+            if not isinstance(drawn, Mapping):
+                continue
+            floor = drawn.get("floor") or {}
+            value, ci = floor.get("value"), floor.get("ci")
+            if value is None:
+                continue
+            text = f"{axis} ({labels.get(name, name)}): the originals against themselves {fixed(value, sign=True)}"
+            text += f" [{fixed(ci[0], sign=True)}, {fixed(ci[1], sign=True)}]" if ci else ""
+            share = drawn.get("share_of_variance")
+            text += f", {percent(share)} of the disparity's variance is sampling" if share is not None else ""
+            parts.append(text)
+    if not parts:
+        return []
+    times = "once" if samples == 1 else f"{samples} times"
+    return [f"Answers are drawn, {times} each. " + "; ".join(parts) + ". More --samples shrink that part alone."]

@@ -183,7 +183,7 @@ def test_the_key_comes_from_the_environment_only(monkeypatch):
     monkeypatch.delenv("NO_SUCH_KEY", raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-other")
     with pytest.raises(StageError, match="the environment variable NO_SUCH_KEY is not set"):
-        ToolCalls(model="m", api_key_env="NO_SUCH_KEY")
+        ToolCalls(model="m", api_key_env="NO_SUCH_KEY")([StageInput((), "Hi")])
     with ChatServer(lambda body: "Hello.") as server:
         Answer(model="m", base_url=server.url)([StageInput((), "Hi")])
     assert server.headers[0]["authorization"] == "Bearer none"  # nobody else's key is sent along

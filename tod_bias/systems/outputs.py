@@ -32,6 +32,11 @@ class Lookup:
     """All results, in order; empty unless the outcome is ``FOUND``."""
 
     @property
+    def problem(self) -> str:
+        """What was wrong, to be counted; empty where there was a row, or no call."""
+        return "" if self.outcome in (Outcome.FOUND, Outcome.NO_CALL) else self.outcome.value
+
+    @property
     def result(self) -> Mapping[str, Any]:
         """The first result, as ParlAI shows it to the response model; empty for none."""
         return self.rows[0] if self.rows else {}

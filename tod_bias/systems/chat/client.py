@@ -62,12 +62,12 @@ class Client:
         settings: where it is, and how it is asked.
 
     Raises:
-        StageError: the key's variable is not set, or the extra ``chat`` is not installed.
+        StageError: the extra ``chat`` is not installed.
     """
 
     def __init__(self, settings: ChatSettings) -> None:
         self.settings = settings
-        self._key = settings.key
+        self._key = ""  # read when it is needed: a plan and batch files need none
         self._client: Any = None
         self._lock = threading.Lock()
         self._pace = _Pace(settings.requests_per_minute)
@@ -121,6 +121,7 @@ class Client:
 
         with self._lock:
             if self._client is None:
+                self._key = self.settings.key
                 at_once = self.settings.concurrency
                 limits = httpx2.Limits(max_connections=at_once, max_keepalive_connections=at_once)
                 timeout = httpx2.Timeout(self.settings.timeout, connect=min(_CONNECT, self.settings.timeout))

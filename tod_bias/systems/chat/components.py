@@ -108,7 +108,7 @@ class ToolCalls(_Chat):
         settings: fields of :class:`~tod_bias.systems.chat.settings.ChatSettings`.
 
     Raises:
-        StageError: a setting cannot be, the key's variable is not set, or a file cannot be read.
+        StageError: a setting cannot be, or a file cannot be read; when it is asked: the key's variable is not set.
     """
 
     def output(self, reply: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,7 +140,7 @@ class Answer(_Chat):
         settings: fields of :class:`~tod_bias.systems.chat.settings.ChatSettings`.
 
     Raises:
-        StageError: a setting cannot be, the key's variable is not set, or a file cannot be read.
+        StageError: a setting cannot be, or a file cannot be read; when it is asked: the key's variable is not set.
     """
 
     def output(self, reply: Mapping[str, Any]) -> str:

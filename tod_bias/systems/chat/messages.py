@@ -30,7 +30,7 @@ def messages_of(item: StageInput, system: str = "") -> list[Message]:
         item: the question.
         system: what the component is told, before what the dialogue's own system message says.
     """
-    told = "\n\n".join(text for text in (system, item.system) if text)
+    told = "\n\n".join(dict.fromkeys(text for text in (system, item.system) if text))
     turns = (*item.history, Turn(item.user))
     messages = to_messages(Dialogue("", "", turns, told), answered=True)
     if not item.user and (not messages or messages[-1]["role"] != "user"):

@@ -56,6 +56,10 @@ class LookupDb:
                 database.conflicts += first != step.results
         return database
 
+    def outcome(self, output: Lookup) -> str:
+        """What was wrong with a look-up, or nothing: what the engine counts."""
+        return output.problem
+
     def __call__(self, inputs: Sequence[StageInput], /) -> list[Lookup]:
         """One lookup an input.
 

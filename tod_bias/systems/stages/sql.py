@@ -163,6 +163,10 @@ class SqlDb:
         settings = blake2b(self._settings.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
         return f"sql:{self._database.identity}|settings:{settings}"
 
+    def outcome(self, output: Lookup) -> str:
+        """What was wrong with a look-up, or nothing: what the engine counts."""
+        return output.problem
+
     def __call__(self, inputs: Sequence[StageInput], /) -> list[Lookup]:
         """One lookup an input.
 

@@ -138,6 +138,10 @@ class Tools:
             self._signature = f"tools:{','.join(self._functions)}|hash:{digest}"
         return self._signature
 
+    def outcome(self, output: Any) -> str:
+        """``failed call``, or nothing: what the engine counts."""
+        return "failed call" if isinstance(output, Mapping) and output.keys() == {ERROR} else ""
+
     def __call__(self, inputs: Sequence[StageInput], /) -> list[Any]:
         """One result an input.
 

@@ -108,6 +108,11 @@ def test_what_somebody_says_stays_data(text):
     assert as_text(output) == shown
 
 
+def test_a_system_prompt_that_the_dialogue_has_too_is_told_once():
+    messages = messages_of(StageInput((), "Hi", system="Be kind."), "Be kind.")
+    assert messages[0] == {"role": "system", "content": "Be kind."}
+
+
 def test_names_that_servers_refuse_are_made_fit():
     messages = messages_of(StageInput((), "Hi", {}, (Asked("tools", {"api_name": "find a hotel!"}, "none"),)))
     assert messages[1]["tool_calls"][0]["function"]["name"] == "find_a_hotel_"
@@ -338,6 +343,12 @@ def test_the_key_is_in_no_message_and_no_log(monkeypatch, caplog):
     with ChatServer(lambda body: "You said sk-test-wrong", key="sk-test-wrong") as server:
         assert client(server, api_key_env="MY_KEY")([StageInput((), "Hi")]) == ["You said ***"]  # also in an answer
     assert "sk-test-wrong" not in caplog.text
+
+
+def test_no_key_is_needed_where_nobody_is_asked(monkeypatch):
+    monkeypatch.delenv("MY_KEY", raising=False)
+    stage = ToolCalls(model="m", api_key_env="MY_KEY")
+    assert stage.request(StageInput((), "Hi"))["model"] == "m"
 
 
 def test_not_more_requests_a_minute_than_allowed():

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tod_bias.systems.outputs import Lookup, Outcome, as_text, parse_call
+from tod_bias.systems.outputs import Lookup, Outcome, as_text, parse_call, rows_of
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,30 @@ def test_outputs_as_text(output, text):
 def test_a_call_with_other_values_is_read_back():
     call = {"api_name": "find", "seats": 2, "who": ["a", {"b": None}]}
     assert parse_call(as_text(call)) == call
+
+
+@pytest.mark.parametrize(
+    ("output", "rows"),
+    [
+        (None, ()),
+        ("", ()),
+        ({}, ()),
+        ([], ()),
+        ("sold out", ({"content": "sold out"},)),
+        (7, ({"content": 7},)),
+        (False, ({"content": False},)),
+        ({"a": 1}, ({"a": 1},)),
+        ([{"a": 1}, {}, {"b": 2}], ({"a": 1}, {"b": 2})),
+        (["x", {"a": 1}], ({"content": ["x", {"a": 1}]},)),
+        ((1, 2), ({"content": [1, 2]},)),
+        (Lookup(Outcome.FOUND, ({"a": "1"},)), ({"a": "1"},)),
+        (Lookup(Outcome.EMPTY), ()),
+    ],
+)
+def test_outputs_as_results(output, rows):
+    assert rows_of(output) == rows
+
+
+def test_a_message_without_calls_is_its_text():
+    assert as_text({"content": "Hello.", "tool_calls": []}) == "Hello."
+    assert as_text({"content": "Looking.", "tool_calls": [{"api_name": "find", "city": "Oslo"}]}).count("find") == 1

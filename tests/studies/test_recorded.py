@@ -131,7 +131,8 @@ def test_a_dialogue_without_all_answers_is_left_out(tmp_path):
     some = [line for line in lines if (line["id"], line["telling"], line["turn"]) != ("t003", "gender:man", 1)]
     options = {"axes": ("gender",), "bootstrap": 0}
     result = attribute(recorded(tmp_path / "a.jsonl", some), corpus(16), max_failures=0.1, **options)
-    assert result["corpus"]["lost"] == {"dialogues": 1, "told_as": {"gender: man": 1}}
+    lost = result["corpus"]["lost"]
+    assert (lost["dialogues"], lost["told_as"]) == (1, {"gender: man": 1})
     with pytest.raises(StageError, match=r"the first: dialogue 't003', turn 1, telling 'gender:man'"):
         attribute(recorded(tmp_path / "a.jsonl", some), corpus(16), **options)
 
@@ -141,3 +142,28 @@ def test_tellings_are_what_attribute_runs():
     assert {record["telling"] for record in records} > {"original"}
     assert all(Dialogue.from_json(record).turns for record in records)
     assert len({record["id"] for record in records}) == len(records)
+
+
+def test_a_call_that_one_group_never_gets_is_a_disagreement(tmp_path):
+    with ChatServer(assistant) as server:
+        lines = answers_of(served(server.url), tellings_of(corpus(16), ["gender"]))
+    for line in lines:
+        if line["telling"] == "gender:woman":
+            line.pop("steps", None)
+    result = attribute(
+        recorded(tmp_path / "a.jsonl", lines), corpus(16), axes=("gender",), metrics=("call_disagreement",), bootstrap=0
+    )
+    assert result["axes"]["gender"]["call_disagreement"]["disparity"]["value"] > 0.1
+
+
+def test_answers_to_other_words_are_refused(tmp_path):
+    with ChatServer(assistant) as server:
+        records = list(tellings_of(corpus(16), ["gender"]))
+        lines = answers_of(served(server.url), records)
+    said = {(record["original"], record["telling"]): record["turns"] for record in records}
+    for line in lines:
+        line["user"] = said[line["id"], line["telling"]][line["turn"]]["user"]
+    attribute(recorded(tmp_path / "a.jsonl", lines), corpus(16), axes=("gender",), bootstrap=0)
+    lines[-1]["user"] += "!"
+    with pytest.raises(StageError, match=r"turn 1 of 't015' as 'gender:.*' answers .*, but here it is"):
+        attribute(recorded(tmp_path / "a.jsonl", lines), corpus(16), axes=("gender",), bootstrap=0)

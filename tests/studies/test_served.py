@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -14,9 +15,9 @@ import pytest
 from assistant import TOOLS, WOMEN, assistant, corpus, find_fewer_for_women, find_hotels
 from chat_server import ChatServer, completion
 
-from tod_bias import Pipeline, attribute
+from tod_bias import Dialogue, Pipeline, Turn, attribute
 from tod_bias.dialogues.chat import write_chat
-from tod_bias.errors import PendingError, StageError, TodBiasError, UnansweredError
+from tod_bias.errors import IncompleteError, PendingError, StageError, TodBiasError, UnansweredError
 from tod_bias.stages import Answer, ToolCalls, Tools
 from tod_bias.studies.evaluation import evaluate
 from tod_bias.systems.flow import tool_loop
@@ -159,8 +160,42 @@ def test_a_component_of_python_may_leave_a_question_unanswered():
 
     result = attribute(Pipeline({"answer": fragile}), corpus(24), **OPTIONS, max_failures=0.2)
     assert result["corpus"]["lost"]["dialogues"] == 1
-    scores = evaluate(Pipeline({"answer": fragile}), corpus(24), bootstrap=0)
-    assert scores["corpus"] | {"lost": 1, "dialogues": 23} == scores["corpus"]
+    assert result["corpus"]["lost"]["reasons"] == {"I do not like this one": 1}
+    with pytest.raises(StageError, match=r"1 of 25 questions got no answer \(I do not like this one\)"):
+        evaluate(Pipeline({"answer": fragile}), corpus(24), bootstrap=0)
+
+
+def test_an_axis_without_a_dialogue_left_is_named():
+    def fragile(inputs):
+        if any("number 3," in item.user for item in inputs):
+            raise UnansweredError("no")
+        return [item.user for item in inputs]
+
+    young = Turn("To Oslo, trip number 3, the hotel is for my young friend, please.", response="Yes.")
+    some = [*corpus(3), Dialogue("y", "Hotels", (young,))]
+    with pytest.raises(IncompleteError, match="axis age: every dialogue lacks an answer"):
+        attribute(Pipeline({"answer": fragile}), some, **OPTIONS | {"axes": ("gender", "age")}, max_failures=0.9)
+
+
+def test_an_interrupt_ends_what_waits_for_a_server():
+    wait = (429, {"retry-after": "60"})
+    with ChatServer(assistant, fault=lambda number, body: wait if number > 20 else None) as server:
+        timer = threading.Timer(4, lambda: os.kill(os.getpid(), signal.SIGINT))
+        timer.start()
+        begun = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            attribute(system(server.url), corpus(24), **OPTIONS)
+        assert time.monotonic() - begun < 30
+        timer.cancel()
+
+
+def test_a_text_that_is_cut_in_a_character_is_kept(tmp_path):
+    with ChatServer(lambda body: "half \ud83d") as server:
+        cache = tmp_path / "answers.sqlite"
+        first = attribute(system(server.url), corpus(8), **OPTIONS, cache=cache)
+        asked = len(server.asked)
+        assert without_cost(attribute(system(server.url), corpus(8), **OPTIONS, cache=cache)) == without_cost(first)
+        assert len(server.asked) == asked
 
 
 # batch files -----------------------------------------------------------------------------------------------------
@@ -240,7 +275,7 @@ def test_a_refusal_in_a_batch_is_for_good_and_a_full_server_is_not(tmp_path):
     with pytest.raises(PendingError) as first:
         run(batch_out=tmp_path / "asked")
     keys = [json.loads(line)["custom_id"] for line in first.value.files[0].read_text().splitlines()]
-    for status, again in ((429, True), (400, False)):
+    for status, again in ((429, True), (400, False), (200, False)):  # {} is no chat completion
         line = {"custom_id": keys[0], "response": {"status_code": status, "body": {}}, "error": None}
         (tmp_path / "out.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
         with pytest.raises(PendingError) as second:
@@ -298,6 +333,15 @@ def test_samples_of_what_is_not_drawn_are_refused():
 
     with pytest.raises(TodBiasError, match="2 samples: no component draws its answers"):
         attribute(Pipeline({"answer": parrot}), corpus(8), **OPTIONS, samples=2)
+    with ChatServer(assistant) as server, pytest.raises(TodBiasError, match="no component draws"):
+        attribute(system(server.url), corpus(8), **OPTIONS, samples=2)  # temperature 0
+
+
+def test_the_share_of_sampling_is_told_where_it_is_known():
+    with ChatServer(moody()) as server:
+        axis = attribute(system(server.url, temperature=1.0), corpus(16), **OPTIONS)["axes"]["gender"]
+    assert axis["corpus_bleu"]["sampling"]["floor"]["draws"] == 2
+    assert axis["call_disagreement"]["sampling"]["share_of_variance"] is None
 
 
 # the command -----------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Chat components: what they send, what they make of answers, settings, and servers that fail."""
 
+import datetime
 import json
 import logging
 import time
@@ -67,6 +68,13 @@ def test_a_question_is_system_history_user_calls_and_results():
 @pytest.mark.parametrize(
     ("steps", "contents"),
     [
+        # a flow that runs one call of two: what the model says then is no result
+        (
+            [("policy", None, asking(FIND, FIND | {"city": "Moss"})), ("tools", FIND, "A"), ("policy", None, asking())],
+            ["A", "[]"],
+        ),
+        # a guard speaks between a call and its result
+        ([("policy", None, asking(FIND)), ("guard", None, "ok"), ("tools", FIND, "A")], ["A"]),
         # a straight pipeline: what the database found belongs to the call before it
         ([("api_call", None, FIND), ("db", None, Lookup(Outcome.FOUND, ({"name": "A"},)))], ['{"name": "A"}']),
         ([("api_call", None, FIND), ("db", None, Lookup(Outcome.EMPTY))], ["[]"]),
@@ -171,6 +179,10 @@ def test_what_is_no_chat_completion_is_told(reply):
         ({"model": "m", "api_key_env": "sk-secret"}, "api_key_env: expected the name of an environment variable"),
         ({"model": "m", "base_url": "http://me:sk-secret@h/v1"}, "base_url: an address holds no key"),
         ({"model": "m", "base_url": "h:80"}, "base_url: expected an address"),
+        ({"model": "m", "base_url": "http://h:80a/v1"}, "base_url: "),
+        ({"model": "m", "options": {"extra": {"API_KEY": "sk-secret"}}}, "options: a key never stands in a file"),
+        ({"model": "m", "options": {"user": datetime.date(2024, 1, 1)}}, "options: "),
+        ({"model": "m", "response_format": {1: "a"}}, "response_format"),
         ({"model": "m", "temperature": 3}, "temperature: input should be less than or equal to 2, got 3"),
         ({"model": "m", "concurrency": 0}, "concurrency: input should be greater"),
         ({"model": "m", "options": {"messages": []}}, "options: 'messages' cannot stand there"),
@@ -343,6 +355,44 @@ def test_the_key_is_in_no_message_and_no_log(monkeypatch, caplog):
     with ChatServer(lambda body: "You said sk-test-wrong", key="sk-test-wrong") as server:
         assert client(server, api_key_env="MY_KEY")([StageInput((), "Hi")]) == ["You said ***"]  # also in an answer
     assert "sk-test-wrong" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("MY_KEY", "sk-secret\nsk-other", "what the environment variable MY_KEY holds can be no key"),
+        ("MY_KEY", "sk-sécret", "what the environment variable MY_KEY holds can be no key"),
+        ("gsk_secret1", None, "that it names .* is not set"),
+    ],
+)
+def test_what_can_be_no_key_is_not_shown(monkeypatch, name, value, said):
+    if value is not None:
+        monkeypatch.setenv(name, value)
+    with pytest.raises(StageError, match=said) as error:
+        ToolCalls(model="m", api_key_env=name)([StageInput((), "Hi")])
+    assert "secret" not in str(error.value)
+
+
+def test_a_short_key_is_a_word_that_answers_may_hold(monkeypatch):
+    monkeypatch.setenv("MY_KEY", "local")
+    with ChatServer(lambda body: "The local hotel.", key="local") as server:
+        assert client(server, api_key_env="MY_KEY")([StageInput((), "Hi")]) == ["The local hotel."]
+
+
+def test_questions_are_sent_nowhere_else(monkeypatch):
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-secret")
+    with ChatServer(lambda body: "Hello.") as other:
+        moved = (307, {"location": f"{other.url}/chat/completions"})
+        with ChatServer(lambda body: "Hello.", fault=lambda number, body: moved) as server:
+            with pytest.raises(StageError, match="sends questions elsewhere"):
+                client(server)([StageInput((), "Hi")])
+            assert "org-secret" not in str(server.headers)
+    assert not other.asked
+
+
+def test_a_prompt_in_any_file_is_read(tmp_path):
+    (tmp_path / "prompt.j2").write_text("Be kind.", encoding="utf-8")
+    assert Answer(model="m", system=str(tmp_path / "prompt.j2")).system == "Be kind."
 
 
 def test_no_key_is_needed_where_nobody_is_asked(monkeypatch):

@@ -86,7 +86,8 @@ def attribute(
         Path | None, typer.Option(help="Ask no server: write what must still be asked here, as OpenAI batch files.")
     ] = None,
     batch_in: Annotated[
-        list[Path] | None, typer.Option(help="A batch output file, or a folder of them; may be repeated.")
+        list[Path] | None,
+        typer.Option(help="Batch output, a file or a folder: all there is. May be repeated."),
     ] = None,
     answers: Annotated[
         Path | None,
@@ -196,8 +197,10 @@ def _batches(folder: Path, out: Path | None, given: list[Path] | None) -> Path |
     if out is not None:
         write_json(place, {"batch_out": str(out.resolve())})
         return out
-    if not given or not place.exists():
+    if not given:
         return None
+    if not place.exists():
+        return folder / "asked"  # who has answers from elsewhere does not want them asked here
     try:
         return Path(str(read_json(place)["batch_out"]))
     except (OSError, ValueError, LookupError, TypeError) as error:

@@ -34,6 +34,8 @@ def _lost(results: Mapping[str, Any]) -> list[str]:
         f"{count(number)} dialogue{'s are' if number != 1 else ' is'} left out of everything, as a question had no "
         f"answer (told as: {whom})."
     )
+    if reasons := lost.get("reasons"):
+        sentence += " Why: " + "; ".join(f"{why} ({number})" for why, number in reasons.items()) + "."
     if len({number for name, number in told.items() if name != "original"}) > 1:
         sentence += " Whether a group's questions fail more often is a finding of its own, which no score here shows."
     return [sentence]

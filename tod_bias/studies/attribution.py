@@ -185,7 +185,7 @@ def attribute(
     before = total_cost(generators)
     recorded = recorded_answers(pipeline)
     execution: Execution | RecordedExecution = Execution(
-        pipeline, history, answers, max_failures=max_failures, samples=samples, collect=batch_out is not None,
+        pipeline, history, answers, max_failures=max_failures, collect=batch_out is not None,
         refused=refused, show_progress=show_progress,
     )  # fmt: skip
     if recorded is not None:
@@ -196,7 +196,7 @@ def attribute(
     table = TurnTable(pipeline.names, scored, flow=pipeline.flow is not None or recorded is not None)
     told = {axis: Gathered(perturbers[axis], pipeline.names) for axis in drawn}
     with resting_collector() as collect:
-        for chunk in chunks(dialogues, drawn):
+        for chunk in chunks(dialogues, drawn, samples):
             retold = {axis: runs_of(perturbers[axis], some, matched, seed) for axis, some in chunk.items()}
             for axis, records in records_of(execution, retold, samples, lost).items():
                 if records:
@@ -207,7 +207,9 @@ def attribute(
         raise write_batches(batch_out, execution.pending)
     execution.check()
     if lost.reasons:
+        failures |= {axis: StageError(f"axis {axis}: every dialogue lacks an answer") for axis in drawn}
         drawn, told = _without(lost, drawn, told)
+        failures = {axis: error for axis, error in failures.items() if axis not in drawn}
     if not any(part.answered for one in told.values() for part in one.parts):
         last = f"stage {pipeline.names[-1]!r}" if pipeline.flow is None else "the last component asked"
         raise StageError(f"{last}: returned None every time; expected texts, which are scored")
@@ -274,7 +276,7 @@ def attribute(
     if execution.is_sampled:
         result["samples"] = samples
     if lost.reasons:
-        result["corpus"]["lost"] = {"dialogues": len(lost.reasons), "told_as": dict(lost.tellings)}
+        result["corpus"]["lost"] = lost.record
     result.table = table
     if failures:
         result["left_out"] = {axis: str(error) for axis, error in failures.items()}

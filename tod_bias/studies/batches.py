@@ -8,6 +8,7 @@ be asked when that is known, so a run takes several rounds: a file a round and c
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from tod_bias.answers import Answers
 from tod_bias.dialogues.text import json_line
 from tod_bias.documents import loads, text_lines
 from tod_bias.errors import PendingError, TodBiasError, shortened
-from tod_bias.files import json_text, write_lines
+from tod_bias.files import write_lines
 from tod_bias.folder import writable
 from tod_bias.systems.chat.client import PATH, problem_of
 
@@ -56,7 +57,7 @@ def write_batches(folder: str | Path, pending: Pending) -> PendingError:
     names = ", ".join(path.name for path in files)
     return PendingError(
         f"{len(wanted)} questions wait in {folder}: {names}; have them answered (a provider's batch API, vllm "
-        "run-batch), then run the same command with --batch-in and the files of answers",
+        "run-batch), then run the same command with --batch-in and all files of answers",
         files,
     )
 
@@ -105,7 +106,7 @@ def read_batches(paths: Sequence[str | Path], answers: Answers) -> dict[str, str
     asked again.
 
     Args:
-        paths: files, or folders of ``.jsonl`` files.
+        paths: files, or folders of ``.jsonl`` files; all there are, as refusals are not kept.
         answers: where they are kept.
 
     Returns:
@@ -131,8 +132,10 @@ def read_batches(paths: Sequence[str | Path], answers: Answers) -> dict[str, str
             status = response.get("status_code", 200) if isinstance(response, Mapping) else None
             body = response.get("body") if isinstance(response, Mapping) else None
             if status == 200 and not record.get("error"):
-                if not problem_of(body):
-                    found[key] = json_text(body, indent=None)
+                if problem := problem_of(body):
+                    refused[key] = f"the answer is no chat completion: {problem}"
+                else:
+                    found[key] = json.dumps(body)
                     refused.pop(key, None)
             elif isinstance(status, int) and 400 <= status < 500 and status not in _PASSING:
                 refused[key] = shortened(f"status {status}: {record.get('error') or body}", 300)

@@ -106,7 +106,7 @@ class AxisEstimate:
         self._pairs(report, record)
         record["words"] = self._word_table(whole)
         error = whole.error_of_dialogues(0)
-        sampling = sampling_of(self._table, self._metric.score, self._sign, self._ratio, self._inference, error)
+        sampling = sampling_of(self._table, self._metric, self._ratio, self._inference, error)
         if sampling is not None:
             record["sampling"] = sampling
         su = su_of(self._table, self._metric.score, self._order, self._inference) if self._ratio else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,8 @@ def evaluate(
         raise StageError("nothing is evaluated: in every dialogue a question stayed without an answer")
     frame = pd.concat([part for part, *_ in parts], ignore_index=True)
     turns = [turn for _, some, _ in parts for turn in some]
+    if any(turn.has_calls for turn in turns):  # then turns without a call lack it
+        turns = [replace(turn, has_calls=True) for turn in turns]
     owners = pd.factorize(frame["dialogue"])[0]
 
     def summed(table: np.ndarray) -> np.ndarray:

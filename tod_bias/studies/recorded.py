@@ -48,6 +48,8 @@ class RecordedExecution:
         self.components = {SYSTEM: Component(SYSTEM, answers, max_failures=max_failures)}
         self._max_failures = max_failures
         self._missing = ""
+        self._wanted: set[tuple[str, str, int]] = set()
+        self._lacking: set[tuple[str, str, int]] = set()
 
     def __call__(self, runs: Sequence[Run]) -> list[Trace | None]:
         """The traces of all runs; None for one with a turn that has no answer."""
@@ -56,7 +58,6 @@ class RecordedExecution:
         traces: list[Trace | None] = []
         for number, run in enumerate(runs):
             cost.asked += len(run.dialogue.turns) * (1 if run.rewrite is None else 2)
-            cost.distinct += len(run.dialogue.turns)
             trace = self._trace(run)
             if trace is None:
                 self.lost[number] = self._missing
@@ -78,14 +79,24 @@ class RecordedExecution:
     def _found(self, run: Run, telling: str) -> list[tuple[Asked, ...]] | None:
         """What was asked and answered in every turn; None where a turn is missing."""
         found = []
-        for turn in range(len(run.dialogue.turns)):
-            answer = self._answers.answers.get((run.dialogue.id, telling, turn))
+        told = run.rewritten if telling != ORIGINAL else run.dialogue
+        for turn, said in enumerate(told.turns):
+            key = run.dialogue.id, telling, turn
+            answer = self._answers.answers.get(key)
+            self._wanted.add(key)
             if answer is None:
-                self.components[SYSTEM].cost.failed += 1
-                self._missing = self._missing or f"dialogue {run.dialogue.id!r}, turn {turn}, telling {telling!r}"
-                return None
+                self._lacking.add(key)
+                self._missing = self._missing or f"dialogue {key[0]!r}, turn {turn}, telling {telling!r}"
+                continue
+            if answer.user is not None and answer.user != said.user:
+                raise StageError(
+                    f"{self._answers.path}: turn {turn} of {key[0]!r} as {telling!r} answers {answer.user[:60]!r}, but "
+                    f"here it is {str(said.user)[:60]!r}; use the same --corpus, --axes, --design, --seed and lexicons"
+                )
             found.append(_steps_of(answer))
-        return found
+        cost = self.components[SYSTEM].cost
+        cost.distinct, cost.failed = len(self._wanted), len(self._lacking)
+        return found if len(found) == len(told.turns) else None
 
     def check(self) -> None:
         """See to it that not too many turns are without an answer.
@@ -98,7 +109,7 @@ class RecordedExecution:
             tellings = self._answers.tellings
             shown = ", ".join(map(repr, tellings[:4])) + (", …" if len(tellings) > 4 else "")
             raise StageError(
-                f"{self._answers.path}: {cost.failed} tellings lack an answer (the first: {self._missing}), more than "
+                f"{self._answers.path}: {cost.failed} turns lack an answer (the first: {self._missing}), more than "
                 f"--max-failures {self._max_failures:g} of {cost.distinct} turns; it has {shown}; write the tellings "
                 "with tod-bias perturb and the same --corpus, --axes, --design and --seed"
             )

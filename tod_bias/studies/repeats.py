@@ -8,26 +8,34 @@ the rest needs more dialogues.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from tod_bias.metrics.metric import Metric
 from tod_bias.statistics.clusters import Clusters
 from tod_bias.statistics.record import finite, finite_pair
 from tod_bias.statistics.settings import Inference
 from tod_bias.studies.axis_table import AxisTable
 from tod_bias.studies.contrasts import Block, Difference, Score
 
+_NOTHING = 1e-20
+"""A variance that is rounding noise."""
+
 
 def sampling_of(
-    table: AxisTable, score: Score, sign: float, is_ratio: bool, inference: Inference, error: float
+    table: AxisTable, metric: Metric, is_ratio: bool, inference: Inference, error: float
 ) -> dict[str, Any] | None:
-    """``{"samples": …, "floor": {"value": …, "ci": […]}, "share_of_variance": …}``; None where nothing is drawn.
+    """``{"samples": …, "floor": {"value": …, "ci": […], "draws": …}, "share_of_variance": …}``.
+
+    The floor compares half of so many draws of the originals with the other half. None where nothing is drawn; the
+    share is null where there is no variance, and, with one sample, for disagreement with the twin, whose A/A run says
+    how often two draws differ but not how that varies.
 
     Args:
         table: of one axis and metric.
-        score: of sums of statistics.
-        sign: 1 where a higher score is better, -1 where a lower one is.
+        metric: the metric.
         is_ratio: whether values are divided by the originals' score.
         inference: level, resamples, seed.
         error: standard error of the disparity with words as they are.
@@ -35,24 +43,31 @@ def sampling_of(
     drawn = table.sampling
     if drawn is None:
         return None
+    score = metric.score
+    sign = -1.0 if metric.better == "lower" else 1.0
     cells = np.stack([table.original, drawn.once, drawn.again], axis=1)
     block = Block(cells, ((Difference(1.0, 2, 1),),), score, sign, is_ratio)
     each = Clusters(np.arange(len(cells)), tuple(map(str, range(len(cells)))))
     bounds = block.spread(each).interval(block.estimates, inference.level)[:, 0]
     samples = len(drawn.told)
     scale = float(score(table.original.sum(axis=0)[None])[0]) if is_ratio else 1.0
+    variance = math.nan
     if samples > 1:
         variance = _within(table, score) / scale**2
-    else:
+    elif not getattr(metric, "counterfactual", False):
         # The originals' draws differ as two tellings' do; all tellings of a dialogue share one of the two.
         pair = block.parts(None, [0])[:, 0]
         tellings = np.maximum(np.bincount(table.tellings.of, minlength=table.tellings.dialogues), 1)
         variance = float((pair**2 * (1 + 1 / tellings) / 2).sum())
-    share = variance / error**2 if error > 0 else np.nan
+    share = variance / error**2 if error**2 > _NOTHING else math.nan
     return {
         "samples": samples,
-        "floor": {"value": finite(block.estimates[0]), "ci": finite_pair(bounds)},
-        "share_of_variance": finite(min(1.0, share)),
+        "floor": {
+            "value": finite(block.estimates[0]),
+            "ci": finite_pair(bounds),
+            "draws": 2 * max(1, samples // 2),
+        },
+        "share_of_variance": None if math.isnan(share) else min(1.0, share),
     }
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from tod_bias.studies.tellings import Retold
 from tod_bias.studies.turn_table import Record, Sampled
 from tod_bias.systems.execution import Run, Trace
 
 ORIGINAL = "original"
+_REASONS = 3
+"""Reasons that are told."""
 
 
 class Runs(Protocol):
@@ -36,6 +38,12 @@ class Lost:
     """A dialogue's id to the reason."""
     tellings: Counter[str] = field(default_factory=Counter)
     """As whom they were told when that happened: ``original``, or an axis and attribute (``gender: woman``)."""
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """How many, told as whom, and the reasons that are met most."""
+        reasons = Counter(self.reasons.values()).most_common(_REASONS)
+        return {"dialogues": len(self.reasons), "told_as": dict(self.tellings), "reasons": dict(reasons)}
 
     def add(self, run: Run, reason: str) -> None:
         """One more."""

@@ -150,12 +150,15 @@ def rewritten_by_model(perturbers: Mapping[str, Perturber]) -> dict[str, Any]:
     return {"perturber": counts} if counts else {}
 
 
-def chunks(dialogues: Iterable[Dialogue], drawn: Mapping[str, Sequence[Drawn]]) -> Iterator[dict[str, list[Drawn]]]:
+def chunks(
+    dialogues: Iterable[Dialogue], drawn: Mapping[str, Sequence[Drawn]], samples: int = 1
+) -> Iterator[dict[str, list[Drawn]]]:
     """The dialogues of all axes in chunks, in order; each in all its axes, so that its original runs once.
 
     Args:
         dialogues: the corpus.
         drawn: axis to those of its dialogues that are rewritten, in the corpus's order.
+        samples: how often each is run.
     """
     by_axis = {axis: {entry[0].id: entry for entry in found} for axis, found in drawn.items()}
     chunk: dict[str, list[Drawn]] = {}
@@ -165,7 +168,7 @@ def chunks(dialogues: Iterable[Dialogue], drawn: Mapping[str, Sequence[Drawn]]) 
         for axis, entry in found.items():
             chunk.setdefault(axis, []).append(entry)
         tellings = sum(len(candidates) + 1 for _, candidates in found.values())  # and a placebo each
-        turns += len(dialogue.turns) * (1 + tellings) if found else 0
+        turns += samples * len(dialogue.turns) * (1 + tellings) if found else 0
         if turns >= CHUNK:
             yield chunk
             chunk, turns = {}, 0

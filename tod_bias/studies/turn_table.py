@@ -152,6 +152,7 @@ class TurnTable:
         self._names = tuple(names)
         self._metrics = metrics
         self._flow = flow
+        self._has_calls = False
         self._folder = Path(tempfile.mkdtemp(prefix="tod-bias-"))
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._writers: dict[str, pq.ParquetWriter] = {}
@@ -172,6 +173,7 @@ class TurnTable:
                 rows.add(retold.original, None, sample, trace, ORIGINAL)
                 for draw, (copy, copy_trace) in enumerate(zip(retold.rewritten, traces, strict=True)):
                     rows.add(copy, draw, sample, copy_trace, None)
+        told_turns = self._with_calls(rows.told)
         index = np.array(rows.index)
         columns: dict[str, Any] = {
             name: pa.array(values).take(pa.array(index)) for name, values in rows.columns.items()
@@ -180,10 +182,17 @@ class TurnTable:
         columns["arm"] = pa.array(rows.arms)
         tables: dict[str, np.ndarray] = {}
         for metric in self._metrics:
-            tables[metric.name] = table = np.asarray(metric.statistics(rows.told), dtype=float)[index]
+            tables[metric.name] = table = np.asarray(metric.statistics(told_turns), dtype=float)[index]
             columns |= {name: table[:, number] for number, name in enumerate(metric.columns)}
         self._write(axis, columns)
         return self._sums(rows, tables, records)
+
+    def _with_calls(self, turns: list[Told]) -> list[Told]:
+        """A system that has made a call makes calls: turns without one lack it, and count."""
+        self._has_calls = self._has_calls or any(turn.has_calls for turn in turns)
+        if not self._has_calls:
+            return turns
+        return [turn if turn.has_calls else replace(turn, has_calls=True) for turn in turns]
 
     def _write(self, axis: str, columns: Mapping[str, Any]) -> None:
         if axis not in self._writers:
@@ -243,7 +252,10 @@ class TurnTable:
             for one, other in record.pairs:
                 turns = record.retold.original.rewritten.turns
                 for turn, (first,), (second,) in zip(turns, one, other, strict=True):
-                    before, after = (told(turn, it.steps, as_text(it.response), self._names) for it in (first, second))
+                    before, after = (
+                        told(turn, it.steps, as_text(it.response), self._names, has_calls=self._has_calls or None)
+                        for it in (first, second)
+                    )
                     once.append(before)
                     again.append(replace(after, twin=before))
                     owners.append(place)

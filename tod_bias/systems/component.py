@@ -34,7 +34,7 @@ MAX_FAILURES = 0.01
 _ENOUGH = 200
 """A run stops before its end only for more failures than so many questions may have."""
 _NONE_AT_ALL = 3
-"""So many failures without a single answer are enough."""
+"""So many failures without a single answer are enough; where several are asked at once, twice as many as these."""
 
 
 class Component:
@@ -46,9 +46,8 @@ class Component:
         answers: where its answers are kept; None for nowhere.
         concurrency: questions at once, each on a thread of its own; 1 for batches.
         max_failures: share of its questions that may stay without an answer.
-        samples: whether answers are drawn several times, for a component that asks a server.
         collect: ask no server; requests whose answer is not known are collected in :attr:`pending`.
-        refused: key of a request to the reason why it has no answer, for good.
+        refused: key of a request to the reason why it has no answer, for good; shared by components, which add to it.
         show_progress: on stderr.
     """
 
@@ -60,9 +59,8 @@ class Component:
         *,
         concurrency: int = 1,
         max_failures: float = MAX_FAILURES,
-        samples: bool = False,
         collect: bool = False,
-        refused: Mapping[str, str] | None = None,
+        refused: dict[str, str] | None = None,
         show_progress: bool = False,
     ) -> None:
         self.name = name
@@ -73,12 +71,15 @@ class Component:
         self.pending: dict[str, dict[str, Any]] = {}
         """Key to request: what is still to be asked elsewhere."""
         self.remote: RemoteStage | None = stage if hasattr(stage, "client") and hasattr(stage, "request") else None  # type: ignore[assignment]
-        self.is_sampled = bool(getattr(stage, "is_random", False)) or (samples and self.remote is not None)
+        self.is_sampled = bool(getattr(stage, "is_random", False))
+        """Whether it draws its answers."""
         self._max_failures = max_failures
         self._collect = collect
-        self._refused = refused or {}
+        self._refused = {} if refused is None else refused
         self._failure = ""
+        self._failures = 0
         self._has_answered = False
+        self._is_ending = False
         self._concurrency = concurrency
         self._show_progress = show_progress
         self._memory: dict[Any, Any] = {}
@@ -208,13 +209,15 @@ class Component:
 
         def ask(key: str) -> Any:
             reply = stage.client.ask(bodies[key])
-            answers.put({key: json.dumps(reply, ensure_ascii=False)})
+            answers.put({key: json.dumps(reply)})  # ASCII, whatever surrogates there are
             return reply
 
+        stage.client.resume()
         with progress_bar(len(rest), f"asking {self.name}", show=self._show_progress, after=_SLOW) as bar:
             for keys, replies in self._by_threads(rest, ask):
                 for key, reply in zip(keys, replies, strict=True):
                     if isinstance(reply, Unanswered):
+                        self._refused[key] = reply.reason
                         self._memory.update((question, reply) for question in wanted[key])
                         self._failed(reply.reason, len(wanted[key]))
                         continue
@@ -225,19 +228,29 @@ class Component:
     def _failed(self, reason: str, count: int = 1) -> None:
         """Count questions without an answer; too many end the run."""
         self.cost.failed += count
+        self._failures += 1
         self._failure = self._failure or reason
         log.info("%s left a question without an answer: %s", self.name, reason)
-        if self.cost.failed > self._max_failures * max(self.cost.distinct, _ENOUGH) or (
-            not self._has_answered and self.cost.failed >= _NONE_AT_ALL
-        ):
+        if self._is_ending:
+            return
+        if self.cost.failed > self._max_failures * max(self.cost.distinct, _ENOUGH):
             raise self._too_many()
+        at_once = 2 * self._concurrency if self._concurrency > 1 else 0
+        if not self._has_answered and self._max_failures < 1 and self._failures >= max(_NONE_AT_ALL, at_once):
+            raise StageError(f"stage {self.name!r}: none of {self._failures} questions got an answer ({reason})")
 
     def _too_many(self) -> StageError:
+        advice = "" if self._collect else ": run the same command again to ask the others once more"
         return StageError(
             f"stage {self.name!r}: {self.cost.failed} of {self.cost.distinct} questions got no answer "
-            f"({self._failure}), more than --max-failures {self._max_failures:g}; "
-            "what was answered is kept: run the same command again to ask the others once more"
+            f"({self._failure}), more than --max-failures {self._max_failures:g}; what was answered is kept{advice}"
         )
+
+    def _end(self, *, at_once: bool = False) -> None:
+        """Nothing is asked once more."""
+        self._is_ending = True
+        if self.remote is not None:
+            self.remote.client.halt(at_once=at_once)
 
     def _without_kept(self, new: dict[Any, StageInput], keys: dict[Any, str]) -> dict[Any, StageInput]:
         assert self._answers is not None
@@ -299,6 +312,7 @@ class Component:
         waiting: dict[Future[Any], Any] = {}
         rest = iter([(question,) for question in questions])
         failure: BaseException | None = None
+        is_patient = True
         pool = ThreadPoolExecutor(self._concurrency, thread_name_prefix=self.name)
         try:
             while True:
@@ -310,6 +324,10 @@ class Component:
                 try:
                     done = wait(waiting, return_when=FIRST_COMPLETED).done
                 except KeyboardInterrupt as interruption:  # what is under way is answered and kept first
+                    self._end(at_once=failure is not None)
+                    if failure is not None:  # unless it is the second time
+                        is_patient = False
+                        raise
                     failure = interruption
                     for other in [other for other in waiting if other.cancel()]:
                         del waiting[other]
@@ -324,11 +342,12 @@ class Component:
                     self.cost.failed += 1
                     if failure is None:
                         failure = error
+                        self._end()
                         for other in [other for other in waiting if other.cancel()]:
                             del waiting[other]
                 yield answered, outputs
         finally:
-            pool.shutdown(wait=True, cancel_futures=True)  # also when the run is interrupted
+            pool.shutdown(wait=is_patient, cancel_futures=True)  # also when the run is interrupted
         if failure is not None:
             raise failure
 

@@ -128,7 +128,7 @@ def _read(path: Path) -> PipelineFile:
     except (OSError, UnicodeDecodeError) as error:
         raise StageError(f"{path}: cannot be read ({error}); --pipeline takes 'demo' or a YAML file") from error
     except yaml.YAMLError as error:
-        raise StageError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+        raise StageError(f"{path}: not YAML: {_fault(error)}") from error
     try:
         return PipelineFile.model_validate(content)
     except ValidationError as error:
@@ -139,6 +139,14 @@ def _read(path: Path) -> PipelineFile:
             f"{path}: {where}: {_problem(first)}; "
             'expected stages: {name: {stage: "module:Class", …}, …} or stages: {name: "module:Class", …}'
         ) from error
+
+
+def _fault(error: yaml.YAMLError) -> str:
+    """What is wrong and in which line, but not the line itself, which may hold a key."""
+    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    if mark is None or not problem:
+        return " ".join(str(error).split())
+    return f"{problem}, line {mark.line + 1}, column {mark.column + 1}"
 
 
 _PROBLEMS = {
@@ -165,7 +173,11 @@ def _build(name: str, entry: StageEntry | str, path: Path) -> Any:
         except ValidationError as error:
             raise StageError(f"{path}: stage {name!r}: expected 'module:Class', got {entry!r}") from error
     target = import_object(entry.stage, f"{path}: stage {name!r}", path.parent, StageError)
-    arguments = {key: _resolve(value, path.parent) for key, value in (entry.model_extra or {}).items()}
+    literal: frozenset[str] = getattr(target, "names_no_file", frozenset())
+    arguments = {
+        key: value if key in literal else _resolve(value, path.parent)
+        for key, value in (entry.model_extra or {}).items()
+    }
     if entry.concurrency is not None and inspect.isclass(target) and "concurrency" in _parameters(target):
         arguments["concurrency"] = entry.concurrency
     if not inspect.isclass(target):

@@ -126,9 +126,8 @@ class Execution:
         history: ``gold`` (teacher-forced) or ``system`` (free-running).
         answers: where answers are kept; None for nowhere, and then components with one model share them in memory.
         max_failures: share of a component's questions that may stay without an answer.
-        samples: answers that are drawn to each question of a component that asks a server.
         collect: ask no server; what would be asked is collected (:attr:`pending`).
-        refused: key of a request to the reason why it has no answer, for good.
+        refused: key of a request to the reason why it has no answer, for good; components add to it.
         show_progress: on stderr.
     """
 
@@ -139,9 +138,8 @@ class Execution:
         answers: Answers | None = None,
         *,
         max_failures: float = MAX_FAILURES,
-        samples: int = 1,
         collect: bool = False,
-        refused: Mapping[str, str] | None = None,
+        refused: dict[str, str] | None = None,
         show_progress: bool = False,
     ) -> None:
         self.pipeline = pipeline
@@ -149,6 +147,7 @@ class Execution:
         self._collect = collect
         self.lost: dict[int, str] = {}
         """Of the last call: number of a run that has no answer to some question, and the reason."""
+        refused = {} if refused is None else refused
         shared = Answers() if answers is None else answers  # for servers, whose answers components share
         self.components: dict[str, Component] = {}
         self._always: set[str] = set()  # twins already: every arm asks the twin
@@ -167,7 +166,6 @@ class Execution:
                 shared if hasattr(stage, "client") else answers,
                 concurrency=threads,
                 max_failures=max_failures,
-                samples=samples > 1,
                 collect=collect,
                 refused=refused,
                 show_progress=show_progress,

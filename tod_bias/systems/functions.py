@@ -213,6 +213,8 @@ class Arguments:
         """
         try:
             error = self._best(self._validator.iter_errors(arguments))
+        except (ArithmeticError, RecursionError) as problem:  # numbers and depths that no schema foresees
+            return f"they cannot be checked: {shortened(str(problem), 200)}"
         except self._unresolvable as missing:
             raise StageError(f"schema of tool {self._name!r}: refers to what is not in it: {missing}") from missing
         return "" if error is None else f"{_place(error.absolute_path)}{shortened(error.message, 300)}"

@@ -26,7 +26,8 @@ class RemoteStage(Protocol):
     concurrency: int
     """Requests at once."""
     client: Any
-    """Its ``ask`` sends one request and returns the reply, a JSON value."""
+    """Its ``ask`` sends one request and returns the reply, a JSON value; after ``halt`` it asks nothing once more,
+    until ``resume``."""
 
     def request(self, item: StageInput) -> dict[str, Any]:
         """The request that asks a question."""

@@ -19,6 +19,8 @@ _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
 _LONGEST_RETRY_AFTER = 600.0
 """Seconds."""
+_SHORTEST_SECRET = 12
+"""Characters; a shorter key (``local``, ``test``) is a word that an answer may hold."""
 _CONNECT = 10.0
 """Seconds until a server counts as away."""
 
@@ -41,14 +43,14 @@ class _Pace:
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
 
-    def wait(self) -> None:
+    def wait(self, halted: threading.Event) -> None:
         with self._lock:
             now = time.monotonic()
             begin = max(now, self.next)
             if self.per_minute is not None:
                 self.next = begin + 60.0 / self.per_minute
         if begin > now:
-            time.sleep(begin - now)
+            halted.wait(begin - now)
 
     def not_before(self, seconds: float) -> None:
         with self._lock:
@@ -72,6 +74,7 @@ class Client:
         self._lock = threading.Lock()
         self._pace = _Pace(settings.requests_per_minute)
         self._answered = False
+        self._halted = threading.Event()
         try:
             import openai  # noqa: F401
             import tenacity  # noqa: F401
@@ -84,8 +87,29 @@ class Client:
         raise TypeError("a client holds a key and is not stored")
 
     def clean(self, text: str) -> str:
-        """A text without the key, should a server have sent it back."""
+        """A message without the key, should a server have sent it back."""
         return text.replace(self._key, "***") if self._key else text
+
+    def _cleaned(self, value: Any) -> Any:
+        """An answer without the key in any of its texts; short keys are words, which answers may hold."""
+        if len(self._key) < _SHORTEST_SECRET:
+            return value
+        if isinstance(value, str):
+            return self.clean(value)
+        if isinstance(value, dict):
+            return {name: self._cleaned(item) for name, item in value.items()}
+        return [self._cleaned(item) for item in value] if isinstance(value, list) else value
+
+    def halt(self, *, at_once: bool = False) -> None:
+        """Nothing is asked once more, until :meth:`resume`; ``at_once``: what is under way is given up too."""
+        self._halted.set()
+        if at_once and self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def resume(self) -> None:
+        """Failures are asked again."""
+        self._halted.clear()
 
     def ask(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The server's answer to one request, as JSON.
@@ -94,16 +118,24 @@ class Client:
             UnansweredError: it has none, for good.
             StageError: it will have none for any request: no server there, a key that it refuses, no such model.
         """
-        from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+        from tenacity import (
+            Retrying,
+            retry_if_exception_type,
+            sleep_using_event,
+            stop_after_attempt,
+            stop_when_event_set,
+            wait_random_exponential,
+        )
 
         usual = wait_random_exponential(multiplier=_FIRST_WAIT, max=_LONGEST_WAIT)
 
         def wait(state: Any) -> float:
             error = state.outcome.exception()
-            return max(error.retry_after or 0.0, float(usual(state)))
+            return (error.retry_after or 0.0) + float(usual(state))  # not all at the same moment
 
         retrying = Retrying(
-            stop=stop_after_attempt(self.settings.retries + 1),
+            stop=stop_after_attempt(self.settings.retries + 1) | stop_when_event_set(self._halted),
+            sleep=sleep_using_event(self._halted),
             wait=wait,
             retry=retry_if_exception_type(_PassingError),
             reraise=True,
@@ -130,8 +162,9 @@ class Client:
                     base_url=self.settings.base_url,
                     max_retries=0,
                     timeout=timeout,
-                    http_client=openai.DefaultHttpxClient(limits=limits, timeout=timeout),
+                    http_client=openai.DefaultHttpxClient(limits=limits, timeout=timeout, follow_redirects=False),
                 )
+                self._client.organization = self._client.project = None  # of the environment, only the key is sent
                 weakref.finalize(self, self._client.close)
             return self._client
 
@@ -139,7 +172,7 @@ class Client:
         import openai
 
         client = self._opened()
-        self._pace.wait()
+        self._pace.wait(self._halted)
         rest = {name: value for name, value in body.items() if name not in ("model", "messages")}
         try:
             raw = client.chat.completions.with_raw_response.create(
@@ -157,7 +190,7 @@ class Client:
         except ValueError:  # a body that is no text
             raise _PassingError("the answer is no JSON") from None
         try:
-            reply = loads(self.clean(text))
+            reply = self._cleaned(loads(text))
         except ValueError:
             raise _PassingError("the answer is no JSON") from None
         if problem := problem_of(reply):
@@ -178,6 +211,8 @@ class Client:
         code = int(error.status_code)
         said = shortened(self.clean(_said(error)), 300)
         where = f"{self.settings.base_url} (status {code}: {said})"
+        if 300 <= code < 400:
+            return StageError(f"{self.settings.base_url} sends questions elsewhere (status {code}); mend base_url")
         if code == 401:
             named = self.settings.api_key_env
             advice = f"mend the variable {named}" if named else "name the variable that holds it with api_key_env"

@@ -20,6 +20,8 @@ from tod_bias.systems.functions import Arguments, read_schemas
 from tod_bias.systems.stage import StageInput
 
 _TEXT = (".md", ".txt")
+_LONGEST_NAME = 1000
+"""Characters of a file's name."""
 
 
 class _Chat:
@@ -27,6 +29,8 @@ class _Chat:
 
     remote = True
     """Never asked for a plan."""
+    names_no_file = frozenset(["model", "base_url", "api_key_env"])
+    """Arguments in a pipeline file that are no paths, whatever lies beside it."""
 
     def __init__(
         self,
@@ -102,7 +106,7 @@ class ToolCalls(_Chat):
     ``api_name``. Arguments that are no JSON object stand under ``malformed_arguments``, and are counted.
 
     Args:
-        system: the system prompt, or a ``.md`` or ``.txt`` file that holds it.
+        system: the system prompt, or a file that holds it.
         tools: OpenAI function schemas, as a list or a JSON file.
         concurrency: questions at once.
         settings: fields of :class:`~tod_bias.systems.chat.settings.ChatSettings`.
@@ -134,7 +138,7 @@ class Answer(_Chat):
     With the same model, prompt and tools as the policy it asks what the policy was asked last, which costs nothing.
 
     Args:
-        system: the system prompt, or a ``.md`` or ``.txt`` file that holds it.
+        system: the system prompt, or a file that holds it.
         tools: OpenAI function schemas, as a list or a JSON file; calls in the answer are left out.
         concurrency: questions at once.
         settings: fields of :class:`~tod_bias.systems.chat.settings.ChatSettings`.
@@ -160,8 +164,10 @@ def _digest(value: Any) -> str:
 def _text(system: str | Path) -> str:
     if not isinstance(system, (str, Path)):
         raise StageError(f"system: expected a text or a file, got {type(system).__name__}")
-    if not (isinstance(system, Path) or ("\n" not in system and system.lower().endswith(_TEXT))):
-        return system
+    is_name = isinstance(system, str) and "\n" not in system and len(system) < _LONGEST_NAME
+    is_file = isinstance(system, Path) or (is_name and (system.lower().endswith(_TEXT) or Path(system).is_file()))
+    if not is_file:
+        return str(system)
     try:
         return read_text(system).strip()
     except (OSError, UnicodeDecodeError) as error:

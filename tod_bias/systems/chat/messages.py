@@ -23,8 +23,9 @@ Message = dict[str, Any]
 def messages_of(item: StageInput, system: str = "") -> list[Message]:
     """A component's question as messages: system, the turns before, the user's words, this turn's calls and results.
 
-    Every call has a result, an empty one where nothing came back, since servers refuse a call without. What other
-    components put out (a router, a retriever) is not shown.
+    Every call has a result, an empty one where nothing came back, since servers refuse a call without. The result of a
+    call is what a component asked with it put out, or else the mapping, list or look-up of one that was asked without
+    an argument after it. What other components put out (a router, a guard's text) is not shown.
 
     Args:
         item: the question.
@@ -79,15 +80,22 @@ def _of_steps(steps: Sequence[Asked], turn: int) -> list[Message]:
                 asked(argument[:1], "")
                 at = len(open_calls) - 1
             answer(open_calls.pop(at)[0], step.output)
-        elif step.argument is None and open_calls:
-            last, _ = open_calls.pop()  # what was found belongs to the last call
-            close()
-            answer(last, step.output)
         elif calls := named_calls(step.output):
             content = step.output.get("content") if isinstance(step.output, Mapping) else None
             asked(calls, content if isinstance(content, str) else "")
+        elif open_calls and step.argument is None and _is_result(step.output):
+            last, _ = open_calls.pop()  # what was found belongs to the last call
+            close()
+            answer(last, step.output)
     close()
     return messages
+
+
+def _is_result(output: Any) -> bool:
+    """Whether a component that was asked without an argument looked something up: no text, and no message."""
+    if isinstance(output, Mapping):
+        return output.keys() != {"content", "tool_calls"}
+    return isinstance(output, (Lookup, list, tuple))
 
 
 def named_calls(output: Any) -> list[Mapping[str, Any]]:

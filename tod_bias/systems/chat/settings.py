@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from tod_bias.dialogues.values import checked
 from tod_bias.errors import StageError, shortened
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_USUAL_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+"""A name of a variable that is surely no key, and may be shown."""
 _HIDDEN = "the value is not shown"
 
 
@@ -55,6 +58,8 @@ class ChatSettings(BaseModel):
             raise ValueError("expected an address such as http://localhost:8000/v1")
         if "@" in parts.netloc or parts.query or parts.fragment:
             raise ValueError("an address holds no key and no password; name a variable with api_key_env instead")
+        if parts.port is not None and not parts.port:  # reading it finds one that is no number
+            raise ValueError("expected a port above 0")
         return url.rstrip("/")
 
     @field_validator("api_key_env")
@@ -70,7 +75,15 @@ class ChatSettings(BaseModel):
         known = {"model", "messages", "tools", "stream", "n", *cls.model_fields} & options.keys()
         if known:
             raise ValueError(f"{sorted(known)[0]!r} cannot stand there")
+        if any(name.lower() in cls.kept_out for name in _names_in(options)):
+            raise ValueError("a key never stands in a file; name the variable that holds it with api_key_env")
         return options
+
+    @field_validator("options", "response_format")
+    @classmethod
+    def _json(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
+        checked(value or {}, "value")
+        return value
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> ChatSettings:
@@ -100,13 +113,17 @@ class ChatSettings(BaseModel):
         """The key in the environment; empty where none is named.
 
         Raises:
-            StageError: there is no such variable.
+            StageError: there is no such variable, or what it holds can be no key.
         """
         if self.api_key_env is None:
             return ""
+        is_name = _USUAL_NAME.fullmatch(self.api_key_env)
+        name = self.api_key_env if is_name else "that it names (the name is not shown, as it may be a key)"
         value = os.environ.get(self.api_key_env, "").strip()
         if not value:
-            raise StageError(f"api_key_env: the environment variable {self.api_key_env} is not set")
+            raise StageError(f"api_key_env: the environment variable {name} is not set")
+        if not (value.isascii() and value.isprintable()) or " " in value:
+            raise StageError(f"api_key_env: what the environment variable {name} holds can be no key (not shown)")
         return value
 
     @property
@@ -127,6 +144,16 @@ class ChatSettings(BaseModel):
         )
 
 
+def _names_in(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            yield str(name)
+            yield from _names_in(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _names_in(item)
+
+
 def _line(error: ValidationError) -> str:
     first = error.errors()[0]
     name = ".".join(map(str, first["loc"])) or "settings"
@@ -135,6 +162,6 @@ def _line(error: ValidationError) -> str:
     if first["type"] == "missing":
         return f"{name}: is missing"
     text = first["msg"].removeprefix("Value error, ")
-    if name in ("api_key_env", "base_url"):
+    if name.partition(".")[0] in ("api_key_env", "base_url", "options", "response_format"):
         return f"{name}: {text} ({_HIDDEN})"
     return f"{name}: {text[0].lower()}{text[1:]}, got {shortened(repr(first['input']), 60)}"

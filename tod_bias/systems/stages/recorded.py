@@ -15,7 +15,7 @@ from tod_bias.systems.stage import StageInput
 
 ORIGINAL = "original"
 """The telling that is the dialogue as it is."""
-_FIELDS = ("id", "turn", "telling", "response", "steps")
+_FIELDS = ("id", "turn", "telling", "user", "response", "steps")
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,8 @@ class Recorded:
     response: str
     steps: tuple[Step, ...] = ()
     """The calls that it made, with their results."""
+    user: str | None = None
+    """What was said to it, where the file says so: it must be what the telling says."""
 
 
 class RecordedAnswers:
@@ -32,7 +34,8 @@ class RecordedAnswers:
 
     Lines of ``{"id": …, "turn": 0, "telling": …, "response": …, "steps": […]}``: ``telling`` is as
     ``tod-bias perturb --axes … --out`` names it, ``original`` for the dialogue as it is; ``id`` is the original
-    dialogue's, or that of the telling; ``steps`` may be left out. As nothing else is known of the system, it is one
+    dialogue's, or that of the telling; ``steps`` may be left out, and
+    ``user``, what the user said, may be added, to be compared. As nothing else is known of the system, it is one
     component, and no other can be swapped.
 
     Args:
@@ -91,4 +94,7 @@ def _read(record: Any) -> tuple[tuple[str, str, int], Recorded]:
     if not isinstance(steps, list):
         raise ValueError(f"'steps' must be a list, got {type(steps).__name__}")
     key = str(name).removesuffix(f"#{telling}"), str(telling), turn
-    return key, Recorded(str(response), tuple(Step.from_json(step) for step in steps))
+    user = record.get("user")
+    if user is not None and not isinstance(user, str):
+        raise ValueError(f"'user' must be a text, got {user!r:.60}")
+    return key, Recorded(str(response), tuple(Step.from_json(step) for step in steps), user)

@@ -1,6 +1,7 @@
 """Before anything is spent: the dialogues an audit finds, what it will ask of each component, and how long it takes.
 
-What needs no answers is counted exactly: dialogues, tellings, and the questions of the component that is asked first.
+What needs no answers is counted exactly: dialogues, tellings, and the questions of the component that is asked first
+(in a flow, which may ask it again, so many at least).
 Every later question depends on answers, so it has an upper bound, and an estimate from a small sample that is run. A
 component that is remote, or asked by several threads at once as remote ones are, is not asked: what comes after it has
 a bound only.
@@ -39,6 +40,7 @@ from tod_bias.studies.tellings import (
     runs_of,
 )
 from tod_bias.systems.execution import Execution, HistoryMode, Run, check_history
+from tod_bias.systems.flow import FlowTurn
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.questions import Reading
 from tod_bias.systems.twin import Twin, untwinned
@@ -176,6 +178,7 @@ def _counted(
     """Tellings, turns, and what the component that is asked first is asked."""
     arms = 2 ** len(pipeline.names)
     questions: set[Any] = set()
+    begun: dict[str, set[Any]] = {}
     tellings = plain = rewritten = 0
     for chunk in chunks(dialogues, drawn):
         retold = [one for some in told(chunk).values() for one in some]
@@ -185,7 +188,12 @@ def _counted(
         for run in (*originals.values(), *copies):
             seen = run.rewritten
             for number, turn in enumerate(seen.turns):
-                questions.add(Reading(seen.turns[:number], turn.user, seen.system).question(None))
+                question = Reading(seen.turns[:number], turn.user, seen.system).question(None)
+                questions.add(question)
+                if pipeline.flow is not None and history == "gold":
+                    request = pipeline.start(FlowTurn(turn.user, seen.turns[:number], seen.system)).request
+                    if request is not None:
+                        begun.setdefault(request[0], set()).add(question)
             if run.rewrite is None:
                 plain += len(seen.turns)
             else:
@@ -194,6 +202,7 @@ def _counted(
     return {
         "tellings": tellings, "turns": plain + rewritten, "first": first, "plain": plain, "rewritten": rewritten,
         "asked": plain + rewritten * arms,
+        **{f"begins {name}": len(found) for name, found in begun.items()},
     }  # fmt: skip
 
 
@@ -264,7 +273,8 @@ def _component(
     record: dict[str, Any] = {
         "asked": asked,
         "distinct": {
-            "exact": exact, "at_most": bound, "estimate": None if estimate is None else round(estimate),
+            "exact": exact, "at_least": counts.get(f"begins {name}"), "at_most": bound,
+            "estimate": None if estimate is None else round(estimate),
         },
         "tokens": None,
         "seconds": None,
@@ -304,6 +314,8 @@ def table(result: Mapping[str, Any]) -> Table:
             shown = f"{distinct['exact']:,}"
         elif distinct["estimate"] is not None:
             shown = f"about {distinct['estimate']:,}"
+        elif distinct["at_least"] is not None:
+            shown = f"at least {distinct['at_least']:,}"
         else:
             shown = "–" if distinct["at_most"] is None else f"at most {distinct['at_most']:,}"
         numbers = (part["asked"], tokens.get("read"), tokens.get("written"))

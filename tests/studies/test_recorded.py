@@ -93,7 +93,7 @@ def test_the_command_writes_tellings_and_reads_answers(tmp_path, monkeypatch, ca
     assert "impossible: answers were recorded" in page
     for options, said in (
         (["--answers", "answers.jsonl", "--pipeline", "demo"], "--answers stands for the system"),
-        (["--answers", "answers.jsonl", "--design", "draws", "--seed", "3"], "tellings lack an answer"),
+        (["--answers", "answers.jsonl", "--design", "draws", "--seed", "3"], "turns lack an answer"),
     ):
         with pytest.raises(SystemExit) as end:
             main([*command, *options, "--out", "other"])

@@ -23,6 +23,7 @@ from tod_bias.studies.evaluation import evaluate
 from tod_bias.systems.flow import tool_loop
 
 OPTIONS = {"axes": ("gender",), "bootstrap": 100, "permutations": 1000, "metrics": ("corpus_bleu", "call_disagreement")}
+BLEU = OPTIONS | {"metrics": "corpus_bleu"}
 ROLES = {"policy": ToolCalls, "answer": Answer}
 
 
@@ -158,7 +159,7 @@ def test_a_component_of_python_may_leave_a_question_unanswered():
             raise UnansweredError("I do not like this one")
         return [item.user for item in inputs]
 
-    result = attribute(Pipeline({"answer": fragile}), corpus(24), **OPTIONS, max_failures=0.2)
+    result = attribute(Pipeline({"answer": fragile}), corpus(24), **BLEU, max_failures=0.2)
     assert result["corpus"]["lost"]["dialogues"] == 1
     assert result["corpus"]["lost"]["reasons"] == {"I do not like this one": 1}
     with pytest.raises(StageError, match=r"1 of 25 questions got no answer \(I do not like this one\)"):
@@ -174,7 +175,7 @@ def test_an_axis_without_a_dialogue_left_is_named():
     young = Turn("To Oslo, trip number 3, the hotel is for my young friend, please.", response="Yes.")
     some = [*corpus(3), Dialogue("y", "Hotels", (young,))]
     with pytest.raises(IncompleteError, match="axis age: every dialogue lacks an answer"):
-        attribute(Pipeline({"answer": fragile}), some, **OPTIONS | {"axes": ("gender", "age")}, max_failures=0.9)
+        attribute(Pipeline({"answer": fragile}), some, **BLEU | {"axes": ("gender", "age")}, max_failures=0.9)
 
 
 def test_an_interrupt_ends_what_waits_for_a_server():

@@ -59,6 +59,7 @@ class ChatServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            wbufsize = -1  # head and body in one packet: two wait 40 ms for each other (Nagle, delayed acknowledgement)
 
             def log_message(self, *_: Any) -> None:
                 pass

@@ -6,7 +6,8 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import Any
 
 from tod_bias.answers import Answers
@@ -310,6 +311,7 @@ class Component:
         Where anything else fails, those that are under way come to their end first.
         """
         waiting: dict[Future[Any], Any] = {}
+        finished: SimpleQueue[Future[Any]] = SimpleQueue()
         rest = iter([(question,) for question in questions])
         failure: BaseException | None = None
         is_patient = True
@@ -317,12 +319,16 @@ class Component:
         try:
             while True:
                 while failure is None and len(waiting) < 2 * self._concurrency and (more := next(rest, None)):
-                    waiting[pool.submit(ask, more[0])] = more[0]
+                    future = pool.submit(ask, more[0])
+                    waiting[future] = more[0]
+                    future.add_done_callback(finished.put)
                 if not waiting:
                     break
                 answered, outputs = [], []
                 try:
-                    done = wait(waiting, return_when=FIRST_COMPLETED).done
+                    done = [finished.get()]
+                    while not finished.empty():
+                        done.append(finished.get())
                 except KeyboardInterrupt as interruption:  # what is under way is answered and kept first
                     self._end(at_once=failure is not None)
                     if failure is not None:  # unless it is the second time
@@ -333,6 +339,8 @@ class Component:
                         del waiting[other]
                     continue
                 for future in done:
+                    if future not in waiting:  # it was cancelled
+                        continue
                     question = waiting.pop(future)
                     error = future.exception()
                     if error is None or isinstance(error, UnansweredError):

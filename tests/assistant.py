@@ -9,7 +9,9 @@ from typing import Any
 
 from chat_server import calling
 
-from tod_bias import Dialogue, Step, Turn
+from tod_bias import Dialogue, Pipeline, Step, Turn
+from tod_bias.stages import Answer, ToolCalls, Tools
+from tod_bias.systems.flow import tool_loop
 
 PEOPLE = (
     "wife", "mother", "sister", "daughter", "aunt", "niece", "grandmother", "girlfriend",
@@ -98,3 +100,30 @@ def corpus(count: int = 48) -> list[Dialogue]:
         )
         dialogues.append(Dialogue(f"t{number:03d}", "Hotels", turns))
     return dialogues
+
+
+OPTIONS = {"axes": ("gender",), "bootstrap": 100, "permutations": 1000, "metrics": ("corpus_bleu", "call_disagreement")}
+BLEU = OPTIONS | {"metrics": "corpus_bleu"}
+
+
+def system(url, *, tools=find_hotels, answer=None, **settings):
+    given = {"model": "m", "tools": TOOLS, "system": "You book hotels.", "concurrency": 8, "retries": 8, **settings}
+    return Pipeline(
+        {
+            "policy": ToolCalls(base_url=url, **given),
+            "tools": Tools({"find_hotels": tools}, TOOLS),
+            "answer": Answer(base_url=answer or url, **given),
+        },
+        flow=tool_loop,
+    )
+
+
+def without_cost(result):
+    return json.loads(json.dumps({name: value for name, value in result.items() if name != "cost"}))
+
+
+def comparable(result):
+    """A result without what names the server's port."""
+    found = without_cost(result)
+    found["signature"] = {name: text for name, text in found["signature"].items() if not name.startswith("stage ")}
+    return found

@@ -5,49 +5,30 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
-from assistant import TOOLS, WOMEN, assistant, corpus, find_fewer_for_women, find_hotels
-from chat_server import ChatServer, completion
+from assistant import (
+    BLEU,
+    OPTIONS,
+    WOMEN,
+    assistant,
+    comparable,
+    corpus,
+    find_fewer_for_women,
+    find_hotels,
+    system,
+    without_cost,
+)
+from chat_server import ChatServer
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute
-from tod_bias.dialogues.chat import write_chat
-from tod_bias.errors import IncompleteError, PendingError, StageError, TodBiasError, UnansweredError
-from tod_bias.stages import Answer, ToolCalls, Tools
+from tod_bias.errors import IncompleteError, StageError, TodBiasError, UnansweredError
+from tod_bias.stages import Answer, ToolCalls
 from tod_bias.studies.evaluation import evaluate
-from tod_bias.systems.flow import tool_loop
 
-OPTIONS = {"axes": ("gender",), "bootstrap": 100, "permutations": 1000, "metrics": ("corpus_bleu", "call_disagreement")}
-BLEU = OPTIONS | {"metrics": "corpus_bleu"}
 ROLES = {"policy": ToolCalls, "answer": Answer}
-
-
-def system(url, *, tools=find_hotels, answer=None, **settings):
-    given = {"model": "m", "tools": TOOLS, "system": "You book hotels.", "concurrency": 8, "retries": 8, **settings}
-    return Pipeline(
-        {
-            "policy": ToolCalls(base_url=url, **given),
-            "tools": Tools({"find_hotels": tools}, TOOLS),
-            "answer": Answer(base_url=answer or url, **given),
-        },
-        flow=tool_loop,
-    )
-
-
-def without_cost(result):
-    return json.loads(json.dumps({name: value for name, value in result.items() if name != "cost"}))
-
-
-def comparable(result):
-    """A result without what names the server's port."""
-    found = without_cost(result)
-    found["signature"] = {name: text for name, text in found["signature"].items() if not name.startswith("stage ")}
-    return found
 
 
 # where a bias enters ---------------------------------------------------------------------------------------------
@@ -199,91 +180,6 @@ def test_a_text_that_is_cut_in_a_character_is_kept(tmp_path):
         assert len(server.asked) == asked
 
 
-# batch files -----------------------------------------------------------------------------------------------------
-
-
-def answer_batches(files, out, skip=()):
-    """Another program: reads batch files, and writes what a provider would."""
-    for file in files:
-        lines = []
-        for line in file.read_text(encoding="utf-8").splitlines():
-            request = json.loads(line)
-            assert request.keys() == {"custom_id", "method", "url", "body"}
-            assert (request["method"], request["url"]) == ("POST", "/v1/chat/completions")
-            if request["custom_id"] in skip:
-                continue
-            reply = completion(assistant(request["body"], policy_bias=True), request["body"])
-            response = {"status_code": 200, "request_id": "r", "body": reply}
-            lines.append({"id": "b", "custom_id": request["custom_id"], "response": response, "error": None})
-        random.Random(0).shuffle(lines)  # in no order
-        out.mkdir(exist_ok=True)
-        (out / file.name).write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-
-
-def test_batches_of_several_waves_give_what_a_server_gives(tmp_path):
-    with ChatServer(functools.partial(assistant, policy_bias=True)) as server:
-        online = attribute(system(server.url), corpus(24), **OPTIONS)
-    nobody = "http://127.0.0.1:9/v1"
-    asked, out = tmp_path / "asked", tmp_path / "answered"
-    options = {**OPTIONS, "cache": tmp_path / "answers.sqlite", "batch_out": asked}
-    # which tool to call; that none is left; what to say where the policy was asked otherwise
-    for number, component in enumerate(["policy", "policy", "answer"], start=1):
-        with pytest.raises(PendingError) as waiting:
-            attribute(system(nobody), corpus(24), **options)
-        assert [file.name for file in waiting.value.files] == [f"wave{number:03d}_{component}.jsonl"]
-        answer_batches(waiting.value.files, out)
-        options["batch_in"] = [out]
-    assert comparable(attribute(system(nobody), corpus(24), **options)) == comparable(online)
-
-
-def test_what_a_batch_left_out_is_asked_once_more(tmp_path):
-    def run(**batch):
-        return attribute(system("http://h/v1"), corpus(4), **OPTIONS, cache=tmp_path / "a.sqlite", **batch)
-
-    with pytest.raises(PendingError) as first:
-        run(batch_out=tmp_path / "asked")
-    with pytest.raises(PendingError) as again:
-        run(batch_out=tmp_path / "asked")
-    assert again.value.files == first.value.files  # nothing new is to be asked, nothing is written
-    keys = [json.loads(line)["custom_id"] for line in first.value.files[0].read_text().splitlines()]
-    answer_batches(first.value.files, tmp_path / "out", skip=keys[:1])
-    with pytest.raises(PendingError) as second:
-        run(batch_out=tmp_path / "asked", batch_in=[tmp_path / "out"])
-    lines = [json.loads(line)["custom_id"] for file in second.value.files for line in file.read_text().splitlines()]
-    assert keys[0] in lines
-    assert not set(keys[1:]) & set(lines)
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("not json", "line 1: no JSON"),
-        ("[1]", "line 1: expected an object, got list"),
-        ('{"custom_id": "x", "response": {}}', "line 1: custom_id 'x' is of no question of ours"),
-        ('{"custom_id": "x", "method": "POST", "body": {}}', "holds no answer"),
-    ],
-)
-def test_batch_files_that_cannot_be_read(tmp_path, line, said):
-    (tmp_path / "out.jsonl").write_text(line + "\n", encoding="utf-8")
-    with pytest.raises(TodBiasError, match=said):
-        attribute(system("http://h/v1"), corpus(4), **OPTIONS, batch_in=[tmp_path / "out.jsonl"])
-
-
-def test_a_refusal_in_a_batch_is_for_good_and_a_full_server_is_not(tmp_path):
-    def run(**batch):
-        return attribute(system("http://h/v1"), corpus(12), **OPTIONS, cache=tmp_path / "a.sqlite", **batch)
-
-    with pytest.raises(PendingError) as first:
-        run(batch_out=tmp_path / "asked")
-    keys = [json.loads(line)["custom_id"] for line in first.value.files[0].read_text().splitlines()]
-    for status, again in ((429, True), (400, False), (200, False)):  # {} is no chat completion
-        line = {"custom_id": keys[0], "response": {"status_code": status, "body": {}}, "error": None}
-        (tmp_path / "out.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
-        with pytest.raises(PendingError) as second:
-            run(batch_out=tmp_path / f"asked{status}", batch_in=[tmp_path / "out.jsonl"], max_failures=1)
-        assert (keys[0] in second.value.files[0].read_text()) == again
-
-
 # samples ---------------------------------------------------------------------------------------------------------
 
 
@@ -343,88 +239,3 @@ def test_the_share_of_sampling_is_told_where_it_is_known():
         axis = attribute(system(server.url, temperature=1.0), corpus(16), **OPTIONS)["axes"]["gender"]
     assert axis["corpus_bleu"]["sampling"]["floor"]["draws"] == 2
     assert axis["call_disagreement"]["sampling"]["share_of_variance"] is None
-
-
-# the command -----------------------------------------------------------------------------------------------------
-
-YAML = """\
-flow: tool_loop
-stages:
-  policy: &model
-    stage: tod_bias.stages:ToolCalls
-    base_url: {url}
-    model: m
-    api_key_env: MY_KEY
-    system: You book hotels.
-    tools: tools.json
-    concurrency: 8
-  tools: {{stage: "tod_bias.stages:Tools", functions: hotels.py, schemas: tools.json}}
-  answer: {{<<: *model, stage: "tod_bias.stages:Answer"}}
-"""
-HOTELS = """\
-def find_hotels(city: str, limit: int, guest: str = "") -> list:
-    names = ("Fjord House", "Harbour Inn", "The Old Mill")
-    return [{"name": f"{name} {city}", "city": city, "price": 80 + 10 * n} for n, name in enumerate(names)][:limit]
-"""
-KEY = "sk-test-0123456789"
-
-
-def files_of_a_user(folder, url, count=24):
-    (folder / "assistant.yaml").write_text(YAML.format(url=url), encoding="utf-8")
-    (folder / "hotels.py").write_text(HOTELS, encoding="utf-8")
-    (folder / "tools.json").write_text(json.dumps(TOOLS), encoding="utf-8")
-    write_chat(corpus(count), folder / "chats.jsonl")
-
-
-def command(folder, *options, **environment):
-    arguments = ["--corpus", "chats.jsonl", "--pipeline", "assistant.yaml", "--axes", "gender", "--bootstrap", "50"]
-    return subprocess.Popen(
-        [sys.executable, "-m", "tod_bias.attribute", *arguments, "--permutations", "200", "--out", "run", *options],
-        cwd=folder, env={**os.environ, "MY_KEY": KEY, "OMP_NUM_THREADS": "1", **environment},
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
-
-
-@pytest.mark.slow
-def test_a_killed_run_asks_nothing_twice_and_the_key_is_nowhere(tmp_path):
-    with ChatServer(functools.partial(assistant, policy_bias=True), latency=0.1, key=KEY) as server:
-        files_of_a_user(tmp_path, server.url)
-        process = command(tmp_path, OPENAI_LOG="debug")
-        deadline = time.monotonic() + 120
-        while len(server.asked) < 60 and time.monotonic() < deadline:
-            time.sleep(0.01)
-        os.kill(process.pid, signal.SIGKILL)
-        process.communicate()
-        time.sleep(0.3)  # what is under way ends
-        under_way = len(server.asked)
-        process = command(tmp_path, OPENAI_LOG="debug")
-        text, _ = process.communicate(timeout=300)
-        assert process.returncode == 0, text
-        asked = [json.dumps(body, sort_keys=True) for body in server.asked]
-    twice = len(asked) - len(set(asked))
-    assert under_way >= 60
-    assert twice <= 8  # those that were under way when it was killed
-    assert KEY not in text
-    for file in Path(tmp_path).rglob("*"):
-        assert not file.is_file() or KEY.encode() not in file.read_bytes(), file
-    answered = json.loads((tmp_path / "run" / "results.json").read_text())
-    assert answered["axes"]["gender"]["corpus_bleu"]["verdict"] == "disparity"
-    assert sum(1 for line in YAML.splitlines() if line.strip()) <= 20
-
-
-@pytest.mark.slow
-def test_the_command_goes_on_with_batches(tmp_path):
-    files_of_a_user(tmp_path, "http://127.0.0.1:9/v1", 16)
-    options = ["--batch-out", "asked"]
-    for _ in range(4):
-        process = command(tmp_path, *options)
-        text, _ = process.communicate(timeout=300)
-        if process.returncode == 0:
-            break
-        assert process.returncode == 3, text
-        assert "questions wait in " in text
-        waiting = sorted((tmp_path / "asked").iterdir())[-1:]
-        answer_batches(waiting, tmp_path / "out")
-        options = ["--batch-in", "out"]  # where the files go is known from the first round
-    assert process.returncode == 0, text
-    assert (tmp_path / "run" / "results.json").exists()

@@ -1,0 +1,155 @@
+"""Asking a server that fails, and what is never shown of a key."""
+
+import logging
+import time
+
+import pytest
+from chat_server import ChatServer
+
+from tod_bias.errors import StageError, UnansweredError
+from tod_bias.stages import Answer, ToolCalls
+from tod_bias.systems.chat.client import retry_after
+from tod_bias.systems.stage import StageInput
+
+# servers that fail -----------------------------------------------------------------------------------------------
+
+
+def client(server, **settings):
+    return Answer(model="m", base_url=server.url, **{"retries": 3, "timeout": 5, **settings})
+
+
+@pytest.mark.parametrize(
+    "fault", [429, 500, 503, 408, "cut", "garbage", {"choices": []}, [], (503, {"retry-after": "0"})], ids=str
+)
+def test_a_failure_that_passes_is_asked_again(fault):
+    with ChatServer(lambda body: "Hello.", fault=lambda number, body: fault if number == 1 else None) as server:
+        assert client(server)([StageInput((), "Hi")]) == ["Hello."]
+    assert len(server.asked) == 2
+
+
+def test_a_server_is_left_alone_for_as_long_as_it_wants():
+    wait = (429, {"retry-after": "1"})
+    with ChatServer(lambda body: "Hello.", fault=lambda number, body: wait if number == 1 else None) as server:
+        begun = time.monotonic()
+        client(server)([StageInput((), "Hi")])
+        assert time.monotonic() - begun >= 1
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [({}, None), ({"retry-after": "2"}, 2), ({"retry-after": "-1"}, 0), ({"retry-after": "1e9"}, 600),
+     ({"retry-after": "soon"}, None), ({"retry-after": "nan"}, None),
+     ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0)],
+)  # fmt: skip
+def test_retry_after_is_read_as_seconds_or_a_date(given, seconds):
+    assert retry_after(given) == seconds
+
+
+@pytest.mark.parametrize("fault", [500, "cut", "garbage", {"nonsense": 1}], ids=str)
+def test_what_fails_again_and_again_fails_for_good(fault):
+    with (
+        ChatServer(lambda body: "Hello.", fault=lambda number, body: fault) as server,
+        pytest.raises(UnansweredError, match=r"\(asked 2 times\)$"),
+    ):
+        client(server, retries=1)([StageInput((), "Hi")])
+    assert len(server.asked) == 2
+
+
+def test_a_slow_server_is_given_up():
+    with (
+        ChatServer(lambda body: "Hello.", latency=2) as server,
+        pytest.raises(UnansweredError, match=r"no answer within 0\.3 seconds"),
+    ):
+        client(server, retries=0, timeout=0.3)([StageInput((), "Hi")])
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "said"),
+    [
+        (401, StageError, "the server refuses the key"),
+        (403, StageError, "the server refuses to answer"),
+        (404, StageError, "no model 'm', or no chat API"),
+        (400, UnansweredError, "status 400: fault 400"),
+        (413, UnansweredError, "status 413"),
+    ],
+)
+def test_what_will_not_pass_is_told_at_once(fault, kind, said):
+    with (
+        ChatServer(lambda body: "Hello.", fault=lambda number, body: fault) as server,
+        pytest.raises(kind, match=said),
+    ):
+        client(server)([StageInput((), "Hi")])
+    assert len(server.asked) == 1
+
+
+def test_no_server_is_told_at_once():
+    begun = time.monotonic()
+    with pytest.raises(StageError, match=r"no server answers at http://127\.0\.0\.1:9/v1"):
+        Answer(model="m", base_url="http://127.0.0.1:9/v1")([StageInput((), "Hi")])
+    assert time.monotonic() - begun < 5
+
+
+def test_the_key_is_in_no_message_and_no_log(monkeypatch, caplog):
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("MY_KEY", "sk-test-wrong")
+    with ChatServer(lambda body: f"Your key is {body['model']}", key="sk-test-right") as server:
+        stage = client(server, api_key_env="MY_KEY")
+        with pytest.raises(
+            StageError, match=r"the server refuses the key.*Bearer \*\*\*.*mend the variable MY_KEY"
+        ) as error:
+            stage([StageInput((), "Hi")])
+        assert "sk-test-wrong" not in str(error.value) + repr(stage) + stage.signature
+    with ChatServer(lambda body: "You said sk-test-wrong", key="sk-test-wrong") as server:
+        assert client(server, api_key_env="MY_KEY")([StageInput((), "Hi")]) == ["You said ***"]  # also in an answer
+    assert "sk-test-wrong" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("MY_KEY", "sk-secret\nsk-other", "what the environment variable MY_KEY holds can be no key"),
+        ("MY_KEY", "sk-sécret", "what the environment variable MY_KEY holds can be no key"),
+        ("gsk_secret1", None, "that it names .* is not set"),
+    ],
+)
+def test_what_can_be_no_key_is_not_shown(monkeypatch, name, value, said):
+    if value is not None:
+        monkeypatch.setenv(name, value)
+    with pytest.raises(StageError, match=said) as error:
+        ToolCalls(model="m", api_key_env=name)([StageInput((), "Hi")])
+    assert "secret" not in str(error.value)
+
+
+def test_a_short_key_is_a_word_that_answers_may_hold(monkeypatch):
+    monkeypatch.setenv("MY_KEY", "local")
+    with ChatServer(lambda body: "The local hotel.", key="local") as server:
+        assert client(server, api_key_env="MY_KEY")([StageInput((), "Hi")]) == ["The local hotel."]
+
+
+def test_questions_are_sent_nowhere_else(monkeypatch):
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-secret")
+    with ChatServer(lambda body: "Hello.") as other:
+        moved = (307, {"location": f"{other.url}/chat/completions"})
+        with ChatServer(lambda body: "Hello.", fault=lambda number, body: moved) as server:
+            with pytest.raises(StageError, match="sends questions elsewhere"):
+                client(server)([StageInput((), "Hi")])
+            assert "org-secret" not in str(server.headers)
+    assert not other.asked
+
+
+def test_a_prompt_in_any_file_is_read(tmp_path):
+    (tmp_path / "prompt.j2").write_text("Be kind.", encoding="utf-8")
+    assert Answer(model="m", system=str(tmp_path / "prompt.j2")).system == "Be kind."
+
+
+def test_no_key_is_needed_where_nobody_is_asked(monkeypatch):
+    monkeypatch.delenv("MY_KEY", raising=False)
+    stage = ToolCalls(model="m", api_key_env="MY_KEY")
+    assert stage.request(StageInput((), "Hi"))["model"] == "m"
+
+
+def test_not_more_requests_a_minute_than_allowed():
+    with ChatServer(lambda body: "Hello.") as server:
+        begun = time.monotonic()
+        client(server, requests_per_minute=600)([StageInput((), f"Hi {number}") for number in range(6)])
+    assert 0.5 <= time.monotonic() - begun < 3

@@ -10,7 +10,12 @@ import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from served import SYSTEM, TOOL, TRAINS, answer, free_port, question, result, running
+from served import SYSTEM, TOOL, TRAINS, answer, free_port, question, result, running, timetable
+
+from tod_bias import Pipeline
+from tod_bias.stages import Answer, ToolCalls, Tools
+from tod_bias.systems.execution import Execution, Run
+from tod_bias.systems.flow import tool_loop
 
 openai = pytest.importorskip("openai")
 pytestmark = pytest.mark.slow
@@ -79,6 +84,27 @@ def test_a_cut_call_is_no_call(ask):
 def test_another_model_is_refused(ask):
     with pytest.raises(openai.BadRequestError):
         ask(begun("York"), model="no-such-model")
+
+
+def test_an_assistant_made_of_components_speaks_with_a_real_server(chat_url, chat_folder):
+    def find_train(to: str = ""):
+        return result(to)
+
+    given = {"model": str(chat_folder), "base_url": chat_url, "tools": [TOOL], "max_tokens": 60, "concurrency": 2}
+    parts = {
+        "policy": ToolCalls(**given),
+        "tools": Tools({"find_train": find_train}, [TOOL]),
+        "answer": Answer(**given),
+    }
+    execution = Execution(Pipeline(parts, flow=tool_loop))
+    traces = execution([Run(dialogue) for dialogue in timetable()])
+    said = [[course.response for (course,) in trace] for trace in traces]
+    assert said == [[turn.response for turn in dialogue.turns] for dialogue in timetable()]
+    assert [trace[0][0].steps[1].argument for trace in traces] == [
+        {"api_name": "find_train", "to": to} for to in TRAINS
+    ]
+    assert execution.components["answer"].cost.kept == 4  # it is asked what the policy was asked last
+    assert execution.components["policy"].cost.written > 0
 
 
 HANGING = """

@@ -185,7 +185,7 @@ def turn_rows(axis: str, dialogue: int) -> list[dict[str, Any]]:
                 response = reference if found else f"Sorry , I found nothing near street {dialogue} ."
                 rows.append(
                     {
-                        "axis": axis, "dialogue": f"{axis}-{dialogue}", "turn": turn, "draw": draw,
+                        "axis": axis, "dialogue": f"{axis}-{dialogue}", "turn": turn, "draw": draw, "sample": 0,
                         "source": told_from, "target": told_as, "word": by, "arm": arm, "user": text.format(who),
                         "api_call": f"api_name = Find ; who = {who}", "db": f"name = Cafe {dialogue}" if found else "",
                         "response": response, "reference": reference,

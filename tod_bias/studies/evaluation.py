@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ from tod_bias.studies.turn_table import steps_text
 from tod_bias.systems.execution import Execution, HistoryMode, Run, Trace, check_history
 from tod_bias.systems.outputs import Lookup, as_text
 from tod_bias.systems.pipeline import Pipeline
-from tod_bias.systems.told import told
+from tod_bias.systems.told import told, with_calls
 
 SCHEMA = 1
 """Version of ``evaluation.json``."""
@@ -105,9 +104,7 @@ def evaluate(
     if not dialogues:
         raise StageError("nothing is evaluated: in every dialogue a question stayed without an answer")
     frame = pd.concat([part for part, *_ in parts], ignore_index=True)
-    turns = [turn for _, some, _ in parts for turn in some]
-    if any(turn.has_calls for turn in turns):  # then turns without a call lack it
-        turns = [replace(turn, has_calls=True) for turn in turns]
+    turns = with_calls([turn for _, some, _ in parts for turn in some])
     owners = pd.factorize(frame["dialogue"])[0]
 
     def summed(table: np.ndarray) -> np.ndarray:

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 from tod_bias.studies.tellings import Retold
 from tod_bias.studies.turn_table import Record, Sampled
 from tod_bias.systems.execution import Run, Trace
+from tod_bias.systems.stages.recorded import ORIGINAL
 
-ORIGINAL = "original"
 _REASONS = 3
 """Reasons that are told."""
 

@@ -26,7 +26,7 @@ from tod_bias.studies.tellings import Retold
 from tod_bias.systems.execution import Course, Run, Trace, all_arms, arm_key
 from tod_bias.systems.outputs import as_text
 from tod_bias.systems.stage import Asked
-from tod_bias.systems.told import told
+from tod_bias.systems.told import told, with_calls
 
 ORIGINAL = "original"
 """What the column ``arm`` says of the original run."""
@@ -190,9 +190,7 @@ class TurnTable:
     def _with_calls(self, turns: list[Told]) -> list[Told]:
         """A system that has made a call makes calls: turns without one lack it, and count."""
         self._has_calls = self._has_calls or any(turn.has_calls for turn in turns)
-        if not self._has_calls:
-            return turns
-        return [turn if turn.has_calls else replace(turn, has_calls=True) for turn in turns]
+        return with_calls(turns, known=self._has_calls)
 
     def _write(self, axis: str, columns: Mapping[str, Any]) -> None:
         if axis not in self._writers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tod_bias.errors import StageError
@@ -84,10 +84,7 @@ class Pipeline:
 
         For experiments and tests: :class:`tod_bias.systems.execution.Execution` runs whole dialogues in all arms.
         """
-        items = [
-            StageInput(item.history, item.user, item.outputs, item.steps, None, item.system, item.sample, item.draw)
-            for item in inputs
-        ]
+        items = [replace(item, argument=None) for item in inputs]
         processes = [self.start(FlowTurn(item.user, item.history, item.system)) for item in items]
         while asked := [number for number, process in enumerate(processes) if process.request is not None]:
             for name in self.names:
@@ -100,16 +97,7 @@ class Pipeline:
                 ):
                     steps = (*question.steps, Asked(name, question.argument, output))
                     outputs = {**{key: out for key, out in question.outputs.items() if key != name}, name: output}
-                    items[n] = StageInput(
-                        question.history,
-                        question.user,
-                        outputs,
-                        steps,
-                        None,
-                        question.system,
-                        question.sample,
-                        question.draw,
-                    )
+                    items[n] = replace(question, outputs=outputs, steps=steps, argument=None)
                     processes[n].send(output)
                 asked = [n for n in asked if n not in set(mine)]
         return items
@@ -136,4 +124,4 @@ class Pipeline:
 
 def _with_argument(item: StageInput, process: Process) -> StageInput:
     argument: Any = process.request[1] if process.request else None
-    return StageInput(item.history, item.user, item.outputs, item.steps, argument, item.system, item.sample, item.draw)
+    return replace(item, argument=argument)

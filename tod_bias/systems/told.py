@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tod_bias.dialogues.calls import calls_of
@@ -60,6 +61,18 @@ def told(
         twin=twin,
         has_calls=has_calls,
     )
+
+
+def with_calls(turns: list[Told], *, known: bool = False) -> list[Told]:
+    """A system that has made a call makes calls: its turns without one lack it, and count.
+
+    Args:
+        turns: as they were told.
+        known: whether the system has made a call elsewhere.
+    """
+    if not known and not any(turn.has_calls for turn in turns):
+        return turns
+    return [turn if turn.has_calls else replace(turn, has_calls=True) for turn in turns]
 
 
 def own_turn(gold: Turn, steps: Sequence[Asked], *, answered: bool = True) -> Turn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -19,6 +20,12 @@ class Candidate:
     """The attribute that the word mentions."""
     target: str
     """Another attribute of the axis."""
+    form: str = ""
+    """What the word becomes, where there is a choice, such as another name; empty: the rewriter decides."""
+
+
+Drawn = tuple[Dialogue, Sequence[Candidate]]
+"""A dialogue and the rewrites that it is told under."""
 
 
 @runtime_checkable
@@ -35,3 +42,29 @@ class Perturber(Protocol):
 
     def rewrite(self, dialogue: Dialogue, candidate: Candidate) -> Rewrite:
         """The rewriting T of this dialogue that ``candidate`` stands for."""
+
+
+@runtime_checkable
+class Arranging(Protocol):
+    """A perturber with many forms for an attribute (names, introductions), which it deals out over a corpus."""
+
+    def arrange(
+        self, dialogues: Sequence[Dialogue], *, seed: int, tellings: int | None = None, draws: int | None = None
+    ) -> list[Drawn]:
+        """The dialogues that can be told otherwise, each with its tellings, in the corpus's order.
+
+        A form meets many dialogues and a dialogue many forms (:mod:`tod_bias.perturb.balance`). The dialogues may be
+        other ones than the corpus's, with the same ids: a persona's have an introduction.
+
+        Args:
+            dialogues: the corpus.
+            seed: of what is dealt to whom.
+            tellings: rewritten tellings a dialogue; by default one for every other attribute.
+            draws: so many targets drawn with replacement (Su, Algorithm 1) instead.
+        """
+
+    def floor(self, dialogue: Dialogue, candidates: Sequence[Candidate], seed: int) -> Rewrite | None:
+        """The matched placebo of these tellings: the dialogue's own form exchanged for another of its own attribute.
+
+        None where there is no other.
+        """

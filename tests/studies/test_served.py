@@ -7,12 +7,12 @@ import random
 import signal
 import threading
 import time
+from collections import Counter
 
 import pytest
 from assistant import (
     BLEU,
     OPTIONS,
-    WOMEN,
     assistant,
     comparable,
     corpus,
@@ -183,25 +183,34 @@ def test_a_text_that_is_cut_in_a_character_is_kept(tmp_path):
 # samples ---------------------------------------------------------------------------------------------------------
 
 
-def moody(seed=0, harm=0.0):
-    """An assistant that is curt at random; more often, by ``harm``, to women."""
-    chance = random.Random(seed)
+def moody(seed=0):
+    """An assistant that is curt at random.
+
+    The draws of a question are the same whatever else is asked meanwhile.
+    """
+    asked: Counter[str] = Counter()
+    lock = threading.Lock()
 
     def rule(body):
-        said = json.dumps(body["messages"][-3:])
-        curt = 0.3 + (harm if any(f"my {person}," in said for person in WOMEN) else 0)
         message = assistant(body)
-        return "No idea." if isinstance(message, str) and chance.random() < curt else message
+        if not isinstance(message, str):
+            return message
+        question = json.dumps(body["messages"])
+        with lock:
+            asked[question] += 1
+            chance = random.Random(f"{seed} {asked[question]} {question}")
+        return "No idea." if chance.random() < 0.3 else message
 
     return rule
 
 
 def test_samples_are_repeated_measurements_with_a_floor_of_their_own(tmp_path):
-    with ChatServer(moody()) as server:
+    with ChatServer(moody(seed=2)) as server:
         cache = tmp_path / "answers.sqlite"
-        result = attribute(system(server.url, temperature=1.0), corpus(32), **OPTIONS, samples=3, cache=cache)
+        assistant = system(server.url, temperature=1.0, concurrency=1)  # draws in one order
+        result = attribute(assistant, corpus(32), **OPTIONS, samples=3, cache=cache)
         asked = len(server.asked)
-        again = attribute(system(server.url, temperature=1.0), corpus(32), **OPTIONS, samples=3, cache=cache)
+        again = attribute(assistant, corpus(32), **OPTIONS, samples=3, cache=cache)
         assert len(server.asked) == asked
     assert without_cost(again) == without_cost(result)
     bleu = result["axes"]["gender"]["corpus_bleu"]

@@ -104,6 +104,10 @@ class AxisEstimate:
         if groups:
             record["spread"] = {"value": finite(self._spread_of(groups))}
         self._pairs(report, record)
+        if told.references:
+            record["references"] = {
+                name: self._reference_record(name) for name in dict.fromkeys(name for _, name in told.references)
+            }
         record["words"] = self._word_table(whole)
         error = whole.error_of_dialogues(0)
         sampling = sampling_of(self._table, self._metric, self._ratio, self._inference, error)
@@ -308,6 +312,17 @@ class AxisEstimate:
             "words_effective": round(words, 3),
         }
         return Claim(gap, words=words)
+
+    def _reference_record(self, name: str) -> dict[str, Any]:
+        """How a telling that is nobody's is served, against the mean over all groups; it claims nothing."""
+        told, there = self._table.reference(name)
+        block = self._estimated(self._against(told, self._mixture, there, None), there)
+        return {
+            "score": {"value": finite(block.scores[1]), "ci": finite_pair(block.score_bounds[1])},
+            "gap": block.estimate(0),
+            "contributions": {stage: block.estimate(1 + at) for at, stage in enumerate(self._table.stages)},
+            "dialogues": int(there.sum()),
+        }
 
     def _pairs(self, report: AxisReport, record: dict[str, Any]) -> None:
         """Gaps between every two attributes, on the dialogues that are told as both."""

@@ -31,7 +31,7 @@ SHARES = {"white": 0.8, "black": 0.4, "hispanic": 0.5, "asian": 0.5}
 """The share of a first name's bearers that makes its race known (Tzioumis: of mortgage applicants)."""
 DEALT = {"white": 0.85, "black": 0.5, "hispanic": 0.7, "asian": 0.7}
 """The share that a dealt first name has."""
-COMMON = {"white": 60.0, "black": 8.0, "hispanic": 30.0, "asian": 1.5}
+COMMON = {"white": 60.0, "black": 8.0, "hispanic": 30.0, "asian": 0.9}
 """Births per million that a dealt first name has at least; those of Asians are rarer, as fewer were born in the US."""
 COMMON_SURNAMES = 27.0
 """Bearers per million that a dealt last name has at least."""

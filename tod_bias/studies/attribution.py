@@ -311,7 +311,7 @@ def _judge(
     for axis, by_metric in reports.items():
         for name, report in by_metric.items():
             if axis != PLACEBO and name in bare:
-                for claim in (*report.family, *report.pairs.values()):
+                for claim in (*report.family, *report.behind):
                     claim.tested = False
                 claimable.append(report)
     floors = [report for axis, by_metric in reports.items() if axis == PLACEBO for report in by_metric.values()]

@@ -35,6 +35,8 @@ class Tellings:
     """(placebo tellings,) number of the dialogue."""
     placebo_words: tuple[str, ...]
     """A placebo telling each: the word that stands for what it changes."""
+    factors: tuple[str, ...] = ()
+    """What attributes joined by ``×`` are products of; nothing, or one, where they are none."""
     references: tuple[tuple[int, str], ...] = ()
     """Tellings that are nobody's: number of the dialogue, and what each is."""
     clusters: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -55,6 +57,10 @@ class Tellings:
         own = self.source >= 0
         told[np.flatnonzero(own), self.source[own]] = True
         return told
+
+    def told_as_any(self, attributes: Sequence[int]) -> np.ndarray:
+        """(dialogues,) bool: whether each is told as one of some attributes."""
+        return np.asarray(self.told_as[:, list(attributes)].any(axis=1))
 
     @cached_property
     def has_placebo(self) -> np.ndarray:

@@ -96,6 +96,7 @@ class Gathered:
             ),
             placebo=np.flatnonzero([word is not None for word in self._placebo]),
             placebo_words=tuple(word for word in self._placebo if word is not None),
+            factors=tuple(getattr(self._perturber, "factors", ())),
             references=tuple(self._references),
             clusters=tuple((name, tuple(map(of, dialogues))) for name, of in kinds),
             dose=(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,13 @@ from tod_bias.perturb.candidates import Candidate, Perturber
 from tod_bias.perturb.dialogue_rewriter import dialogue_rewrite
 from tod_bias.perturb.lexicon import load_lexicon
 from tod_bias.perturb.lexicon_perturber import SCOPES, LexiconPerturber
+from tod_bias.perturb.names.perturber import NAME_AXES, NamesPerturber
 from tod_bias.perturb.rewriter import TextRewriter
 from tod_bias.systems.twin import Rewrite
 
 __all__ = [
-    "PLACEBO", "SCOPES", "Candidate", "LexiconPerturber", "Perturber", "dialogue_rewrite", "draw_candidates",
-    "draw_rewrites", "load_perturber", "rewrite_text", "rewrites_of", "text_rewriter",
+    "NAME_AXES", "PLACEBO", "SCOPES", "Candidate", "LexiconPerturber", "Perturber", "dialogue_rewrite",
+    "draw_candidates", "draw_rewrites", "load_perturber", "rewrite_text", "rewrites_of", "text_rewriter",
 ]  # fmt: skip
 
 PLACEBO = "placebo"
@@ -90,7 +91,8 @@ def load_perturber(
     targets: Iterable[str] | None = None,
     model: str | Path | None = None,
     device: str | None = None,
-) -> LexiconPerturber:
+    name_slots: str | Path | None = None,
+) -> Any:
     """The perturber of an axis.
 
     Args:
@@ -105,9 +107,11 @@ def load_perturber(
         model: a perturber's checkpoint (:mod:`tod_bias.perturb.neural`); the axis ``placebo`` never uses it, as no
             perturber is trained on what has no demographic meaning.
         device: where the model runs; chosen where left out.
+        name_slots: a file of slots that hold people's names, for ``names_gender`` and ``names_race``, which take
+            neither ``lexicon`` nor ``scope`` (:mod:`tod_bias.perturb.names`); other axes ignore it.
 
     Raises:
-        AxisError: an unknown axis, attribute or scope; names the known ones.
+        AxisError: an unknown axis, attribute or scope, or an option that the axis does not take.
         LexiconError: the lexicon cannot be read; names the file and the line.
         ModelError: the checkpoint cannot be loaded or is no perturber.
     """
@@ -116,6 +120,11 @@ def load_perturber(
             "lexicon": lexicon, "scope": scope, "protected": tuple(protected), "sources": sources, "targets": targets
         }  # fmt: skip
         return _own_perturber(axis, [name for name, value in options.items() if value])
+    if axis in NAME_AXES:
+        _refuse(axis, lexicon=lexicon, scope=scope)
+        return NamesPerturber(
+            axis, NAME_AXES[axis], protected=protected, sources=sources, targets=targets, slots=name_slots
+        )
     words = load_lexicon(axis, lexicon)
     if model is not None and axis != PLACEBO:
         from tod_bias.perturb.neural import NeuralPerturber, perturber_generator
@@ -123,6 +132,13 @@ def load_perturber(
         generator = perturber_generator(model, device)
         return NeuralPerturber(words, generator, scope=scope, protected=protected, sources=sources, targets=targets)
     return LexiconPerturber(words, scope=scope, protected=protected, sources=sources, targets=targets)
+
+
+def _refuse(axis: str, **options: object) -> None:
+    """Say no to options of lexicons for an axis that has none."""
+    for name, value in options.items():
+        if value is not None:
+            raise AxisError(f"axis {axis!r} finds people's names and takes no {name}; leave it out")
 
 
 def _own_perturber(spec: str, options: Sequence[str]) -> Any:
@@ -147,7 +163,7 @@ def rewrite_text(
     lexicon: str | Path | None = None,
     protected: Sequence[str] = (),
 ) -> str:
-    """Rewrite plain text: every word of ``source`` becomes one of ``target``.
+    """Rewrite plain text: every word of ``source`` becomes one of ``target``, on axes of names every person's name.
 
     Raises:
         AxisError: an unknown axis or attribute, or source equal to target.
@@ -156,7 +172,7 @@ def rewrite_text(
     return text_rewriter(axis, source, target, lexicon=lexicon, protected=protected)(text)
 
 
-_REWRITERS: dict[tuple[str, str, str, str | None, tuple[str, ...]], TextRewriter] = {}
+_REWRITERS: dict[tuple[str, str, str, str | None, tuple[str, ...]], Callable[[str], str]] = {}
 
 
 def text_rewriter(
@@ -166,10 +182,13 @@ def text_rewriter(
     *,
     lexicon: str | Path | None = None,
     protected: Sequence[str] = (),
-) -> TextRewriter:
+) -> Callable[[str], str]:
     """The function behind :func:`rewrite_text`, for many texts; raises the same errors."""
     key = (axis, source, target, None if lexicon is None else str(lexicon), tuple(protected))
     if key not in _REWRITERS:
-        words = load_lexicon(axis, lexicon)
-        _REWRITERS[key] = TextRewriter(words, source, target, protected=protected)
+        if axis in NAME_AXES:
+            _refuse(axis, lexicon=lexicon)
+            _REWRITERS[key] = NamesPerturber(axis, NAME_AXES[axis], protected=protected).text_rewriter(source, target)
+        else:
+            _REWRITERS[key] = TextRewriter(load_lexicon(axis, lexicon), source, target, protected=protected)
     return _REWRITERS[key]

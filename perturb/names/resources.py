@@ -17,11 +17,13 @@ FOLDER = Path(__file__).parent / "data"
 FIRST = FOLDER / "first_names.tsv"
 """First names; columns name, gender, race, decade, frequency, used, word, source."""
 LAST = FOLDER / "last_names.tsv"
-"""Last names; columns name, race, share, frequency, used, source."""
+"""Last names; columns name, race, share, frequency, used, word, source."""
+WORDS = FOLDER / "words.txt"
+"""Words that the names need, as :func:`tod_bias.perturb.words.words` reads them."""
 GENDERS = ("man", "woman")
 RACES = ("white", "black", "hispanic", "asian")
 _FIRST = ("name", "gender", "race", "decade", "frequency", "used", "word", "source")
-_LAST = ("name", "race", "share", "frequency", "used", "source")
+_LAST = ("name", "race", "share", "frequency", "used", "word", "source")
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ class LastName:
     """Bearers per million."""
     used: bool
     """Whether the name is dealt out."""
+    word: bool
+    """Whether it is also a common word or a place (Brown, Dallas)."""
     source: str
     """Where this is from, as the head of the file explains."""
 
@@ -163,6 +167,7 @@ def read_last_names(path: Path) -> tuple[LastName, ...]:
             share=_number(row["share"], "share", where),
             frequency=_number(row["frequency"], "frequency", where),
             used=_one_of(row["used"], ("yes", "no"), "used", where) == "yes",
+            word=_one_of(row["word"], ("yes", "no"), "word", where) == "yes",
             source=row["source"],
         )
         if name.used and not name.race:

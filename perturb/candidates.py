@@ -63,6 +63,11 @@ class Arranging(Protocol):
             draws: so many targets drawn with replacement (Su, Algorithm 1) instead.
         """
 
+
+@runtime_checkable
+class Floored(Protocol):
+    """A perturber with a matched placebo of its own."""
+
     def floor(self, dialogue: Dialogue, candidates: Sequence[Candidate], seed: int) -> Rewrite | None:
         """The matched placebo of these tellings: the dialogue's own form exchanged for another of its own attribute.
 

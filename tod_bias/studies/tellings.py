@@ -15,7 +15,7 @@ from tod_bias.errors import AxisError, NothingToPerturbError, TodBiasError
 from tod_bias.models.generator import Generator
 from tod_bias.perturb.algorithm import PLACEBO, draw_candidates, load_perturber, rewrites_of
 from tod_bias.perturb.balance import targets
-from tod_bias.perturb.candidates import Arranging, Candidate, Drawn, Perturber, Referring
+from tod_bias.perturb.candidates import Arranging, Candidate, Drawn, Floored, Perturber, Referring
 from tod_bias.perturb.crossed import crossed_candidates
 from tod_bias.perturb.matched import Dose, MatchedPlacebo, changed_tokens
 from tod_bias.systems.execution import Run
@@ -122,7 +122,7 @@ class Retelling:
         """Axis to perturber, without a placebo that is matched."""
         self.matched: MatchedPlacebo | None = None
         """Makes the placebos of axes that have none of their own; words are as frequent as in the corpus."""
-        if self.has_placebo and any(not isinstance(one, Arranging) for one in self.perturbers.values()):
+        if self.has_placebo and any(not isinstance(one, Floored) for one in self.perturbers.values()):
             heard = dialogues[:: max(1, len(dialogues) // _LISTENED)]
             self.matched = MatchedPlacebo(
                 spoken=(text for one in heard for turn in one.turns for _, text in turn.utterances)
@@ -171,7 +171,7 @@ class Retelling:
     ) -> tuple[Rewrite | None, Dose | None]:
         if not self.has_placebo:
             return None, None
-        if isinstance(perturber, Arranging):
+        if isinstance(perturber, Floored):
             rewrite = perturber.floor(dialogue, candidates, self._seed)
             if rewrite is None:
                 return None, None

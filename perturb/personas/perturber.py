@@ -23,8 +23,10 @@ from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
 from tod_bias.perturb.balance import Square, number_of, targets
 from tod_bias.perturb.candidates import Candidate, Drawn
+from tod_bias.perturb.names.people import Person, people
 from tod_bias.perturb.names.resources import GENDERS, RACES
 from tod_bias.perturb.personas.introduction import (
+    OWN,
     Introduced,
     Persona,
     Piece,
@@ -95,6 +97,7 @@ class PersonaPerturber:
         if not all(self._kinds):
             raise AxisError(f"axis {axis}: no form for one of its parts; it has {', '.join(sorted(known))}")
         self.sources, self.targets = (self._chosen(names) for names in (sources, targets))
+        self._by_own_name = wanted is None or OWN.kind in wanted
         self._squares: dict[tuple[int, str, tuple[str, ...]], Square] = {}
 
     def _chosen(self, names: Iterable[str] | None) -> tuple[str, ...]:
@@ -168,6 +171,9 @@ class PersonaPerturber:
         dealt: Counter[str],
     ) -> Drawn | None:
         forms, left = self._forms(bare, number, seed)
+        named = self._named(bare)
+        if named is not None:
+            forms = tuple(OWN if _tells_name(part) else form for part, form in zip(self._parts, forms, strict=True))
         able = [name for name in self.attributes if self._can(forms, self._by_name[name])]
         own = [name for name in able if name in self.sources]
         others = [name for name in able if name in self.targets]
@@ -189,7 +195,7 @@ class PersonaPerturber:
             return places[label]
 
         persona = self._persona(forms, source, fixed, seed, place, 0, taken, None)
-        dialogue = Introduced.of(bare, turn, persona, fixed, number)
+        dialogue = Introduced.of(bare, turn, persona, fixed, number, named)
         chosen = targets([*dict.fromkeys([source, *others])], source, number, tellings)
         if draws is not None:
             drawn = random.Random(number_of(seed, self.axis, bare.id))
@@ -201,6 +207,13 @@ class PersonaPerturber:
         )
         candidates = tuple(dict.fromkeys(self._candidate(persona, other) for other in told))
         return (dialogue, candidates) if candidates else None
+
+    def _named(self, bare: Dialogue) -> Person | None:
+        """The user's own name in the corpus, where an introduction would give another one."""
+        if not any(_tells_name(part) and self._by_own_name for part in self._parts):
+            return None
+        found = next(iter(people(bare)), None)
+        return found if found is not None and found.user else None
 
     def _forms(self, bare: Dialogue, number: int, seed: int) -> tuple[tuple[Form, ...], int]:
         """A form for each part: kinds in turn, within a kind by the dialogue's id; and what is left of the number."""
@@ -296,14 +309,14 @@ class PersonaPerturber:
         return told_as(dialogue, candidate.persona, self.axis, candidate.target)
 
     def references(self, dialogue: Dialogue) -> list[tuple[str, DialogueRewrite]]:
-        """The corpus' own dialogue, and one with a neutral introduction as long as the user's."""
+        """The corpus' own dialogue, and one with a neutral introduction as long as the user's, if there is one."""
         if not isinstance(dialogue, Introduced):
             raise AxisError(f"axis {self.axis}: dialogue {dialogue.id!r} has no introduction; take those of arrange()")
-        neutral = nearest_neutral(dialogue, neutral_forms(NEUTRAL), dialogue.number)
-        return [
-            ("original", untold(dialogue, self.axis, BARE)),
-            (f"{self.axis}:{INTRODUCED}", untold(dialogue, self.axis, INTRODUCED, neutral)),
-        ]
+        told = [("original", untold(dialogue, self.axis, BARE))]
+        if dialogue.persona.said(""):
+            neutral = nearest_neutral(dialogue, neutral_forms(NEUTRAL), dialogue.number)
+            told.append((f"{self.axis}:{INTRODUCED}", untold(dialogue, self.axis, INTRODUCED, neutral)))
+        return told
 
     def floor(self, dialogue: Dialogue, candidates: Sequence[Candidate], seed: int) -> DialogueRewrite | None:
         """Somebody else of the same attribute: another name, another age, another faith within the group."""
@@ -346,6 +359,11 @@ class PersonaPerturber:
             own | (one.persona.words if isinstance(one, PersonaCandidate) else frozenset([one.word]))
             for one in candidates
         ]
+
+
+def _tells_name(part: Part) -> bool:
+    """Whether a part's introductions may be by name."""
+    return any("first" in form.slots or "full" in form.slots for forms in part.kinds.values() for form in forms)
 
 
 def _first(dialogue: Dialogue) -> int:

@@ -39,7 +39,7 @@ class Form:
     kind: str
     """Such as ``name`` or ``statement``; kinds take turns over a corpus."""
     place: str
-    """``before`` or ``after`` what the user says."""
+    """``before`` or ``after`` what the user says; ``own`` where it is not said, as the user has a name already."""
     text: str
     """With slots in braces."""
 
@@ -47,6 +47,10 @@ class Form:
     def slots(self) -> tuple[str, ...]:
         """Names of the slots, in order."""
         return tuple(dict.fromkeys(match[2] for match in _SLOT.finditer(self.text)))
+
+    def beside(self, utterance: str) -> str:
+        """The text, which has no slots, before or after what the user says."""
+        return f"{self.text} {utterance}" if self.place == "before" else f"{utterance} {self.text}"
 
     def filled(self, values: Mapping[str, str]) -> str:
         """The text with every slot filled."""

@@ -23,6 +23,7 @@ from tod_bias.perturb.lexicon import load_lexicon
 from tod_bias.perturb.lexicon_perturber import SCOPES, LexiconPerturber
 from tod_bias.perturb.names.perturber import NAME_AXES, NamesPerturber
 from tod_bias.perturb.personas.axes import PREFIX, load_persona
+from tod_bias.perturb.personas.perturber import PersonaPerturber
 from tod_bias.perturb.product import ProductPerturber
 from tod_bias.perturb.rewriter import TextRewriter
 from tod_bias.systems.twin import Rewrite
@@ -77,9 +78,13 @@ def rewrites_of(
 def draw_rewrites(perturber: Perturber, dialogue: Dialogue, draws: int = 3, seed: int = 0) -> tuple[Rewrite, ...]:
     """The rewrites of one dialogue that :func:`draw_candidates` draws.
 
+    A persona's begin with the dialogue as it is: they bring the introduction.
+
     Raises:
         AxisError: ``draws`` is not positive.
     """
+    if isinstance(perturber, PersonaPerturber):
+        return perturber.introducing(dialogue, draws=draws, seed=seed)
     (rewrites,) = rewrites_of(perturber, [(dialogue, draw_candidates(perturber, dialogue, draws, seed))])
     return rewrites
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tod_bias.dialogues.dialogue import Dialogue
@@ -18,7 +18,7 @@ class Person:
     """Somebody who is named in a dialogue."""
 
     first: str
-    """The first name, as it is first written there."""
+    """The first name, as it is usually written."""
     last: str = ""
     """The last name; empty where none is given."""
     found: str = "text"
@@ -84,7 +84,17 @@ def _merged(found: Iterable[Person]) -> tuple[Person, ...]:
         if person.user and not held[0].user:
             held[0] = Person(held[0].first, held[0].last, held[0].found, True)
     ranked = sorted(merged.values(), key=lambda held: (not held[0].user, -held[1], held[2]))
-    return tuple(held[0] for held in ranked)
+    return tuple(
+        replace(held[0], first=_spelt(held[0].first, by_first()), last=_spelt(held[0].last, by_last()))
+        for held in ranked
+    )
+
+
+def _spelt(name: str, known: Mapping[str, Any]) -> str:
+    """A name as it is usually written, where it was typed in lower case or capitals alone or in a mixture of both."""
+    if name[:1].isupper() and name[1:2].islower():
+        return name
+    return known[name.lower()].name if name.lower() in known else name.title()
 
 
 # --- slots
@@ -201,9 +211,7 @@ def in_text(text: str, speaker: str = "user", *, asked: bool = False) -> Iterato
     if whole and is_user and _fits(whole, text, sure=asked):
         yield _person(whole, text, is_user)
         return
-    if not any(word.lower() in by_first() for word in _LETTERS.findall(text)):
-        if "name" in text.lower():
-            yield from (_person(match, text, is_user) for match in _SURE.finditer(text) if _is_full(match, text))
+    if "name" not in text.lower() and not _may_name(text):
         return
     for match in _SURE.finditer(text):
         if _fits(match, text, sure=True) or _is_full(match, text):
@@ -222,7 +230,17 @@ def in_text(text: str, speaker: str = "user", *, asked: bool = False) -> Iterato
                 yield _person(match, text, False)
 
 
-_LETTERS = re.compile(WORD)
+_LETTERS = re.compile(r"[^\W\d_]{2,}")
+
+
+def _may_name(text: str) -> bool:
+    """A quick check: whether a word may be a name; one that is also a word is none in lower case."""
+    known = by_first()
+    for word in _LETTERS.findall(text):
+        name = known.get(word.lower())
+        if name is not None and (not name.word or word[0].isupper()):
+            return True
+    return False
 
 
 def _last(match: re.Match[str], text: str) -> str:

@@ -241,6 +241,8 @@ def text_rewriter(
     """The function behind :func:`rewrite_text`, for many texts; raises the same errors."""
     key = (axis, source, target, None if lexicon is None else str(lexicon), tuple(protected))
     if key not in _REWRITERS:
+        if axis.startswith(PREFIX):
+            raise AxisError(f"axis {axis!r}: introductions are told in whole dialogues; give --corpus")
         if axis in NAME_AXES:
             _refuse(axis, lexicon=lexicon)
             _REWRITERS[key] = NamesPerturber(axis, NAME_AXES[axis], protected=protected).text_rewriter(source, target)

@@ -242,8 +242,6 @@ def _pairs(own: Persona, other: Persona) -> dict[str, str]:
             elif slot == "title":
                 last, others = dict(mine.values)["last"], new["last"]
                 pairs[f"{old} {last}"] = f"{new[slot]} {others}"
-            elif slot in _NAMES and "first" in new:
-                continue  # people's names are exchanged in every writing
             elif slot not in ("noun", "adjective", "full"):
                 pairs[old] = new[slot]
     return pairs

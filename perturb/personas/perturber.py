@@ -264,7 +264,9 @@ class PersonaPerturber:
                 paired = " " not in label
                 key = seed, label, tuple(fills)
                 if key not in self._squares:
-                    column = 0 if paired else self.attributes.index(name)
+                    column = (
+                        1 if paired else self.attributes.index(name) + 1
+                    )  # whose turn it is must not decide the name
                     self._squares[key] = Square(fills, seed=seed, label=label, column=column)
                 again = telling if part.tells(slot) else 0
                 return self._squares[key].pick(place(label), again, () if paired else taken)

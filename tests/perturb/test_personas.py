@@ -1,0 +1,347 @@
+"""Introductions: who says what, how it is exchanged, and what wrong sheets say."""
+
+import re
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+
+from tod_bias import Dialogue, Step, Turn
+from tod_bias.errors import AxisError, LexiconError
+from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
+from tod_bias.perturb.balance import Square, targets
+from tod_bias.perturb.names.resources import dealt
+from tod_bias.perturb.personas.axes import load_persona, persona_axes
+from tod_bias.perturb.personas.introduction import Introduced, main_word
+from tod_bias.perturb.personas.sheet import FOLDER, Form, neutral_forms, read_sheet
+
+
+def corpus(count=120):
+    found = []
+    for number in range(count):
+        step = Step({"api_name": "find", "city": "Oslo"}, ({"n": number},))
+        first = Turn("A room in Oslo, please.", steps=(step,), response="For when?")
+        found.append(Dialogue(f"d{number}", "hotels", (first, Turn("For tomorrow.", response="It is booked."))))
+    return found
+
+
+def told(axis, count=120, **options):
+    perturber = load_perturber(axis)
+    return perturber, perturber.arrange(corpus(count), seed=0, **options)
+
+
+def user(dialogue):
+    return " ".join(str(turn.user) for turn in dialogue.turns)
+
+
+# who is told as whom -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("axis", persona_axes())
+def test_every_dialogue_is_told_by_everybody_and_nothing_but_the_introduction_differs(axis):
+    perturber, arranged = told(axis)
+    assert [dialogue.id for dialogue, _ in arranged] == [f"d{number}" for number in range(120)]
+    sources = Counter(dialogue.persona.attribute for dialogue, _ in arranged)
+    assert set(sources) == set(perturber.attributes)
+    for dialogue, candidates in arranged:
+        assert "A room in Oslo, please." in user(dialogue)
+        rest = [turn.response for turn in dialogue.turns] + [turn.steps for turn in dialogue.turns]
+        assert len({one.target for one in candidates}) == len(candidates) >= 1
+        for candidate in candidates:
+            rewrite = perturber.rewrite(dialogue, candidate)
+            other = rewrite(dialogue)
+            assert user(other) != user(dialogue)
+            assert [turn.response for turn in other.turns] + [turn.steps for turn in other.turns] == rest
+            assert rewrite.inverse(other) == dialogue
+            assert candidate.form in user(other).lower()
+
+
+def test_names_and_attributes_take_turns():
+    _, arranged = told("persona_gender", 600)
+    named = [dialogue for dialogue, _ in arranged if dialogue.persona.pieces[0].form.kind == "name"]
+    assert len(named) == 120
+    for gender in ("man", "woman"):
+        of_gender = [main_word(one.persona) for one in named if one.persona.attribute == gender]
+        counts = Counter(of_gender)
+        assert len(of_gender) == 60
+        assert set(counts) <= {name.lower() for name in dealt(gender)}
+        assert max(counts.values()) <= 3  # 88 names, each in its race by turns
+    kinds = Counter(dialogue.persona.pieces[0].form.kind for dialogue, _ in arranged)
+    assert set(kinds.values()) == {120}
+
+
+def test_who_is_told_does_not_depend_on_what_the_axis_does_not_tell():
+    _, arranged = told("persona_race")
+    for dialogue, candidates in arranged:
+        genders = set()
+        for persona in (dialogue.persona, *(one.persona for one in candidates)):
+            first = dict(persona.pieces[0].values).get("first")
+            genders |= {gender for gender in ("man", "woman") if first in dealt(gender)}
+        assert len(genders) <= 1
+
+
+def test_tellings_set_the_cost_and_more_of_them_meet_more_names():
+    perturber = load_perturber("persona_gender", introductions=["name"])
+    dialogues = corpus(60)
+    for count in (1, 2, 5):
+        arranged = perturber.arrange(dialogues, seed=0, tellings=count)
+        assert all(len(candidates) == count for _, candidates in arranged)
+        forms = {one.form for dialogue, candidates in arranged for one in candidates}
+        assert len(forms) >= 40
+    first, second = (perturber.arrange(dialogues, seed=seed, tellings=1) for seed in (0, 1))
+    assert [user(one) for one, _ in first] != [user(one) for one, _ in second]
+    assert [user(one) for one, _ in first] == [user(one) for one, _ in perturber.arrange(dialogues, seed=0, tellings=1)]
+
+
+def test_a_floor_is_somebody_else_of_the_same_group():
+    for axis in persona_axes():
+        perturber, arranged = told(axis, 60)
+        for dialogue, candidates in arranged:
+            rewrite = perturber.floor(dialogue, candidates, 0)
+            other = rewrite(dialogue)
+            assert user(other) != user(dialogue)
+            assert (rewrite.source, rewrite.target) == ("original", "placebo")
+            assert rewrite.inverse(other) == dialogue
+            first = dict(dialogue.persona.pieces[0].values).get("first")
+            if axis == "persona_gender" and first and dialogue.persona.attribute != "non-binary":
+                names = dealt(dialogue.persona.attribute)
+                assert first in names
+                assert set(names) & set(re.findall(r"\w+", user(other)))
+
+
+def test_the_corpus_own_dialogue_and_a_neutral_introduction_are_told_too():
+    perturber, arranged = told("persona_age", 30)
+    for number, (dialogue, _) in enumerate(arranged):
+        references = dict(perturber.references(dialogue))
+        assert set(references) == {"original", "persona_age:neutral-introduction"}
+        assert references["original"](dialogue).turns == corpus(30)[number].turns
+        for rewrite in references.values():
+            assert rewrite.inverse(rewrite(dialogue)) == dialogue
+        neutral = user(references["persona_age:neutral-introduction"](dialogue))
+        own = user(dialogue)
+        assert abs(len(neutral.split()) - len(own.split())) <= 1
+        assert not any(sign.isdigit() for sign in neutral)
+
+
+# what is exchanged ---------------------------------------------------------------------------------------------------
+
+
+def introduced(kind, attribute="woman", axis="persona_gender"):
+    perturber, arranged = told(axis)
+    for dialogue, candidates in arranged:
+        if dialogue.persona.pieces[0].form.kind == kind and dialogue.persona.attribute == attribute:
+            return perturber, dialogue, candidates
+    raise AssertionError(kind)
+
+
+def test_a_system_that_calls_the_user_by_name_is_told_with_the_other_name():
+    perturber, dialogue, candidates = introduced("name")
+    rewrite = perturber.rewrite(dialogue, candidates[0])
+    old, new = (dict(persona.pieces[0].values)["first"] for persona in (dialogue.persona, candidates[0].persona))
+    assert rewrite(f"Thanks, {old}. {old}'s room is booked.") == f"Thanks, {new}. {new}'s room is booked."
+    assert rewrite(f"{old.lower()}_li_3@example.com") == f"{new.lower()}_li_3@example.com"
+    assert rewrite.inverse(f"Thank you, {new}!") == f"Thank you, {old}!"
+    bare = dict(perturber.references(dialogue))["original"]
+    assert bare(f"Thank you, {old}.") == "Thank you."
+
+
+def test_a_title_goes_with_its_name():
+    perturber, dialogue, candidates = introduced("title")
+    man = next(one for one in candidates if one.target == "man")
+    rewrite = perturber.rewrite(dialogue, man)
+    values = dict(dialogue.persona.pieces[0].values)
+    assert rewrite(f"Welcome, {values['title']} {values['last']}.") == f"Welcome, Mr. {values['last']}."
+    assert rewrite("Ms. Hu is our guide.") == "Ms. Hu is our guide."
+
+
+def test_an_age_is_a_number_only_where_it_is_said_as_one():
+    perturber, arranged = told("persona_age")
+    dialogue, candidates = arranged[0]
+    old, new = (dict(persona.pieces[0].values)["years"] for persona in (dialogue.persona, candidates[0].persona))
+    rewrite = perturber.rewrite(dialogue, candidates[0])
+    assert rewrite(f"It costs {old} dollars.") == f"It costs {old} dollars."
+    assert rewrite(f"For a {old}-year-old it is free.") == f"For a {new}-year-old it is free."
+
+
+def test_who_has_a_name_in_the_corpus_is_told_under_another_one_everywhere():
+    own = Dialogue(
+        "n", "hotels",
+        (
+            Turn("A room, please.", response="What is your name?"),
+            Turn("My name is Angela Brown.", response="Thanks, Angela. Your id is angela_brown_12."),
+        ),
+    )  # fmt: skip
+    perturber = load_perturber("persona_gender")
+    ((dialogue, candidates),) = perturber.arrange([own], seed=0)
+    assert "Angela" not in user(dialogue)
+    name = dict(dialogue.persona.pieces[0].values)
+    made = f"{name['first']}_{name['last']}_12".lower()
+    assert dialogue.turns[1].response == f"Thanks, {name['first']}. Your id is {made}."
+    for candidate in candidates:
+        new = dict(candidate.persona.pieces[0].values)
+        made = f"{new['first']}_{name['last']}_12".lower()  # the last name tells no gender
+        other = perturber.rewrite(dialogue, candidate)(dialogue)
+        assert other.turns[1].response == f"Thanks, {new['first']}. Your id is {made}."
+        assert other.turns[1].user == f"My name is {new['first']} {name['last']}."
+    references = dict(perturber.references(dialogue))
+    assert list(references) == ["original"]
+    assert references["original"](dialogue).turns == own.turns
+    ages = load_perturber("persona_age").arrange([own], seed=0)
+    assert "Angela Brown" in user(ages[0][0])
+
+
+def test_an_introduction_goes_where_a_name_is_asked_for():
+    asked = [
+        Dialogue(f"a{number}", "x", (Turn("Hello.", response="May I have your name?"), Turn("A room.", response="Ok.")))
+        for number in range(20)
+    ]
+    perturber = load_perturber("persona_gender", introductions=["name"])
+    assert all(dialogue.turn == 1 for dialogue, _ in perturber.arrange(asked, seed=0))
+    assert all(dialogue.turn == 0 for dialogue, _ in load_perturber("persona_age").arrange(asked, seed=0))
+
+
+def test_a_dialogue_as_it_is_gets_its_introduction_by_a_rewrite():
+    bare = corpus(1)[0]
+    rewrites = draw_rewrites(load_perturber("persona_race"), bare, 6, 0)
+    assert len(rewrites) == 6
+    for rewrite in rewrites:
+        other = rewrite(bare)
+        assert user(other) != user(bare)
+        assert "A room in Oslo, please." in user(other)
+        assert rewrite.inverse(other) == bare
+        assert rewrite.source == "neutral"
+    first, second = (user(draw_rewrites(load_perturber("persona_race"), one, 1, 0)[0](one)) for one in corpus(2))
+    assert first != second
+
+
+def test_dialogues_without_a_word_of_the_user_are_left_out():
+    silent = Dialogue("s", "x", (Turn("", response="Hello."),))
+    late = Dialogue("l", "x", (Turn("", response="Hello."), Turn("A room.", response="Ok.")))
+    arranged = load_perturber("persona_age").arrange([silent, late, Dialogue("e", "x", ())], seed=0)
+    assert [(dialogue.id, dialogue.turn) for dialogue, _ in arranged] == [("l", 1)]
+
+
+# crossed -------------------------------------------------------------------------------------------------------------
+
+
+def test_one_name_tells_gender_and_race():
+    perturber = load_perturber("persona_gender×persona_race", introductions=["name"])
+    assert perturber.factors == ("gender", "race")
+    for dialogue, candidates in perturber.arrange(corpus(24), seed=0):
+        assert len(candidates) == 7  # two genders of four races have names
+        for persona in (dialogue.persona, *(one.persona for one in candidates)):
+            gender, race = persona.attribute.split("×")
+            assert dict(persona.pieces[0].values)["first"] in dealt(gender, race)
+
+
+def test_what_is_not_exchanged_stays():
+    perturber = load_perturber("persona_gender×persona_age", introductions=["name", "age"])
+    for dialogue, candidates in perturber.arrange(corpus(24), seed=0):
+        own = [dict(piece.values) for piece in dialogue.persona.pieces]
+        for candidate in candidates:
+            new = [dict(piece.values) for piece in candidate.persona.pieces]
+            (gender, age), (new_gender, new_age) = (
+                persona.attribute.split("×") for persona in (dialogue.persona, candidate.persona)
+            )
+            assert (own[0]["first"] == new[0]["first"]) == (gender == new_gender)
+            assert (own[1]["years"] == new[1]["years"]) == (age == new_age)
+
+
+# balance -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_square_deals_every_form_equally_and_moves_columns_against_each_other():
+    names = [f"n{number}" for number in range(12)]
+    squares = [Square(names, seed=3, label=label, column=column) for column, label in enumerate("ab")]
+    dealt_out = [[square.pick(number) for number in range(144)] for square in squares]
+    for column in dealt_out:
+        assert set(Counter(column).values()) == {12}
+    assert len(set(zip(*dealt_out, strict=True))) >= 130  # nearly every name meets every other
+    again = [squares[0].pick(number, 1) for number in range(144)]
+    assert sum(one == other for one, other in zip(dealt_out[0], again, strict=True)) <= 12
+    assert squares[0].pick(0, taken={dealt_out[0][0]}) != dealt_out[0][0]
+
+
+def test_targets_take_turns_where_there_are_fewer_tellings():
+    given = [targets("abcd", "a", number, 2) for number in range(30)]
+    assert all(len(some) == 2 and "a" not in dict(some) for some in given)
+    assert set(Counter(name for some in given for name, _ in some).values()) == {20}
+    assert targets("abc", "b", 5, None) == [("a", 0), ("c", 0)]
+    assert targets("ab", "a", 0, 3) == [("b", 0), ("b", 1), ("b", 2)]
+
+
+# wrong files ---------------------------------------------------------------------------------------------------------
+
+GOOD = "@attributes\ta\tb\nform\tstatement\tbefore\tI am {x}.\nfill\tx\ta\tred, blue\nfill\tx\tb\tgreen\n"
+WRONG = [
+    (GOOD.replace("green", "red"), "line 4: 'red' stands for two attributes, 'a' and 'b'"),
+    (GOOD.replace("red, blue", "red, , blue"), "line 3: an empty fill for 'a'"),
+    (GOOD.replace("fill\tx\tb", "fill\tx\tc"), "line 4: unknown attribute 'c'"),
+    (GOOD.replace("before", "beneath"), "line 2: unknown place 'beneath'; expected before or after"),
+    (GOOD.replace("{x}", "{y}"), "line 2: nothing fills {y}"),
+    (GOOD.replace("{x}", "x"), "line 2: the form 'I am x.' has no slot"),
+    (GOOD + "else\n", "line 5: unknown line 'else'"),
+    (GOOD.replace("form\tstatement\tbefore\tI am {x}.\n", ""), "holds no form"),
+    (GOOD + "@paired\tx\n", "the fills of 'x' are paired, but attributes have [1, 2] of them"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), WRONG)
+def test_a_wrong_sheet_is_said_with_file_and_line(tmp_path, text, message):
+    path = tmp_path / "mine.tsv"
+    path.write_text(text)
+    with pytest.raises(LexiconError) as error:
+        load_perturber("persona_mine", lexicon=path)
+    assert message in str(error.value)
+    assert str(path) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_sheet_of_ones_own_is_an_axis(tmp_path):
+    path = tmp_path / "mine.tsv"
+    path.write_text(GOOD)
+    perturber = load_perturber("persona_mine", lexicon=path)
+    assert perturber.attributes == ("a", "b")
+    said = {user(dialogue).split(".")[0] for dialogue, _ in perturber.arrange(corpus(8), seed=0)}
+    assert said == {"I am red", "I am blue", "I am green"}
+
+
+@pytest.mark.parametrize(("axis", "options", "message"), [
+    ("persona_team", {}, "unknown axis 'persona_team'; introductions are persona_age"),
+    ("persona_age", {"introductions": ["song"]}, "no introductions of the kind 'song'; it has age, statement"),
+    ("persona_age", {"targets": ["old-timer"]}, "has no attribute 'old-timer'; it has child, young"),
+    ("persona_age×persona_age", {}, "crosses an axis with itself"),
+    ("persona_age", {"scope": "word"}, "takes no scope"),
+])  # fmt: skip
+def test_what_there_is_not_is_said(axis, options, message):
+    with pytest.raises(AxisError, match=message):
+        load_perturber(axis, **options)
+
+
+def test_the_shipped_sheets_hold_enough_words_for_a_claim():
+    for axis in ("persona_age", "persona_religion", "persona_disability", "persona_nationality"):
+        sheet = read_sheet(FOLDER / f"{axis[8:]}.tsv")
+        for attribute in sheet.attributes:
+            fills = {value for by_name in sheet.fills.values() for value in by_name.get(attribute, ())}
+            assert len(fills) >= 6, (axis, attribute)
+    assert all(form.place in ("before", "after") for form in neutral_forms())
+    assert Form("k", "before", "As {a x}.").filled({"x": "atheist"}) == "As an atheist."
+
+
+def test_signatures_tell_axes_and_sheets_apart(tmp_path):
+    path = tmp_path / "mine.tsv"
+    path.write_text(GOOD)
+    other = tmp_path / "other.tsv"
+    other.write_text(GOOD.replace("green", "yellow"))
+    found = [load_persona(["persona_mine"], lexicon=one).signature for one in (path, other)]
+    found += [load_persona([axis]).signature for axis in persona_axes()]
+    assert len(set(found)) == len(found)
+    assert load_persona(["persona_age"]).signature == load_persona(["persona_age"]).signature
+
+
+def test_an_introduced_dialogue_is_a_dialogue():
+    _, arranged = told("persona_age", 4)
+    for (one, _), (other, _) in pairwise(arranged):
+        assert isinstance(one, Introduced)
+        assert one != other
+        assert Dialogue.from_json(one.to_json()).turns == one.turns

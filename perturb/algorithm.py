@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
 from tod_bias.imports import is_import, made
 from tod_bias.perturb.candidates import Candidate, Perturber
+from tod_bias.perturb.dialect.perturber import DialectPerturber
+from tod_bias.perturb.dialect.rules import PREFIX, dialects, load_dialect
 from tod_bias.perturb.dialogue_rewriter import dialogue_rewrite
 from tod_bias.perturb.lexicon import load_lexicon
 from tod_bias.perturb.lexicon_perturber import SCOPES, LexiconPerturber
@@ -90,11 +92,12 @@ def load_perturber(
     targets: Iterable[str] | None = None,
     model: str | Path | None = None,
     device: str | None = None,
-) -> LexiconPerturber:
+) -> Any:
     """The perturber of an axis.
 
     Args:
-        axis: ``gender``, ``age``, ``race``, ``placebo``, another shipped axis, any name with ``lexicon``, or
+        axis: ``gender``, ``age``, ``race``, ``placebo``, another shipped axis, any name with ``lexicon``,
+            ``dialect:aae`` or another dialect (``lexicon``: a file of rules), or
             ``module:perturber``: an object of your own, or what makes one without arguments (:class:`Perturber` says
             what it needs). It has its own words, so it takes none of the options but the model's, which it ignores.
         lexicon: a lexicon file that takes the place of the shipped one.
@@ -103,14 +106,22 @@ def load_perturber(
         sources: keep only candidates with these source attributes.
         targets: keep only candidates with these target attributes.
         model: a perturber's checkpoint (:mod:`tod_bias.perturb.neural`); the axis ``placebo`` never uses it, as no
-            perturber is trained on what has no demographic meaning.
+            perturber is trained on what has no demographic meaning, and dialects never do, as they have rules.
         device: where the model runs; chosen where left out.
+
+    Returns:
+        A :class:`Perturber`: a :class:`LexiconPerturber`, one with a model, of a dialect, or your own.
 
     Raises:
         AxisError: an unknown axis, attribute or scope; names the known ones.
         LexiconError: the lexicon cannot be read; names the file and the line.
         ModelError: the checkpoint cannot be loaded or is no perturber.
     """
+    if _is_dialect(axis, lexicon):
+        if scope is not None:
+            raise AxisError(f"axis {axis}: a dialect is told as a whole; leave out the scope {scope!r}")
+        rules = load_dialect(axis, lexicon)
+        return DialectPerturber(rules, protected=protected, sources=sources, targets=targets)
     if is_import(axis):
         options = {
             "lexicon": lexicon, "scope": scope, "protected": tuple(protected), "sources": sources, "targets": targets
@@ -125,10 +136,20 @@ def load_perturber(
     return LexiconPerturber(words, scope=scope, protected=protected, sources=sources, targets=targets)
 
 
+def _is_dialect(axis: str, lexicon: str | Path | None) -> bool:
+    """Whether an axis is a shipped dialect, which wins over a module of this name, or one with a file of rules."""
+    return axis in dialects() or (axis.startswith(PREFIX) and lexicon is not None)
+
+
 def _own_perturber(spec: str, options: Sequence[str]) -> Any:
     if options:
         raise AxisError(f"axis {spec!r}: a perturber of your own takes no {options[0]}; leave it out")
-    perturber = made(spec, f"axis {spec!r}", error=AxisError)
+    try:
+        perturber = made(spec, f"axis {spec!r}", error=AxisError)
+    except AxisError as error:
+        if not spec.startswith(PREFIX):
+            raise
+        raise AxisError(f"{error}; shipped dialects: {', '.join(dialects())}") from error
     missing = [name for name in ("axis", "attributes", "candidates", "rewrite") if not hasattr(perturber, name)]
     if missing:
         raise AxisError(
@@ -156,7 +177,7 @@ def rewrite_text(
     return text_rewriter(axis, source, target, lexicon=lexicon, protected=protected)(text)
 
 
-_REWRITERS: dict[tuple[str, str, str, str | None, tuple[str, ...]], TextRewriter] = {}
+_REWRITERS: dict[tuple[str, str, str, str | None, tuple[str, ...]], Callable[[str], str]] = {}
 
 
 def text_rewriter(
@@ -166,10 +187,13 @@ def text_rewriter(
     *,
     lexicon: str | Path | None = None,
     protected: Sequence[str] = (),
-) -> TextRewriter:
+) -> Callable[[str], str]:
     """The function behind :func:`rewrite_text`, for many texts; raises the same errors."""
     key = (axis, source, target, None if lexicon is None else str(lexicon), tuple(protected))
     if key not in _REWRITERS:
-        words = load_lexicon(axis, lexicon)
-        _REWRITERS[key] = TextRewriter(words, source, target, protected=protected)
+        if axis.startswith(PREFIX):
+            rules = load_dialect(axis, lexicon)
+            _REWRITERS[key] = DialectPerturber(rules, protected=protected).text_rewriter(source, target)
+        else:
+            _REWRITERS[key] = TextRewriter(load_lexicon(axis, lexicon), source, target, protected=protected)
     return _REWRITERS[key]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -32,14 +32,14 @@ class Told:
 class DialectPerturber:
     """Rewrites what the user says, by the rules of a dialect; responses, calls and results stay as they are.
 
-    Every dialogue is told by a speaker of the standard, so there is one candidate, to the dialect, where a rule applies.
-    Its word is the rule that applies most; the rules are its clusters, so that a claim about a dialect rests on many
-    rules and not on one. A rule with a rate is one that some speakers have: the dialogue's id decides.
+    Every dialogue is told by a speaker of the standard, so there is one candidate, to the dialect, where a rule
+    applies. Its word is the rule that applies most; the rules are its clusters, so that a claim about a dialect rests
+    on many rules and not on one. A rule with a rate is one that some speakers have: the dialogue's id decides.
 
     Values of the dialogue's calls and results stay wherever the user says them. An utterance that the system says too,
-    word for word, is left alone, so that T changes utterances of the user and nothing else. T⁻¹ is exact on what T
-    made; on unseen strings it changes nothing, as a rule cannot be undone word by word: a response that quotes the user
-    keeps the quotation.
+    or that is a value, word for word, is left alone, so that T changes utterances of the user and nothing else. T⁻¹ is
+    exact on what T made; on unseen strings it changes nothing, as a rule cannot be undone word by word: a response that
+    quotes the user keeps the quotation.
 
     Args:
         dialect: the rules.
@@ -60,7 +60,7 @@ class DialectPerturber:
         targets: Iterable[str] | None = None,
     ) -> None:
         self.axis = dialect.axis
-        self.attributes = dialect.attributes
+        self.attributes: tuple[str, ...] = dialect.attributes
         self.dialect = dialect
         self._protected = tuple(sorted({phrase.lower() for phrase in protected}))
         standard, spoken = dialect.attributes
@@ -84,7 +84,7 @@ class DialectPerturber:
         if not counts or not self._possible:
             return []
         word = min(counts, key=lambda rule: (-counts[rule], rule))
-        return [Candidate(word, *self.attributes)]
+        return [Candidate(word, *self.dialect.attributes)]
 
     def counts_of(self, dialogue: Dialogue) -> Counter[Candidate]:
         """How often the rule of the candidate applies."""
@@ -126,8 +126,17 @@ class DialectPerturber:
         Raises:
             AxisError: an unknown attribute, or not from the standard to the dialect.
         """
+        rewrite = self.text_rewriter(source, target)
+        return [rewrite(text) for text in texts]
+
+    def text_rewriter(self, source: str, target: str) -> Callable[[str], str]:
+        """What rewrites plain texts, each as the utterance of another speaker.
+
+        Raises:
+            AxisError: an unknown attribute, or not from the standard to the dialect.
+        """
         self.dialect.check(source, target)
-        return [self._line(text) for text in texts]
+        return self._line
 
     def _line(self, text: str) -> str:
         return speak(self.dialect, text, self._protected, self._rules(text))[0]
@@ -150,6 +159,7 @@ class DialectPerturber:
         values = {value.lower() for turn in dialogue.turns for _, value in turn.values if len(value) >= _SHORTEST}
         values.update(self._protected)
         said = {text for turn in dialogue.turns for speaker, text in turn.utterances if speaker != "user"}
+        said.update(value for turn in dialogue.turns for _, value in turn.values)
         texts: dict[str, str] = {}
         counts: Counter[str] = Counter()
         for turn in dialogue.turns:

@@ -9,10 +9,10 @@
     person  no -s after "it"       (it|that) ({bare})     \\1 {bare:2}              Green 2002
 
 Tabs stand between columns, ``#`` starts a comment line. A pattern is a regular expression that matches whole words, in
-any case; ``{name}`` in it is any word of a list, or any key of a map. A replacement holds ``\\1`` (what a group matched)
-and ``{name:1}`` (what the map makes of it). Conditions are joined by ``;``: ``rate: 0.5`` (the share of dialogues whose
-speaker has the rule), ``question`` or ``statement`` (the sentence ends in a question mark, or does not), ``not: …`` (a
-regular expression that the sentence must not hold).
+any case; ``{name}`` in it is any word of a list, or any key of a map. A replacement holds ``\\1`` (what a group
+matched) and ``{name:1}`` (what the map makes of it). Conditions are joined by ``;``: ``rate: 0.5`` (the share of
+dialogues whose speaker has the rule), ``question`` or ``statement`` (the sentence ends in a question mark, or does
+not), ``not: …`` (a regular expression that the sentence must not hold).
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ COLUMNS = ("id", "does", "pattern", "replacement", "conditions", "source")
 """Of a file of rules; all but ``conditions`` must be filled."""
 
 _NAME = re.compile(r"\{([a-z][a-z_]*)\}")
+_RATE = re.compile(r"0?\.\d*[1-9]\d*|1(?:\.0*)?")
 _PART = re.compile(r"\\(\d)|\{([a-z][a-z_]*):(\d)\}|([^\\{]+)|(.)", re.DOTALL)
 
 
@@ -98,7 +99,9 @@ class Dialect:
         """
         for name in (source, target):
             if name not in self.attributes:
-                raise AxisError(f"axis {self.axis}: unknown attribute {name!r}; expected {' or '.join(self.attributes)}")
+                raise AxisError(
+                    f"axis {self.axis}: unknown attribute {name!r}; expected {' or '.join(self.attributes)}"
+                )
         if (source, target) != self.attributes:
             raise AxisError(
                 f"axis {self.axis}: rules go from {self.attributes[0]} to {self.attributes[1]} only, got {source} to "
@@ -121,7 +124,9 @@ def load_dialect(axis: str, path: str | Path | None = None) -> Dialect:
     if path is not None:
         return read_dialect(Path(path), axis)
     if axis not in dialects():
-        raise AxisError(f"unknown axis {axis!r}; expected one of {', '.join(dialects())}, or rules of your own (lexicon)")
+        raise AxisError(
+            f"unknown axis {axis!r}; expected one of {', '.join(dialects())}, or rules of your own (lexicon)"
+        )
     return _shipped(axis)
 
 
@@ -233,7 +238,7 @@ def _rule(parts: list[str], lists: Mapping[str, str], maps: Mapping[str, Mapping
     for condition in filter(None, (part.strip() for part in parts[4].split(";"))):
         key, _, value = (part.strip() for part in condition.partition(":"))
         if key == "rate":
-            _expect(re.fullmatch(r"0?\.\d+|1(\.0*)?", value) is not None, f"a rate is above 0, at most 1, got {value!r}")
+            _expect(_RATE.fullmatch(value) is not None, f"a rate is above 0 and at most 1, got {value!r}")
             rate = float(value)
         elif key in ("question", "statement") and not value:
             question = key == "question"

@@ -11,7 +11,8 @@ from tod_bias.perturb.dialect.rules import Dialect, Rule
 _SENTENCE = re.compile(r".+?(?:[.!?]+(?=\s|$)|\n|$)\s*", re.DOTALL)
 # Capitals inside of a sentence, with small words between them: "The Lord of the Rings"
 _CAPITALS = re.compile(
-    r"(?<=[^\W_][ ,:])[ ]?(?!I\b)[A-Z][\w'’&.-]*(?:[ ](?:(?:of|the|a|an|and|in|is|are|for|to|on|at|with)[ ])*[A-Z][\w'’&.-]*)*"
+    r"(?<=[^\W_][ ,:])[ ]?(?:the[ ])?(?!I\b)[A-Z][\w'’&.-]*"
+    r"(?:[ ](?:(?:of|the|a|an|and|in|is|are|for|to|on|at|with)[ ])*[A-Z][\w'’&.-]*)*"
 )
 _QUOTED = re.compile(r"\"[^\"]+\"|“[^”]+”")
 
@@ -33,10 +34,15 @@ def speak(
     counts: Counter[str] = Counter()
     chosen = dialect.rules if rules is None else rules
     lowered = text.lower()
-    held = [value for value in values if value in lowered]
+    held = [part for value in values if value in lowered for part in _parts(value)]
     sentences = _SENTENCE.findall(text)
     spoken = [_sentence(sentence, chosen, held, counts) for sentence in sentences]
     return ("".join(spoken), counts) if counts else (text, counts)
+
+
+def _parts(value: str) -> list[str]:
+    """A value, or its sentences where it has several: they stay as well."""
+    return [part.strip() for part in _SENTENCE.findall(value) if part.strip()]
 
 
 def _sentence(text: str, rules: Iterable[Rule], values: list[str], counts: Counter[str]) -> str:

@@ -156,10 +156,12 @@ class DialectPerturber:
 
     def _tell(self, dialogue: Dialogue) -> Told:
         rules = self._rules(dialogue.id)
-        values = {value.lower() for turn in dialogue.turns for _, value in turn.values if len(value) >= _SHORTEST}
-        values.update(self._protected)
         said = {text for turn in dialogue.turns for speaker, text in turn.utterances if speaker != "user"}
-        said.update(value for turn in dialogue.turns for _, value in turn.values)
+        everything = "\n".join(turn.user for turn in dialogue.turns).lower()
+        found = {value for turn in dialogue.turns for _, value in turn.values}
+        said |= found
+        values = {low for value in found if len(value) >= _SHORTEST and (low := value.lower()) in everything}
+        values.update(self._protected)
         texts: dict[str, str] = {}
         counts: Counter[str] = Counter()
         for turn in dialogue.turns:

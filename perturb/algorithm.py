@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,16 +19,19 @@ from tod_bias.errors import AxisError
 from tod_bias.imports import is_import, made
 from tod_bias.perturb.candidates import Candidate, Perturber
 from tod_bias.perturb.dialect.perturber import DialectPerturber
-from tod_bias.perturb.dialect.rules import PREFIX, dialects, load_dialect
+from tod_bias.perturb.dialect.rules import DIALECT, dialects, load_dialect
 from tod_bias.perturb.dialogue_rewriter import dialogue_rewrite
 from tod_bias.perturb.lexicon import load_lexicon
 from tod_bias.perturb.lexicon_perturber import SCOPES, LexiconPerturber
+from tod_bias.perturb.names.perturber import NAME_AXES, NamesPerturber
+from tod_bias.perturb.personas.axes import PREFIX, load_persona
+from tod_bias.perturb.product import ProductPerturber
 from tod_bias.perturb.rewriter import TextRewriter
 from tod_bias.systems.twin import Rewrite
 
 __all__ = [
-    "PLACEBO", "SCOPES", "Candidate", "LexiconPerturber", "Perturber", "dialogue_rewrite", "draw_candidates",
-    "draw_rewrites", "load_perturber", "rewrite_text", "rewrites_of", "text_rewriter",
+    "NAME_AXES", "PLACEBO", "SCOPES", "Candidate", "LexiconPerturber", "Perturber", "dialogue_rewrite",
+    "draw_candidates", "draw_rewrites", "load_perturber", "rewrite_text", "rewrites_of", "text_rewriter",
 ]  # fmt: skip
 
 PLACEBO = "placebo"
@@ -92,6 +96,8 @@ def load_perturber(
     targets: Iterable[str] | None = None,
     model: str | Path | None = None,
     device: str | None = None,
+    name_slots: str | Path | None = None,
+    introductions: Iterable[str] | None = None,
 ) -> Any:
     """The perturber of an axis.
 
@@ -108,25 +114,43 @@ def load_perturber(
         model: a perturber's checkpoint (:mod:`tod_bias.perturb.neural`); the axis ``placebo`` never uses it, as no
             perturber is trained on what has no demographic meaning, and dialects never do, as they have rules.
         device: where the model runs; chosen where left out.
+        name_slots: a file of slots that hold people's names, for ``names_gender`` and ``names_race``, which take
+            neither ``lexicon`` nor ``scope`` (:mod:`tod_bias.perturb.names`); other axes ignore it.
+        introductions: kinds of introductions (``name``, ``title``, ``statement`` …) that the axes ``persona_…`` use;
+            all by default; other axes ignore it. Their ``lexicon`` is a sheet (:mod:`tod_bias.perturb.personas.sheet`).
 
     Returns:
         A :class:`Perturber`: a :class:`LexiconPerturber`, one with a model, of a dialect, or your own.
 
     Raises:
-        AxisError: an unknown axis, attribute or scope; names the known ones.
+        AxisError: an unknown axis, attribute or scope, or an option that the axis does not take.
         LexiconError: the lexicon cannot be read; names the file and the line.
         ModelError: the checkpoint cannot be loaded or is no perturber.
     """
+    crossed = [name.strip() for name in re.split(r"[×*]", axis)]
+    if len(crossed) > 1:
+        if lexicon is not None or scope is not None:
+            raise AxisError(f"axis {axis!r}: crossed axes take no lexicon and no scope; leave it out")
+        options = {"protected": tuple(protected), "sources": sources, "targets": targets, "name_slots": name_slots}
+        return _crossed(crossed, {**options, "model": model, "device": device, "introductions": introductions})
     if _is_dialect(axis, lexicon):
         if scope is not None:
             raise AxisError(f"axis {axis}: a dialect is told as a whole; leave out the scope {scope!r}")
         rules = load_dialect(axis, lexicon)
         return DialectPerturber(rules, protected=protected, sources=sources, targets=targets)
+    if axis.startswith(PREFIX):
+        _refuse(axis, scope=scope)
+        return load_persona([axis], lexicon=lexicon, kinds=introductions, sources=sources, targets=targets)
     if is_import(axis):
         options = {
             "lexicon": lexicon, "scope": scope, "protected": tuple(protected), "sources": sources, "targets": targets
         }  # fmt: skip
         return _own_perturber(axis, [name for name, value in options.items() if value])
+    if axis in NAME_AXES:
+        _refuse(axis, lexicon=lexicon, scope=scope)
+        return NamesPerturber(
+            axis, NAME_AXES[axis], protected=protected, sources=sources, targets=targets, slots=name_slots
+        )
     words = load_lexicon(axis, lexicon)
     if model is not None and axis != PLACEBO:
         from tod_bias.perturb.neural import NeuralPerturber, perturber_generator
@@ -138,7 +162,32 @@ def load_perturber(
 
 def _is_dialect(axis: str, lexicon: str | Path | None) -> bool:
     """Whether an axis is a shipped dialect, which wins over a module of this name, or one with a file of rules."""
-    return axis in dialects() or (axis.startswith(PREFIX) and lexicon is not None)
+    return axis in dialects() or (axis.startswith(DIALECT) and lexicon is not None)
+
+
+def _crossed(axes: Sequence[str], options: dict[str, Any]) -> Any:
+    """The perturber of crossed axes: one of names, one of introductions, or any two."""
+    name = "×".join(axes)
+    if len(set(axes)) < len(axes):
+        raise AxisError(f"axis {name!r}: crosses an axis with itself")
+    kept = {key: options[key] for key in ("sources", "targets")}
+    if all(axis in NAME_AXES for axis in axes):
+        factors = [factor for axis in axes for factor in NAME_AXES[axis]]
+        return NamesPerturber(name, factors, protected=options["protected"], slots=options["name_slots"], **kept)
+    if all(axis.startswith(PREFIX) for axis in axes):
+        return load_persona(axes, kinds=options["introductions"], **kept)
+    if any(value is not None for value in kept.values()):
+        raise AxisError(f"axis {name!r}: sources and targets of crossed axes of words cannot be chosen; leave them out")
+    if len(axes) > 2:
+        raise AxisError(f"axis {name!r}: words of two axes can be crossed, not of {len(axes)}")
+    return ProductPerturber(*(load_perturber(axis, **options) for axis in axes))
+
+
+def _refuse(axis: str, **options: object) -> None:
+    """Say no to options of lexicons for an axis that has none."""
+    for name, value in options.items():
+        if value is not None:
+            raise AxisError(f"axis {axis!r} is about people and takes no {name}; leave it out")
 
 
 def _own_perturber(spec: str, options: Sequence[str]) -> Any:
@@ -147,7 +196,7 @@ def _own_perturber(spec: str, options: Sequence[str]) -> Any:
     try:
         perturber = made(spec, f"axis {spec!r}", error=AxisError)
     except AxisError as error:
-        if not spec.startswith(PREFIX):
+        if not spec.startswith(DIALECT):
             raise
         raise AxisError(f"{error}; shipped dialects: {', '.join(dialects())}") from error
     missing = [name for name in ("axis", "attributes", "candidates", "rewrite") if not hasattr(perturber, name)]
@@ -168,7 +217,7 @@ def rewrite_text(
     lexicon: str | Path | None = None,
     protected: Sequence[str] = (),
 ) -> str:
-    """Rewrite plain text: every word of ``source`` becomes one of ``target``.
+    """Rewrite plain text: every word of ``source`` becomes one of ``target``, on axes of names every person's name.
 
     Raises:
         AxisError: an unknown axis or attribute, or source equal to target.
@@ -191,9 +240,12 @@ def text_rewriter(
     """The function behind :func:`rewrite_text`, for many texts; raises the same errors."""
     key = (axis, source, target, None if lexicon is None else str(lexicon), tuple(protected))
     if key not in _REWRITERS:
-        if axis.startswith(PREFIX):
+        if axis.startswith(DIALECT):
             rules = load_dialect(axis, lexicon)
             _REWRITERS[key] = DialectPerturber(rules, protected=protected).text_rewriter(source, target)
+        elif axis in NAME_AXES:
+            _refuse(axis, lexicon=lexicon)
+            _REWRITERS[key] = NamesPerturber(axis, NAME_AXES[axis], protected=protected).text_rewriter(source, target)
         else:
             _REWRITERS[key] = TextRewriter(load_lexicon(axis, lexicon), source, target, protected=protected)
     return _REWRITERS[key]

@@ -63,8 +63,21 @@ class Arranging(Protocol):
             draws: so many targets drawn with replacement (Su, Algorithm 1) instead.
         """
 
+
+@runtime_checkable
+class Floored(Protocol):
+    """A perturber with a matched placebo of its own."""
+
     def floor(self, dialogue: Dialogue, candidates: Sequence[Candidate], seed: int) -> Rewrite | None:
         """The matched placebo of these tellings: the dialogue's own form exchanged for another of its own attribute.
 
-        None where there is no other.
+        Its source is called ``original`` and its target ``placebo``; None where there is no other form.
         """
+
+
+@runtime_checkable
+class Referring(Protocol):
+    """A perturber whose dialogues are others than the corpus', which are told too, for comparison."""
+
+    def references(self, dialogue: Dialogue) -> Sequence[tuple[str, Rewrite]]:
+        """Tellings that are nobody's: their names, and their rewrites; ``original`` is the corpus' own dialogue."""

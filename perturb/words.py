@@ -1,4 +1,4 @@
-"""The word lists of ``lexicons/words.txt``, which the English rules use."""
+"""Word lists: those of ``lexicons/words.txt``, which the English rules use, and of other files of that form."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def _sections(path: Path) -> dict[str, frozenset[str]]:
     return {section: frozenset(found) for section, found in sections.items()}
 
 
-def words(section: str) -> frozenset[str]:
-    """The words of one section.
+def words(section: str, path: Path = FILE) -> frozenset[str]:
+    """The words of one section of a file.
 
     Raises:
         LexiconError: the file cannot be read or has no such section.
     """
-    sections = _sections(FILE)
+    sections = _sections(path)
     if section not in sections:
-        raise LexiconError(f"{FILE}: no section [{section}]; it has {', '.join(sorted(sections))}")
+        raise LexiconError(f"{path}: no section [{section}]; it has {', '.join(sorted(sections))}")
     return sections[section]

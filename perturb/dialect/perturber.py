@@ -51,6 +51,9 @@ class DialectPerturber:
         AxisError: an unknown attribute.
     """
 
+    reads_originals = True
+    """T knows the user's utterances as the dialogue has them, so of crossed axes it comes first."""
+
     def __init__(
         self,
         dialect: Dialect,
@@ -111,13 +114,16 @@ class DialectPerturber:
                 f"{candidate.target}) on axis {self.axis!r}; take one from candidates(dialogue)"
             )
         texts = self._told(dialogue).texts
+        origins = {spoken: text for text, spoken in texts.items()}
+        for turn in dialogue.turns:
+            origins.pop(turn.user, None)  # said so in the original too: nobody can tell the two apart
         return DialogueRewrite(
             axis=self.axis,
             source=candidate.source,
             target=candidate.target,
             word=candidate.word,
             forward=lambda text: texts.get(text, text),
-            backward=lambda text: text,
+            backward=lambda text: origins.get(text, text),
         )
 
     def rewrite_texts(self, texts: Sequence[str], source: str, target: str) -> list[str]:

@@ -28,7 +28,7 @@ from tod_bias.errors import AxisError, LexiconError
 
 FOLDER = Path(__file__).parent / "rules"
 """The rules that ship with the package; ``aae.tsv`` there is the axis ``dialect:aae``."""
-PREFIX = "dialect:"
+DIALECT = "dialect:"
 """What the axes' names begin with."""
 COLUMNS = ("id", "does", "pattern", "replacement", "conditions", "source")
 """Of a file of rules; all but ``conditions`` must be filled."""
@@ -111,7 +111,7 @@ class Dialect:
 
 def dialects() -> tuple[str, ...]:
     """The shipped axes."""
-    return tuple(sorted(PREFIX + file.stem for file in FOLDER.glob("*.tsv")))
+    return tuple(sorted(DIALECT + file.stem for file in FOLDER.glob("*.tsv")))
 
 
 def load_dialect(axis: str, path: str | Path | None = None) -> Dialect:
@@ -132,7 +132,7 @@ def load_dialect(axis: str, path: str | Path | None = None) -> Dialect:
 
 @cache
 def _shipped(axis: str) -> Dialect:
-    return read_dialect(FOLDER / f"{axis.removeprefix(PREFIX)}.tsv", axis)
+    return read_dialect(FOLDER / f"{axis.removeprefix(DIALECT)}.tsv", axis)
 
 
 def read_dialect(path: Path, axis: str | None = None) -> Dialect:
@@ -173,7 +173,7 @@ def read_dialect(path: Path, axis: str | None = None) -> Dialect:
     if not attributes or not rules:
         missing = "rules" if attributes else "line '@attributes'"
         raise LexiconError(f"{path}: holds no {missing}; see perturb/README.md for the layout")
-    return Dialect(axis or PREFIX + path.stem, (attributes[0], attributes[1]), tuple(rules.values()))
+    return Dialect(axis or DIALECT + path.stem, (attributes[0], attributes[1]), tuple(rules.values()))
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -19,16 +19,11 @@ from typing import Any
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.star import HELD_OUT, read_star, star_functions
 from tod_bias.files import write_json
-from tod_bias.perturb.lexicon import FOLDER as LEXICONS
+from tod_bias.perturb.names.resources import dealt
 
 USERS = ("CustomerName", "GuestName", "HostName", "PatientName", "RenterName", "UserName")
 """Slots with the name of a person; the slot Name is a doctor's, a flat's or a venue's."""
 SCRIPTED = {"alexis": "woman", "angela": "woman", "ben": "man", "john": "man", "mark": "man"}
-NAMES = [
-    line.split("\t") for line in (LEXICONS / "names_gender.tsv").read_text().splitlines() if line.startswith("word")
-]
-SHEN = {who: sorted({row[at] for row in NAMES if row[at][0] != "~"}) for at, who in ((1, "man"), (2, "woman"))}
-"""Names that are neither words nor places."""
 LINKS = re.compile(r"\s*\([^()]*https?:[^()]*\)")
 
 
@@ -42,7 +37,7 @@ def single(datapath: Path | None, split: str) -> Iterator[Dialogue]:
 
 
 def named(datapath: Path | None, split: str) -> Iterator[Dialogue]:
-    """:func:`single`, with the five names that STAR's scripts gave its users spread over the names of Shen et al. 2022.
+    """:func:`single`, with the five names that STAR's scripts gave its users spread over those that the axes deal out.
 
     Five names stand for their five bearers, whatever is found for them. Here a dialogue's user has a name of the same
     gender, drawn by the dialogue's number, wherever the user's name stands: in utterances, calls and results. Doctors
@@ -60,7 +55,7 @@ def named(datapath: Path | None, split: str) -> Iterator[Dialogue]:
         draw = random.Random(dialogue.id)
         taken: dict[str, str] = {}
         for name in here:
-            taken[name] = draw.choice([other for other in SHEN[SCRIPTED[name]] if other not in taken.values()])
+            taken[name] = draw.choice([other for other in dealt(SCRIPTED[name]) if other not in taken.values()])
         if here:
             pattern = re.compile(rf"(?<![Dd]r\. )(?<![Dd]r )(?<!octor )\b({'|'.join(here)})\b", re.IGNORECASE)
             yield Dialogue.from_json(renamed(dialogue.to_json(), pattern, taken))

@@ -93,6 +93,24 @@ class TestDialogue:
         again = [bool(perturber.candidates(Dialogue(str(n), "", (Turn("My name is Ann."),)))) for n in range(2000)]
         assert said == again
 
+    @pytest.mark.parametrize("axis", ["dialect:aae×gender", "gender×dialect:aae"])
+    def test_crossed_with_another_axis_in_either_order(self, axis: str) -> None:
+        dialogue = Dialogue("d", "", (Turn("My wife doesn't want any fish. It sounds good to her."),))
+        perturber = load_perturber(axis)
+        told = {
+            candidate.target: perturber.rewrite(dialogue, candidate) for candidate in perturber.candidates(dialogue)
+        }
+        both = told["aae×man" if axis.startswith(AAE) else "man×aae"]
+        twin = both(dialogue)
+        assert twin.turns[0].user == "My husband don't want no fish. It sound good to him."
+        assert both.inverse(twin) == dialogue
+
+    def test_what_was_stored_is_turned_back_by_another_t(self) -> None:
+        perturber = load_perturber(AAE)
+        (candidate,) = perturber.candidates(DIALOGUE)
+        stored = Dialogue.from_json(perturber.rewrite(DIALOGUE, candidate)(DIALOGUE).to_json())
+        assert perturber.rewrite(DIALOGUE, candidate).inverse(stored) == DIALOGUE
+
     def test_protected_phrases_and_chosen_attributes(self) -> None:
         dialogue = Dialogue("d", "", (Turn("That works."),))
         assert load_perturber(AAE, protected=["that works"]).candidates(dialogue) == []

@@ -63,7 +63,7 @@ def perturb(
 ) -> None:
     """Rewrite text along a demographic axis, a line in, a line out; or whole dialogues by Algorithm 1."""
     from tod_bias.dialogues.text import json_line
-    from tod_bias.perturb.algorithm import draw_candidates, load_perturber, rewrites_of, text_rewriter
+    from tod_bias.perturb.algorithm import NAME_AXES, draw_candidates, load_perturber, rewrites_of, text_rewriter
 
     options: dict[str, Any] = {"lexicon": lexicon, "protected": protect or ()}
     if corpus is None:
@@ -73,7 +73,7 @@ def perturb(
             raise TodBiasError("give --source and --target, e.g. --axis gender --source woman --target man")
         if scope is not None:
             raise TodBiasError("--scope goes with --corpus; a line of text is rewritten as a whole")
-        if perturber is None:
+        if perturber is None or axis in NAME_AXES:  # no model is trained on names
             rewrite = text_rewriter(axis, source, target, **options)
             _write((rewrite(line) for line in _lines(file)), out)
             return

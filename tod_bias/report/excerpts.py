@@ -129,9 +129,11 @@ def excerpts(
         turn_score=score(turns[list(columns)].to_numpy(dtype=float)),
         **{name: turns[name].map(lambda value: value if isinstance(value, str) else "") for name in texts},
     )
-    originals = turns[turns["arm"] == ORIGINAL].drop_duplicates(["dialogue", "turn"])
+    originals = turns[turns["arm"] == ORIGINAL].drop_duplicates(["axis", "dialogue", "turn"])
     joined = turns[turns["arm"] == UNSWAPPED].merge(
-        originals[["dialogue", "turn", "turn_score", *texts]], on=["dialogue", "turn"], suffixes=("", "_original")
+        originals[["axis", "dialogue", "turn", "turn_score", *texts]],
+        on=["axis", "dialogue", "turn"],
+        suffixes=("", "_original"),
     )
     joined["change"] = joined["turn_score"] - joined["turn_score_original"]
     joined["size"] = joined["change"].abs().round(9)  # else rounding noise decides between equal changes

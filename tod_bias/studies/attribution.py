@@ -49,16 +49,11 @@ from tod_bias.studies.su import SU_ORDER
 from tod_bias.studies.tellings import (
     Design,
     Drawn,
-    check_design,
-    chosen_from,
+    Retelling,
     chunks,
-    drawn_for,
-    matched_placebo,
     models_of,
-    perturbers_of,
     resting_collector,
     rewritten_by_model,
-    runs_of,
 )
 from tod_bias.studies.turn_table import TurnTable
 from tod_bias.systems.component import MAX_FAILURES
@@ -95,6 +90,7 @@ def attribute(
     permutations: int = 10_000,
     margin: float | None = None,
     cluster: Sequence[str | tuple[str, ClusterOf]] | str = (),
+    tellings: int | None = None,
     max_per_axis: int | None = None,
     samples: int = 1,
     max_failures: float = MAX_FAILURES,
@@ -123,6 +119,8 @@ def attribute(
         margin: differences up to it are called equivalent where that is shown, on the scale of a metric's disparity.
         cluster: what else dialogues share that errs together: ``domain``, ``module:function`` of a dialogue, or a pair
             of a name and such a function. A claim must survive every kind.
+        tellings: rewritten tellings a dialogue and axis, for ``crossed`` only, dealt out over the attributes; by
+            default one for every other attribute. More of them meet more names, fewer cost less.
         max_per_axis: keep so many dialogues an axis, drawn by ``seed``.
         samples: answers drawn to each question, where components draw them (``temperature`` above 0); they are
             repeated measurements within a dialogue, and the result says how much of an interval is theirs.
@@ -151,33 +149,23 @@ def attribute(
     order = _checked_order(pipeline, order)
     scored = metrics_of(metrics)
     check_history(history)
-    check_design(design)
     check_numbers(draws, bootstrap, permutations, seed, max_per_axis, margin)
     check_asking(samples, max_failures)
     dialogues = list(dialogues)
     _check_ids(dialogues)
-    perturbers = perturbers_of(axes)
     kinds = clusters_of(cluster)
+    retelling = Retelling(
+        dialogues, axes, design=design, draws=draws, seed=seed, tellings=tellings, max_per_axis=max_per_axis
+    )
     answers = Answers(cache) if cache is not None else None
     if batch_in and answers is None:
         answers = Answers()
     refused = read_batches(batch_in, answers) if batch_in and answers is not None else {}
-    for generator in models_of(perturbers.values()):
+    for generator in models_of(retelling.all.values()):
         generator.keep_in(answers)
         generator.show_progress = show_progress
-    failures: dict[str, TodBiasError] = {}
-    found: dict[str, list[Drawn]] = {}
-    matched = matched_placebo(perturbers, dialogues)
-    rewriting = {axis: perturber for axis, perturber in perturbers.items() if matched is None or axis != PLACEBO}
-    for axis, perturber in rewriting.items():
-        try:
-            found[axis] = drawn_for(perturber, dialogues, design, draws, seed)
-        except NothingToPerturbError as error:
-            failures[axis] = error
-    if not found:
-        raise next(iter(failures.values()))
-    drawn = {axis: chosen_from(some, max_per_axis, seed) for axis, some in found.items()}
-
+    failures: dict[str, TodBiasError] = dict(retelling.failures)
+    found, drawn = retelling.found, retelling.drawn
     generators = generators_of(pipeline)
     for generator in generators:
         generator.keep_in(answers)
@@ -194,10 +182,10 @@ def attribute(
         raise TodBiasError(f"{samples} samples: no component draws its answers, so all would be equal; leave it out")
     lost = Lost()
     table = TurnTable(pipeline.names, scored, flow=pipeline.flow is not None or recorded is not None)
-    told = {axis: Gathered(perturbers[axis], pipeline.names) for axis in drawn}
+    told = {axis: Gathered(retelling.perturbers[axis], pipeline.names) for axis in drawn}
     with resting_collector() as collect:
         for chunk in chunks(dialogues, drawn, samples):
-            retold = {axis: runs_of(perturbers[axis], some, matched, seed) for axis, some in chunk.items()}
+            retold = {axis: retelling.runs(axis, some) for axis, some in chunk.items()}
             for axis, records in records_of(execution, retold, samples, lost).items():
                 if records:
                     kept = [entry for entry in chunk[axis] if entry[0].id not in lost.reasons]
@@ -218,7 +206,7 @@ def attribute(
     tables = {
         axis: told[axis].tables(scored, [dialogue for dialogue, _ in some], kinds) for axis, some in drawn.items()
     }
-    if matched is not None:
+    if retelling.has_placebo:
         floor = floor_tables(tables, drawn, scored, kinds)
         if floor:
             tables[PLACEBO] = floor
@@ -254,18 +242,19 @@ def attribute(
         },
         signature={
             "max_per_axis": "all" if max_per_axis is None else str(max_per_axis),
+            **({} if tellings is None else {"tellings": str(tellings)}),
             "intervals": "95%, t with a word (or other cluster) left out at a time; of these words: expanded "
             f"percentile, {bootstrap} resamples of dialogues",
             "p_values": f"sign flips by word, {permutations} at the most; maxT within an axis and metric, then Holm",
-            **{f"axis {axis}": perturber_signature(perturber) for axis, perturber in rewriting.items()},
-            **({f"axis {PLACEBO}": matched.signature} if matched is not None else {}),
+            **{f"axis {axis}": perturber_signature(perturber) for axis, perturber in retelling.perturbers.items()},
+            **({f"axis {PLACEBO}": retelling.matched.signature} if retelling.matched is not None else {}),
             **signature_of(pipeline),
             **_not_kept(execution),
         },
         axes={
             axis: {name: report.record for name, report in by_metric.items()} for axis, by_metric in reports.items()
         },
-        **rewritten_by_model(perturbers),
+        **rewritten_by_model(retelling.all),
         cost={
             **costs_of(execution.components, after.read - before.read, after.written - before.written),
             "seconds": round(time.monotonic() - started, 3),
@@ -322,7 +311,7 @@ def _judge(
     for axis, by_metric in reports.items():
         for name, report in by_metric.items():
             if axis != PLACEBO and name in bare:
-                for claim in (*report.family, *report.pairs.values()):
+                for claim in (*report.family, *report.behind):
                     claim.tested = False
                 claimable.append(report)
     floors = [report for axis, by_metric in reports.items() if axis == PLACEBO for report in by_metric.values()]

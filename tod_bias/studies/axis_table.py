@@ -35,6 +35,10 @@ class Tellings:
     """(placebo tellings,) number of the dialogue."""
     placebo_words: tuple[str, ...]
     """A placebo telling each: the word that stands for what it changes."""
+    factors: tuple[str, ...] = ()
+    """What attributes joined by ``×`` are products of; nothing, or one, where they are none."""
+    references: tuple[tuple[int, str], ...] = ()
+    """Tellings that are nobody's: number of the dialogue, and what each is."""
     clusters: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Further clusters: a name, and a label for every dialogue."""
     dose: tuple[float, float] = (0.0, 0.0)
@@ -53,6 +57,10 @@ class Tellings:
         own = self.source >= 0
         told[np.flatnonzero(own), self.source[own]] = True
         return told
+
+    def told_as_any(self, attributes: Sequence[int]) -> np.ndarray:
+        """(dialogues,) bool: whether each is told as one of some attributes."""
+        return np.asarray(self.told_as[:, list(attributes)].any(axis=1))
 
     @cached_property
     def has_placebo(self) -> np.ndarray:
@@ -90,6 +98,8 @@ class AxisTable:
     """(placebo tellings, arms, statistics)."""
     sampling: Sampling | None = None
     """Where components draw their answers."""
+    references: np.ndarray | None = None
+    """(tellings that are nobody's, arms, statistics)."""
 
     @property
     def rewritten(self) -> np.ndarray:
@@ -126,6 +136,15 @@ class AxisTable:
     def of_placebo(self) -> np.ndarray:
         """A dialogue's placebo telling without swaps and with all swapped, (dialogues, 2, statistics)."""
         return self.mean_of(self.placebo[:, [0, -1]], self.tellings.placebo)
+
+    def reference(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """A telling that is nobody's, (dialogues, arms, statistics), and which dialogues are told so, (dialogues,)."""
+        assert self.references is not None
+        chosen = [place for place, (_, what) in enumerate(self.tellings.references) if what == name]
+        of = np.array([self.tellings.references[place][0] for place in chosen], dtype=int)
+        there = np.zeros(self.tellings.dialogues, dtype=bool)
+        there[of] = True
+        return self.mean_of(self.references[chosen], of), there
 
     def drawn(self, draw: int) -> np.ndarray:
         """One draw's tellings, (dialogues, arms, statistics); in the crossed design the mean over all."""

@@ -53,11 +53,18 @@ class AxisReport:
     disparity: Claim
     groups: dict[str, Claim] = field(default_factory=dict)
     pairs: dict[str, Claim] = field(default_factory=dict)
+    effects: dict[str, Claim] = field(default_factory=dict)
+    """Main effects of crossed attributes, and interactions."""
     bounds: dict[str, tuple[float, float, float, int]] = field(default_factory=dict)
     """Disparity, gaps and pairs, each with standard error, degrees of freedom, dialogues: for tests of equivalence."""
 
     may_be_equal: bool = True
     """Whether equivalence can be shown at all: there are clusters enough, and a score above 0."""
+
+    @property
+    def behind(self) -> list[Claim]:
+        """What is claimed only where the family is."""
+        return [*self.pairs.values(), *self.effects.values()]
 
     @property
     def family(self) -> list[Claim]:
@@ -80,7 +87,7 @@ def judge(
     these_words = _over(reports, lambda claim: claim.p_these_words)
     for number, report in enumerate(reports):
         found = adjusted[number]
-        for claim in (*report.family, *report.pairs.values()):
+        for claim in (*report.family, *report.behind):
             if claim.tested:
                 claim.record["p_holm"] = found[id(claim)]
                 claim.record["p_these_words"] = these_words[number][id(claim)]
@@ -106,7 +113,7 @@ def _over(reports: Sequence[AxisReport], p_of: Callable[[Claim], float]) -> list
         found.append(
             {
                 id(claim): min(1.0, max(adjusted[name], factor[name] * p_of(claim)))
-                for claim in (*report.family, *report.pairs.values())
+                for claim in (*report.family, *report.behind)
             }
         )
     return found

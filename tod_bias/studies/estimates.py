@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from itertools import combinations
 from typing import Any
 
@@ -26,16 +25,11 @@ from tod_bias.statistics.power import detectable
 from tod_bias.statistics.record import finite, finite_pair
 from tod_bias.statistics.settings import Inference
 from tod_bias.studies.axis_table import AxisTable
+from tod_bias.studies.blocks import Blocks
 from tod_bias.studies.claims import AxisReport, Claim
 from tod_bias.studies.contrasts import (
     Block,
-    Contrast,
-    Difference,
-    disparity_of,
-    interaction_of,
-    less,
     pairs_of,
-    share_of,
 )
 from tod_bias.studies.estimated import Estimated, turned
 from tod_bias.studies.repeats import sampling_of
@@ -72,21 +66,21 @@ class AxisEstimate:
         self._shared = shared_words(self._tellings)
         self._effective = words_effective(self._tellings)
         self._dimensions = [self._words, *(Clusters.of(labels) for _, labels in self._tellings.clusters)]
-        self._sign = -1.0 if metric.better == "lower" else 1.0
+        self._blocks = Blocks(table, metric)
 
     def report(self) -> AxisReport:
         """What ``results.json`` says, without what needs the other axes."""
         told = self._tellings
         everyone = np.ones(told.dialogues, dtype=bool)
-        whole = self._estimated(self._whole(), everyone, shares=True)
+        whole = self._estimated(self._blocks.whole(), everyone, shares=True)
         record = self._record_of(whole)
         report = AxisReport(record, Claim(record["disparity"], words=self._effective))
         report.may_be_equal = all(len(kind.names) >= FEWEST for kind in self._dimensions) and (
-            self._metric.scale == "difference" or self._ratio  # of a score of 0 nothing is known
+            self._metric.scale == "difference" or self._blocks.is_ratio  # of a score of 0 nothing is known
         )
         named = list(zip(told.attributes, range(len(told.attributes)), strict=True))
         groups = {
-            name: self._estimated(self._group(number), told.told_as[:, number])
+            name: self._estimated(self._blocks.group(number), told.told_as[:, number])
             for name, number in named
             if told.told_as[:, number].any()
         }
@@ -104,96 +98,36 @@ class AxisEstimate:
         if groups:
             record["spread"] = {"value": finite(self._spread_of(groups))}
         self._pairs(report, record)
+        if len(told.factors) > 1:
+            self._effects(report, record)
+        if told.references:
+            record["references"] = {
+                name: self._reference_record(name) for name in dict.fromkeys(name for _, name in told.references)
+            }
         record["words"] = self._word_table(whole)
         error = whole.error_of_dialogues(0)
-        sampling = sampling_of(self._table, self._metric, self._ratio, self._inference, error)
+        sampling = sampling_of(self._table, self._metric, self._blocks.is_ratio, self._inference, error)
         if sampling is not None:
             record["sampling"] = sampling
-        su = su_of(self._table, self._metric.score, self._order, self._inference) if self._ratio else None
+        su = su_of(self._table, self._metric.score, self._order, self._inference) if self._blocks.is_ratio else None
         if su is not None:
             record["su"] = su
         return report
 
-    @property
-    def _ratio(self) -> bool:
-        """Whether values are divided by the originals' score; where that is 0 they are differences."""
-        original = self._metric.score(self._table.original.sum(axis=0))
-        return self._metric.scale == "ratio" and float(original) > 0
-
     def _estimated(self, block: Block, there: np.ndarray, *, shares: bool = False) -> Estimated:
-        both = [0, *([len(block.contrasts) - 1] if self._has_placebo else [])]
+        both = [0, *([len(block.contrasts) - 1] if self._blocks.has_placebo else [])]
         tested = [*both, *(range(1, 1 + len(self._table.stages)) if shares else ())]
         return Estimated(
             block, there, self._dimensions, self._inference,
             shared=self._shared, effective=self._effective, tested=tested, both=both,
         )  # fmt: skip
 
-    # cells and contrasts -------------------------------------------------------------------------------------------
-
-    def _block(self, cells: Sequence[np.ndarray], contrasts: Sequence[Contrast]) -> Block:
-        table = np.concatenate([self._table.original[:, None], *cells], axis=1)
-        return Block(table, tuple(contrasts), self._metric.score, self._sign, self._ratio)
-
-    def _whole(self) -> Block:
-        """Cells: original, rewritten in all arms; where there is a placebo, rewritten and placebo without swaps and
-        with all swapped. Contrasts: disparity, shares, interactions, artefact, above placebo."""
-        stages, table = self._table.stages, self._table
-        rewritten = table.rewritten
-        last = len(self._arms)
-        contrasts = [disparity_of(stages, 1), *(share_of(stage, stages, 1) for stage in stages)]
-        contrasts += [interaction_of(*pair, stages, 1) for pair in pairs_of(stages)]
-        contrasts.append((Difference(1.0, last, 0),))
-        cells = [rewritten]
-        if self._has_placebo:
-            there = self._tellings.has_placebo[:, None, None]
-            cells += [np.where(there, rewritten[:, [0, -1]], 0.0), table.of_placebo]
-            contrasts.append(less((Difference(1.0, last + 1, last + 2),), (Difference(1.0, last + 3, last + 4),)))
-        return self._block(cells, contrasts)
-
-    def _group(self, number: int) -> Block:
-        """As told as one attribute, against the mean over all that the same dialogues are told as."""
-        there = self._tellings.told_as[:, number]
-        placebo = (self._table.placebo_as(number), self._table.placebo_mixture()) if self._has_placebo else None
-        return self._against(self._table.told_as(number), self._mixture, there, placebo)
-
-    def _gap(self, one: int, other: int) -> Block:
-        """As told as one attribute, against told as another."""
-        there = self._tellings.told_as[:, one] & self._tellings.told_as[:, other]
-        placebo = None
-        if self._has_placebo:
-            placebo = (self._table.placebo_as(one), self._table.placebo_as(other))
-        return self._against(self._table.told_as(one), self._table.told_as(other), there, placebo)
-
-    def _against(
-        self, ours: np.ndarray, theirs: np.ndarray, there: np.ndarray, placebo: tuple[np.ndarray, np.ndarray] | None
-    ) -> Block:
-        stages, arms = self._table.stages, len(self._arms)
-        mask = there[:, None, None]
-        contrasts = [less(disparity_of(stages, 1), disparity_of(stages, 1 + arms))]
-        contrasts += [less(share_of(stage, stages, 1), share_of(stage, stages, 1 + arms)) for stage in stages]
-        cells = [np.where(mask, ours, 0.0), np.where(mask, theirs, 0.0)]
-        if placebo is not None:
-            both = mask & self._tellings.has_placebo[:, None, None]
-            cells += [np.where(both, part, 0.0) for part in (ours[:, [0, -1]], theirs[:, [0, -1]], *placebo)]
-            at = 1 + 2 * arms
-            first, second, third, fourth = ((Difference(1.0, at + 2 * n, at + 2 * n + 1),) for n in range(4))
-            contrasts.append(less(less(first, second), less(third, fourth)))
-        return self._block(cells, contrasts)
-
-    @property
-    def _has_placebo(self) -> bool:
-        return len(self._tellings.placebo) > 0
-
-    @cached_property
-    def _mixture(self) -> np.ndarray:
-        return self._table.mixture()
-
     # tests ---------------------------------------------------------------------------------------------------------
 
     def _tested(self, blocks: Sequence[Estimated]) -> tuple[list[list[FlipTest]], list[list[FlipTest]]]:
         """The family's tests and those above the placebo: with words as a sample (a test a kind of clusters), and with
         words as they are."""
-        return self._flips(blocks, 0), (self._flips(blocks, -1) if self._has_placebo else [[], []])
+        return self._flips(blocks, 0), (self._flips(blocks, -1) if self._blocks.has_placebo else [[], []])
 
     def _flips(self, blocks: Sequence[Estimated], contrast: int) -> list[list[FlipTest]]:
         if not self._inference.permutations:
@@ -231,7 +165,7 @@ class AxisEstimate:
         """The p-value of the disparity on its own, and the smallest that could have been found."""
         single = [float(test.p_values[number]) for test in tests[0]]
         critical = math.nan if self._shared is not None else _largest(test.critical for test in tests[0])
-        contrasts = [0, *([whole.above] if self._has_placebo else [])]  # both must be found
+        contrasts = [0, *([whole.above] if self._blocks.has_placebo else [])]  # both must be found
         errors = [whole.error_and_freedom(number) for number in contrasts]
         return {
             "p_value": max(single) if single else None,
@@ -255,7 +189,7 @@ class AxisEstimate:
         at = 1 + len(stages)
         single = self._single_tests(whole, list(shares.values()))
         record: dict[str, Any] = {
-            "scale": "ratio" if self._ratio else "difference",
+            "scale": "ratio" if self._blocks.is_ratio else "difference",
             "original": {"value": finite(scores[0]), "ci": finite_pair(whole.score_bounds[0])},
             "rewritten": {"value": finite(scores[1]), "ci": finite_pair(whole.score_bounds[1])},
             "disparity": {
@@ -274,7 +208,7 @@ class AxisEstimate:
             "interactions": {"×".join(pair): whole.estimate(at + number) for number, pair in enumerate(pairs)},
             "artefact": whole.estimate(at + len(pairs)),
         }
-        if self._has_placebo:
+        if self._blocks.has_placebo:
             above = self._single_tests(whole, [whole.above])
             record["above_placebo"] = {
                 **whole.estimate(whole.above),
@@ -298,7 +232,7 @@ class AxisEstimate:
         number = self._tellings.attributes.index(name)
         gap: dict[str, Any] = block.estimate(0) | {"p_holm": None}
         words = words_of_group(self._tellings, number)
-        if self._has_placebo:
+        if self._blocks.has_placebo:
             gap["above_placebo"] = block.estimate(block.above)
         record["groups"][name] = {
             "score": {"value": finite(block.scores[1]), "ci": finite_pair(block.score_bounds[1])},
@@ -309,6 +243,47 @@ class AxisEstimate:
         }
         return Claim(gap, words=words)
 
+    def _reference_record(self, name: str) -> dict[str, Any]:
+        """How a telling that is nobody's is served, against the mean over all groups; it claims nothing."""
+        block = self._estimated(*self._blocks.reference(name))
+        return {
+            "score": {"value": finite(block.scores[1]), "ci": finite_pair(block.score_bounds[1])},
+            "gap": block.estimate(0),
+            "contributions": {stage: block.estimate(1 + at) for at, stage in enumerate(self._table.stages)},
+            "dialogues": int(block.there.sum()),
+        }
+
+    def _effects(self, report: AxisReport, record: dict[str, Any]) -> None:
+        """Of crossed attributes: the main effect of every level of a factor, and what is beyond the two."""
+        told = self._tellings
+        levels = [name.split("×") for name in told.attributes]
+        numbers = {
+            (factor, level): [number for number, one in enumerate(levels) if one[place] == level]
+            for place, factor in enumerate(told.factors)
+            for level in dict.fromkeys(one[place] for one in levels)
+        }
+        blocks = {key: self._blocks.level(some) for key, some in numbers.items()}
+        if len(told.factors) == 2:
+            for number, (first, second) in enumerate(levels):
+                ours = (numbers[told.factors[0], first], numbers[told.factors[1], second])
+                blocks["interaction", told.attributes[number]] = self._blocks.beyond(number, *ours)
+        there = {key: told.told_as_any(some) for key, some in numbers.items()}
+        there |= {("interaction", name): told.told_as[:, at] for at, name in enumerate(told.attributes)}
+        estimated = {key: self._estimated(block, there[key]) for key, block in blocks.items() if there[key].any()}
+        tests, above = self._tested(list(estimated.values()))
+        record["effects"] = {}
+        for number, ((factor, level), block) in enumerate(estimated.items()):
+            words = [words_of_group(told, at) for at in numbers.get((factor, level), range(len(levels)))]
+            effect = {
+                **block.estimate(0),
+                "p_holm": None,
+                "dialogues": int(block.there.sum()),
+                "contributions": {stage: block.estimate(1 + at) for at, stage in enumerate(self._table.stages)},
+            }
+            record["effects"].setdefault(factor, {})[level] = effect
+            claim = report.effects[f"{factor}: {level}"] = Claim(effect, words=min(words))
+            self._decide(claim, tests, above, number)
+
     def _pairs(self, report: AxisReport, record: dict[str, Any]) -> None:
         """Gaps between every two attributes, on the dialogues that are told as both."""
         told, stages = self._tellings, self._table.stages
@@ -317,7 +292,7 @@ class AxisEstimate:
             there = told.told_as[:, one] & told.told_as[:, other]
             if there.any():
                 names = told.attributes[one], told.attributes[other]
-                blocks[names] = self._estimated(self._gap(other, one), there)  # told as the second: the target
+                blocks[names] = self._estimated(self._blocks.gap(other, one), there)  # told as the second: the target
         if not blocks:
             return
         tests, above = self._tested(list(blocks.values()))
@@ -332,7 +307,7 @@ class AxisEstimate:
                 "dialogues": int(block.there.sum()),
                 "contributions": {stage: block.estimate(1 + place) for place, stage in enumerate(stages)},
             }
-            if self._has_placebo:
+            if self._blocks.has_placebo:
                 pair["above_placebo"] = block.estimate(block.above)
             record["pairs"][f"{first}>{second}"] = pair
             record["pairs"][f"{second}>{first}"] = turned(pair)

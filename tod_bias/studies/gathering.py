@@ -33,11 +33,17 @@ class Gathered:
         self._candidates: list[Sequence[Any]] = []
         self._placebo: list[str | None] = []
         self._doses: list[Dose] = []
+        self._references: list[tuple[int, str]] = []
 
     def add(self, sums: Sums, drawn: Sequence[Drawn], records: Sequence[Record]) -> None:
         """One chunk."""
         self.parts.append(sums)
         self._candidates += [candidates for _, candidates in drawn]
+        self._references += [
+            (len(self._placebo) + place, str(run.rewrite and run.rewrite.target))
+            for place, record in enumerate(records)
+            for run in record.retold.references
+        ]
         self._doses += [record.retold.dose for record in records if record.retold.dose is not None]
         self._placebo += [None if run is None else _word(run) for run in (one.retold.placebo for one in records)]
 
@@ -49,9 +55,9 @@ class Gathered:
         return {one.name: self._table(one.name, tellings) for one in scored}
 
     def _table(self, name: str, tellings: Tellings) -> AxisTable:
-        original, told, placebo = (
+        original, told, placebo, references = (
             np.concatenate([getattr(part, field)[name] for part in self.parts])
-            for field in ("original", "told", "placebo")
+            for field in ("original", "told", "placebo", "references")
         )
         drawn = [part.drawn[name] for part in self.parts if name in part.drawn]
         sampling = None
@@ -61,7 +67,7 @@ class Gathered:
                 np.concatenate([one.once for one in drawn]),
                 np.concatenate([one.again for one in drawn]),
             )
-        return AxisTable(tellings, self._names, original, told, placebo, sampling)
+        return AxisTable(tellings, self._names, original, told, placebo, sampling, references)
 
     def _tellings(self, dialogues: Sequence[Dialogue], kinds: Sequence[tuple[str, ClusterOf]]) -> Tellings:
         attributes = tuple(self._perturber.attributes)
@@ -90,6 +96,8 @@ class Gathered:
             ),
             placebo=np.flatnonzero([word is not None for word in self._placebo]),
             placebo_words=tuple(word for word in self._placebo if word is not None),
+            factors=tuple(getattr(self._perturber, "factors", ())),
+            references=tuple(self._references),
             clusters=tuple((name, tuple(map(of, dialogues))) for name, of in kinds),
             dose=(
                 sum(dose.wanted for dose in self._doses) / max(1, len(self._doses)),
@@ -110,7 +118,7 @@ def floor_tables(
     kinds: Sequence[tuple[str, ClusterOf]],
 ) -> dict[str, AxisTable]:
     """The placebo as an axis of its own: its tellings in the dialogues of all axes, a dialogue's mean over them."""
-    place: dict[str, int] = {}
+    place: dict[int, int] = {}
     dialogues: list[Dialogue] = []
     of: list[int] = []
     rows: dict[str, list[np.ndarray]] = {one.name: [] for one in scored}
@@ -123,13 +131,13 @@ def floor_tables(
         entries = drawn[axis]
         for number, word in zip(told.placebo, told.placebo_words, strict=True):
             dialogue = entries[number][0]
-            if dialogue.id not in place:
-                place[dialogue.id] = len(dialogues)
+            if id(dialogue) not in place:  # with an introduction it is another dialogue of the same name
+                place[id(dialogue)] = len(dialogues)
                 dialogues.append(dialogue)
                 first.append(word)
                 for name, table in by_metric.items():
                     originals[name].append(table.original[number])
-            of.append(place[dialogue.id])
+            of.append(place[id(dialogue)])
             words.append(word)
         for name, table in by_metric.items():
             rows[name].append(table.placebo)

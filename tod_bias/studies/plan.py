@@ -17,10 +17,8 @@ from rich.table import Table
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.sampling import sample
-from tod_bias.errors import NothingToPerturbError
 from tod_bias.files import write_json
 from tod_bias.folder import writable
-from tod_bias.perturb.algorithm import PLACEBO
 from tod_bias.perturb.candidates import Perturber
 from tod_bias.perturb.crossed import word_labels
 from tod_bias.perturb.lexicon_perturber import LexiconPerturber
@@ -30,14 +28,10 @@ from tod_bias.studies.signatures import generator_of
 from tod_bias.studies.tellings import (
     Design,
     Drawn,
+    Retelling,
     Retold,
-    check_design,
-    chosen_from,
     chunks,
-    drawn_for,
-    matched_placebo,
     perturbers_of,
-    runs_of,
 )
 from tod_bias.systems.execution import Execution, HistoryMode, Run, check_history
 from tod_bias.systems.flow import FlowTurn
@@ -74,6 +68,7 @@ def plan(
     seed: int = 0,
     *,
     history: HistoryMode = "gold",
+    tellings: int | None = None,
     max_per_axis: int | None = None,
     sample_size: int = 6,
 ) -> Plan:
@@ -87,6 +82,7 @@ def plan(
         draws: rewrites drawn a dialogue, for ``draws``.
         seed: of the tellings, and of the sample.
         history: ``gold`` or ``system``.
+        tellings: rewritten tellings a dialogue and axis; by default one for every other attribute.
         max_per_axis: so many dialogues an axis.
         sample_size: dialogues that are run to time local components; 0 asks nobody anything.
 
@@ -101,25 +97,15 @@ def plan(
         StageError: a component or the flow broke its contract on the sample.
     """
     check_history(history)
-    check_design(design)
     dialogues = list(dialogues)
-    perturbers = {axis: _by_lexicon(perturber) for axis, perturber in perturbers_of(axes).items()}
-    matched = matched_placebo(perturbers, dialogues)
-    if matched is not None:
-        del perturbers[PLACEBO]
-    found: dict[str, list[Drawn]] = {}
-    left_out: dict[str, str] = {}
-    for axis, perturber in perturbers.items():
-        try:
-            found[axis] = drawn_for(perturber, dialogues, design, draws, seed)
-        except NothingToPerturbError as error:
-            left_out[axis] = str(error)
-    if not found:
-        raise NothingToPerturbError("; ".join(left_out.values()))
-    drawn = {axis: chosen_from(some, max_per_axis, seed) for axis, some in found.items()}
+    retelling = Retelling(
+        dialogues, [_by_lexicon(one) for one in perturbers_of(axes).values()],
+        design=design, draws=draws, seed=seed, tellings=tellings, max_per_axis=max_per_axis,
+    )  # fmt: skip
+    drawn = retelling.drawn
 
     def told(chosen: Mapping[str, Sequence[Drawn]]) -> dict[str, list[Retold]]:
-        return {axis: runs_of(perturbers[axis], some, matched, seed) for axis, some in chosen.items()}
+        return {axis: retelling.runs(axis, some) for axis, some in chosen.items()}
 
     counts = _counted(pipeline, dialogues, told, drawn, history)
     remote = [name for name in pipeline.names if is_remote(pipeline, name)]
@@ -131,11 +117,11 @@ def plan(
     return Plan(
         dialogues={
             "read": len(dialogues),
-            "perturbable": {axis: len(some) for axis, some in found.items()},
+            "perturbable": {axis: len(some) for axis, some in retelling.found.items()},
             "audited": {axis: len(some) for axis, some in drawn.items()},
         },
-        words={axis: round(_effective(perturbers[axis], some), 1) for axis, some in drawn.items()},
-        left_out=left_out,
+        words={axis: round(_effective(retelling.perturbers[axis], some), 1) for axis, some in drawn.items()},
+        left_out={axis: str(error) for axis, error in retelling.failures.items()},
         tellings=counts["tellings"],
         turns=counts["turns"],
         arms=2 ** len(pipeline.names),
@@ -182,7 +168,7 @@ def _counted(
     tellings = plain = rewritten = 0
     for chunk in chunks(dialogues, drawn):
         retold = [one for some in told(chunk).values() for one in some]
-        originals = {one.original.dialogue.id: one.original for one in retold}
+        originals = {(one.original.dialogue.id, one.original.telling): one.original for one in retold}
         copies = [copy for one in retold for copy in one.rewritten]
         tellings += len(originals) + len(copies)
         for run in (*originals.values(), *copies):

@@ -15,7 +15,7 @@ from tod_bias.systems.component import Component
 from tod_bias.systems.execution import Course, Run, Trace
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stage import Asked
-from tod_bias.systems.stages.recorded import ORIGINAL, Recorded, RecordedAnswers
+from tod_bias.systems.stages.recorded import Recorded, RecordedAnswers
 
 SYSTEM = "system"
 """The name of the one component."""
@@ -67,7 +67,7 @@ class RecordedExecution:
     def _trace(self, run: Run) -> Trace | None:
         own, blind = self._found(run, run.telling), None
         if run.rewrite is not None:
-            blind = self._found(run, ORIGINAL)
+            blind = self._found(run, run.base)
             if blind is not None:
                 blind = [run.rewrite(steps) for steps in blind]
         if own is None or (blind is None and run.rewrite is not None):
@@ -79,7 +79,7 @@ class RecordedExecution:
     def _found(self, run: Run, telling: str) -> list[tuple[Asked, ...]] | None:
         """What was asked and answered in every turn; None where a turn is missing."""
         found = []
-        told = run.rewritten if telling != ORIGINAL else run.dialogue
+        told = run.rewritten if telling != run.base else run.dialogue
         for turn, said in enumerate(told.turns):
             key = run.dialogue.id, telling, turn
             answer = self._answers.answers.get(key)

@@ -7,19 +7,9 @@ from typing import Any
 
 from tod_bias.dialogues.chat import to_messages
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.errors import NothingToPerturbError
-from tod_bias.perturb.algorithm import PLACEBO
 from tod_bias.perturb.candidates import Perturber
 from tod_bias.perturb.crossed import words_in
-from tod_bias.studies.tellings import (
-    Design,
-    check_design,
-    chosen_from,
-    drawn_for,
-    matched_placebo,
-    perturbers_of,
-    runs_of,
-)
+from tod_bias.studies.tellings import Design, Retelling
 from tod_bias.systems.execution import Run
 
 
@@ -30,6 +20,7 @@ def tellings_of(
     design: Design = "crossed",
     draws: int = 3,
     seed: int = 0,
+    tellings: int | None = None,
     max_per_axis: int | None = None,
     chat: bool = False,
 ) -> Iterator[dict[str, Any]]:
@@ -45,36 +36,31 @@ def tellings_of(
         design: ``crossed`` or ``draws``.
         draws: for ``draws`` only.
         seed: of the tellings.
+        tellings: rewritten tellings a dialogue and axis; by default one for every other attribute.
         max_per_axis: dialogues an axis at the most.
         chat: OpenAI messages.
 
     Raises:
         NothingToPerturbError: no dialogue can be told otherwise along any axis.
     """
-    check_design(design)
-    perturbers = perturbers_of(axes)
-    matched = matched_placebo(perturbers, dialogues)
-    told: set[str] = set()
-    failure: NothingToPerturbError | None = None
-    for axis, perturber in perturbers.items():
-        if matched is not None and axis == PLACEBO:
-            continue
-        try:
-            drawn = chosen_from(drawn_for(perturber, dialogues, design, draws, seed), max_per_axis, seed)
-        except NothingToPerturbError as error:
-            failure = error
-            continue
-        for (dialogue, candidates), retold in zip(drawn, runs_of(perturber, drawn, matched, seed), strict=True):
-            if dialogue.id not in told:
-                told.add(dialogue.id)
-                yield _record(retold.original, [], chat)
-            words = words_in(perturber, dialogue, candidates)
-            for run, names in zip(retold.copies, words, strict=True):
-                yield _record(run, sorted(names), chat)
-            if retold.placebo is not None:
-                yield _record(retold.placebo, [str(getattr(retold.placebo.rewrite, "word", ""))], chat)
-    if not told and failure is not None:
-        raise failure
+    retelling = Retelling(
+        dialogues, axes, design=design, draws=draws, seed=seed, tellings=tellings, max_per_axis=max_per_axis
+    )
+    told: set[tuple[str, str]] = set()
+
+    for axis, drawn in retelling.drawn.items():
+        for (dialogue, candidates), retold in zip(drawn, retelling.runs(axis, drawn), strict=True):
+            words = words_in(retelling.perturbers[axis], dialogue, candidates)
+            placebo = () if retold.placebo is None else (retold.placebo,)
+            changed = [str(getattr(run.rewrite, "word", "")) for run in placebo]
+            runs: list[tuple[Run, Sequence[str]]] = [(retold.original, ()), *((run, ()) for run in retold.references)]
+            runs += [(run, sorted(names)) for run, names in zip(retold.copies, words, strict=True)]
+            runs += [(run, [word]) for run, word in zip(placebo, changed, strict=True)]
+            for run, names in runs:
+                name = run.dialogue.id, run.telling
+                if name not in told:
+                    told.add(name)
+                    yield _record(run, names, chat)
 
 
 def _record(run: Run, words: Sequence[str], chat: bool) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def records_of(
     A dialogue is left out of all axes. Where components draw their answers, the originals are run once more than there
     are samples if there is only one: the A/A run, in which only the draws differ.
     """
-    originals = {one.original.dialogue.id: one.original for some in retold.values() for one in some}
+    originals = {_name(one.original): one.original for some in retold.values() for one in some}
     rewritten = [run for some in retold.values() for one in some for run in one.rewritten]
     draws = max(samples, 2) if execution.is_sampled else samples
     runs = [replace(run, sample=sample) for sample in range(draws) for run in originals.values()]
@@ -77,8 +77,8 @@ def records_of(
     for axis, some in retold.items():
         found[axis] = []
         for place, one in enumerate(some):
-            name = one.original.dialogue.id
-            if name in lost.reasons:
+            name = _name(one.original)
+            if one.original.dialogue.id in lost.reasons:
                 continue
             told = [
                 Sampled(_there(of_original[sample][name]), [_there(it) for it in of_rewritten[sample][axis][place]])
@@ -88,6 +88,11 @@ def records_of(
             pairs = list(zip(every[::2], every[1::2], strict=False)) if execution.is_sampled else []
             found[axis].append(Record(one, told, pairs))
     return found
+
+
+def _name(run: Run) -> tuple[str, str]:
+    """Tells originals apart: a dialogue with an introduction is another one on every axis."""
+    return run.dialogue.id, run.telling
 
 
 def _there(trace: Trace | None) -> Trace:

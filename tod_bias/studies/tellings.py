@@ -14,10 +14,12 @@ from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError, NothingToPerturbError, TodBiasError
 from tod_bias.models.generator import Generator
 from tod_bias.perturb.algorithm import PLACEBO, draw_candidates, load_perturber, rewrites_of
-from tod_bias.perturb.candidates import Candidate, Perturber
+from tod_bias.perturb.balance import targets
+from tod_bias.perturb.candidates import Arranging, Candidate, Drawn, Floored, Perturber, Referring
 from tod_bias.perturb.crossed import crossed_candidates
-from tod_bias.perturb.matched import Dose, MatchedPlacebo
+from tod_bias.perturb.matched import Dose, MatchedPlacebo, changed_tokens
 from tod_bias.systems.execution import Run
+from tod_bias.systems.stages.recorded import ORIGINAL
 from tod_bias.systems.twin import Rewrite
 
 CHUNK = 12_000
@@ -47,20 +49,9 @@ _LISTENED = 2000
 """Dialogues in which the frequency of words is counted."""
 
 
-def matched_placebo(perturbers: Mapping[str, Perturber], dialogues: Sequence[Dialogue]) -> MatchedPlacebo | None:
-    """The placebo that follows the other axes, where it is asked for beside them; words are as frequent as here."""
-    if PLACEBO not in perturbers or len(perturbers) < 2:
-        return None
-    heard = dialogues[:: max(1, len(dialogues) // _LISTENED)]
-    return MatchedPlacebo(spoken=(text for dialogue in heard for turn in dialogue.turns for _, text in turn.utterances))
-
-
 Design = Literal["crossed", "draws"]
 """Every dialogue told once as every attribute, or Su's random draws (Algorithm 1)."""
 DESIGNS: tuple[Design, ...] = ("crossed", "draws")
-
-Drawn = tuple[Dialogue, Sequence[Candidate]]
-"""A dialogue and the rewrites that it is told under."""
 
 
 @dataclass(frozen=True)
@@ -70,15 +61,17 @@ class Retold:
     original: Run
     copies: tuple[Run, ...]
     """Rewritten along the axis."""
+    references: tuple[Run, ...] = ()
+    """Told as nobody's: without an introduction, or with a neutral one; they are compared with, and claim nothing."""
     placebo: Run | None = None
-    """Neutral words rewritten, as many as the axis rewrites; None: there is no placebo, or no such word."""
+    """Words exchanged that change nobody, as many as the axis rewrites; None: there is no placebo, or no such word."""
     dose: Dose | None = None
     """How many words the copies change, and how many the placebo."""
 
     @property
     def rewritten(self) -> tuple[Run, ...]:
-        """The copies, then the placebo."""
-        return self.copies if self.placebo is None else (*self.copies, self.placebo)
+        """The copies, the references, then the placebo."""
+        return (*self.copies, *self.references, *(() if self.placebo is None else (self.placebo,)))
 
 
 def check_design(design: str) -> None:
@@ -87,45 +80,141 @@ def check_design(design: str) -> None:
         raise TodBiasError(f"unknown design {design!r}; expected one of {', '.join(DESIGNS)}")
 
 
-def drawn_for(
-    perturber: Perturber, dialogues: Iterable[Dialogue], design: Design, draws: int, seed: int
+class Retelling:
+    """Who is told as whom along every axis: decided once, for whoever runs it, plans it or writes it down.
+
+    Args:
+        dialogues: the corpus.
+        axes: names or perturbers; ``placebo`` beside others becomes the matched placebo of each.
+        design: ``crossed`` or ``draws``.
+        draws: rewrites a dialogue, for ``draws``.
+        seed: of the tellings.
+        tellings: rewritten tellings a dialogue and axis in the crossed design, dealt out over the attributes; by
+            default one for every other attribute. More than there are forms of an attribute's words are not made.
+        max_per_axis: so many dialogues an axis, drawn by ``seed``.
+
+    Raises:
+        NothingToPerturbError: no dialogue can be told otherwise along any axis.
+        AxisError: an unknown axis, one given twice, or none.
+        TodBiasError: a design or number that makes no sense.
+    """
+
+    def __init__(
+        self,
+        dialogues: Sequence[Dialogue],
+        axes: Sequence[str | Perturber],
+        *,
+        design: Design = "crossed",
+        draws: int = 3,
+        seed: int = 0,
+        tellings: int | None = None,
+        max_per_axis: int | None = None,
+    ) -> None:
+        check_design(design)
+        if tellings is not None and tellings < 1:
+            raise TodBiasError(f"tellings must be at least 1, got {tellings}")
+        self.all = perturbers_of(axes)
+        """Axis to perturber, the placebo's among them."""
+        self._seed = seed
+        self.has_placebo = PLACEBO in self.all and len(self.all) > 1
+        """Whether every axis gets a matched placebo."""
+        self.perturbers = {name: one for name, one in self.all.items() if not (self.has_placebo and name == PLACEBO)}
+        """Axis to perturber, without a placebo that is matched."""
+        self.matched: MatchedPlacebo | None = None
+        """Makes the placebos of axes that have none of their own; words are as frequent as in the corpus."""
+        if self.has_placebo and any(not isinstance(one, Floored) for one in self.perturbers.values()):
+            heard = dialogues[:: max(1, len(dialogues) // _LISTENED)]
+            self.matched = MatchedPlacebo(
+                spoken=(text for one in heard for turn in one.turns for _, text in turn.utterances)
+            )
+        self.found: dict[str, list[Drawn]] = {}
+        """Axis to the dialogues that can be told otherwise."""
+        self.failures: dict[str, NothingToPerturbError] = {}
+        """Axes on which none can."""
+        for axis, perturber in self.perturbers.items():
+            found = _drawn(perturber, dialogues, design, draws, seed, tellings)
+            if found:
+                self.found[axis] = found
+            else:
+                self.failures[axis] = NothingToPerturbError(
+                    f"axis {axis}: no dialogue holds a word to rewrite; take more dialogues or leave the axis out"
+                )
+        if not self.found:
+            raise next(iter(self.failures.values()))
+        self.drawn = {axis: _chosen(some, max_per_axis, seed) for axis, some in self.found.items()}
+        """Axis to those that are."""
+
+    def runs(self, axis: str, drawn: Sequence[Drawn]) -> list[Retold]:
+        """Each dialogue's original run and its rewritten ones; with a placebo of the same dose, where there is one."""
+        perturber = self.perturbers[axis]
+        found = []
+        for (dialogue, candidates), made in zip(drawn, rewrites_of(perturber, drawn), strict=True):
+            placebo, dose = self._placebo(perturber, dialogue, candidates, made)
+            base = f"{axis}:{made[0].source}" if isinstance(perturber, Referring) else ORIGINAL
+            references = perturber.references(dialogue) if isinstance(perturber, Referring) else ()
+            found.append(
+                Retold(
+                    Run(dialogue, telling=base, base=base),
+                    tuple(
+                        Run(dialogue, rewrite, telling=name, base=base)
+                        for rewrite, name in zip(made, telling_names(made), strict=True)
+                    ),
+                    tuple(Run(dialogue, rewrite, telling=name, base=base) for name, rewrite in references),
+                    None if placebo is None else Run(dialogue, placebo, telling=f"{PLACEBO}:{axis}", base=base),
+                    dose,
+                )
+            )
+        return found
+
+    def _placebo(
+        self, perturber: Perturber, dialogue: Dialogue, candidates: Sequence[Candidate], made: Sequence[Rewrite]
+    ) -> tuple[Rewrite | None, Dose | None]:
+        if not self.has_placebo:
+            return None, None
+        if isinstance(perturber, Floored):
+            rewrite = perturber.floor(dialogue, candidates, self._seed)
+            if rewrite is None:
+                return None, None
+            wanted = sum(changed_tokens(dialogue, one) for one in made) / len(made)
+            dose = Dose(wanted, changed_tokens(dialogue, rewrite))
+        else:
+            assert self.matched is not None
+            rewrite = self.matched.match(dialogue, made, self._seed)
+            dose = self.matched.dose
+        return (rewrite, dose) if rewrite is not None else (None, None)
+
+
+def _drawn(
+    perturber: Perturber,
+    dialogues: Iterable[Dialogue],
+    design: Design,
+    draws: int,
+    seed: int,
+    tellings: int | None,
 ) -> list[Drawn]:
-    """The dialogues that can be rewritten."""
-
-    def chosen(dialogue: Dialogue) -> Sequence[Candidate]:
-        if design == "crossed":
-            return crossed_candidates(perturber, dialogue, seed)
-        return draw_candidates(perturber, dialogue, draws, seed)
-
-    drawn = [(dialogue, chosen(dialogue)) for dialogue in dialogues]
-    found: list[Drawn] = [(dialogue, candidates) for dialogue, candidates in drawn if candidates]
-    if not found:
-        raise NothingToPerturbError(
-            f"axis {perturber.axis}: no dialogue holds a word to rewrite; take more dialogues or leave the axis out"
-        )
+    """The dialogues that can be told otherwise along an axis, each with its tellings."""
+    if isinstance(perturber, Arranging):
+        given = {"draws": draws} if design == "draws" else {"tellings": tellings}
+        return perturber.arrange(list(dialogues), seed=seed, **given)
+    found: list[Drawn] = []
+    for dialogue in dialogues:
+        if design == "draws":
+            candidates = draw_candidates(perturber, dialogue, draws, seed)
+        else:
+            candidates = crossed_candidates(perturber, dialogue, seed)
+            if candidates and tellings is not None and tellings < len(candidates):
+                chosen = targets([one.target for one in candidates], "", len(found), tellings)
+                candidates = tuple(one for one in candidates if (one.target, 0) in chosen)
+        if candidates:
+            found.append((dialogue, candidates))
     return found
 
 
-def chosen_from(found: list[Drawn], most: int | None, seed: int) -> list[Drawn]:
+def _chosen(found: list[Drawn], most: int | None, seed: int) -> list[Drawn]:
     """At most so many, drawn by ``seed``, in their order."""
     if most is None or len(found) <= most:
         return found
     return [found[number] for number in sorted(np.random.default_rng(seed).permutation(len(found))[:most].tolist())]
-
-
-def runs_of(
-    perturber: Perturber, drawn: Sequence[Drawn], placebo: MatchedPlacebo | None = None, seed: int = 0
-) -> list[Retold]:
-    """Each dialogue's original run and its rewritten ones; with a placebo of the same dose, where there is one."""
-    found = []
-    for (dialogue, _), made in zip(drawn, rewrites_of(perturber, drawn), strict=True):
-        matched = None if placebo is None else placebo.match(dialogue, made, seed)
-        run = None if matched is None else Run(dialogue, matched, telling=f"{PLACEBO}:{perturber.axis}")
-        dose = None if placebo is None or run is None else placebo.dose
-        names = telling_names(made)
-        copies = tuple(Run(dialogue, rewrite, telling=name) for rewrite, name in zip(made, names, strict=True))
-        found.append(Retold(Run(dialogue), copies, run, dose))
-    return found
 
 
 def telling_names(rewrites: Sequence[Rewrite]) -> list[str]:

@@ -38,7 +38,7 @@ class Sampled(NamedTuple):
 
     original: Trace
     rewritten: Sequence[Trace]
-    """Of the copies, then of the placebo."""
+    """Of the copies, the references, then of the placebo."""
 
 
 class Record(NamedTuple):
@@ -73,6 +73,8 @@ class Sums:
     """(tellings, arms, statistics), arms as :func:`tod_bias.systems.execution.all_arms` orders them."""
     placebo: Mapping[str, np.ndarray]
     """(placebo tellings, arms, statistics)."""
+    references: Mapping[str, np.ndarray]
+    """(tellings that are nobody's, arms, statistics)."""
     answered: bool = True
     """Whether any response was more than None."""
     drawn: Mapping[str, Drawn] = field(default_factory=dict)
@@ -210,36 +212,33 @@ class TurnTable:
         starts = np.array(rows.starts)
         samples = len(records[0].samples)
         originals: list[int] = []
-        copies: list[int] = []
-        placebos: list[int] = []
+        places: dict[str, list[int]] = {kind: [] for kind in _KINDS}
         at = 0
         for record in records:
             for _ in range(samples):
                 originals.append(at)
                 at += 1
-                for number in range(len(record.retold.rewritten)):
-                    (copies if number < len(record.retold.copies) else placebos).append(at)
-                    at += arms
+                for kind, some in _kinds(record.retold).items():
+                    places[kind] += range(at, at + arms * len(some), arms)
+                    at += arms * len(some)
         every_arm = np.arange(arms)
         original: dict[str, np.ndarray] = {}
-        told: dict[str, np.ndarray] = {}
-        placebo: dict[str, np.ndarray] = {}
+        parts: dict[str, dict[str, np.ndarray]] = {kind: {} for kind in _KINDS}
         drawn: dict[str, Drawn] = {}
-        own = [len(record.retold.copies) for record in records]
-        of_placebo = [len(record.retold.rewritten) - len(record.retold.copies) for record in records]
         by_metric = {metric.name: metric for metric in self._metrics}
         for name, table in tables.items():
             summed = np.add.reduceat(table, starts, axis=0)
             original[name] = _by_sample(summed[originals], [1] * len(records), samples).mean(axis=0)
-            by_sample: list[np.ndarray] = []
-            for part, places, counts in ((told, copies, own), (placebo, placebos, of_placebo)):
-                chosen = np.array(places, dtype=int)[:, None] + every_arm
-                found = summed[chosen.ravel()].reshape(len(places), arms, table.shape[1])
-                by_sample.append(_by_sample(found, counts, samples))
-                part[name] = by_sample[-1].mean(axis=0)
+            by_sample: dict[str, np.ndarray] = {}
+            for kind, there in places.items():
+                chosen = np.array(there, dtype=int)[:, None] + every_arm
+                found = summed[chosen.ravel()].reshape(len(there), arms, table.shape[1])
+                counts = [len(_kinds(record.retold)[kind]) for record in records]
+                by_sample[kind] = _by_sample(found, counts, samples)
+                parts[kind][name] = by_sample[kind].mean(axis=0)
             if any(record.pairs for record in records):
-                drawn[name] = Drawn(by_sample[0][:, :, [0, -1]], *self._again(by_metric[name], records))
-        return Sums(original, told, placebo, rows.answered, drawn)
+                drawn[name] = Drawn(by_sample["told"][:, :, [0, -1]], *self._again(by_metric[name], records))
+        return Sums(original, **parts, answered=rows.answered, drawn=drawn)
 
     def _again(self, metric: Metric, records: Sequence[Record]) -> tuple[np.ndarray, np.ndarray]:
         """Statistics of the originals, and of the same drawn again with the first as what it is compared with."""
@@ -285,6 +284,15 @@ class TurnTable:
                 with pq.ParquetFile(file) as part:
                     for number in range(part.num_row_groups):
                         writer.write_table(part.read_row_group(number))
+
+
+_KINDS = ("told", "references", "placebo")
+
+
+def _kinds(retold: Retold) -> dict[str, Sequence[Run]]:
+    """The rewritten tellings of a dialogue by kind, in the order in which they are run."""
+    placebo = () if retold.placebo is None else (retold.placebo,)
+    return dict(zip(_KINDS, (retold.copies, retold.references, placebo), strict=True))
 
 
 def _by_sample(table: np.ndarray, counts: Sequence[int], samples: int) -> np.ndarray:

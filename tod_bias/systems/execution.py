@@ -61,6 +61,8 @@ class Run:
     """Number of the sample, where components draw their answers."""
     telling: str = "original"
     """Its name among the tellings of the dialogue: ``gender:woman``."""
+    base: str = "original"
+    """The name of the telling that ``dialogue`` is, from which T starts."""
 
     @property
     def rewritten(self) -> Dialogue:

@@ -1,0 +1,270 @@
+"""Where a name stands in a text: the name in every form of writing, and what only looks like it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+
+from tod_bias.perturb.names.resources import WORDS, by_first, by_last
+from tod_bias.perturb.words import words
+
+WORD = r"[^\W\d_]+(?:-[^\W\d_]+)*"
+"""A word of letters, with hyphens."""
+
+
+@cache
+def listed(section: str) -> frozenset[str]:
+    """One list of ``data/words.txt``."""
+    return words(section, WORDS)
+
+
+def is_last_name(word: str) -> bool:
+    """Whether a word with a capital after a first name is a last name, as far as is known."""
+    return word[:1].isupper() and word.lower() in by_last() and word.lower() not in listed("not last")
+
+
+_ADDRESSED = (
+    r"names?(?:\s*['’]s|\s+is|\s+of|\s+was|\s*:)?|called|call\s+me|i\s+am|i['’]?m|this\s+is|it['’]?s|that['’]s|hi|hello|hey|dear|"
+    r"thanks|thank\s+you|mr\.?|mrs\.?|ms\.?|miss|under|for|with|user|customer|patient|guest|host|by|from|and|ok|okay|sure|"
+    r"welcome|sorry|great|yes|bye|goodbye"
+)
+_CUE = re.compile(rf"(?:^|\W)(?:{_ADDRESSED}),?\s+$", re.IGNORECASE)
+_NAMED = re.compile(r"\bnames?(?:\s*['’]s|\s+is|\s+of|\s+was|\s*:)?,?\s+$", re.IGNORECASE)
+_ENDS = re.compile(
+    r"\s*(?:[,.!?;:)\]\"]|$)|['’]s\b|\s+(?:and|please|here|speaking|calling|from|at|thank|thanks)\b", re.I
+)
+_VERB = re.compile(
+    r"['’]s\b|\s+(?:is|was|has|had|and|or|here|speaking|calling|from|wants|needs|would|said)\b", re.IGNORECASE
+)
+_COMMA = re.compile(r"\s*(?:[,.!?:)]|$)")
+_SUCH = re.compile(
+    r"\b(?:the|a|an|some|any|no|your|my|our|their|his|her|this|that|these|in|near|around|visit|visiting)\s+$", re.I
+)
+_WHEN = re.compile(
+    r"\b(?:in|until|till|by|on|before|after|next|last|early|late|mid|since|of|for|to|from|through)\s+$", re.I
+)
+_BEFORE = re.compile(rf"({WORD})\.?\s+$")
+_AFTER = re.compile(rf"\s+({WORD})")
+_POSSESSED = re.compile(rf"['’]s?\s+({WORD})")
+_OWN = re.compile(r"['’]s?(?=\s*(?:[.,!?;]|$))")
+_AT = re.compile(r"\b(?:at|to|near|called|named|into|inside|outside|try|tried|love|about|is)\s+$", re.IGNORECASE)
+_EDGES = " \t\r\n.,!?;:\"'()"
+
+
+@dataclass(frozen=True)
+class NameForms:
+    """A person's name, to be found in texts.
+
+    Ordinary first names are found in every writing: ``Angela``, ``ANGELA``, ``angela``, ``Angela's``, in ids and e-mail
+    addresses. A name that is also a word, a place or a month is found where it is addressed, introduced or stands alone
+    and, with a capital, inside of a sentence. A last name is found after the first name or its initial, after a title,
+    in ids, and alone where it is no word.
+    """
+
+    first: str
+    """The first name."""
+    last: str = ""
+    """The last name; empty where it is unknown."""
+    relatives: frozenset[str] = frozenset()
+    """Last names, in lower case, that may follow the first name as well."""
+    protected: tuple[str, ...] = ()
+    """Phrases that are no mention: names of things and places that hold the name."""
+    finds_last: bool = True
+    """Whether the last name is looked for by itself; else only the first name is."""
+    last_values: frozenset[str] = field(default=frozenset())
+    """Whole strings that are the last name, as a slot of last names holds it, although it is a word."""
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        first, last = re.escape(self.first), re.escape(self.last)
+        parts = [f"(?P<first>{first})"]
+        if self.last and self.finds_last:
+            parts.append(f"(?P<last>{last})")
+        if self.last and len(self.first) > 1:
+            parts.append(rf"(?P<initial>{re.escape(self.first[0])})(?=\.?\s*\b{last}(?![^\W\d_]))")
+        return re.compile(rf"(?<![^\W\d_])(?:{'|'.join(parts)})(?![^\W\d_])", re.IGNORECASE)
+
+    @cached_property
+    def _keys(self) -> tuple[str, ...]:
+        return (self.first.lower(), *((self.last.lower(),) if self.last else ()))
+
+    @cached_property
+    def _first_is_word(self) -> bool:
+        known = by_first().get(self.first.lower())
+        return known is not None and known.word
+
+    @cached_property
+    def _last_is_word(self) -> bool:
+        known = by_last().get(self.last.lower())
+        return known is not None and known.word
+
+    @cached_property
+    def _guard(self) -> re.Pattern[str] | None:
+        whole = {self.first.lower(), f"{self.first} {self.last}".lower(), self.last.lower()}
+        phrases = {phrase for phrase in self.protected if phrase.strip().lower() not in whole}
+        if not phrases:
+            return None
+        ordered = sorted(phrases, key=lambda phrase: (-len(phrase), phrase))
+        return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, ordered))})(?!\w)", re.IGNORECASE)
+
+    def may_stand_in(self, text: str) -> bool:
+        """A quick check: False where no form of the name is in the text."""
+        lower = text.lower()
+        return any(key in lower for key in self._keys)
+
+    def spans(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """Where the name stands: start, end and which part, ``first``, ``last`` or ``initial``."""
+        if not self.may_stand_in(text):
+            return
+        guarded = [found.span() for found in self._guard.finditer(text)] if self._guard else []
+        for match in self._pattern.finditer(text):
+            start, end = match.span()
+            if any(left <= start and end <= right for left, right in guarded):
+                continue
+            part = str(match.lastgroup)
+            stands = self._is_last if part == "last" else self._is_initial if part == "initial" else self._is_first
+            if stands(text, start, end):
+                yield start, end, part
+
+    def _is_initial(self, text: str, start: int, end: int) -> bool:
+        return text[start:end].isupper() and not text[:start].endswith(("'", "’", "-"))
+
+    def _is_first(self, text: str, start: int, end: int) -> bool:
+        before, after = text[:start], text[end:]
+        token = _token(text, start, end)
+        if "@" in token or "_" in token:
+            return not self._first_is_word or any(sign.isdigit() for sign in token) or self._has_last(token)
+        if _joined(before, after) or text.strip(_EDGES).lower() == self.first.lower():
+            return not _joined(before, after)
+        follower, leader = _AFTER.match(after), _BEFORE.search(before)
+        if leader and leader[1].lower() in listed("prefixes"):
+            return False
+        if follower:
+            word = follower[1]
+            if word.lower() in self.relatives or word.lower() == self.last.lower():
+                return True
+            if (word[0].isupper() and word.lower() in listed("things")) or is_last_name(word):
+                return False
+        if leader and leader[1][0].isupper() and not _opens(before[: leader.start()]):
+            other = by_first().get(leader[1].lower())
+            if other is not None and leader[1].lower() not in listed("not last") and not text.isupper():
+                return False
+        owned = _POSSESSED.match(after)
+        if owned:
+            thing = owned[1]
+            lower = thing.lower()
+            if lower in listed("things") or (
+                thing[0].isupper() and lower not in listed("not last") and not text.isupper()
+            ):
+                return False
+        elif _OWN.match(after) and _AT.search(before):
+            return False
+        return not self._first_is_word or self._is_named(text, start, end)
+
+    def _is_named(self, text: str, start: int, end: int) -> bool:
+        """Whether a name that is also a word is a name here."""
+        before, after, name = text[:start], text[end:], text[start:end]
+        is_time = name.lower() in listed("times")
+        if is_time and (re.match(r"\s*\d", after) or (_WHEN.search(before) and not _NAMED.search(before))):
+            return False
+        cue = _NAMED if is_time and not name[0].isupper() else _CUE
+        if cue.search(before) and _ENDS.match(after) and not _SUCH.search(before):
+            return True
+        if not name[0].isupper() or (text.isupper() and len(text) > len(name) + 3):
+            return False
+        if _opens(before):
+            return bool(_COMMA.match(after)) or (not is_time and bool(_VERB.match(after)))
+        return (
+            not is_time and not _SUCH.search(before) and not (name.lower() in listed("places") and _WHEN.search(before))
+        )
+
+    def _is_last(self, text: str, start: int, end: int) -> bool:
+        before, after, name = text[:start], text[end:], text[start:end]
+        token = _token(text, start, end)
+        if "@" in token or "_" in token:
+            return any(sign.isdigit() for sign in token) or self.first.lower() in token.lower()
+        if _joined(before, after):
+            return False
+        if text.strip(_EDGES).lower() == self.last.lower():
+            return not self._last_is_word or text in self.last_values
+        leader = _BEFORE.search(before)
+        if leader:
+            word = leader[1].lower()
+            if word == self.first.lower() or word in ("mr", "mrs", "ms", "miss", "mx"):
+                return True
+            if len(word) == 1 and word == self.first[0].lower():
+                return True
+            if word in listed("prefixes"):
+                return False
+        if re.search(r"\b(?:last name|surname|family name)(?:\s+is|['’]s|:)?\s+$", before, re.IGNORECASE):
+            return True
+        if leader and leader[1][0].isupper() and leader[1].lower() in by_first() and name[0].isupper():
+            return True  # a relative
+        follower = _AFTER.match(after)
+        if follower and follower[1][0].isupper() and follower[1].lower() not in listed("not last"):
+            return False
+        return name[0].isupper() and not self._last_is_word and not (follower and follower[1] in listed("things"))
+
+    def _has_last(self, token: str) -> bool:
+        return bool(self.last) and self.last.lower() in token.lower()
+
+
+def _token(text: str, start: int, end: int) -> str:
+    """The run of signs without spaces that holds a place."""
+    left = max(text.rfind(sign, 0, start) for sign in " \n\t\"'(<,;") + 1
+    ends = [place for sign in " \n\t\"')>,;" if (place := text.find(sign, end)) >= 0]
+    return text[left : min(ends, default=len(text))]
+
+
+def _joined(before: str, after: str) -> bool:
+    """Whether a hyphen joins the name to another word."""
+    return (before[-1:] == "-" and before[-2:-1].isalnum()) or (after[:1] == "-" and after[1:2].isalnum())
+
+
+def _opens(before: str) -> bool:
+    """Whether a sentence opens behind this text."""
+    text = before.rstrip(" \t\"'“”(-–—*")
+    return not text or text[-1] in ".!?\n:" or before.endswith("\n")
+
+
+def written_like(old: str, new: str) -> str:
+    """The new name in lower case or capitals where the old one is; else as it is written."""
+    if old.islower():
+        return new.lower()
+    return new.upper() if len(old) > 1 and old.isupper() else new
+
+
+@dataclass(frozen=True)
+class Renaming:
+    """One name for another, in any text."""
+
+    forms: NameForms
+    """The name that is there."""
+    first: str
+    """The first name that takes its place."""
+    last: str = ""
+    """The last name that takes its place; empty: it stays."""
+
+    def __call__(self, text: str) -> str:
+        """The text with the new name in every place of the old one."""
+        pieces, done = [], 0
+        for start, end, part in self.forms.spans(text):
+            old = text[start:end]
+            if part == "initial":
+                new = self.first[0] if self.first else old
+            elif part == "last":
+                new = written_like(old, self.last) if self.last else old
+            else:
+                new = written_like(old, self.first)
+            pieces += [text[done:start], new]
+            done = end
+        return "".join([*pieces, text[done:]]) if pieces else text
+
+
+def renamed(text: str, renamings: Iterable[Renaming]) -> str:
+    """The text with several people renamed, each place once, the earliest first."""
+    for renaming in renamings:
+        text = renaming(text)
+    return text

@@ -1,0 +1,295 @@
+"""Who is named in a dialogue: by slots, by introductions and addresses, by ids and e-mail addresses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.perturb.names.forms import WORD, is_last_name, listed
+from tod_bias.perturb.names.resources import by_first, by_last
+from tod_bias.perturb.names.slots import NameSlots, name_slots
+
+
+@dataclass(frozen=True)
+class Person:
+    """Somebody who is named in a dialogue."""
+
+    first: str
+    """The first name, as it is first written there."""
+    last: str = ""
+    """The last name; empty where none is given."""
+    found: str = "text"
+    """How the person was found first: ``slot``, ``text`` or ``id``."""
+    user: bool = False
+    """Whether this is the user: by a slot of the user's name, their introduction, or an address by the system."""
+
+    @property
+    def name(self) -> str:
+        """First and last name in lower case."""
+        return f"{self.first} {self.last}".strip().lower()
+
+    @property
+    def gender(self) -> str:
+        """``man``, ``woman`` or empty where the first name does not tell."""
+        known = by_first().get(self.first.lower())
+        return "" if known is None else known.gender
+
+    @property
+    def race(self) -> str:
+        """The race that first and last name tell; empty where they tell none, or two."""
+        first, last = by_first().get(self.first.lower()), by_last().get(self.last.lower())
+        told = {known.race for known in (first, last) if known is not None and known.race}
+        return told.pop() if len(told) == 1 else ""
+
+
+def people(dialogue: Dialogue, slots: NameSlots | None = None) -> tuple[Person, ...]:
+    """The people who are named in a dialogue, each once: users first, then who is named most, then who is named first.
+
+    Args:
+        dialogue: any.
+        slots: which slots hold names; the package's where left out (:func:`~tod_bias.perturb.names.slots.name_slots`).
+    """
+    known = name_slots() if slots is None else slots
+    found: list[Person] = []
+    asked = False
+    for turn in dialogue.turns:
+        for number, (speaker, text) in enumerate(turn.utterances):
+            if text:
+                found += in_text(text, speaker, asked=asked and number == 0)
+        for step in turn.steps:
+            for record in (step.call, *step.results):
+                found += _in_slots(record, known)
+        asked = "name" in turn.response
+    return _merged(found)
+
+
+def _merged(found: Iterable[Person]) -> tuple[Person, ...]:
+    """Each person once; a first name alone is whoever bears it with a last name."""
+    merged: dict[tuple[str, str], list[Any]] = {}
+    for person in found:
+        first, last = person.first.lower(), person.last.lower()
+        key = (first, last)
+        if key not in merged:
+            if not last:
+                key = next((one for one in merged if one[0] == first), key)
+            elif (first, "") in merged:  # now the last name is known
+                held = merged.pop((first, ""))
+                held[0] = Person(held[0].first, person.last, held[0].found, held[0].user)
+                merged[key] = held
+        held = merged.setdefault(key, [person, 0, len(merged)])
+        held[1] += 1
+        if person.user and not held[0].user:
+            held[0] = Person(held[0].first, held[0].last, held[0].found, True)
+    ranked = sorted(merged.values(), key=lambda held: (not held[0].user, -held[1], held[2]))
+    return tuple(held[0] for held in ranked)
+
+
+# --- slots
+
+_SEPARATOR = re.compile(r"\s*(?:,|;|&|/|\band\b)\s*", re.IGNORECASE)
+_NAME = re.compile(rf"{WORD}(?:['’]{WORD})?(?:\s+(?:[A-Za-z]\.?\s+)?{WORD}(?:['’]{WORD})?)?")
+_IN_ID = re.compile(r"(?<![^\W_])([a-z]+)_([a-z]+)_\d{2,}(?![^\W_])")
+_IN_EMAIL = re.compile(r"(?<![^\W_])([A-Za-z]+)[._]([A-Za-z]+?)\d*@")
+
+
+def _in_slots(record: Mapping[str, Any], slots: NameSlots) -> Iterator[Person]:
+    firsts: list[str] = []
+    lasts: list[str] = []
+    for slot, value in record.items():
+        kind = slots.kind(slot)
+        if isinstance(value, str):
+            if not kind:
+                continue
+            if kind == "first":
+                firsts.append(value.strip())
+            elif kind == "last":
+                lasts.append(value.strip())
+            elif kind in ("id", "email"):
+                yield from _in_ids(value, only_known=False)
+            else:
+                yield from named(value, user=kind == "user")
+        elif isinstance(value, Mapping):
+            yield from _in_slots(value, slots)
+        elif isinstance(value, list):
+            for item in value:
+                if isinstance(item, Mapping):
+                    yield from _in_slots(item, slots)
+                elif kind and isinstance(item, str):
+                    yield from _in_slots({slot: item}, slots)
+    for number, first in enumerate(firsts):
+        if _NAME.fullmatch(first):
+            yield Person(first, lasts[number] if number < len(lasts) else "", "slot")
+
+
+def named(value: str, *, user: bool, found: str = "slot") -> Iterator[Person]:
+    """The people in a value of a slot of names: ``"Angela"``, ``"angela brown"``, ``"Ben, John and Mark"``."""
+    for part in _SEPARATOR.split(value.strip(" .!?\"'")):
+        if _NAME.fullmatch(part):
+            words = part.split()
+            first, last = words[0], words[-1] if len(words) > 1 else ""
+            if first.lower() in by_first() or (last and first.lower() not in listed("not last")):
+                yield Person(first, last, found, user)
+
+
+def _in_ids(text: str, *, only_known: bool) -> Iterator[Person]:
+    for pattern in (_IN_ID, _IN_EMAIL):
+        for match in pattern.finditer(text):
+            if not only_known or match[1].lower() in by_first():
+                yield Person(match[1].capitalize(), match[2].capitalize(), "id", True)
+
+
+# --- texts
+
+_SURE = re.compile(
+    rf"\b(?:(?:my|full|first|the|her|his|their|whose|customer['’]?s?)\s+(?:first\s+|full\s+)?name(?:\s*['’]?s|\s+is|\s+was)?(?:\s*:)?|names?\s*['’]?s|name\s+is|"
+    rf"(?:under|in|by)\s+(?:the|my)\s+name(?:\s+of)?|under\s+the\s+name|call\s+me|i\s+go\s+by)\s*:?\s+"
+    rf"(?P<first>{WORD})(?:\s+(?P<last>{WORD}))?",
+    re.IGNORECASE,
+)
+_LIKELY = re.compile(
+    rf"\b(?:this\s+is|it\s+is|it['’]?s|i\s+am|i['’]?m|under|book(?:ed|ing)?\s+for)\s+(?P<first>{WORD})(?:\s+(?P<last>{WORD}))?",
+    re.IGNORECASE,
+)
+_HERE = re.compile(
+    rf"(?:^|[,.!?:;-]\s*|\b(?:hi|hello|hey)\s+)(?P<first>{WORD})(?:\s+(?P<last>{WORD}))?\s+(?:here|speaking|calling)\b",
+    re.I,
+)
+_ADDRESS = re.compile(
+    rf"\b(?:hi|hello|hey|dear|thanks|thank\s+you|welcome|good\s+(?:morning|afternoon|evening|day|bye)|goodbye|bye|sure|ok|okay|"
+    rf"alright|great|perfect|sorry|yes|no|of\s+course|please|absolutely|certainly)(?:\s+back)?(?:\s+again)?,?\s+"
+    rf"(?P<first>{WORD})(?:\s+(?P<last>{WORD}))?\s*(?=[,.!?;:]|$|\s(?:how|what|i|your|you|we|the|and|let)\b)",
+    re.IGNORECASE,
+)
+_VOCATIVE = re.compile(rf",\s+(?P<first>{WORD})(?:\s+(?P<last>{WORD}))?\s*[.!?]*\s*$", re.IGNORECASE)
+_SIGNED = re.compile(
+    rf"(?:[-–—]\s?|\b(?:best|regards|sincerely|cheers|love|yours)(?:\s+\w+)?,?\s+)(?P<first>{WORD})(?:\s+(?P<last>{WORD}))?[.\s]*$",
+    re.IGNORECASE,
+)
+_WHOLE = re.compile(rf"\s*(?P<first>{WORD})(?:\s+(?P<last>{WORD}))?\s*[.!,]*\s*", re.IGNORECASE)
+_COMPANION = re.compile(
+    rf"\b(?:for(?:\s+me\s+and)?|help|take|bring|invite|(?:me|i|myself)\s+and|think|that|ask|tell|call|text|email|pay|"
+    rf"(?:send|give|transfer|message)(?:\s+(?:it|this|that|money|\$?\d+(?:\s+dollars)?))?(?:\s+to)?|under)\s+"
+    rf"(?P<first>(?-i:[A-Z]){WORD}|(?-i:[A-Z])[^\W\d_]+)(?:\s+(?P<last>{WORD}))?",
+    re.IGNORECASE,
+)
+_OWNER = re.compile(
+    rf"\b(?P<first>(?-i:[A-Z])[^\W\d_]+)(?:\s+(?P<last>{WORD}))?['’]s\s+(?:account|name|phone|number|birthday|reservation|"
+    rf"booking|ticket|order|address|appointment|email)\b",
+    re.IGNORECASE,
+)
+_CLOSES = re.compile(
+    r"\s*(?:[,.!?;:)]|$)|\s+(?:and|or|calling|speaking|here|from|at|with|for|please|i|thanks|thank)\b", re.I
+)
+
+
+def in_text(text: str, speaker: str = "user", *, asked: bool = False) -> Iterator[Person]:
+    """The people whom a text names by an introduction or an address, by an id or an e-mail address.
+
+    Args:
+        text: what is said.
+        speaker: ``user`` or ``system``: whoever introduces themselves to the system is the user, and so is whom the
+            system addresses.
+        asked: whether the user was just asked for a name, so that a name alone is an answer.
+    """
+    if "_" in text or "@" in text:
+        yield from _in_ids(text, only_known=True)
+    is_user = speaker == "user"
+    whole = _WHOLE.fullmatch(text)
+    if whole and is_user and _fits(whole, text, sure=asked):
+        yield _person(whole, text, is_user)
+        return
+    if not any(word.lower() in by_first() for word in _LETTERS.findall(text)):
+        if "name" in text.lower():
+            yield from (_person(match, text, is_user) for match in _SURE.finditer(text) if _is_full(match, text))
+        return
+    for match in _SURE.finditer(text):
+        if _fits(match, text, sure=True) or _is_full(match, text):
+            yield _person(match, text, is_user)
+    for pattern in (_LIKELY, _HERE):
+        for match in pattern.finditer(text):
+            if _fits(match, text) and (pattern is _HERE or _closes(match, text)):
+                yield _person(match, text, is_user)
+    for pattern in (_ADDRESS, _VOCATIVE, _SIGNED):
+        for match in pattern.finditer(text):
+            if _fits(match, text):
+                yield _person(match, text, is_user if pattern is _SIGNED else not is_user)
+    for pattern in (_COMPANION, _OWNER):
+        for match in pattern.finditer(text):
+            if _is_companion(match, text):
+                yield _person(match, text, False)
+
+
+_LETTERS = re.compile(WORD)
+
+
+def _last(match: re.Match[str], text: str) -> str:
+    """The last name behind a first one, where the second word is one."""
+    first, last = match["first"], match["last"] or ""
+    if not last or last.lower() in listed("not last") or last.lower() in listed("things"):
+        return ""
+    if first[0].isupper() and last[0].isupper():
+        return last
+    known = by_last().get(last.lower())
+    if first.islower() and last.islower() and known is not None:
+        return last if not known.word or _ends(match.end("last"), text) else ""
+    return ""
+
+
+def _ends(place: int, text: str) -> bool:
+    return not text[place:].strip(" ") or text[place:].lstrip(" ")[:1] in ".,!?;:\n"
+
+
+def _person(match: re.Match[str], text: str, user: bool) -> Person:
+    return Person(match["first"], _last(match, text), "text", user)
+
+
+def _is_full(match: re.Match[str], text: str) -> bool:
+    """Two words with capitals behind "my name is": a name, whether it is known or not."""
+    first, last = match["first"], match["last"] or ""
+    return (
+        first[:1].isupper()
+        and not first.isupper()
+        and bool(_last(match, text))
+        and first.lower() not in listed("not last")
+        and not re.match(r"['’]s\b", text[match.end("last") :])
+        and last[0].isupper()
+    )
+
+
+def _fits(match: re.Match[str], text: str, *, sure: bool = False) -> bool:
+    """Whether what stands where a name may stand is a known first name; one that is also a word needs more."""
+    first = match["first"]
+    known = by_first().get(first.lower())
+    if known is None or re.match(r"['’]s\b", text[match.end("first") :]):
+        return False
+    if sure:
+        return not (first.lower() in listed("times") and re.match(r"\s+\d", text[match.end("first") :]))
+    last = _last(match, text)
+    place = match.end("last") if last else match.end("first")
+    if match["last"] and not last and match["last"][0].isupper() and match["last"].lower() not in listed("not last"):
+        return False  # This is Angela Street
+    if known.word:
+        is_time = first.lower() in listed("times") or first.lower() in listed("places")
+        return first[0].isupper() and not text.isupper() and (bool(last) or (not is_time and _ends(place, text)))
+    return True
+
+
+def _closes(match: re.Match[str], text: str) -> bool:
+    place = match.end("last") if _last(match, text) else match.end("first")
+    return bool(_CLOSES.match(text[place:]))
+
+
+def _is_companion(match: re.Match[str], text: str) -> bool:
+    """Somebody whom the text is about ("a table for Emily"): a known name with a capital that is no word or place."""
+    first = by_first().get(match["first"].lower())
+    if first is None or first.word or not match["first"][0].isupper() or text.isupper():
+        return False
+    if match["last"] and match["last"][0].isupper() and not is_last_name(match["last"]):
+        return match["last"].lower() in listed("not last")
+    rest = text[match.end("first") :]
+    return not re.match(r"['’]s\b", rest) or bool(
+        re.match(r"['’]s\s+(?:account|name|phone|birthday|order|ticket)\b", rest)
+    )

@@ -1,0 +1,370 @@
+"""Axes over people's names: who is told under which name, and the rewriting T that tells it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+
+from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.errors import AxisError
+from tod_bias.perturb.balance import Square, number_of, targets
+from tod_bias.perturb.candidates import Candidate, Drawn
+from tod_bias.perturb.matched import PLACEBO
+from tod_bias.perturb.names.forms import WORD, NameForms, Renaming
+from tod_bias.perturb.names.people import Person, in_text, people
+from tod_bias.perturb.names.resources import FIRST, GENDERS, LAST, RACES, WORDS, dealt, dealt_last
+from tod_bias.perturb.names.slots import name_slots
+from tod_bias.perturb.names.things import things_called
+from tod_bias.perturb.rewrite import DialogueRewrite
+
+FACTORS = {"gender": GENDERS, "race": RACES}
+"""What a name tells, with its attributes."""
+NAME_AXES = {"names_gender": ("gender",), "names_race": ("race",)}
+"""The axes by name, with what is exchanged; everything else that a name tells is kept."""
+_WORD = re.compile(WORD)
+_REMEMBERED = 1024
+"""Dialogues whose people are remembered, as every telling asks for the same ones."""
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is known of one dialogue."""
+
+    dialogue: Dialogue
+    people: tuple[Person, ...]
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """All words in lower case: a name that stands there is not dealt."""
+        return frozenset(word.lower() for text in _texts(self.dialogue) for word in _WORD.findall(text))
+
+
+class NamesPerturber:
+    """Tells the user of a dialogue under other names.
+
+    K holds the people of the dialogue (:func:`~tod_bias.perturb.names.people.people`) whose attribute is known, each
+    with every other attribute; a candidate's word is the name in lower case. The new name keeps what the axis does not
+    exchange: on ``gender`` the race of the old one, on ``race`` the gender. Where that is unknown, the dialogue's id
+    draws it, the same for all tellings. Last names change where race does and the dialogue holds one.
+
+    Where several people are named, the user counts (who is named most, who is named first), and the crossed design
+    tells that person under other names; the others keep theirs.
+
+    Args:
+        axis: the axis's name.
+        factors: ``gender``, ``race``, or both; then attributes are crossed, ``woman×black``.
+        protected: phrases that are no mention, such as a shop's name.
+        sources: keep only candidates with these source attributes.
+        targets: keep only candidates with these target attributes.
+        slots: a file of slots that hold names, beside those of the package (``data/slots.txt`` says how it is written).
+
+    Raises:
+        AxisError: an unknown factor or attribute.
+        LexiconError: a file cannot be read; names the file and the line.
+    """
+
+    def __init__(
+        self,
+        axis: str = "names_gender",
+        factors: Sequence[str] = ("gender",),
+        *,
+        protected: Iterable[str] = (),
+        sources: Iterable[str] | None = None,
+        targets: Iterable[str] | None = None,
+        slots: str | Path | None = None,
+    ) -> None:
+        if not factors or any(factor not in FACTORS for factor in factors) or len(set(factors)) < len(factors):
+            raise AxisError(f"axis {axis!r}: names tell {', '.join(FACTORS)}; got the factors {', '.join(factors)}")
+        self.axis = axis
+        self.factors = tuple(factors)
+        self.attributes = tuple("×".join(cell) for cell in product(*(FACTORS[factor] for factor in factors)))
+        self.sources = self._chosen(sources)
+        self.targets = self._chosen(targets)
+        self._protected = tuple(protected)
+        self._slots = name_slots(slots)
+        self._remembered: OrderedDict[int, _Known] = OrderedDict()
+
+    def _chosen(self, names: Iterable[str] | None) -> tuple[str, ...]:
+        chosen = self.attributes if names is None else tuple(names)
+        for name in chosen:
+            if name not in self.attributes:
+                known = ", ".join(self.attributes)
+                raise AxisError(f"axis {self.axis!r} has no attribute {name!r}; expected one of {known}")
+        return tuple(attribute for attribute in self.attributes if attribute in chosen)
+
+    @cached_property
+    def signature(self) -> str:
+        """What decides the rewrites, as one line of ``key:value`` parts; the tables of names by their content."""
+        content = hashlib.sha256(b"".join(path.read_bytes() for path in (FIRST, LAST, WORDS)))
+        content.update(repr((self.factors, self._protected, self.sources, self.targets)).encode("utf-8"))
+        return f"names:{self.axis}|hash:{content.hexdigest()[:12]}|slots:{self._slots.signature}"
+
+    # --- who is there
+
+    def attribute_of(self, person: Person) -> str:
+        """The attribute of a person; empty where the name does not tell."""
+        told = [person.gender if factor == "gender" else person.race for factor in self.factors]
+        return "×".join(told) if all(told) else ""
+
+    def _known(self, dialogue: Dialogue) -> _Known:
+        found = self._remembered.get(id(dialogue))
+        if found is None:
+            found = _Known(dialogue, people(dialogue, self._slots))
+            self._remembered[id(dialogue)] = found  # it holds the dialogue, so no other takes its identity
+            if len(self._remembered) > _REMEMBERED:
+                self._remembered.popitem(last=False)
+        return found
+
+    def told(self, dialogue: Dialogue) -> tuple[Person, ...]:
+        """The people who can be told under other names, the one who is told first; none where the user's name is of
+        no known attribute."""
+        found = self._known(dialogue).people
+        if not found or self.attribute_of(found[0]) not in self.sources:
+            return ()
+        return tuple(person for person in found if self.attribute_of(person) in self.sources)
+
+    def candidates(self, dialogue: Dialogue) -> list[Candidate]:
+        """K: one for every such person and other attribute, sorted."""
+        return sorted({candidate for person in self.told(dialogue) for candidate in self._targets_of(person)})
+
+    def _targets_of(self, person: Person) -> Iterator[Candidate]:
+        source = self.attribute_of(person)
+        for target in self.targets:
+            if target != source:
+                yield Candidate(self._word(person), source, target)
+
+    def _word(self, person: Person) -> str:
+        return person.name if "race" in self.factors else person.first.lower()
+
+    def counts_of(self, dialogue: Dialogue) -> Counter[Candidate]:
+        """How often the name of each candidate is said; the user's counts as named most."""
+        counts: Counter[Candidate] = Counter()
+        told = self.told(dialogue)
+        if not told:
+            return counts
+        said = [self._times(dialogue, person) for person in told]
+        said[0] = max(said[0], sum(said[1:]) + 1)
+        for person, times in zip(told, said, strict=True):
+            for candidate in self._targets_of(person):
+                counts[candidate] = max(counts[candidate], times)
+        return counts
+
+    def _times(self, dialogue: Dialogue, person: Person) -> int:
+        forms = self._forms(dialogue, person)
+        return sum(
+            part == "first"
+            for turn in dialogue.turns
+            for _, text in turn.utterances
+            for _, _, part in forms.spans(text)
+        )
+
+    def mentions(self, dialogue: Dialogue) -> Iterator[tuple[str, str]]:
+        """The names in what is said, in order: who says it (``user``, ``system``) and which attribute it is of."""
+        found = [
+            (self.attribute_of(person), self._forms(dialogue, person))
+            for person in self._known(dialogue).people
+            if self.attribute_of(person) in self.sources
+        ]
+        for turn in dialogue.turns if found else ():
+            for speaker, text in turn.utterances:
+                places = (
+                    (start, name) for name, forms in found for start, _, part in forms.spans(text) if part == "first"
+                )
+                yield from ((speaker, name) for _, name in sorted(places))
+
+    # --- clusters
+
+    def labels(self, candidate: Candidate) -> tuple[str, str]:
+        """The names that a rewrite rests on, as names of clusters: the first name that is there, and the new one."""
+        form = candidate.form or self._form_of(candidate)
+        return candidate.word.split()[0], form.split()[0].lower()
+
+    def words_in(self, dialogue: Dialogue, candidates: Sequence[Candidate]) -> list[frozenset[str]]:
+        """The names that each rewrite of a dialogue rests on."""
+        return [frozenset(self.labels(candidate)) for candidate in candidates]
+
+    # --- names
+
+    def _cell(self, attribute: str, person: Person, drawn: object) -> tuple[str, str]:
+        """Gender and race of the new name: those of the attribute, else the person's own, else drawn."""
+        told = dict(zip(self.factors, attribute.split("×"), strict=True))
+        gender = told.get("gender") or person.gender or GENDERS[number_of("gender", drawn) % len(GENDERS)]
+        race = told.get("race") or person.race or RACES[number_of("race", drawn) % len(RACES)]
+        return gender, race
+
+    def _with_last(self, first: str, cell: tuple[str, str], person: Person) -> str:
+        """The new name in full: with a last name of the race where race is exchanged and the dialogue holds one.
+
+        A first name always goes with the same last name, so that it stays one cluster.
+        """
+        if "race" not in self.factors or not person.last:
+            return first
+        lasts = dealt_last(cell[1])
+        place = dealt(*cell).index(first) + (len(lasts) // 2 if cell[0] == "man" else 0)
+        last = lasts[place % len(lasts)]
+        return f"{first} {last if last != first else lasts[(place + 1) % len(lasts)]}"
+
+    def _form_of(self, candidate: Candidate, taken: Collection[str] = ()) -> str:
+        """The name that a candidate without a form stands for: always the same, but none that is taken."""
+        first, *rest = candidate.word.split()
+        person = Person(first, rest[-1] if rest else "")
+        cell = self._cell(candidate.target, person, candidate.word)
+        names = dealt(*cell)
+        start = number_of(self.axis, candidate.word, candidate.source, candidate.target)
+        ordered = [names[(start + step) % len(names)] for step in range(len(names))]
+        free = [name for name in ordered if name.lower() not in taken and name.lower() != first]
+        return self._with_last((free or ordered)[0], cell, person)
+
+    def arrange(
+        self, dialogues: Sequence[Dialogue], *, seed: int, tellings: int | None = None, draws: int | None = None
+    ) -> list[Drawn]:
+        """The dialogues whose user's name is known, each with its tellings, in the corpus's order.
+
+        Every name of a cell meets as many dialogues as any other (:mod:`tod_bias.perturb.balance`).
+
+        Args:
+            dialogues: the corpus.
+            seed: of what is dealt to whom.
+            tellings: rewritten tellings a dialogue; by default one for every other attribute.
+            draws: so many targets drawn with replacement (Su, Algorithm 1) instead.
+        """
+        squares: dict[tuple[str, str], Square] = {}
+        dealt_to: Counter[tuple[str, ...]] = Counter()
+        arranged: list[Drawn] = []
+        for dialogue in dialogues:
+            person = next(iter(self.told(dialogue)), None)
+            if person is None:
+                continue
+            source = self.attribute_of(person)
+            others = [target for target in self.targets if target != source]
+            if not others:
+                continue
+            drawn = (seed, self.axis, dialogue.id)
+            kept = tuple(value for value in self._kept(person, drawn))
+            number = dealt_to[kept]
+            dealt_to[kept] += 1
+            if draws is None:
+                chosen = targets(self.targets, source, len(arranged), tellings)
+            else:
+                names = [others[number_of(*drawn, draw) % len(others)] for draw in range(draws)]
+                chosen = [(name, names[:place].count(name)) for place, name in enumerate(names)]
+            taken = self._known(dialogue).words
+            candidates = []
+            for target, telling in chosen:
+                cell = self._cell(target, person, drawn)
+                if cell not in squares:
+                    column = self.attributes.index(target)
+                    squares[cell] = Square(dealt(*cell), seed=seed, label="×".join(cell), column=column)
+                first = squares[cell].pick(number, telling, taken)
+                form = self._with_last(first, cell, person)
+                candidates.append(Candidate(self._word(person), source, target, form))
+            arranged.append((dialogue, tuple(candidates)))
+        return arranged
+
+    def _kept(self, person: Person, drawn: object) -> Iterator[str]:
+        cell = self._cell(self.attribute_of(person), person, drawn)
+        for factor, value in zip(("gender", "race"), cell, strict=True):
+            if factor not in self.factors:
+                yield value
+
+    def floor(self, dialogue: Dialogue, candidates: Sequence[Candidate], seed: int) -> DialogueRewrite | None:
+        """The matched placebo: the name exchanged for another one of its own gender and race, ``original`` to
+        ``placebo``; None where nobody is told otherwise."""
+        word = candidates[0].word if candidates else None
+        person = next((one for one in self.told(dialogue) if word in (None, self._word(one))), None)
+        if person is None:
+            return None
+        source, drawn = self.attribute_of(person), (seed, self.axis, dialogue.id)
+        cell = self._cell(source, person, drawn)
+        taken = self._known(dialogue).words
+        free = [name for name in dealt(*cell) if name.lower() not in taken]
+        if not free:
+            return None
+        form = self._with_last(free[number_of("floor", *drawn) % len(free)], cell, person)
+        return self._renamed(dialogue, person, form, "original", PLACEBO)
+
+    # --- T
+
+    def rewrite(self, dialogue: Dialogue, candidate: Candidate) -> DialogueRewrite:
+        """The rewriting T of this dialogue that ``candidate`` stands for, with its ``form`` as the new name.
+
+        Raises:
+            AxisError: ``candidate`` is not one of this dialogue's, or its form is no name.
+        """
+        key = (candidate.word, candidate.source, candidate.target)
+        for person in self.told(dialogue):
+            if any((one.word, one.source, one.target) == key for one in self._targets_of(person)):
+                form = candidate.form or self._form_of(candidate, self._known(dialogue).words)
+                return self._renamed(dialogue, person, form, candidate.source, candidate.target)
+        raise AxisError(
+            f"dialogue {dialogue.id!r} has no candidate {candidate.word!r} ({candidate.source} > {candidate.target}) "
+            f"on axis {self.axis!r}; take one from candidates(dialogue)"
+        )
+
+    def _renamed(self, dialogue: Dialogue, person: Person, form: str, source: str, target: str) -> DialogueRewrite:
+        first, *rest = form.split() or [""]
+        if not first or len(rest) > 1:
+            raise AxisError(f"axis {self.axis!r}: {form!r} is no name; expected a first name, or first and last name")
+        last = rest[0] if rest and person.last else ""
+        forward = Renaming(self._forms(dialogue, person, finds_last=bool(last)), first, last)
+        held = self._known(dialogue).words
+        backward: Callable[[str], str] = _unchanged
+        if first.lower() not in held:  # else nobody can tell which of the two a new string means
+            new_last = last if last.lower() not in held else ""
+            forms = NameForms(first, new_last or person.last, protected=self._protected, finds_last=bool(new_last))
+            backward = Renaming(forms, person.first, person.last if new_last else "")
+        return DialogueRewrite(self.axis, source, target, self._word(person), forward, backward)
+
+    def text_rewriter(self, source: str, target: str) -> Callable[[str], str]:
+        """:meth:`rewrite_text` for one pair of attributes.
+
+        Raises:
+            AxisError: an unknown attribute, or source equal to target.
+        """
+        (first,), (second,) = self._chosen([source]), self._chosen([target])
+        if first == second:
+            raise AxisError(f"axis {self.axis!r}: source and target are both {first!r}; choose two attributes")
+        return lambda text: self.rewrite_text(text, first, second)
+
+    def rewrite_text(self, text: str, source: str, target: str) -> str:
+        """One text, by itself: everybody of ``source`` whom it introduces or addresses gets a name of ``target``.
+
+        The same name always becomes the same one; two people get two.
+        """
+        taken = {word.lower() for word in _WORD.findall(text)}
+        for person in dict.fromkeys(Person(one.first, one.last) for one in in_text(text, asked=True)):
+            if self.attribute_of(person) == source:
+                form = self._form_of(Candidate(self._word(person), source, target), taken)
+                first, _, last = form.partition(" ")
+                forms = NameForms(person.first, person.last, protected=self._protected, finds_last=bool(last))
+                text = Renaming(forms, first, last)(text)
+                taken.add(first.lower())
+        return text
+
+    def _forms(self, dialogue: Dialogue, person: Person, *, finds_last: bool = False) -> NameForms:
+        relatives = frozenset(one.last.lower() for one in self._known(dialogue).people if one.last)
+        things = things_called(dialogue, (person.first, person.last), self._slots)
+        values = frozenset[str]()
+        if finds_last and person.last:
+            kinds = ((self._slots.kind(slot), value) for turn in dialogue.turns for slot, value in turn.values)
+            values = frozenset(value for kind, value in kinds if kind == "last")
+        return NameForms(
+            person.first, person.last, relatives, (*self._protected, *things), finds_last=finds_last, last_values=values
+        )
+
+
+def _unchanged(text: str) -> str:
+    return text
+
+
+def _texts(dialogue: Dialogue) -> Iterator[str]:
+    for turn in dialogue.turns:
+        for pairs in (turn.utterances, turn.values):
+            for _, text in pairs:
+                yield text

@@ -1,0 +1,1 @@
+"""Introductions: the user of any dialogue says who they are."""

@@ -1,0 +1,263 @@
+"""A dialogue whose user says who they are, and the rewrites that let them say otherwise."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias.perturb.names.forms import NameForms, Renaming
+from tod_bias.perturb.names.people import Person
+from tod_bias.perturb.personas.sheet import PLACES, Form
+from tod_bias.perturb.rewrite import DialogueRewrite
+
+_NAMES = ("first", "last")
+OWN = Form("name", "own", "{full}")
+"""Says nothing: the user has a name in the corpus already."""
+_WORD = re.compile(r"\w+(?:['’-]\w+)*")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A form, what fills it, and which of its words say who the user is."""
+
+    form: Form
+    values: tuple[tuple[str, str], ...]
+    """Slot and filling, names of two words taken apart too."""
+    telling: frozenset[str]
+    """The slots that tell the attribute."""
+
+    @property
+    def text(self) -> str:
+        """As it is said."""
+        return self.form.filled(dict(self.values))
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words that tell the attribute, in lower case: names of clusters."""
+        return tuple(value.lower() for slot, value in self.values if slot in self.telling)
+
+
+@dataclass(frozen=True)
+class Persona:
+    """Who the user is, and how they say so."""
+
+    attribute: str
+    """Of the axis; those of several factors joined by ``×``."""
+    pieces: tuple[Piece, ...]
+
+    def said(self, utterance: str) -> str:
+        """What the user says, with the introduction."""
+        before = [piece.text for piece in self.pieces if piece.form.place == "before"]
+        after = [piece.text for piece in self.pieces if piece.form.place == "after"]
+        return " ".join(part for part in (*before, utterance, *after) if part)
+
+    @property
+    def words(self) -> frozenset[str]:
+        """The words that tell the attribute."""
+        return frozenset(word for piece in self.pieces for word in piece.words)
+
+
+@dataclass(frozen=True)
+class Introduced(Dialogue):
+    """A dialogue with an introduction in one of its turns."""
+
+    bare: Dialogue = field(default=Dialogue("", "", ()), metadata={"rewrite": False})
+    """Without it."""
+    turn: int = field(default=0, metadata={"rewrite": False})
+    """Number of the turn."""
+    persona: Persona = field(default=Persona("", ()), metadata={"rewrite": False})
+    """Who introduces themselves."""
+    fixed: tuple[str, ...] = field(default=(), metadata={"rewrite": False})
+    """Gender and race of the names, where the axis does not tell them."""
+    number: int = field(default=0, metadata={"rewrite": False})
+    """Its place in the order in which forms are dealt out."""
+
+    renamed: DialogueRewrite | None = field(default=None, metadata={"rewrite": False})
+    """Where the corpus' own user has a name: what tells them under the persona's everywhere."""
+
+    @cached_property
+    def native(self) -> frozenset[str]:
+        """All words of the dialogue without the introduction, in lower case."""
+        texts = {text for turn in self.bare.turns for pairs in (turn.utterances, turn.values) for _, text in pairs}
+        return frozenset(word for text in texts for word in _WORD.findall(text.lower()))
+
+    @classmethod
+    def of(
+        cls,
+        bare: Dialogue,
+        turn: int,
+        persona: Persona,
+        fixed: tuple[str, ...] = (),
+        number: int = 0,
+        named: Person | None = None,
+    ) -> Introduced:
+        """The dialogue with this introduction in this turn; the user who has a name has the persona's."""
+        renamed = None if named is None else _renamed(named, persona)
+        turns = list((bare if renamed is None else renamed(bare)).turns)
+        turns[turn] = _with_user(turns[turn], persona.said(turns[turn].user))
+        return cls(bare.id, bare.domain, tuple(turns), bare.system, bare, turn, persona, fixed, number, renamed)
+
+
+def _with_user(turn: Turn, user: str) -> Turn:
+    return Turn(user, steps=turn.steps, response=turn.response)
+
+
+def told_as(
+    dialogue: Introduced, persona: Persona, axis: str, target: str, source: str | None = None
+) -> DialogueRewrite:
+    """T: the same dialogue with another persona.
+
+    The introduction is exchanged as a whole. In all other strings, such as what a system says, the words by which the
+    user introduced themselves are exchanged one for one, unless the dialogue holds them anyway; names also in ids and
+    e-mail addresses that are made of them.
+
+    Args:
+        dialogue: with an introduction.
+        persona: who is to introduce themselves, by the same forms.
+        axis: of the rewrite.
+        target: its target attribute.
+        source: its source attribute; by default the dialogue's persona's.
+    """
+    bare, own = dialogue.bare.turns[dialogue.turn].user, dialogue.persona
+    exact = own.said(bare), persona.said(bare)
+    if dialogue.renamed is not None:  # the name is everywhere, and an introduction may hold more
+        said = dialogue.renamed(bare)
+        exact = own.said(said), persona.said(_names(own, persona, frozenset())(said))
+    there = dialogue.native
+    pairs = _pairs(own, persona)
+    forward = {old: new for old, new in pairs.items() if not _native(old, there)}
+    backward = {new: old for old, new in pairs.items() if old in forward and not _native(new, there)}
+    return DialogueRewrite(
+        axis=axis, source=own.attribute if source is None else source, target=target, word=main_word(own),
+        forward=_exchange(exact, forward, _names(own, persona, there)),
+        backward=_exchange(exact[::-1], backward, _names(persona, own, there)),
+    )  # fmt: skip
+
+
+def untold(dialogue: Introduced, axis: str, target: str, instead: Form | None = None) -> DialogueRewrite:
+    """T: the same dialogue without the introduction, or with one that says nothing of anybody.
+
+    Where a system calls the user by a name that they did not give, the name goes too; a user who has a name in the
+    corpus gets it back.
+    """
+    bare, own = dialogue.bare.turns[dialogue.turn].user, dialogue.persona
+    told = bare if instead is None else instead.beside(bare)
+    if dialogue.renamed is not None:
+        renamed = dialogue.renamed
+        said = str(dialogue.turns[dialogue.turn].user)
+        return DialogueRewrite(
+            axis=axis, source=own.attribute, target=target, word=main_word(own),
+            forward=lambda text: told if text == said else renamed.inverse(text),
+            backward=lambda text: said if text == told else renamed(text),
+        )  # fmt: skip
+    exact = own.said(bare), told
+    there = dialogue.native
+    names = [value for piece in own.pieces for slot, value in piece.values if slot in _NAMES]
+    titles = [value for piece in own.pieces for slot, value in piece.values if slot == "title"]
+    gone = "|".join(re.escape(name) for name in names if not _native(name, there))
+    title = "".join(f"(?:{re.escape(one)} )?" for one in titles[:1])
+    called = re.compile(rf",? ?{title}\b(?:{gone})(?: (?:{gone}))?\b") if gone else None
+
+    def forward(text: str) -> str:
+        if text == exact[0]:
+            return exact[1]
+        return called.sub("", text) if called is not None else text
+
+    return DialogueRewrite(
+        axis=axis, source=own.attribute, target=target, word=main_word(own),
+        forward=forward, backward=lambda text: exact[0] if text == exact[1] else text,
+    )  # fmt: skip
+
+
+def _renamed(named: Person, persona: Persona) -> DialogueRewrite:
+    """A corpus' own user under the persona's name."""
+    values = _values(persona)
+    last = values["last"] if named.last and "last" in values else ""
+    there = NameForms(named.first, named.last, finds_last=bool(last))
+    back = NameForms(values["first"], last or named.last, finds_last=bool(last))
+    forward = Renaming(there, values["first"], last)
+    return DialogueRewrite("", "", "", "", forward, Renaming(back, named.first, named.last if last else ""))
+
+
+def _names(own: Persona, other: Persona, there: frozenset[str]) -> Callable[[str], str]:
+    """One persona's name for another's, in every writing; nothing where none is told."""
+    mine, theirs = _values(own), _values(other)
+    if "first" not in mine or mine["first"].lower() in there:
+        return str
+    last = theirs.get("last", "") if mine.get("last") != theirs.get("last") else ""
+    return Renaming(NameForms(mine["first"], mine.get("last", ""), finds_last=bool(last)), theirs["first"], last)
+
+
+def _values(persona: Persona) -> dict[str, str]:
+    return dict(value for piece in persona.pieces for value in piece.values)
+
+
+def main_word(persona: Persona) -> str:
+    """The word that stands for a persona: the first that tells its attribute."""
+    return next((word for piece in persona.pieces for word in piece.words), "")
+
+
+def nearest_neutral(dialogue: Introduced, forms: tuple[Form, ...], place: int) -> Form:
+    """The neutral introduction with as many words as the dialogue's own, or nearly; ``place`` decides among equals."""
+    said = [piece for piece in dialogue.persona.pieces if piece.form.place in PLACES]
+    wanted = sum(len(_WORD.findall(piece.text)) for piece in said)
+    where = said[0].form.place if said else PLACES[0]
+    ranked = sorted(
+        (abs(len(_WORD.findall(form.text)) - wanted), number)
+        for number, form in enumerate(forms)
+        if form.place == where
+    )
+    best = [number for distance, number in ranked if distance == ranked[0][0]]
+    return forms[best[place % len(best)]]
+
+
+def _pairs(own: Persona, other: Persona) -> dict[str, str]:
+    """Words of one persona to those of another, by slot."""
+    pairs: dict[str, str] = {}
+    for mine, theirs in zip(own.pieces, other.pieces, strict=True):
+        new = dict(theirs.values)
+        for slot, old in mine.values:
+            if slot not in new or new[slot] == old:
+                continue
+            if slot == "years":  # a number may be anything, an age is said as one
+                for said in ("{} years old", "{} year old", "{}-year-old"):
+                    pairs[said.format(old)] = said.format(new[slot])
+            elif slot == "title":
+                last, others = dict(mine.values)["last"], new["last"]
+                pairs[f"{old} {last}"] = f"{new[slot]} {others}"
+            elif slot in _NAMES and "first" in new:
+                continue  # people's names are exchanged in every writing
+            elif slot not in ("noun", "adjective", "full"):
+                pairs[old] = new[slot]
+    return pairs
+
+
+def _native(said: str, there: frozenset[str]) -> bool:
+    """Whether a dialogue without the introduction holds all words of something said."""
+    return set(_WORD.findall(said.lower())) <= there
+
+
+def _exchange(exact: tuple[str, str], pairs: Mapping[str, str], names: Callable[[str], str]) -> Callable[[str], str]:
+    """Exchanges one whole text, and single words and names in all others, in the letters in which they stand."""
+    folded = {old.lower(): (old, new) for old, new in pairs.items()}
+
+    def exchanged(match: re.Match[str]) -> str:
+        old, new = folded[match[0].lower()]
+        if match[0] == old:
+            return new
+        return new.upper() if match[0].isupper() else new.lower() if match[0].islower() else new
+
+    def told(text: str) -> str:
+        if text == exact[0]:
+            return exact[1]
+        lower = text.lower()
+        there = [old for old in folded if old in lower]
+        if there:
+            longest = "|".join(map(re.escape, sorted(there, key=lambda old: (-len(old), old))))
+            text = re.sub(rf"(?<!\w)(?:{longest})(?!\w)", exchanged, text, flags=re.IGNORECASE)
+        return names(text)
+
+    return told

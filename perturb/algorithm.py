@@ -21,21 +21,28 @@ from tod_bias.perturb.candidates import Candidate, Perturber
 from tod_bias.perturb.dialect.perturber import DialectPerturber
 from tod_bias.perturb.dialect.rules import DIALECT, dialects, load_dialect
 from tod_bias.perturb.dialogue_rewriter import dialogue_rewrite
+from tod_bias.perturb.lexicon import axes as lexicon_axes
 from tod_bias.perturb.lexicon import load_lexicon
 from tod_bias.perturb.lexicon_perturber import SCOPES, LexiconPerturber
 from tod_bias.perturb.names.perturber import NAME_AXES, NamesPerturber
 from tod_bias.perturb.personas.axes import PREFIX, load_persona
+from tod_bias.perturb.personas.perturber import PersonaPerturber
 from tod_bias.perturb.product import ProductPerturber
 from tod_bias.perturb.rewriter import TextRewriter
 from tod_bias.systems.twin import Rewrite
 
 __all__ = [
-    "NAME_AXES", "PLACEBO", "SCOPES", "Candidate", "LexiconPerturber", "Perturber", "dialogue_rewrite",
+    "NAME_AXES", "PLACEBO", "SCOPES", "Candidate", "LexiconPerturber", "Perturber", "axes", "dialogue_rewrite",
     "draw_candidates", "draw_rewrites", "load_perturber", "rewrite_text", "rewrites_of", "text_rewriter",
 ]  # fmt: skip
 
 PLACEBO = "placebo"
 """The control axis."""
+
+
+def axes() -> tuple[str, ...]:
+    """The axes that ship with the package: those of lexicons, and those over names."""
+    return tuple(sorted((*lexicon_axes(), *NAME_AXES)))
 
 
 def draw_candidates(perturber: Perturber, dialogue: Dialogue, draws: int = 3, seed: int = 0) -> tuple[Candidate, ...]:
@@ -79,9 +86,13 @@ def rewrites_of(
 def draw_rewrites(perturber: Perturber, dialogue: Dialogue, draws: int = 3, seed: int = 0) -> tuple[Rewrite, ...]:
     """The rewrites of one dialogue that :func:`draw_candidates` draws.
 
+    A persona's begin with the dialogue as it is: they bring the introduction.
+
     Raises:
         AxisError: ``draws`` is not positive.
     """
+    if isinstance(perturber, PersonaPerturber):
+        return perturber.introducing(dialogue, draws=draws, seed=seed)
     (rewrites,) = rewrites_of(perturber, [(dialogue, draw_candidates(perturber, dialogue, draws, seed))])
     return rewrites
 
@@ -151,6 +162,8 @@ def load_perturber(
         return NamesPerturber(
             axis, NAME_AXES[axis], protected=protected, sources=sources, targets=targets, slots=name_slots
         )
+    if lexicon is None and axis not in axes():
+        raise AxisError(f"unknown axis {axis!r}; expected one of {', '.join(axes())}")
     words = load_lexicon(axis, lexicon)
     if model is not None and axis != PLACEBO:
         from tod_bias.perturb.neural import NeuralPerturber, perturber_generator

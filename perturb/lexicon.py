@@ -32,8 +32,6 @@ SLOTS = {"noun": 2, "kin": 2, "verb": 3, "pronoun": 5, "title": 1, "adj": 1, "wo
 """Part of speech to the number of forms of one alternative."""
 NO_AXES = frozenset({"neutral"})
 """Lexicons that are no axis by themselves: ``neutral`` is what :mod:`tod_bias.perturb.matched` draws from."""
-NAMES = ("names_gender", "names_race")
-"""Axes over people's names, which need no lexicon (:mod:`tod_bias.perturb.names`)."""
 CONDITIONS = (
     "next",
     "not-next",
@@ -165,8 +163,8 @@ class Lexicon:
 
 
 def axes() -> tuple[str, ...]:
-    """The axes that ship with the package."""
-    return tuple(sorted([*NAMES, *(path.stem for path in FOLDER.glob("*.tsv") if path.stem not in NO_AXES)]))
+    """The axes whose lexicons ship with the package; :func:`tod_bias.perturb.algorithm.axes` names all."""
+    return tuple(sorted(path.stem for path in FOLDER.glob("*.tsv") if path.stem not in NO_AXES))
 
 
 def load_lexicon(axis: str, path: str | Path | None = None) -> Lexicon:
@@ -178,8 +176,6 @@ def load_lexicon(axis: str, path: str | Path | None = None) -> Lexicon:
     """
     if path is not None:
         return read_lexicon(Path(path), axis)
-    if axis in NAMES:
-        raise AxisError(f"axis {axis!r} has no lexicon: it finds people's names; see perturb/README.md, Names")
     if axis not in axes():
         raise AxisError(f"unknown axis {axis!r}; expected one of {', '.join(axes())}")
     return _shipped(axis)

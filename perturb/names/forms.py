@@ -25,22 +25,30 @@ def is_last_name(word: str) -> bool:
     return word[:1].isupper() and word.lower() in by_last() and word.lower() not in listed("not last")
 
 
-_ADDRESSED = (
-    r"names?(?:\s*['’]s|\s+is|\s+of|\s+was|\s*:)?|called|call\s+me|i\s+am|i['’]?m|this\s+is|it['’]?s|that['’]s|hi|hello|hey|dear|"
-    r"thanks|thank\s+you|mr\.?|mrs\.?|ms\.?|miss|under|for|with|user|customer|patient|guest|host|by|from|and|ok|okay|sure|"
-    r"welcome|sorry|great|yes|bye|goodbye"
+_INTRODUCED = re.compile(
+    r"(?:\bn\w{1,3}es?(?:\s*['’]s|\s+is|\s+of|\s+was|\s*:)?|\bcalled|\bcall\s+me|\bi\s+am|\bi['’]?m|\bthis\s+is),?\s+$",
+    re.I,
 )
-_CUE = re.compile(rf"(?:^|\W)(?:{_ADDRESSED}),?\s+$", re.IGNORECASE)
+_CUE = re.compile(
+    r"(?:^|\W)(?:it['’]?s|that['’]s|hi|hello|hey|dear|thanks|thank\s+you|mr\.?|mrs\.?|ms\.?|miss|user|customer|patient|ok|okay|"
+    r"sure|welcome|sorry|great|yes|bye|goodbye),?\s+$",
+    re.IGNORECASE,
+)
+_FOR = re.compile(r"\b(?:for|under|with|by|from|and)\s+$", re.IGNORECASE)
 _NAMED = re.compile(r"\bnames?(?:\s*['’]s|\s+is|\s+of|\s+was|\s*:)?,?\s+$", re.IGNORECASE)
+_NO_NAME = re.compile(r"\s+(?:it|the|this|that|my|your|down|off|up|as|a|an|me|be|you)\b|\s*-", re.IGNORECASE)
 _ENDS = re.compile(
-    r"\s*(?:[,.!?;:)\]\"]|$)|['’]s\b|\s+(?:and|please|here|speaking|calling|from|at|thank|thanks)\b", re.I
+    r"\s*(?:[,.!?;:)\]\"]|$)|['’]s\b|\s+(?:and|please|here|speaking|calling|from|at|thank|thanks|is|was|has|would|wants|got|i)\b",
+    re.IGNORECASE,
 )
 _VERB = re.compile(
-    r"['’]s\b|\s+(?:is|was|has|had|and|or|here|speaking|calling|from|wants|needs|would|said)\b", re.IGNORECASE
+    r"['’]s\b|\s+(?:is|was|has|had|and|or|here|speaking|calling|from|wants|needs|would|said|likes|loves|got|gets|not|with|will|"
+    r"could|should|is|was|wo|does|did|has|ca)(?:n['’]t)?\b|\s+\d",
+    re.IGNORECASE,
 )
 _COMMA = re.compile(r"\s*(?:[,.!?:)]|$)")
 _SUCH = re.compile(
-    r"\b(?:the|a|an|some|any|no|your|my|our|their|his|her|this|that|these|in|near|around|visit|visiting)\s+$", re.I
+    r"\b(?:the|a|an|some|any|no|your|my|our|their|his|her|this|these|in|near|around|visit|visiting)\s+$", re.I
 )
 _WHEN = re.compile(
     r"\b(?:in|until|till|by|on|before|after|next|last|early|late|mid|since|of|for|to|from|through)\s+$", re.I
@@ -169,8 +177,16 @@ class NameForms:
         is_time = name.lower() in listed("times")
         if is_time and (re.match(r"\s*\d", after) or (_WHEN.search(before) and not _NAMED.search(before))):
             return False
-        cue = _NAMED if is_time and not name[0].isupper() else _CUE
-        if cue.search(before) and _ENDS.match(after) and not _SUCH.search(before):
+        if is_time and not name[0].isupper() and not _NAMED.search(before):
+            return False
+        if _INTRODUCED.search(before) and not _NO_NAME.match(after) and not _SUCH.search(before):
+            return True
+        leader = _BEFORE.search(before)
+        if leader and leader[1].lower() in listed("kin") and (name[0].isupper() or _ENDS.match(after)):
+            return True
+        if _CUE.search(before) and _ENDS.match(after):
+            return True
+        if _FOR.search(before) and _COMMA.match(after) and not is_time:
             return True
         if not name[0].isupper() or (text.isupper() and len(text) > len(name) + 3):
             return False

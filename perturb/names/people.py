@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.perturb.names.forms import WORD, is_last_name, listed
 from tod_bias.perturb.names.resources import by_first, by_last
 from tod_bias.perturb.names.slots import NameSlots, name_slots
+from tod_bias.perturb.names.things import is_thing
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Person:
     """Somebody who is named in a dialogue."""
 
     first: str
-    """The first name, as it is first written there."""
+    """The first name, as it is usually written."""
     last: str = ""
     """The last name; empty where none is given."""
     found: str = "text"
@@ -63,7 +64,18 @@ def people(dialogue: Dialogue, slots: NameSlots | None = None) -> tuple[Person, 
             for record in (step.call, *step.results):
                 found += _in_slots(record, known)
         asked = "name" in turn.response
+    if any(person.found == "text" for person in found):
+        things = [value.lower() for turn in dialogue.turns for slot, value in turn.values if is_thing(slot, known)]
+        found = [person for person in found if person.found != "text" or not _is_among(person, things)]
     return _merged(found)
+
+
+def _is_among(person: Person, things: Sequence[str]) -> bool:
+    """Whether who was named is a thing, or somebody whom a slot of things holds (a singer, a doctor)."""
+    if person.last:
+        return any(person.name in value for value in things)
+    first = person.first.lower()
+    return not person.user and any(first in value and first in _LETTERS.findall(value) for value in things)
 
 
 def _merged(found: Iterable[Person]) -> tuple[Person, ...]:
@@ -84,7 +96,17 @@ def _merged(found: Iterable[Person]) -> tuple[Person, ...]:
         if person.user and not held[0].user:
             held[0] = Person(held[0].first, held[0].last, held[0].found, True)
     ranked = sorted(merged.values(), key=lambda held: (not held[0].user, -held[1], held[2]))
-    return tuple(held[0] for held in ranked)
+    return tuple(
+        replace(held[0], first=_spelt(held[0].first, by_first()), last=_spelt(held[0].last, by_last()))
+        for held in ranked
+    )
+
+
+def _spelt(name: str, known: Mapping[str, Any]) -> str:
+    """A name as it is usually written, where it was typed in lower case or capitals alone or in a mixture of both."""
+    if name[:1].isupper() and name[1:2].islower():
+        return name
+    return known[name.lower()].name if name.lower() in known else name.title()
 
 
 # --- slots
@@ -169,6 +191,7 @@ _SIGNED = re.compile(
     re.IGNORECASE,
 )
 _WHOLE = re.compile(rf"\s*(?P<first>{WORD})(?:\s+(?P<last>{WORD}))?\s*[.!,]*\s*", re.IGNORECASE)
+_ANSWER = re.compile(rf"\s*(?P<first>{WORD})(?:\s+(?P<last>{WORD}))?\s*(?=[.!,])")
 _COMPANION = re.compile(
     rf"\b(?:for(?:\s+me\s+and)?|help|take|bring|invite|(?:me|i|myself)\s+and|think|that|ask|tell|call|text|email|pay|"
     rf"(?:send|give|transfer|message)(?:\s+(?:it|this|that|money|\$?\d+(?:\s+dollars)?))?(?:\s+to)?|under)\s+"
@@ -201,12 +224,13 @@ def in_text(text: str, speaker: str = "user", *, asked: bool = False) -> Iterato
     if whole and is_user and _fits(whole, text, sure=asked):
         yield _person(whole, text, is_user)
         return
-    if not any(word.lower() in by_first() for word in _LETTERS.findall(text)):
-        if "name" in text.lower():
-            yield from (_person(match, text, is_user) for match in _SURE.finditer(text) if _is_full(match, text))
+    if "name" not in text.lower() and not _may_name(text):
         return
+    answer = _ANSWER.match(text) if asked and is_user else None
+    if answer and _fits(answer, text):
+        yield _person(answer, text, is_user)
     for match in _SURE.finditer(text):
-        if _fits(match, text, sure=True) or _is_full(match, text):
+        if not _is_of_thing(match, text) and (_fits(match, text, sure=True) or _is_full(match, text)):
             yield _person(match, text, is_user)
     for pattern in (_LIKELY, _HERE):
         for match in pattern.finditer(text):
@@ -222,7 +246,17 @@ def in_text(text: str, speaker: str = "user", *, asked: bool = False) -> Iterato
                 yield _person(match, text, False)
 
 
-_LETTERS = re.compile(WORD)
+_LETTERS = re.compile(r"[^\W\d_]{2,}")
+
+
+def _may_name(text: str) -> bool:
+    """A quick check: whether a word may be a name; one that is also a word is none in lower case."""
+    known = by_first()
+    for word in _LETTERS.findall(text):
+        name = known.get(word.lower())
+        if name is not None and (not name.word or word[0].isupper()):
+            return True
+    return False
 
 
 def _last(match: re.Match[str], text: str) -> str:
@@ -233,13 +267,17 @@ def _last(match: re.Match[str], text: str) -> str:
     if first[0].isupper() and last[0].isupper():
         return last
     known = by_last().get(last.lower())
-    if first.islower() and last.islower() and known is not None:
+    if not last.isupper() and last[0].islower() and known is not None:
         return last if not known.word or _ends(match.end("last"), text) else ""
     return ""
 
 
+_GOES_ON = re.compile(r"(?:and|i|i['’]?m|here|calling|speaking|please)\b", re.IGNORECASE)
+
+
 def _ends(place: int, text: str) -> bool:
-    return not text[place:].strip(" ") or text[place:].lstrip(" ")[:1] in ".,!?;:\n"
+    rest = text[place:].lstrip(" ")
+    return not rest or rest[0] in ".,!?;:\n" or bool(_GOES_ON.match(rest))
 
 
 def _person(match: re.Match[str], text: str, user: bool) -> Person:
@@ -250,13 +288,20 @@ def _is_full(match: re.Match[str], text: str) -> bool:
     """Two words with capitals behind "my name is": a name, whether it is known or not."""
     first, last = match["first"], match["last"] or ""
     return (
-        first[:1].isupper()
+        match[0].lower().startswith("my ")
+        and first[:1].isupper()
         and not first.isupper()
         and bool(_last(match, text))
         and first.lower() not in listed("not last")
         and not re.match(r"['’]s\b", text[match.end("last") :])
         and last[0].isupper()
     )
+
+
+def _is_of_thing(match: re.Match[str], text: str) -> bool:
+    """Whether it is the name of a thing: "the event name is"."""
+    before = _LETTERS.findall(text[max(0, match.start() - 30) : match.start()] + " ")
+    return bool(before) and before[-1].lower() in listed("named things") and text[: match.start()].endswith(" ")
 
 
 def _fits(match: re.Match[str], text: str, *, sure: bool = False) -> bool:
@@ -269,6 +314,8 @@ def _fits(match: re.Match[str], text: str, *, sure: bool = False) -> bool:
         return not (first.lower() in listed("times") and re.match(r"\s+\d", text[match.end("first") :]))
     last = _last(match, text)
     place = match.end("last") if last else match.end("first")
+    if first.islower() and len(first) < 3:
+        return False  # it's al for today
     if match["last"] and not last and match["last"][0].isupper() and match["last"].lower() not in listed("not last"):
         return False  # This is Angela Street
     if known.word:

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -28,7 +28,7 @@ FACTORS = {"gender": GENDERS, "race": RACES}
 NAME_AXES = {"names_gender": ("gender",), "names_race": ("race",)}
 """The axes by name, with what is exchanged; everything else that a name tells is kept."""
 _WORD = re.compile(WORD)
-_REMEMBERED = 1024
+_REMEMBERED = 16384
 """Dialogues whose people are remembered, as every telling asks for the same ones."""
 
 
@@ -42,7 +42,7 @@ class _Known:
     @cached_property
     def words(self) -> frozenset[str]:
         """All words in lower case: a name that stands there is not dealt."""
-        return frozenset(word.lower() for text in _texts(self.dialogue) for word in _WORD.findall(text))
+        return frozenset(_WORD.findall("\n".join(dict.fromkeys(_texts(self.dialogue))).lower()))
 
 
 class NamesPerturber:
@@ -235,7 +235,7 @@ class NamesPerturber:
             draws: so many targets drawn with replacement (Su, Algorithm 1) instead.
         """
         squares: dict[tuple[str, str], Square] = {}
-        dealt_to: Counter[tuple[str, ...]] = Counter()
+        told: Counter[tuple[str, str]] = Counter()
         arranged: list[Drawn] = []
         for dialogue in dialogues:
             person = next(iter(self.told(dialogue)), None)
@@ -246,9 +246,6 @@ class NamesPerturber:
             if not others:
                 continue
             drawn = (seed, self.axis, dialogue.id)
-            kept = tuple(value for value in self._kept(person, drawn))
-            number = dealt_to[kept]
-            dealt_to[kept] += 1
             if draws is None:
                 chosen = targets(self.targets, source, len(arranged), tellings)
             else:
@@ -261,17 +258,12 @@ class NamesPerturber:
                 if cell not in squares:
                     column = self.attributes.index(target)
                     squares[cell] = Square(dealt(*cell), seed=seed, label="×".join(cell), column=column)
-                first = squares[cell].pick(number, telling, taken)
+                first = squares[cell].pick(told[cell], telling, taken)
                 form = self._with_last(first, cell, person)
                 candidates.append(Candidate(self._word(person), source, target, form))
+            told.update({self._cell(target, person, drawn) for target, _ in chosen})
             arranged.append((dialogue, tuple(candidates)))
         return arranged
-
-    def _kept(self, person: Person, drawn: object) -> Iterator[str]:
-        cell = self._cell(self.attribute_of(person), person, drawn)
-        for factor, value in zip(("gender", "race"), cell, strict=True):
-            if factor not in self.factors:
-                yield value
 
     def floor(self, dialogue: Dialogue, candidates: Sequence[Candidate], seed: int) -> DialogueRewrite | None:
         """The matched placebo: the name exchanged for another one of its own gender and race, ``original`` to
@@ -317,7 +309,7 @@ class NamesPerturber:
         backward: Callable[[str], str] = _unchanged
         if first.lower() not in held:  # else nobody can tell which of the two a new string means
             new_last = last if last.lower() not in held else ""
-            forms = NameForms(first, new_last or person.last, protected=self._protected, finds_last=bool(new_last))
+            forms = replace(forward.forms, first=first, last=new_last or person.last, finds_last=bool(new_last))
             backward = Renaming(forms, person.first, person.last if new_last else "")
         return DialogueRewrite(self.axis, source, target, self._word(person), forward, backward)
 

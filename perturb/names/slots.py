@@ -16,7 +16,7 @@ SLOTS = FOLDER / "slots.txt"
 KINDS = ("user", "person", "first", "last", "id", "email", "none")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NameSlots:
     """Slots to the kind of name that they hold."""
 

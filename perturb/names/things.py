@@ -14,8 +14,9 @@ _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 @lru_cache(maxsize=4096)
-def _is_thing(slot: str) -> bool:
-    return is_entity_slot(_HUMP.sub("_", slot))
+def is_thing(slot: str, slots: NameSlots) -> bool:
+    """Whether a slot holds names of things (``restaurant_name``, ``DoctorName``, ``song``) and nobody's own."""
+    return not slots.kind(slot) and is_entity_slot(_HUMP.sub("_", slot))
 
 
 def things_called(dialogue: Dialogue, names: Sequence[str], slots: NameSlots) -> tuple[str, ...]:
@@ -31,5 +32,5 @@ def _found(dialogue: Dialogue, names: Sequence[str], slots: NameSlots) -> Iterat
         for slot, value in turn.values:
             lower = value.lower()
             is_held = lower.strip() not in names and any(name in lower for name in names)
-            if is_held and _is_thing(slot) and not slots.kind(slot):
+            if is_held and is_thing(slot, slots):
                 yield value

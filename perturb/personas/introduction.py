@@ -172,6 +172,20 @@ def untold(dialogue: Introduced, axis: str, target: str, instead: Form | None = 
     )  # fmt: skip
 
 
+def introduction(dialogue: Introduced, rewrite: DialogueRewrite) -> DialogueRewrite:
+    """T of the corpus' own dialogue: what brings the introduction that ``rewrite`` makes of the dialogue's."""
+    back = untold(dialogue, rewrite.axis, "neutral")
+    _ = back(dialogue)  # it remembers every string of the dialogue
+
+    def forward(text: str) -> str:
+        return str(rewrite(back.inverse(text)))
+
+    def backward(text: str) -> str:
+        return str(back(rewrite.inverse(text)))
+
+    return DialogueRewrite(rewrite.axis, "neutral", rewrite.target, rewrite.word, forward, backward)
+
+
 def _renamed(named: Person, persona: Persona) -> DialogueRewrite:
     """A corpus' own user under the persona's name."""
     values = _values(persona)

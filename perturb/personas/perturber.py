@@ -11,7 +11,6 @@ al. 2022, HolisticBias.)
 from __future__ import annotations
 
 import random
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,21 +29,20 @@ from tod_bias.perturb.personas.introduction import (
     Introduced,
     Persona,
     Piece,
+    introduction,
     main_word,
     nearest_neutral,
     told_as,
     untold,
 )
 from tod_bias.perturb.personas.parts import Attribute, Part
+from tod_bias.perturb.personas.places import asked_turn, first_turn, said_in
 from tod_bias.perturb.personas.sheet import NEUTRAL, Form, neutral_forms
 from tod_bias.perturb.rewrite import DialogueRewrite
 
 BARE, INTRODUCED = "neutral", "neutral-introduction"
 """Tellings that are nobody's: the corpus' own dialogue, and one with an introduction that says nothing of anybody."""
-_ASKED = re.compile(
-    r"\b(?:your|the) (?:full |first |last )?name\b[^.]*\?|\bwho am i (?:speaking|talking)\b|\bname,? please\b",
-    re.IGNORECASE,
-)
+_ANYWHERE = 1 << 20
 _BY_NAME = frozenset({"name", "pronouns", "title"})
 
 
@@ -148,14 +146,18 @@ class PersonaPerturber:
         in an order that the seed draws; names and words are dealt out (:class:`~tod_bias.perturb.balance.Square`).
         """
         usable = [
-            (place, turn) for place, turn in ((place, _first(one)) for place, one in enumerate(dialogues)) if turn >= 0
+            (place, turn)
+            for place, turn in ((place, first_turn(one)) for place, one in enumerate(dialogues))
+            if turn >= 0
         ]
         order = random.Random(number_of(seed, self.axis)).sample(range(len(usable)), len(usable))
         found: dict[int, Drawn] = {}
         dealt: Counter[str] = Counter()
-        for number, chosen in enumerate(order):
+        # one alone begins anywhere, else it would be told by the first name of all
+        begin = number_of(seed, self.axis, dialogues[0].id) % _ANYWHERE if len(dialogues) == 1 else 0
+        for number, chosen in enumerate(order, start=begin):
             place, turn = usable[chosen]
-            drawn = self._told(dialogues[place], turn, number, seed, tellings, draws, dealt)
+            drawn = self._told(dialogues[place], turn, number, seed, tellings, draws, dealt, begin)
             if drawn is not None:
                 found[place] = drawn
         return [found[place] for place in sorted(found)]
@@ -169,28 +171,29 @@ class PersonaPerturber:
         tellings: int | None,
         draws: int | None,
         dealt: Counter[str],
+        begin: int,
     ) -> Drawn | None:
         forms, left = self._forms(bare, number, seed)
         named = self._named(bare)
         if named is not None:
             forms = tuple(OWN if _tells_name(part) else form for part, form in zip(self._parts, forms, strict=True))
         able = [name for name in self.attributes if self._can(forms, self._by_name[name])]
-        own = [name for name in able if name in self.sources]
         others = [name for name in able if name in self.targets]
-        if not own or len(set(own) | set(others)) < 2:
+        own = [name for name in able if name in self.sources and set(others) - {name}]
+        if not own:
             return None
         source = own[left % len(own)]
         rest = left // len(own)
         fixed = GENDERS[rest % len(GENDERS)], RACES[rest % len(RACES)]
-        taken = _said_in(bare)
+        taken = said_in(bare)
         if any(form.kind in _BY_NAME for form in forms):
-            turn = _asked(bare, turn)
+            turn = asked_turn(bare, turn)
         places: dict[str, int] = {}
 
         def place(label: str) -> int:
             """How many dialogues were dealt something of this kind before."""
             if label not in places:
-                places[label] = dealt[label]
+                places[label] = begin + dealt[label]
                 dealt[label] += 1
             return places[label]
 
@@ -281,6 +284,21 @@ class PersonaPerturber:
     def _candidate(own: Persona, other: Persona) -> PersonaCandidate:
         return PersonaCandidate(main_word(own), own.attribute, other.attribute, main_word(other), other)
 
+    def introducing(self, dialogue: Dialogue, *, draws: int, seed: int) -> tuple[DialogueRewrite, ...]:
+        """Rewrites of the dialogue as it is into so many personas, drawn as for ``draws``; none if nobody speaks.
+
+        Raises:
+            AxisError: ``draws`` is not positive.
+        """
+        if draws < 1:
+            raise AxisError(f"draws must be at least 1, got {draws}")
+        return tuple(
+            introduction(told, self.rewrite(told, candidate))
+            for told, candidates in self.arrange([dialogue], seed=seed, draws=draws)
+            for candidate in candidates
+            if isinstance(told, Introduced)
+        )
+
     # what a perturber is asked --------------------------------------------------------------------------------------
 
     def candidates(self, dialogue: Dialogue) -> list[Candidate]:
@@ -364,20 +382,3 @@ class PersonaPerturber:
 def _tells_name(part: Part) -> bool:
     """Whether a part's introductions may be by name."""
     return any("first" in form.slots or "full" in form.slots for forms in part.kinds.values() for form in forms)
-
-
-def _first(dialogue: Dialogue) -> int:
-    """The first turn in which the user says something; -1 where there is none."""
-    return next((number for number, turn in enumerate(dialogue.turns) if turn.user.strip()), -1)
-
-
-def _asked(dialogue: Dialogue, first: int) -> int:
-    """The turn after the system has asked for a name; ``first`` where it never does."""
-    for number, turn in enumerate(dialogue.turns[:-1]):
-        if number >= first and _ASKED.search(turn.response) and dialogue.turns[number + 1].user.strip():
-            return number + 1
-    return first
-
-
-def _said_in(dialogue: Dialogue) -> frozenset[str]:
-    return frozenset(word for turn in dialogue.turns for _, text in turn.utterances for word in text.lower().split())

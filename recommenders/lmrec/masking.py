@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from tod_bias.perturb.names import dealt
 from tod_bias.recommenders.lmrec.templates import RESOURCES, TemplateSet, load_templates
 
 MASK = "[MASK]"
@@ -18,8 +19,8 @@ class Neutraliser:
     """Replaces every name, place, gendered relation and gendered pronoun by ``[MASK]``.
 
     A place of several words becomes one mask, so that all substitutions of a template give the same text. Names count
-    with a capital only (Precious, Raven), relations and places in any case; ``neutral_words.txt`` holds pronouns and
-    further relations.
+    with a capital only (Precious, Raven), also those that the axes over names deal out (:mod:`tod_bias.perturb.names`);
+    relations and places count in any case; ``neutral_words.txt`` holds pronouns and further relations.
 
     Args:
         words: whose names, relations and places; those that ship if left out.
@@ -29,7 +30,7 @@ class Neutraliser:
         words = words or load_templates()
         lines = (RESOURCES / "neutral_words.txt").read_text(encoding="utf-8").splitlines()
         further = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
-        named = [entry.word for entry in words.names]
+        named = [*(entry.word for entry in words.names), *dealt()]
         other = [entry.word for entry in (*words.relationships, *words.locations)]
         self._pattern = re.compile(rf"\b(?:{_any(named)}|(?i:{_any([*other, *further])}))\b")
 

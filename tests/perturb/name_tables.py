@@ -58,7 +58,7 @@ SHEN = {
 """Shen 2023, Table 4 (and Aisha, of its source Bertrand and Mullainathan 2004)."""
 
 
-WORDS, PLACES, NOT_DEALT = (words(section, NAME_WORDS) for section in ("words", "places", "not dealt"))
+WORDS, PLACES, NOT_DEALT, NEVER = (words(section, NAME_WORDS) for section in ("words", "places", "not dealt", "never"))
 
 
 def births(folder: Path) -> pd.DataFrame:
@@ -96,7 +96,7 @@ def first_names(folder: Path, tokens: Any) -> list[tuple[str, ...]]:
     shen = {name: cell for cell, text in SHEN.items() for name in text.split()}
     spelt = {name.title(): name for name in shen}
     rows: dict[str, dict[str, Any]] = {}
-    for name, row in known.iterrows():
+    for name, row in known[~known.index.str.lower().isin(NEVER)].iterrows():
         race, source = "", "SSA"
         if name in statistics.index:
             race, source = race_of(statistics.loc[name], SHARES), "SSA, Tzioumis"

@@ -119,7 +119,7 @@ def test_the_sample_is_seeded_balanced_and_planted(tmp_path):
 
 
 def test_words_are_those_of_the_papers():
-    from tod_bias.perturb.lexicon import FOLDER
+    from tod_bias.perturb.names import first_names
 
     words = load_templates()
     assert len([kind for kind, _ in words.templates]) == 3 * 18
@@ -129,12 +129,8 @@ def test_words_are_those_of_the_papers():
     assert {group: groups.count(group) for group in groups} == {
         ("first", "female"): 8, ("first", "male"): 8, ("second", "female"): 3, ("second", "male"): 3,
     }  # fmt: skip
-    lexicon = set()
-    for line in (FOLDER / "names_race.tsv").read_text().splitlines():
-        if line.startswith("word\t"):
-            white, black = (cell.lstrip("~") for cell in line.split("\t")[1:3])
-            lexicon |= {(white, "white"), (black, "black")}
-    assert {(entry.word, entry.labels["race"]) for entry in words.names} == lexicon | {("Aisha", "black")}
+    shen = {(name.name, name.race) for name in first_names() if "Shen" in name.source}
+    assert {(entry.word, entry.labels["race"]) for entry in words.names} == shen
 
 
 BROKEN = {

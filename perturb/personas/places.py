@@ -1,0 +1,30 @@
+"""Where in a dialogue an introduction goes."""
+
+from __future__ import annotations
+
+import re
+
+from tod_bias.dialogues.dialogue import Dialogue
+
+_ASKED = re.compile(
+    r"\b(?:your|the) (?:full |first |last )?name\b[^.]*\?|\bwho am i (?:speaking|talking)\b|\bname,? please\b",
+    re.IGNORECASE,
+)
+
+
+def first_turn(dialogue: Dialogue) -> int:
+    """The first turn in which the user says something; -1 where there is none."""
+    return next((number for number, turn in enumerate(dialogue.turns) if turn.user.strip()), -1)
+
+
+def asked_turn(dialogue: Dialogue, first: int) -> int:
+    """The turn after the system has asked for a name; ``first`` where it never does."""
+    for number, turn in enumerate(dialogue.turns[:-1]):
+        if number >= first and _ASKED.search(turn.response) and dialogue.turns[number + 1].user.strip():
+            return number + 1
+    return first
+
+
+def said_in(dialogue: Dialogue) -> frozenset[str]:
+    """All words that are said, in lower case, cut at blanks."""
+    return frozenset(word for turn in dialogue.turns for _, text in turn.utterances for word in text.lower().split())

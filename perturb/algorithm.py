@@ -41,8 +41,8 @@ PLACEBO = "placebo"
 
 
 def axes() -> tuple[str, ...]:
-    """The axes that ship with the package: those of lexicons, and those over names."""
-    return tuple(sorted((*lexicon_axes(), *NAME_AXES)))
+    """The axes that ship with the package: those of lexicons, those over names, and dialects."""
+    return tuple(sorted((*lexicon_axes(), *NAME_AXES, *dialects())))
 
 
 def draw_candidates(perturber: Perturber, dialogue: Dialogue, draws: int = 3, seed: int = 0) -> tuple[Candidate, ...]:

@@ -38,7 +38,7 @@ class DialectPerturber:
 
     Values of the dialogue's calls and results stay wherever the user says them. An utterance that the system says too,
     or that is a value, word for word, is left alone, so that T changes utterances of the user and nothing else. T⁻¹ is
-    exact on what T made; on unseen strings it changes nothing, as a rule cannot be undone word by word: a response that
+    exact on what T made; on other strings it changes nothing, as a rule cannot be undone word by word: a response that
     quotes the user keeps the quotation.
 
     Args:

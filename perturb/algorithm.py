@@ -97,6 +97,15 @@ def draw_rewrites(perturber: Perturber, dialogue: Dialogue, draws: int = 3, seed
     return rewrites
 
 
+def all_rewrites(
+    perturber: Perturber, dialogues: Sequence[Dialogue], draws: int, seed: int
+) -> list[tuple[Rewrite, ...]]:
+    """:func:`draw_rewrites` of many dialogues; a perturber with a model is asked for all at once."""
+    if isinstance(perturber, PersonaPerturber):
+        return [draw_rewrites(perturber, dialogue, draws, seed) for dialogue in dialogues]
+    return rewrites_of(perturber, [(one, draw_candidates(perturber, one, draws, seed)) for one in dialogues])
+
+
 def load_perturber(
     axis: str,
     *,

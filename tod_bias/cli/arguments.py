@@ -17,11 +17,14 @@ def names_of(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def perturbers_of(axes: str, lexicons: Sequence[str] | None, **options: Any) -> list[Any]:
-    """The perturbers of axes, with lexicons given as ``AXIS=FILE``."""
+def perturbers_of(
+    axes: str, lexicons: Sequence[str] | None, introductions: str | None = None, **options: Any
+) -> list[Any]:
+    """The perturbers of axes, with lexicons given as ``AXIS=FILE``, and kinds of introductions joined by commas."""
     from tod_bias.perturb.algorithm import load_perturber
 
     names = names_of(axes)
+    options["introductions"] = None if introductions is None else names_of(introductions)
     files: dict[str, str] = {}
     for text in lexicons or ():
         axis, equals, file = text.partition("=")

@@ -25,9 +25,11 @@ from tod_bias.cli.options import (
     Draws,
     History,
     HistoryOption,
+    Introductions,
     MaxDialogues,
     MaxPerAxis,
     Model,
+    NameSlots,
     NewTokens,
     Out,
     PerturberOption,
@@ -40,6 +42,7 @@ from tod_bias.cli.options import (
     Seed,
     Split,
     SplitOption,
+    Tellings,
 )
 from tod_bias.cli.plan import show_plan
 from tod_bias.errors import IncompleteError, TodBiasError
@@ -55,7 +58,10 @@ def attribute(
     axes: Axes = AXES,
     design: DesignOption = Design.crossed,
     draws: Draws = 3,
+    tellings: Tellings = None,
     max_per_axis: MaxPerAxis = None,
+    introductions: Introductions = None,
+    name_slots: NameSlots = None,
     perturber: PerturberOption = None,
     lexicon: AxisLexicons = None,
     protect: Protect = None,
@@ -119,7 +125,9 @@ def attribute(
 
     import tod_bias.studies.attribution  # heavy imports come after what may go wrong at once
 
-    perturbers = perturbers_of(axes, lexicon, protected=protect or (), model=perturber, device=device)
+    perturbers = perturbers_of(
+        axes, lexicon, introductions, protected=protect or (), model=perturber, device=device, name_slots=name_slots
+    )
     generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype}
     if answers is None:
         system = pipeline_of(corpus, pipeline, (model, api_call_model, response_model), whole, device, generation)
@@ -127,7 +135,16 @@ def attribute(
         system = _recorded(answers, (pipeline, model, api_call_model, response_model))
     folder = folder_of(out, corpus)
     if dry_run:
-        show_plan(system, dialogues, perturbers, folder, design.value, draws, seed, history.value, max_per_axis, quiet)
+        told = {
+            "design": design.value,
+            "draws": draws,
+            "seed": seed,
+            "tellings": tellings,
+            "max_per_axis": max_per_axis,
+        }
+        show_plan(
+            system, dialogues, perturbers, folder, quiet, history=history.value, max_per_axis=max_per_axis, **told
+        )
         return
     incomplete: IncompleteError | None = None
     try:
@@ -145,6 +162,7 @@ def attribute(
             permutations=permutations,
             margin=margin,
             cluster=names_of(cluster),
+            tellings=tellings,
             max_per_axis=max_per_axis,
             samples=samples,
             max_failures=max_failures,

@@ -65,6 +65,17 @@ DesignOption = Annotated[
 ]
 Draws = Annotated[int, typer.Option(min=1, help="Rewrites drawn a dialogue (Su, Algorithm 1), with --design draws.")]
 MaxPerAxis = Annotated[int | None, typer.Option(min=1, help="Rewrite so many dialogues an axis at most.")]
+Tellings = Annotated[
+    int | None,
+    typer.Option(min=1, help="Rewritten tellings a dialogue and axis, dealt out; else each other attribute once."),
+]
+Introductions = Annotated[
+    str | None,
+    typer.Option(help="Kinds of introductions of the axes persona_…, by commas: name, title, statement …; else all."),
+]
+NameSlots = Annotated[
+    Path | None, typer.Option(help="A file of slots that hold people's names, beside the known ones (names_…).")
+]
 HistoryOption = Annotated[History, typer.Option(help="gold: teacher-forced; system: the system's own turns.")]
 Bootstrap = Annotated[int, typer.Option(min=0, help="Resamples for the intervals; 0 for none.")]
 Device = Annotated[str | None, typer.Option(help="Where models given with --model run, e.g. cpu or cuda:0.")]

@@ -15,15 +15,18 @@ from tod_bias.cli.options import (
     Design,
     DesignOption,
     Device,
+    Introductions,
     Lexicon,
     MaxDialogues,
     MaxPerAxis,
+    NameSlots,
     PerturberOption,
     Protect,
     Quiet,
     Seed,
     Split,
     SplitOption,
+    Tellings,
 )
 from tod_bias.errors import TodBiasError
 from tod_bias.files import write_lines
@@ -47,7 +50,10 @@ def perturb(
         typer.Option(help="With --corpus: all tellings that attribute runs on these axes, for --answers."),
     ] = None,
     design: DesignOption = Design.crossed,
+    tellings: Tellings = None,
     max_per_axis: MaxPerAxis = None,
+    introductions: Introductions = None,
+    name_slots: NameSlots = None,
     chat: Annotated[bool, typer.Option("--chat", help="With --axes: dialogues as OpenAI messages.")] = False,
     datapath: Datapath = None,
     split: SplitOption = Split.test,
@@ -63,7 +69,7 @@ def perturb(
 ) -> None:
     """Rewrite text along a demographic axis, a line in, a line out; or whole dialogues by Algorithm 1."""
     from tod_bias.dialogues.text import json_line
-    from tod_bias.perturb.algorithm import NAME_AXES, draw_candidates, load_perturber, rewrites_of, text_rewriter
+    from tod_bias.perturb.algorithm import NAME_AXES, all_rewrites, load_perturber, text_rewriter
 
     options: dict[str, Any] = {"lexicon": lexicon, "protected": protect or ()}
     if corpus is None:
@@ -92,13 +98,16 @@ def perturb(
         from tod_bias.studies.retelling import tellings_of
 
         dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues, seed=seed)
-        perturbers = perturbers_of(axes, None, protected=protect or (), model=perturber, device=device)
+        perturbers = perturbers_of(
+            axes, None, introductions, protected=protect or (), model=perturber, device=device, name_slots=name_slots
+        )
         records = tellings_of(
             dialogues,
             perturbers,
             design=design.value,
             draws=draws or 3,
             seed=seed,
+            tellings=tellings,
             max_per_axis=max_per_axis,
             chat=chat,
         )
@@ -113,16 +122,18 @@ def perturb(
         targets=[target] if target else None,
         model=perturber,
         device=device,
+        name_slots=name_slots,
+        introductions=introductions.split(",") if introductions else None,
         **options,
     )
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.studies.tellings import telling_names
 
     dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues, seed=seed)
-    drawn = [(dialogue, draw_candidates(rewriter, dialogue, draws or 1, seed)) for dialogue in dialogues]
+    made = all_rewrites(rewriter, dialogues, draws or 1, seed)
 
     def rewritten() -> Iterator[str]:
-        for (dialogue, _), rewrites in zip(drawn, rewrites_of(rewriter, drawn), strict=True):
+        for dialogue, rewrites in zip(dialogues, made, strict=True):
             names = telling_names(rewrites)
             for number, (change, telling) in enumerate(zip(rewrites, names, strict=True)):
                 record = change(dialogue).to_json() | {"id": f"{dialogue.id}#{rewriter.axis}{number}"}
@@ -131,7 +142,7 @@ def perturb(
 
     _write(rewritten(), out / "dialogues.jsonl" if out else None)
     if not quiet:
-        left_out = sum(not candidates for _, candidates in drawn)
+        left_out = sum(not rewrites for rewrites in made)
         message = f"{len(dialogues)} dialogues read, {left_out} without a word to rewrite on axis {axis} left out"
         typer.echo(message, err=True)
     _tell_counts(rewriter, quiet)

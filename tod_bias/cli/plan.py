@@ -24,9 +24,11 @@ from tod_bias.cli.options import (
     Draws,
     History,
     HistoryOption,
+    Introductions,
     MaxDialogues,
     MaxPerAxis,
     Model,
+    NameSlots,
     NewTokens,
     Out,
     PerturberOption,
@@ -38,6 +40,7 @@ from tod_bias.cli.options import (
     Seed,
     Split,
     SplitOption,
+    Tellings,
 )
 from tod_bias.errors import TodBiasError
 
@@ -50,7 +53,10 @@ def plan(
     axes: Axes = AXES,
     design: DesignOption = Design.crossed,
     draws: Draws = 3,
+    tellings: Tellings = None,
     max_per_axis: MaxPerAxis = None,
+    introductions: Introductions = None,
+    name_slots: NameSlots = None,
     perturber: PerturberOption = None,
     lexicon: AxisLexicons = None,
     protect: Protect = None,
@@ -86,13 +92,24 @@ def plan(
     from tod_bias.dialogues.sampling import sample as sampled
 
     whole = load_corpus(corpus, datapath=datapath, split=split.value)
-    perturbers = perturbers_of(axes, lexicon, protected=protect or (), model=perturber, device=device)
+    perturbers = perturbers_of(
+        axes, lexicon, introductions, protected=protect or (), model=perturber, device=device, name_slots=name_slots
+    )
     generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype}
     system = pipeline_of(corpus, pipeline, (model, api_call_model, response_model), whole, device, generation)
     dialogues = sampled(whole, max_dialogues, seed)
     folder = folder_of(out, corpus)
+    told: dict[str, Any] = {"design": design.value, "draws": draws, "seed": seed, "tellings": tellings}
     show_plan(
-        system, dialogues, perturbers, folder, design.value, draws, seed, history.value, max_per_axis, quiet, sample
+        system,
+        dialogues,
+        perturbers,
+        folder,
+        quiet,
+        history=history.value,
+        max_per_axis=max_per_axis,
+        sample_size=sample,
+        **told,
     )
 
 
@@ -101,28 +118,13 @@ def show_plan(
     dialogues: Sequence[Any],
     perturbers: Sequence[Any],
     folder: Path,
-    design: Any,
-    draws: int,
-    seed: int,
-    history: Any,
-    max_per_axis: int | None,
     quiet: bool,
-    sample: int = 6,
+    **options: Any,
 ) -> None:
-    """Make a plan, write it, and print it as a table."""
+    """Make a plan with the options of :func:`tod_bias.studies.plan.plan`, write it, and print it as a table."""
     from tod_bias.studies import plan as plans
 
-    result = plans.plan(
-        system,
-        dialogues,
-        perturbers,
-        design,
-        draws,
-        seed,
-        history=history,
-        max_per_axis=max_per_axis,
-        sample_size=sample,
-    )
+    result = plans.plan(system, dialogues, perturbers, **options)
     path = result.save(folder)
     if quiet:
         return

@@ -18,6 +18,8 @@ from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
 from tod_bias.imports import is_import, made
 from tod_bias.perturb.candidates import Candidate, Perturber
+from tod_bias.perturb.dialect.perturber import DialectPerturber
+from tod_bias.perturb.dialect.rules import DIALECT, dialects, load_dialect
 from tod_bias.perturb.dialogue_rewriter import dialogue_rewrite
 from tod_bias.perturb.lexicon import axes as lexicon_axes
 from tod_bias.perturb.lexicon import load_lexicon
@@ -39,8 +41,8 @@ PLACEBO = "placebo"
 
 
 def axes() -> tuple[str, ...]:
-    """The axes that ship with the package: those of lexicons, and those over names."""
-    return tuple(sorted((*lexicon_axes(), *NAME_AXES)))
+    """The axes that ship with the package: those of lexicons, those over names, and dialects."""
+    return tuple(sorted((*lexicon_axes(), *NAME_AXES, *dialects())))
 
 
 def draw_candidates(perturber: Perturber, dialogue: Dialogue, draws: int = 3, seed: int = 0) -> tuple[Candidate, ...]:
@@ -120,7 +122,8 @@ def load_perturber(
     """The perturber of an axis.
 
     Args:
-        axis: ``gender``, ``age``, ``race``, ``placebo``, another shipped axis, any name with ``lexicon``, or
+        axis: ``gender``, ``age``, ``race``, ``placebo``, another shipped axis, any name with ``lexicon``,
+            ``dialect:aae`` or another dialect (``lexicon``: a file of rules), or
             ``module:perturber``: an object of your own, or what makes one without arguments (:class:`Perturber` says
             what it needs). It has its own words, so it takes none of the options but the model's, which it ignores.
         lexicon: a lexicon file that takes the place of the shipped one.
@@ -129,12 +132,15 @@ def load_perturber(
         sources: keep only candidates with these source attributes.
         targets: keep only candidates with these target attributes.
         model: a perturber's checkpoint (:mod:`tod_bias.perturb.neural`); the axis ``placebo`` never uses it, as no
-            perturber is trained on what has no demographic meaning.
+            perturber is trained on what has no demographic meaning, and dialects never do, as they have rules.
         device: where the model runs; chosen where left out.
         name_slots: a file of slots that hold people's names, for ``names_gender`` and ``names_race``, which take
             neither ``lexicon`` nor ``scope`` (:mod:`tod_bias.perturb.names`); other axes ignore it.
         introductions: kinds of introductions (``name``, ``title``, ``statement`` …) that the axes ``persona_…`` use;
             all by default; other axes ignore it. Their ``lexicon`` is a sheet (:mod:`tod_bias.perturb.personas.sheet`).
+
+    Returns:
+        A :class:`Perturber`: a :class:`LexiconPerturber`, one with a model, of a dialect, or your own.
 
     Raises:
         AxisError: an unknown axis, attribute or scope, or an option that the axis does not take.
@@ -147,6 +153,11 @@ def load_perturber(
             raise AxisError(f"axis {axis!r}: crossed axes take no lexicon and no scope; leave it out")
         options = {"protected": tuple(protected), "sources": sources, "targets": targets, "name_slots": name_slots}
         return _crossed(crossed, {**options, "model": model, "device": device, "introductions": introductions})
+    if _is_dialect(axis, lexicon):
+        if scope is not None:
+            raise AxisError(f"axis {axis}: a dialect is told as a whole; leave out the scope {scope!r}")
+        rules = load_dialect(axis, lexicon)
+        return DialectPerturber(rules, protected=protected, sources=sources, targets=targets)
     if axis.startswith(PREFIX):
         _refuse(axis, scope=scope)
         return load_persona([axis], lexicon=lexicon, kinds=introductions, sources=sources, targets=targets)
@@ -169,6 +180,11 @@ def load_perturber(
         generator = perturber_generator(model, device)
         return NeuralPerturber(words, generator, scope=scope, protected=protected, sources=sources, targets=targets)
     return LexiconPerturber(words, scope=scope, protected=protected, sources=sources, targets=targets)
+
+
+def _is_dialect(axis: str, lexicon: str | Path | None) -> bool:
+    """Whether an axis is a shipped dialect, which wins over a module of this name, or one with a file of rules."""
+    return axis in dialects() or (axis.startswith(DIALECT) and lexicon is not None)
 
 
 def _crossed(axes: Sequence[str], options: dict[str, Any]) -> Any:
@@ -199,7 +215,12 @@ def _refuse(axis: str, **options: object) -> None:
 def _own_perturber(spec: str, options: Sequence[str]) -> Any:
     if options:
         raise AxisError(f"axis {spec!r}: a perturber of your own takes no {options[0]}; leave it out")
-    perturber = made(spec, f"axis {spec!r}", error=AxisError)
+    try:
+        perturber = made(spec, f"axis {spec!r}", error=AxisError)
+    except AxisError as error:
+        if not spec.startswith(DIALECT):
+            raise
+        raise AxisError(f"{error}; shipped dialects: {', '.join(dialects())}") from error
     missing = [name for name in ("axis", "attributes", "candidates", "rewrite") if not hasattr(perturber, name)]
     if missing:
         raise AxisError(
@@ -243,7 +264,10 @@ def text_rewriter(
     if key not in _REWRITERS:
         if axis.startswith(PREFIX):
             raise AxisError(f"axis {axis!r}: introductions are told in whole dialogues; give --corpus")
-        if axis in NAME_AXES:
+        if axis.startswith(DIALECT):
+            rules = load_dialect(axis, lexicon)
+            _REWRITERS[key] = DialectPerturber(rules, protected=protected).text_rewriter(source, target)
+        elif axis in NAME_AXES:
             _refuse(axis, lexicon=lexicon)
             _REWRITERS[key] = NamesPerturber(axis, NAME_AXES[axis], protected=protected).text_rewriter(source, target)
         else:

@@ -21,6 +21,9 @@ _BEFORE_TITLES = words("before-titles")
 _STARTERS = words("starters") | words("not-a-noun-phrase") | words("possessives") | words("modals")
 _DETERMINERS = words("determiners") | _POSSESSIVES
 _GROUPS = words("groups")
+_HAVING = words("having")
+_OWNERS = words("owners")
+_NUMBERS = words("numbers")
 _WORDS = re.compile(r"[^\W\d_]+")
 _NON_BINARY = re.compile(r"\b(?:themself|non-?binary|enby|genderqueer|mx)\b", re.IGNORECASE)
 
@@ -59,9 +62,13 @@ def _name_next(text: str, start: int, end: int, words: frozenset[str]) -> bool:
 
 def _possessed(text: str, start: int, end: int, words: frozenset[str]) -> bool:
     before = previous_word(text, start)
-    if before.text.lower() in _DESCRIBING or before.text.isdigit():
+    if before.text.lower() in _DESCRIBING or before.text.isdigit() or before.text.lower() in _NUMBERS:
         before = previous_word(text, before.start)
     key = before.text.lower()
+    if key in _HAVING:  # "I have two children", but "do you have 3 child seats"
+        owner = previous_word(text, before.start).text.lower().replace("’", "'")
+        counted = previous_word(text, start).text.lower()
+        return owner in _OWNERS and (counted.isdigit() or counted in _NUMBERS) and _alone(text, start, end, words)
     return key in _POSSESSIVES or key.endswith(("'s", "’s", "s'", "s’"))
 
 

@@ -28,7 +28,7 @@ class Both(Candidate):
 
 
 class ProductPerturber:
-    """Rewrites along two axes at once: T = T₂ ∘ T₁.
+    """Rewrites along two axes at once: T = T₂ ∘ T₁; a dialect, which knows what was said as it was said, comes first.
 
     Args:
         first: a perturber.
@@ -107,11 +107,9 @@ class ProductPerturber:
             raise AxisError(
                 f"axis {self.axis}: {candidate} is no pair of candidates; take one from candidates(dialogue)"
             )
-        made = [
-            one.rewrite(dialogue, part)
-            for one, part in zip(self._both, (candidate.first, candidate.second), strict=True)
-            if part is not None
-        ]
+        both = zip(self._both, (candidate.first, candidate.second), strict=True)
+        ordered = sorted(both, key=lambda pair: not getattr(pair[0], "reads_originals", False))
+        made = [one.rewrite(dialogue, part) for one, part in ordered if part is not None]
 
         def forward(text: str) -> str:
             for rewrite in made:

@@ -22,6 +22,12 @@ _HELPING = words("helping")
 _BASE_VERBS = words("base-verbs")
 _GIVING = words("giving")
 _BACK = words("back")
+_HOMEWARD = words("homeward")
+_SEEING = words("seeing")
+_DEEDS = words("deeds")
+_NOT_BEFORE_SUBJECT = words("not-before-subject")
+_AFTER_THE = words("after-the")
+_ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)\b", re.IGNORECASE)
 _GIVEN = re.compile(
     r"[ \t]+(?:[$£€]|(?:a|an|some|the|this|that)\b|\d[\d,.]*(?:[ \t]+(?:dollars?|bucks|pounds|euros?|usd)\b|$|[.?!]))",
     re.I,
@@ -75,9 +81,31 @@ def _is_object(text: str, start: int, end: int) -> bool:
         return True
     if _stands_alone(text, end):
         return True
-    if next_word(text, end).text.lower() == "back":
+    after = next_word(text, end)
+    verb = after.text.lower()
+    if verb == text[start:end].lower():
+        return True  # "gave her her ticket"
+    if verb == "back":
         return before in _GIVING or before in _BACK
-    return before in _HELPING and next_word(text, end).text.lower() in _BASE_VERBS
+    if verb == "home":
+        return before in _HOMEWARD
+    if before in _SEEING and verb in _DEEDS:
+        return _stands_alone(text, after.end) and next_word(text, after.end).text.lower() != "of"
+    return before in _HELPING and verb in _BASE_VERBS
+
+
+def is_misspelt(text: str, start: int, end: int) -> bool:
+    """Whether the subject pronoun at ``start:end`` is a misspelt article: "at he moment", "confirm he following"."""
+    before = previous_word(text, start).text.lower().replace("’", "'")
+    if before in _NOT_BEFORE_SUBJECT:
+        return True
+    if text[start:end] != "he":
+        return False
+    after = next_word(text, end).text
+    if after in _AFTER_THE or _ORDINAL.match(after):
+        return True
+    named = after[:1].isupper() and after[1:2].islower() and not after.startswith(("I'", "I’"))
+    return named and before not in _MODALS and before not in _PLURAL  # "recommend you he Andes Cafe"
 
 
 def _plural_verb(verb: str) -> str:

@@ -10,12 +10,11 @@ from typing import NamedTuple
 from tod_bias.perturb.context import fits, in_name, phrase_spans, they_is_one
 from tod_bias.perturb.english import NO_WORD, article_for, like, possessive, previous_word, starts_sentence
 from tod_bias.perturb.lexicon import Lexicon, Paradigm
-from tod_bias.perturb.pronouns import SUBJECT, THEY, Edit, agreement, role
+from tod_bias.perturb.pronouns import SUBJECT, THEY, Edit, agreement, is_misspelt, role
 from tod_bias.perturb.words import words
 
 _PREFIXES = words("prefixes")
 _SUFFIXES = words("suffixes")
-_NOT_BEFORE_SUBJECT = words("not-before-subject")
 _LEFT = re.compile(r"([^\W_]+)-$")
 _RIGHT = re.compile(r"-([^\W_]+)")
 _SUFFIX = re.compile(r"['’][sS]?(?!\w)")
@@ -120,8 +119,8 @@ class Recogniser:
                 )
                 if len(slots) > 1 and role(text, start, end, slots) != entry.slot:
                     continue
-                if slots == {SUBJECT} and previous_word(text, start).text.lower() in _NOT_BEFORE_SUBJECT:
-                    continue  # "at he moment": a misspelt "the"
+                if slots == {SUBJECT} and is_misspelt(text, start, end):
+                    continue
                 subject = paradigm.cells[entry.attribute][0][SUBJECT].text
                 if subject == THEY and not they_is_one(text, start, strict=self._strict_they):
                     continue

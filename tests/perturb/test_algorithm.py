@@ -86,7 +86,7 @@ def test_perturber_and_rewrite_meet_their_protocols() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: load_perturber("faith"), "unknown axis 'faith'; expected one of age, gender"),
+        (lambda: load_perturber("faith"), "unknown axis 'faith'; expected one of age, dialect:aae"),
         (lambda: load_perturber("gender", targets=["boy"]), "has no attribute 'boy'; it has man, woman, non-binary"),
         (lambda: load_perturber("gender", scope="turn"), "unknown scope 'turn'"),
         (lambda: rewrite_text("x", "gender", "woman", "female"), "source and target are both 'woman'"),

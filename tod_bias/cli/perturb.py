@@ -84,7 +84,7 @@ def perturb(
             _write((rewrite(line) for line in _lines(file)), out)
             return
         by_model = load_perturber(axis, model=perturber, device=device, **options)
-        by_model.lexicon.pair(source, target)  # before the text is read
+        by_model.rewrite_texts([], source, target)  # what is wrong is told before the text is read
         _write(iter(by_model.rewrite_texts(list(_lines(file)), source, target)), out)
         _tell_counts(by_model, quiet)
         return

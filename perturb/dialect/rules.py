@@ -1,0 +1,249 @@
+"""Rules of a dialect: a TSV file, one row a rule.
+
+::
+
+    @attributes  standard  aae
+    @words  kin  mom dad brother
+    @map    bare  works=work  sounds=sound
+    id      does                   pattern                replacement  conditions  source
+    person  no -s after "it"       (it|that) ({bare})     \\1 {bare:2}              Green 2002
+
+Tabs stand between columns, ``#`` starts a comment line. A pattern is a regular expression that matches whole words, in
+any case; ``{name}`` in it is any word of a list, or any key of a map. A replacement holds ``\\1`` (what a group
+matched) and ``{name:1}`` (what the map makes of it). Conditions are joined by ``;``: ``rate: 0.5`` (the share of
+dialogues whose speaker has the rule), ``question`` or ``statement`` (the sentence ends in a question mark, or does
+not), ``not: …`` (a regular expression that the sentence must not hold).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from hashlib import blake2b
+from pathlib import Path
+
+from tod_bias.errors import AxisError, LexiconError
+
+FOLDER = Path(__file__).parent / "rules"
+"""The rules that ship with the package; ``aae.tsv`` there is the axis ``dialect:aae``."""
+DIALECT = "dialect:"
+"""What the axes' names begin with."""
+COLUMNS = ("id", "does", "pattern", "replacement", "conditions", "source")
+"""Of a file of rules; all but ``conditions`` must be filled."""
+
+_NAME = re.compile(r"\{([a-z][a-z_]*)\}")
+_RATE = re.compile(r"0?\.\d*[1-9]\d*|1(?:\.0*)?")
+_PART = re.compile(r"\\(\d)|\{([a-z][a-z_]*):(\d)\}|([^\\{]+)|(.)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule of a dialect."""
+
+    id: str
+    """Its name, and the name of its cluster."""
+    does: str
+    """What it does, in words."""
+    pattern: re.Pattern[str]
+    """What it applies to, inside of one sentence."""
+    replacement: tuple[tuple[str, int, Mapping[str, str] | None], ...]
+    """Parts of what is written: a text, or (where it is empty) a group's number and the map that it goes through."""
+    source: str
+    """Where it is attested."""
+    rate: float = 1.0
+    """Share of dialogues whose speaker has it, 0 to 1."""
+    question: bool | None = None
+    """Whether the sentence must be a question; None: it may."""
+    never: re.Pattern[str] | None = None
+    """What the sentence must not hold."""
+
+    def written(self, match: re.Match[str]) -> str:
+        """What takes the place of a match, in its capitals and with its apostrophes."""
+        parts = []
+        for text, group, words in self.replacement:
+            found = text if text else match[group] or ""
+            parts.append(words[_plain(found)] if words is not None else found)
+        new, old = "".join(parts), match[0]
+        if "’" in old:
+            new = new.replace("'", "’")
+        return new[:1].upper() + new[1:] if old[:1].isupper() else new
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """All rules of an axis."""
+
+    axis: str
+    """``dialect:aae``."""
+    attributes: tuple[str, str]
+    """What is rewritten, and what it becomes."""
+    rules: tuple[Rule, ...]
+    """In the order in which they apply; later ones see what earlier ones wrote."""
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of the rules."""
+        facts = [
+            (rule.id, rule.pattern.pattern, repr(rule.replacement), rule.rate, rule.question, rule.never)
+            for rule in self.rules
+        ]
+        return blake2b(repr((self.attributes, facts)).encode("utf-8"), digest_size=6).hexdigest()
+
+    def check(self, source: str, target: str) -> None:
+        """See to it that texts can be rewritten so.
+
+        Raises:
+            AxisError: an unknown attribute, or not from the first to the second.
+        """
+        for name in (source, target):
+            if name not in self.attributes:
+                raise AxisError(
+                    f"axis {self.axis}: unknown attribute {name!r}; expected {' or '.join(self.attributes)}"
+                )
+        if (source, target) != self.attributes:
+            raise AxisError(
+                f"axis {self.axis}: rules go from {self.attributes[0]} to {self.attributes[1]} only, got {source} to "
+                f"{target}"
+            )
+
+
+def dialects() -> tuple[str, ...]:
+    """The shipped axes."""
+    return tuple(sorted(DIALECT + file.stem for file in FOLDER.glob("*.tsv")))
+
+
+def load_dialect(axis: str, path: str | Path | None = None) -> Dialect:
+    """The rules of a shipped axis, or those in a file.
+
+    Raises:
+        AxisError: no such axis; names the known ones.
+        LexiconError: the file cannot be read; names the file and the line.
+    """
+    if path is not None:
+        return read_dialect(Path(path), axis)
+    if axis not in dialects():
+        raise AxisError(
+            f"unknown axis {axis!r}; expected one of {', '.join(dialects())}, or rules of your own (lexicon)"
+        )
+    return _shipped(axis)
+
+
+@cache
+def _shipped(axis: str) -> Dialect:
+    return read_dialect(FOLDER / f"{axis.removeprefix(DIALECT)}.tsv", axis)
+
+
+def read_dialect(path: Path, axis: str | None = None) -> Dialect:
+    """Read a file of rules; the axis is ``dialect:`` and the file's name where no other is given.
+
+    Raises:
+        LexiconError: the file cannot be read or a row is malformed; names the file and the line.
+    """
+    lists: dict[str, str] = {}
+    maps: dict[str, dict[str, str]] = {}
+    attributes: tuple[str, ...] = ()
+    rules: dict[str, Rule] = {}
+    header: list[str] = []
+    for number, line in _lines(path):
+        parts = [part.strip() for part in line.split("\t")]
+        try:
+            if parts[0] == "@attributes":
+                attributes = tuple(parts[1:])
+                _expect(len(set(attributes)) == 2 and all(attributes), "expected '@attributes' and two names")
+            elif parts[0] == "@words":
+                name = _new_name(parts, lists, "its words, joined by blanks")
+                lists[name] = _alternation([word for part in parts[2:] for word in part.lower().split()])
+            elif parts[0] == "@map":
+                name = _new_name(parts, lists, "pairs word=form")
+                maps[name] = dict(_pair(part) for part in parts[2:] if part)
+                lists[name] = _alternation(maps[name])
+            elif parts[0].startswith("@"):
+                raise ValueError(f"unknown line {parts[0]!r}; expected @attributes, @words or @map")
+            elif not header:
+                header = parts
+                _expect(tuple(parts) == COLUMNS, f"the header must be {' '.join(COLUMNS)}, joined by tabs")
+            else:
+                rule = _rule(parts, lists, maps)
+                _expect(rule.id not in rules, f"a second rule {rule.id!r}")
+                rules[rule.id] = rule
+        except ValueError as error:
+            raise LexiconError(f"{path}, line {number}: {error}") from None
+    if not attributes or not rules:
+        missing = "rules" if attributes else "line '@attributes'"
+        raise LexiconError(f"{path}: holds no {missing}; see perturb/README.md for the layout")
+    return Dialect(axis or DIALECT + path.stem, (attributes[0], attributes[1]), tuple(rules.values()))
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise LexiconError(f"{path}: cannot be read: {error}") from error
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip() and not line.startswith("#"):
+            yield number, line
+
+
+def _expect(condition: bool, message: str) -> None:
+    if not condition:
+        raise ValueError(message)
+
+
+def _new_name(parts: list[str], lists: Mapping[str, str], what: str) -> str:
+    _expect(len(parts) > 2 and any(parts[2:]), f"expected {parts[0]!r}, a name and {what}")
+    _expect(_NAME.fullmatch("{" + parts[1] + "}") is not None, f"a list's name is lower-case letters, got {parts[1]!r}")
+    _expect(parts[1] not in lists, f"a second list {parts[1]!r}")
+    return parts[1]
+
+
+def _pair(part: str) -> tuple[str, str]:
+    word, equals, form = part.lower().partition("=")
+    _expect(bool(word and equals and form), f"expected word=form, got {part!r}")
+    return word, form
+
+
+def _alternation(words: list[str] | Mapping[str, str]) -> str:
+    return "|".join(re.escape(word).replace("\\ ", " ") for word in sorted(words, key=lambda word: (-len(word), word)))
+
+
+def _plain(word: str) -> str:
+    return word.lower().replace("’", "'")
+
+
+def _compiled(pattern: str, lists: Mapping[str, str], what: str) -> re.Pattern[str]:
+    for name in _NAME.findall(pattern):
+        _expect(name in lists, f"{what}: no list {name!r} above; there is {', '.join(sorted(lists)) or 'none'}")
+    full = _NAME.sub(lambda found: f"(?:{lists[found[1]]})", pattern).replace("'", "['’]")
+    try:
+        return re.compile(rf"(?<![^\W_])(?:{full})(?![^\W_])", re.IGNORECASE)
+    except re.error as error:
+        raise ValueError(f"{what} is no regular expression: {error}") from None
+
+
+def _rule(parts: list[str], lists: Mapping[str, str], maps: Mapping[str, Mapping[str, str]]) -> Rule:
+    _expect(len(parts) == len(COLUMNS), f"expected {len(COLUMNS)} columns ({', '.join(COLUMNS)}), got {len(parts)}")
+    for name, part in zip(COLUMNS, parts, strict=True):
+        _expect(bool(part) or name == "conditions", f"the column {name!r} is empty")
+    pattern = _compiled(parts[2], lists, "the pattern")
+    written = []
+    for group, name, of, text, stray in _PART.findall(parts[3]):
+        _expect(not stray, f"replacement: expected text, \\1 or {{name:1}}, got {stray!r}")
+        number = int(group or of or 0)
+        _expect(bool(text) or 1 <= number <= pattern.groups, f"replacement: the pattern has no group {number}")
+        _expect(not name or name in maps, f"replacement: no map {name!r} above")
+        written.append((text, number, maps[name] if name else None))
+    rate, question, never = 1.0, None, None
+    for condition in filter(None, (part.strip() for part in parts[4].split(";"))):
+        key, _, value = (part.strip() for part in condition.partition(":"))
+        if key == "rate":
+            _expect(_RATE.fullmatch(value) is not None, f"a rate is above 0 and at most 1, got {value!r}")
+            rate = float(value)
+        elif key in ("question", "statement") and not value:
+            question = key == "question"
+        elif key == "not" and value:
+            never = _compiled(value, lists, "the condition")
+        else:
+            raise ValueError(f"unknown condition {condition!r}; expected rate: 0.5, question, statement or not: …")
+    return Rule(parts[0], parts[1], pattern, tuple(written), parts[5], rate, question, never)

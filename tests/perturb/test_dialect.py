@@ -1,0 +1,247 @@
+"""Dialects: hand-written cases, what T changes and what never, the exact inverse, and wrong files of rules."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tod_bias import Dialogue, Step, Turn, load_corpus
+from tod_bias.cli.application import main
+from tod_bias.errors import AxisError, LexiconError
+from tod_bias.perturb.algorithm import draw_rewrites, load_perturber, rewrite_text
+from tod_bias.perturb.candidates import Candidate, Perturber
+from tod_bias.perturb.crossed import crossed_candidates, word_labels, words_in
+from tod_bias.perturb.dialect.rules import dialects, load_dialect
+from tod_bias.perturb.dialect.speaker import speak
+from tod_bias.perturb.matched import MatchedPlacebo
+
+LINES = (Path(__file__).parent / "dialect_cases.tsv").read_text(encoding="utf-8").splitlines()
+CASES = [tuple(line.split("\t")) for line in LINES if not line.startswith("#")]
+AAE, LEARNER = "dialect:aae", "dialect:nonnative"
+TURN = Turn(
+    "Are there any tables at It Looks Good? That works.",
+    steps=(Step({"api_name": "find", "name": "It Looks Good"}, ({"note": "That works for us."},), "Does it help?"),),
+    response="It sounds good.",
+)
+DIALOGUE = Dialogue("d", "", (TURN, Turn("It sounds good."), Turn("Does it have wifi?", response="It doesn't.")))
+
+
+@pytest.mark.parametrize(("dialect", "text", "expected"), CASES)
+def test_a_sentence_in_the_dialect(dialect: str, text: str, expected: str) -> None:
+    said, counts = speak(load_dialect(f"dialect:{dialect}"), text)
+    assert said == (text if expected == "=" else expected)
+    assert bool(counts) == (said != text)
+
+
+def test_the_table_is_large_and_tests_restraint() -> None:
+    assert len(set(CASES)) == len(CASES) >= 60
+    assert sum(case[2] == "=" for case in CASES) >= 20
+
+
+@pytest.mark.parametrize("axis", [AAE, LEARNER])
+def test_every_rule_has_a_case(axis: str) -> None:
+    dialect = load_dialect(axis)
+    applied = {rule for case in CASES if axis.endswith(case[0]) for rule in speak(dialect, case[1])[1]}
+    rare = {"wasnt", "indirect_has", "negative_none", "article_for", "agreement_there", "article_more", "prep_look",
+            "prep_discuss", "prep_arrive", "infinitive_gerund", "no_do_yes", "there_aint", "person_that"}  # fmt: skip
+    assert {rule.id for rule in dialect.rules} - applied <= rare
+
+
+class TestDialogue:
+    def test_one_candidate_that_the_rules_stand_for(self) -> None:
+        perturber = load_perturber(AAE)
+        assert isinstance(perturber, Perturber)
+        (candidate,) = perturber.candidates(DIALOGUE)
+        assert candidate == Candidate("is_there_it", "standard", "aae")
+        assert crossed_candidates(perturber, DIALOGUE) == (candidate,)
+        assert word_labels(perturber, candidate) == ("is_there_it", "is_there_it")
+        assert words_in(perturber, DIALOGUE, [candidate]) == [frozenset({"is_there_it", "person_that", "person_do"})]
+        assert perturber.counts_of(DIALOGUE) == {candidate: 1}
+        assert perturber.candidates(Dialogue("e", "", (Turn("Yes."),))) == []
+
+    def test_user_turns_change_and_nothing_else(self) -> None:
+        (rewrite,) = draw_rewrites(load_perturber(AAE), DIALOGUE, draws=1)
+        twin = rewrite(DIALOGUE)
+        assert [turn.user for turn in twin.turns] == [
+            "Is it any tables at It Looks Good? That work.",  # a value of the call stays
+            "It sounds good.",  # the system says it too
+            "Do it have wifi?",
+        ]
+        assert [(turn.steps, turn.response) for turn in twin.turns] == [
+            (turn.steps, turn.response) for turn in DIALOGUE.turns
+        ]
+        assert rewrite.inverse(twin) == DIALOGUE
+
+    def test_unseen_strings_stay_in_both_directions(self) -> None:
+        (rewrite,) = draw_rewrites(load_perturber(AAE), DIALOGUE, draws=1)
+        for text in ("It doesn't look open.", "You asked: Do it have parking?"):
+            assert rewrite(text) == rewrite.inverse(text) == text
+
+    def test_a_placebo_can_be_matched(self) -> None:
+        dialogue = Dialogue("d", "", (Turn("That works. I want to see a movie, please."),))
+        rewrites = draw_rewrites(load_perturber(AAE), dialogue, draws=1)
+        assert MatchedPlacebo().match(dialogue, rewrites, 0) is not None
+
+    def test_a_rule_with_a_rate_is_had_by_so_many_speakers(self) -> None:
+        perturber = load_perturber(AAE)
+        said = [bool(perturber.candidates(Dialogue(str(n), "", (Turn("My name is Ann."),)))) for n in range(2000)]
+        assert 0.46 < sum(said) / 2000 < 0.54  # rate 0.5, four standard errors
+        again = [bool(perturber.candidates(Dialogue(str(n), "", (Turn("My name is Ann."),)))) for n in range(2000)]
+        assert said == again
+
+    @pytest.mark.parametrize("axis", ["dialect:aae×gender", "gender×dialect:aae"])
+    def test_crossed_with_another_axis_in_either_order(self, axis: str) -> None:
+        dialogue = Dialogue("d", "", (Turn("My wife doesn't want any fish. It sounds good to her."),))
+        perturber = load_perturber(axis)
+        told = {
+            candidate.target: perturber.rewrite(dialogue, candidate) for candidate in perturber.candidates(dialogue)
+        }
+        both = told["aae×man" if axis.startswith(AAE) else "man×aae"]
+        twin = both(dialogue)
+        assert twin.turns[0].user == "My husband don't want no fish. It sound good to him."
+        assert both.inverse(twin) == dialogue
+
+    def test_what_was_stored_is_turned_back_by_another_t(self) -> None:
+        perturber = load_perturber(AAE)
+        (candidate,) = perturber.candidates(DIALOGUE)
+        stored = Dialogue.from_json(perturber.rewrite(DIALOGUE, candidate)(DIALOGUE).to_json())
+        assert perturber.rewrite(DIALOGUE, candidate).inverse(stored) == DIALOGUE
+
+    def test_protected_phrases_and_chosen_attributes(self) -> None:
+        dialogue = Dialogue("d", "", (Turn("That works."),))
+        assert load_perturber(AAE, protected=["that works"]).candidates(dialogue) == []
+        assert load_perturber(AAE, targets=["standard"]).candidates(dialogue) == []
+        assert len(load_perturber(AAE, sources=["standard"], targets=["aae"]).candidates(dialogue)) == 1
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.lists(st.lists(st.sampled_from(CASES).map(lambda case: case[1]) | st.text(max_size=5)), max_size=4))
+    def test_the_inverse_is_exact(self, said: list[list[str]]) -> None:
+        turns = tuple(
+            Turn(" ".join(texts), {"x": texts[0] if texts else ""}, response="".join(texts)) for texts in said
+        )
+        dialogue = Dialogue("d", "", turns)
+        for axis in (AAE, LEARNER):
+            for rewrite in draw_rewrites(load_perturber(axis), dialogue, draws=1):
+                assert rewrite.inverse(rewrite(dialogue)) == dialogue
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize("axis", [AAE, LEARNER])
+def test_real_dialogues(axis: str, sgd_datapath: Path, star: Path, tau_bench: Path) -> None:
+    perturber = load_perturber(axis)
+    shares = {}
+    for corpus, folder, split in (
+        ("google_sgd", sgd_datapath, "valid"),
+        ("star", star.parent, "train"),
+        ("tau_bench", tau_bench.parent, "test"),
+    ):
+        turns = changed = 0
+        started = time.process_time()
+        for dialogue in load_corpus(corpus, datapath=folder, split=split, max_dialogues=500):
+            turns += len(dialogue.turns)
+            for rewrite in draw_rewrites(perturber, dialogue, draws=1):
+                twin = rewrite(dialogue)
+                assert rewrite.inverse(twin) == dialogue
+                for turn, image in zip(dialogue.turns, twin.turns, strict=True):
+                    assert image.response == turn.response
+                    assert image.steps == turn.steps
+                    assert all(rewrite.inverse(rewrite(text)) == text for _, text in (*turn.utterances, *turn.values))
+                    changed += image.user != turn.user
+        shares[corpus] = changed / turns
+        assert time.process_time() > started
+    assert min(shares.values()) > 0.05
+
+
+class TestByName:
+    def test_shipped_dialects(self) -> None:
+        assert dialects() == (AAE, LEARNER)
+        assert load_perturber(AAE).attributes == ("standard", "aae")
+        assert load_perturber(LEARNER).attributes == ("native", "nonnative")
+
+    def test_a_shipped_dialect_wins_over_a_module(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "dialect.py").write_text("aae = None\n")
+        assert load_perturber(AAE).axis == AAE
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"axis": "dialect:x"}, "shipped dialects: dialect:aae, dialect:nonnative"),
+            ({"axis": AAE, "scope": "word"}, "leave out the scope 'word'"),
+            ({"axis": AAE, "targets": ["AAVE"]}, "unknown attribute 'AAVE'; expected standard and aae"),
+        ],
+    )
+    def test_what_is_wrong_is_told(self, options: dict, message: str) -> None:
+        with pytest.raises(AxisError, match=message):
+            load_perturber(**options)
+
+    @pytest.mark.parametrize(("source", "target"), [("aae", "standard"), ("standard", "x"), ("aae", "aae")])
+    def test_texts_go_from_the_standard_to_the_dialect(self, source: str, target: str) -> None:
+        assert rewrite_text("That works.", AAE, "standard", "aae") == "That work."
+        with pytest.raises(AxisError, match="axis dialect:aae"):
+            rewrite_text("That works.", AAE, source, target)
+
+    def test_lines_on_the_command_line(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        (tmp_path / "text.txt").write_text("That works.\nYes.\n")
+        with pytest.raises(SystemExit) as ended:
+            main(["perturb", "--axis", AAE, "--source", "standard", "--target", "aae", str(tmp_path / "text.txt")])
+        assert (ended.value.code, capsys.readouterr().out) == (0, "That work.\nYes.\n")
+
+    def test_rules_of_ones_own(self, tmp_path: Path) -> None:
+        file = tmp_path / "scots.tsv"
+        file.write_text(
+            "@attributes\tstandard\tscots\n@words\tsize\tlittle small\n@map\tno\tdon't=dinnae\tcan't=cannae\n"
+            "id\tdoes\tpattern\treplacement\tconditions\tsource\n"
+            "wee\twee\t{size}\twee\t\teWAVE\nnae\tnae\tI ({no})\tI {no:1}\tstatement; not: if\teWAVE\n"
+        )
+        perturber = load_perturber("dialect:scots", lexicon=file)
+        said = "I don’t want a small one. I can't, if so. Can't I?"
+        assert perturber.rewrite_texts([said], "standard", "scots") == [
+            "I dinnae want a wee one. I can't, if so. Can't I?"
+        ]
+        assert perturber.signature != load_perturber(AAE).signature
+
+
+HEADER = "@attributes\ta\tb\nid\tdoes\tpattern\treplacement\tconditions\tsource\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "holds no line '@attributes'"),
+        ("@attributes\ta\tb\n", "holds no rules"),
+        ("@attributes\ta\ta\n", "line 1: expected '@attributes' and two names"),
+        ("@word\tx\ty\n", "line 1: unknown line '@word'"),
+        ("@words\tx\n", "line 1: expected '@words', a name and its words"),
+        ("@map\tx\tworks\n", "line 1: expected word=form, got 'works'"),
+        ("@words\tx\ta\n@map\tx\ta=b\n", "line 2: a second list 'x'"),
+        ("@words\tX2\ta\n", "line 1: a list's name is lower-case letters"),
+        ("name\tpattern\n", "line 1: the header must be id does pattern"),
+        (HEADER + "r\tit\n", r"line 3: expected 6 columns \(id, .*got 2"),
+        (HEADER + "r\tit\t\tx\t\ts\n", "line 3: the column 'pattern' is empty"),
+        (HEADER + "r\tit\t(a\tx\t\ts\n", "line 3: the pattern is no regular expression"),
+        (HEADER + "r\tit\t{verbs}\tx\t\ts\n", "line 3: the pattern: no list 'verbs' above"),
+        (HEADER + "r\tit\ta\t\\1\t\ts\n", "line 3: replacement: the pattern has no group 1"),
+        (HEADER + "r\tit\t(a)\t{m:1}\t\ts\n", "line 3: replacement: no map 'm' above"),
+        (HEADER + "r\tit\ta\tx{\t\ts\n", "line 3: replacement: expected text"),
+        (HEADER + "r\tit\ta\tx\trate: 2\ts\n", "line 3: a rate is above 0 and at most 1, got '2'"),
+        (HEADER + "r\tit\ta\tx\tnever\ts\n", "line 3: unknown condition 'never'"),
+        (HEADER + "r\tit\ta\tx\t\ts\nr\tit\tb\tx\t\ts\n", "line 4: a second rule 'r'"),
+    ],
+)
+def test_a_wrong_file_is_told_in_one_line(tmp_path: Path, content: str, message: str) -> None:
+    file = tmp_path / "rules.tsv"
+    file.write_text(content)
+    with pytest.raises(LexiconError, match=message) as told:
+        load_perturber("dialect:mine", lexicon=file)
+    assert str(told.value).startswith(str(file))
+    assert "\n" not in str(told.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(LexiconError, match="cannot be read"):
+        load_perturber("dialect:mine", lexicon=tmp_path / "none.tsv")

@@ -3,9 +3,9 @@
     python tests/benchmarks/people.py --runs 200
 
 A component answers from the gold response and gets some of its words wrong: one in five, more or less by what the
-user's introduction holds. A quirk is a mean-zero number for every single name, title, age or word; an effect is one number for
-a whole group. The same words of a dialogue go wrong in every telling in which the share is the same, so a system
-without quirks and effects is fair.
+user's introduction holds. A quirk is a mean-zero number for every single name, title, age or word; an effect is one
+number for a whole group. The same words of a dialogue go wrong in every telling in which the share is the same, so a
+system without quirks and effects is fair.
 """
 
 from __future__ import annotations

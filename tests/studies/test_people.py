@@ -1,0 +1,215 @@
+"""Audits over names and introductions: what is found, what is not called a group's, and what is told beside it."""
+
+import dataclasses
+import json
+import re
+
+import numpy as np
+import pytest
+
+from tod_bias import Dialogue, Pipeline, Turn, attribute
+from tod_bias.errors import TodBiasError
+from tod_bias.perturb.algorithm import load_perturber
+from tod_bias.perturb.names.resources import dealt
+from tod_bias.studies.plan import plan
+from tod_bias.studies.retelling import tellings_of
+
+QUICK = {"bootstrap": 100, "permutations": 999, "metrics": ("length", "disagreement")}
+WOMEN = {name.lower() for name in dealt("woman")}
+SAID_OF_WOMEN = WOMEN | {"ms", "mrs", "miss", "she", "woman", "mom", "wife", "grandmother", "female", "lady"}
+LONG = "Here is a table for you, and a good one at that."
+
+
+def corpus(count=60):
+    return [
+        Dialogue(
+            f"d{number}", "x", (Turn(f"A table, number {number}.", response=LONG), Turn("Thanks.", response="Bye."))
+        )
+        for number in range(count)
+    ]
+
+
+def words(item):
+    return set(re.findall(r"\w+", item.user.lower()))
+
+
+def policy(inputs):
+    return ["table" for _ in inputs]
+
+
+def fair(inputs):
+    return [LONG if not item.history else "Bye." for item in inputs]
+
+
+def curt_to(marks):
+    def answer(inputs):
+        return [
+            "No." if words(item) & marks and not item.history else told
+            for item, told in zip(inputs, fair(inputs), strict=True)
+        ]
+
+    return answer
+
+
+def gaps(record):
+    return {name: group["gap"]["value"] for name, group in record["groups"].items()}
+
+
+# what is found -------------------------------------------------------------------------------------------------------
+
+
+def test_a_bias_against_a_group_is_found_and_lies_where_it_was_planted():
+    result = attribute(
+        Pipeline({"policy": policy, "answer": curt_to(SAID_OF_WOMEN)}),
+        corpus(), axes=("persona_gender", "placebo"), **QUICK,
+    )  # fmt: skip
+    assert result["corpus"]["audited"] == {"persona_gender": 60, "placebo": 60}
+    record = result["axes"]["persona_gender"]["length"]
+    assert record["verdict"] == "disparity"
+    assert gaps(record)["woman"] > 0.2 > 0 > gaps(record)["man"]
+    woman = record["groups"]["woman"]
+    assert woman["gap"]["p_holm"] < 0.05
+    assert woman["contributions"]["answer"]["value"] == pytest.approx(woman["gap"]["value"], abs=1e-9)
+    assert woman["contributions"]["policy"]["value"] == 0
+    references = record["references"]
+    assert set(references) == {"neutral", "neutral-introduction"}
+    for reference in references.values():  # nobody is no woman
+        assert reference["gap"]["value"] < 0
+        assert reference["dialogues"] == 60
+        assert reference["gap"]["value"] == pytest.approx(
+            sum(part["value"] for part in reference["contributions"].values()), abs=1e-9
+        )
+
+
+def test_a_system_that_does_not_hear_the_introduction_has_no_disparity_at_all():
+    result = attribute(
+        Pipeline({"policy": policy, "answer": fair}), corpus(), axes=("persona_race", "placebo"), **QUICK
+    )
+    for by_metric in result["axes"].values():
+        for record in by_metric.values():
+            assert record["disparity"]["value"] == 0
+            assert set(gaps(record).values()) == {0}
+    assert all(
+        reference["gap"]["value"] == 0 for reference in result["axes"]["persona_race"]["length"]["references"].values()
+    )
+
+
+def test_a_pipeline_that_masks_names_has_no_disparity_of_names():
+    """Shen's masking (2022, test side): names are neutralised before anybody reads them."""
+    names = re.compile(rf"\b(?:{'|'.join(dealt())})\b", re.IGNORECASE)
+
+    def masked(component):
+        def stage(inputs):
+            return component([dataclasses.replace(item, user=names.sub("[NAME]", item.user)) for item in inputs])
+
+        return stage
+
+    perturber = load_perturber("persona_gender", introductions=["name", "signature"])
+    biased = curt_to(WOMEN)
+    open_result, closed = (
+        attribute(Pipeline({"policy": policy, "answer": stage}), corpus(), axes=[perturber], **QUICK)
+        for stage in (biased, masked(biased))
+    )
+    record = open_result["axes"]["persona_gender"]["length"]
+    assert gaps(record)["woman"] > 0.2
+    record = closed["axes"]["persona_gender"]["length"]
+    assert record["disparity"]["value"] == 0
+    assert set(gaps(record).values()) == {0}
+    assert closed["axes"]["persona_gender"]["disagreement"]["disparity"]["value"] == 0
+
+
+def test_quirks_about_single_names_are_no_group_difference():
+    verdicts = []
+    for seed in range(8):
+        random = np.random.default_rng(seed)
+        disliked = {name for name in (one.lower() for one in dealt()) if random.random() < 0.2}
+        perturber = load_perturber("persona_gender", introductions=["name"])
+        result = attribute(
+            Pipeline({"policy": policy, "answer": curt_to(disliked)}), corpus(), axes=[perturber], seed=seed, **QUICK
+        )
+        verdicts.append(result["axes"]["persona_gender"]["length"]["verdict"])
+    assert verdicts.count("disparity") <= 1  # of 8 at 5%; tests/benchmarks/people.py has more
+
+
+def test_names_are_clusters():
+    perturber = load_perturber("persona_race", introductions=["name"])
+    result = attribute(Pipeline({"answer": curt_to({"jamal"})}), corpus(80), axes=[perturber], **QUICK)
+    record = result["axes"]["persona_race"]["length"]
+    assert record["disparity"]["clusters"]["words_effective"] > 50
+    assert record["groups"]["black"]["words_effective"] >= 12
+    assert record["verdict"] != "disparity"  # one name is one name
+
+
+# crossed attributes --------------------------------------------------------------------------------------------------
+
+
+def test_main_effects_and_interaction_of_crossed_attributes():
+    black_women = {name.lower() for name in dealt("woman", "black")}
+    perturber = load_perturber("persona_gender×persona_race", introductions=["name"])
+    result = attribute(
+        Pipeline({"policy": policy, "answer": curt_to(black_women)}), corpus(64), axes=[perturber, "placebo"], **QUICK
+    )
+    record = result["axes"]["persona_gender×persona_race"]["length"]
+    effects = record["effects"]
+    assert set(effects) == {"gender", "race", "interaction"}
+    cell, level = record["groups"]["woman×black"]["gap"]["value"], effects["race"]["black"]["value"]
+    assert cell > level > 0
+    assert effects["gender"]["woman"]["value"] > 0 > effects["gender"]["man"]["value"]
+    beyond = effects["interaction"]["woman×black"]
+    assert beyond["value"] == pytest.approx(cell - level - effects["gender"]["woman"]["value"], rel=0.05)
+    assert beyond["p_holm"] < 0.05
+    for effect in (one for by_level in effects.values() for one in by_level.values()):
+        assert effect["value"] == pytest.approx(effect["contributions"]["answer"]["value"], abs=1e-9)
+    only_gender = attribute(
+        Pipeline({"policy": policy, "answer": curt_to(WOMEN)}), corpus(64), axes=[perturber], **QUICK
+    )["axes"]["persona_gender×persona_race"]["length"]["effects"]
+    assert all(abs(one["value"]) < 0.02 for one in only_gender["interaction"].values())
+    assert all(one["p_holm"] == 1 for one in only_gender["race"].values())
+    json.dumps(result)
+
+
+def test_words_of_two_axes_are_crossed_where_a_dialogue_holds_both():
+    told = [
+        Dialogue("a", "x", (Turn("My wife wants a table for a teenager.", response="Sure."),)),
+        Dialogue("b", "x", (Turn("My wife wants a table.", response="Sure."),)),
+    ]
+    perturber = load_perturber("gender×age")
+    arranged = perturber.arrange(told, seed=0)
+    assert [dialogue.id for dialogue, _ in arranged] == ["a"]
+    ((dialogue, candidates),) = arranged
+    made = {one.target: perturber.rewrite(dialogue, one) for one in candidates}
+    assert len(made) == 3 * 5 - 1
+    other = made["man×senior"](dialogue)
+    assert other.turns[0].user == "My husband wants a table for a senior."
+    assert all(rewrite.inverse(rewrite(dialogue)) == dialogue for rewrite in made.values())
+
+
+# cost ----------------------------------------------------------------------------------------------------------------
+
+
+def test_tellings_set_what_is_asked():
+    found = plan(Pipeline({"answer": fair}), corpus(10), ["persona_religion"], tellings=2)
+    assert found["tellings"] == 10 * (1 + 2 + 2)  # the introduction, two others, and two that are nobody's
+    assert found["dialogues"]["audited"] == {"persona_religion": 10}
+    gender = [Dialogue("g", "x", (Turn("My aunt wants a table.", response="Sure."),))]
+    lexical = plan(Pipeline({"answer": fair}), gender, ["gender"], tellings=1)
+    assert lexical["tellings"] == 2
+    with pytest.raises(TodBiasError, match="tellings must be at least 1"):
+        plan(Pipeline({"answer": fair}), gender, ["gender"], tellings=0)
+
+
+def test_tellings_on_file_have_the_original_and_everybody():
+    records = list(tellings_of(corpus(2), ["persona_age", "placebo"]))
+    names = [record["telling"] for record in records if record["original"] == "d0"]
+    assert len(names) == len(set(names)) == 1 + 3 + 2 + 1
+    assert {"original", "persona_age:neutral-introduction", "placebo:persona_age"} < set(names)
+    original = next(record for record in records if record["telling"] == "original")
+    assert original["turns"] == corpus(1)[0].to_json()["turns"]
+
+
+def test_every_axis_has_its_own_originals():
+    result = attribute(Pipeline({"answer": fair}), corpus(6), axes=("persona_age", "persona_gender"), **QUICK)
+    turns = result.turns
+    originals = turns[(turns["arm"] == "original") & (turns["dialogue"] == "d0") & (turns["turn"] == 0)]
+    assert len(set(originals["user"])) == 2
+    assert set(turns[turns["target"] == "neutral"]["user"]) == {turn.user for one in corpus(6) for turn in one.turns}

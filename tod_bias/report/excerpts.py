@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tod_bias.report.notation import REFERENCES
 from tod_bias.report.outcome import Metric
 from tod_bias.report.record import ORIGINAL, RunError
 
@@ -123,6 +124,7 @@ def excerpts(
     if metric is None:
         return None
     turns = turns[~((turns["source"] == PLACEBO[0]) & (turns["target"] == PLACEBO[1])) & (turns["sample"] == 0)]
+    turns = turns[~turns["target"].isin(list(REFERENCES))]
     columns, score = _SCORES[metric.name]
     texts = ["user", "reference", *stages]
     turns = turns.assign(

@@ -83,6 +83,7 @@ def render(sections: Sequence[Section], compared: Compared | None = None) -> str
             "slug": slug,
             "short": short,
             "both_ways": both_ways,
+            "reference": notation.reference,
         },
         sections=sections,
         compared=compared,

@@ -52,6 +52,15 @@ def p_text(p_value: float | None) -> str:
     return f"p{cell}" if cell.startswith("<") else f"p={cell}"
 
 
+REFERENCES = {"neutral": "as the corpus has it", "neutral-introduction": "a neutral introduction"}
+"""Tellings that are nobody's, and what they are."""
+
+
+def reference(name: str) -> str:
+    """What a telling that is nobody's is."""
+    return REFERENCES.get(name, name)
+
+
 def percent(share: float | None) -> str:
     """A share of 1 as a percentage: one decimal below 10%, none above."""
     if share is None:

@@ -122,6 +122,18 @@ class Pair:
 
 
 @dataclass(frozen=True)
+class Effect:
+    """Of crossed attributes: a level of one of them, or what a group is served beyond its two levels."""
+
+    factor: str
+    """``interaction`` for the latter."""
+    level: str
+    gap: Estimate
+    contributions: Mapping[str, Estimate]
+    dialogues: int | None
+
+
+@dataclass(frozen=True)
 class Word:
     """A cluster of words."""
 
@@ -172,6 +184,9 @@ class Outcome:
     changed: Mapping[str, float | None]
     """Words changed a dialogue, by the ``axis`` and by its ``placebo``; empty without a placebo."""
     groups: tuple[Group, ...]
+    references: tuple[Group, ...]
+    """Told as nobody: without an introduction, or with a neutral one; compared with, and nothing is claimed of them."""
+    effects: tuple[Effect, ...]
     pairs: tuple[Pair, ...]
     strongest: tuple[Word, ...]
     """Words with the largest parts."""
@@ -256,9 +271,12 @@ def _outcome(axis: str, metric: Metric, record: Mapping[str, Any]) -> Outcome:
             name: _number(value, f"{where}.above_placebo.words_changed.{name}")
             for name, value in mapping(mapping(above, where).get("words_changed"), f"{where}.above_placebo").items()
         },
-        groups=tuple(
-            _group(name, mapping(one, f"{where}.groups.{name}"), f"{where}.groups.{name}")
-            for name, one in mapping(record.get("groups"), f"{where}.groups").items()
+        groups=_groups(record, "groups", where),
+        references=_groups(record, "references", where),
+        effects=tuple(
+            _effect(factor, level, one, f"{where}.effects.{factor}.{level}")
+            for factor, by_level in mapping(record.get("effects"), f"{where}.effects").items()
+            for level, one in mapping(by_level, f"{where}.effects.{factor}").items()
         ),
         pairs=tuple(
             _of_pair(name, mapping(one, f"{where}.pairs.{name}"), f"{where}.pairs.{name}")
@@ -276,6 +294,24 @@ def _outcome(axis: str, metric: Metric, record: Mapping[str, Any]) -> Outcome:
         detectable=_number(disparity.get("mde"), f"{where}.disparity.mde"),
         equivalent_within=_number(disparity.get("equivalent_within"), f"{where}.disparity.equivalent_within"),
         su=_su(mapping(record.get("su"), f"{where}.su"), f"{where}.su"),
+    )
+
+
+def _groups(record: Mapping[str, Any], kind: str, where: str) -> tuple[Group, ...]:
+    return tuple(
+        _group(name, mapping(one, f"{where}.{kind}.{name}"), f"{where}.{kind}.{name}")
+        for name, one in mapping(record.get(kind), f"{where}.{kind}").items()
+    )
+
+
+def _effect(factor: str, level: str, value: Any, where: str) -> Effect:
+    record = mapping(value, where)
+    return Effect(
+        factor=factor,
+        level=level,
+        gap=Estimate.read(record, where),
+        contributions=_estimates(record.get("contributions"), f"{where}.contributions"),
+        dialogues=_count(record.get("dialogues"), f"{where}.dialogues"),
     )
 
 

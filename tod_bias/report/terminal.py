@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tod_bias.report.circumstances import circumstances
-from tod_bias.report.notation import WORDS_FIXED, count, fixed, p_cell, with_interval
+from tod_bias.report.notation import WORDS_FIXED, count, fixed, p_cell, reference, with_interval
 from tod_bias.report.outcome import Estimate, Outcome, read_outcomes
 from tod_bias.report.reading import DAGGER, FEW_NOTE, Reading, has_few, mark, read, side
 from tod_bias.report.sheets import new_table
@@ -113,7 +113,19 @@ def group_table(outcomes: Sequence[Outcome], *, wide: bool = True, padding: int 
                 with_interval(group.gap, sign=True),
                 p_cell(group.gap.p_holm),
                 _largest(group.contributions, group.gap),
-                end_section=number == len(outcome.groups) - 1,
+                end_section=number == len(outcome.groups) - 1 and not outcome.references,
+            )
+        for number, one in enumerate(outcome.references):
+            view.add_row(
+                "",
+                f"nobody: {reference(one.name)}" + ("" if wide else mark(one.dialogues)),
+                *((f"{count(one.dialogues)}{mark(one.dialogues)}",) if wide else ()),
+                fixed(one.score.value),
+                with_interval(one.gap, sign=True),
+                "",
+                _largest(one.contributions, one.gap),
+                style="dim",
+                end_section=number == len(outcome.references) - 1,
             )
     return view
 

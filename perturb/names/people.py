@@ -198,9 +198,9 @@ _COMPANION = re.compile(
     rf"(?P<first>(?-i:[A-Z]){WORD}|(?-i:[A-Z])[^\W\d_]+)(?:\s+(?P<last>{WORD}))?",
     re.IGNORECASE,
 )
+_BELONGINGS = "account|name|phone|number|birthday|reservation|booking|ticket|order|address|appointment|email"
 _OWNER = re.compile(
-    rf"\b(?P<first>(?-i:[A-Z])[^\W\d_]+)(?:\s+(?P<last>{WORD}))?['’]s\s+(?:account|name|phone|number|birthday|reservation|"
-    rf"booking|ticket|order|address|appointment|email)\b",
+    rf"\b(?P<first>(?-i:[A-Z])[^\W\d_]+)(?:\s+(?P<last>{WORD}))?['’]s\s+(?:{_BELONGINGS})\b",
     re.IGNORECASE,
 )
 _CLOSES = re.compile(
@@ -337,6 +337,4 @@ def _is_companion(match: re.Match[str], text: str) -> bool:
     if match["last"] and match["last"][0].isupper() and not is_last_name(match["last"]):
         return match["last"].lower() in listed("not last")
     rest = text[match.end("first") :]
-    return not re.match(r"['’]s\b", rest) or bool(
-        re.match(r"['’]s\s+(?:account|name|phone|birthday|order|ticket)\b", rest)
-    )
+    return not re.match(r"['’]s\b", rest) or bool(re.match(rf"['’]s\s+(?:{_BELONGINGS})\b", rest))

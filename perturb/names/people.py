@@ -221,7 +221,7 @@ def in_text(text: str, speaker: str = "user", *, asked: bool = False) -> Iterato
         yield from _in_ids(text, only_known=True)
     is_user = speaker == "user"
     whole = _WHOLE.fullmatch(text)
-    if whole and is_user and _fits(whole, text, sure=asked):
+    if whole and is_user and _fits(whole, text, sure=asked) and (asked or not whole["last"] or _last(whole, text)):
         yield _person(whole, text, is_user)
         return
     if "name" not in text.lower() and not _may_name(text):

@@ -144,7 +144,8 @@ class NameForms:
         token = _token(text, start, end)
         if "@" in token or "_" in token:
             return "@" in token or any(sign.isdigit() for sign in token) or self._has_last(token)
-        if end - start <= 3 and text[start:end].isupper() and (not text.isupper() or len(text.strip(_EDGES)) <= 3):
+        is_code = text[start:end].isupper() and self.first.lower() in listed("codes")
+        if is_code and (len(text.strip(_EDGES)) < 4 or not text.isupper()):
             return False  # MIA is an airport
         if _joined(before, after) or text.strip(_EDGES).lower() == self.first.lower():
             return not _joined(before, after)

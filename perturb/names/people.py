@@ -187,7 +187,8 @@ _ADDRESS = re.compile(
 )
 _VOCATIVE = re.compile(rf",\s+(?P<first>{WORD})(?:\s+(?P<last>{WORD}))?\s*[.!?]*\s*$", re.IGNORECASE)
 _SIGNED = re.compile(
-    rf"(?:[-–—]\s?|\b(?:best|regards|sincerely|cheers|love|yours)(?:\s+\w+)?,?\s+)(?P<first>{WORD})(?:\s+(?P<last>{WORD}))?[.\s]*$",
+    rf"(?:(?:^|\s)[-–—]\s?|(?:^|[.!?,\n])\s*(?:best|regards|sincerely|cheers|love|yours)(?:\s+(?:regards|wishes|truly))?,?\s+)"
+    rf"(?P<first>{WORD})(?:\s+(?P<last>{WORD}))?[.\s]*$",
     re.IGNORECASE,
 )
 _WHOLE = re.compile(rf"\s*(?P<first>{WORD})(?:\s+(?P<last>{WORD}))?\s*[.!,]*\s*", re.IGNORECASE)

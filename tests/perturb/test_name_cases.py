@@ -1,4 +1,4 @@
-"""Hand-written renamings: ``name_cases.tsv`` says who is told as whom, a text, and what a careful person makes of it."""
+"""Hand-written renamings: ``name_cases.tsv`` says who is told as whom, and what a careful person makes of it."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_last_names_have_the_census_shares():
 def test_a_wrong_table_ends_in_one_line(tmp_path, table, message):
     path = tmp_path / "first.tsv"
     path.write_text(FIRST + table)
-    with pytest.raises(LexiconError, match="first.tsv") as error:
+    with pytest.raises(LexiconError, match=r"first\.tsv") as error:
         read_first_names(path)
     assert message in str(error.value)
     assert "\n" not in str(error.value)

@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tod_bias.dialogues.corpora import load_corpus
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
+from tod_bias.dialogues.star import read_star_folder
+from tod_bias.dialogues.tau_bench import read_few_shot, read_tau_bench
 from tod_bias.errors import AxisError
 from tod_bias.perturb.algorithm import axes, load_perturber, rewrite_text
 from tod_bias.perturb.candidates import Arranging, Candidate, Perturber
@@ -18,6 +21,8 @@ from tod_bias.perturb.matched import PLACEBO
 from tod_bias.perturb.names import dealt
 from tod_bias.perturb.names.people import people
 from tod_bias.perturb.names.perturber import NamesPerturber
+
+SPLITS = ("train", "valid", "test")
 
 
 def said(*texts: str, number: int = 0, **slots: str) -> Dialogue:
@@ -86,7 +91,7 @@ def test_the_axes_are_known_and_take_no_lexicon():
 
 
 def test_candidates_are_people_with_every_other_attribute():
-    dialogue = said("my name is Angela Brown, and this is for Tom", "Angela again")
+    dialogue = said("my name is Angela Brown, and this is a book by Tom", "Angela again")
     assert load_perturber("names_gender").candidates(dialogue) == [Candidate("angela", "woman", "man")]
     race = load_perturber("names_race")
     assert race.candidates(dialogue) == [
@@ -234,8 +239,9 @@ def test_a_form_is_a_name_or_nothing(form):
 
 
 PIECES = st.sampled_from(
-    ["Angela", "angela", "ANGELA", "Brown", "brown", "my name is", "Hi", ",", ".", "'s", "’s", "Mark", "will", "_12", "@x.com",
-     "Restaurant", "Dr.", "and", "A.", "-", "\n", "angela_brown_1234", "angela.brown9@x.com", "Emily", "the", "  "]
+    ["Angela", "angela", "ANGELA", "Brown", "brown", "my name is", "Hi", ",", ".", "'s", "’s", "Mark", "will", "_12",
+     "@x.com", "Restaurant", "Dr.", "and", "A.", "-", "\n", "angela_brown_1234", "angela.brown9@x.com", "Emily",
+     "the", "  "]
 )  # fmt: skip
 
 
@@ -243,9 +249,8 @@ PIECES = st.sampled_from(
 @given(texts=st.lists(st.lists(PIECES, max_size=9).map(" ".join), min_size=1, max_size=4), axis=st.sampled_from(
     ["names_gender", "names_race"]), seed=st.integers(0, 9))  # fmt: skip
 def test_the_inverse_of_a_renamed_dialogue_is_the_dialogue(texts, axis, seed):
-    dialogue = Dialogue(
-        "d", "", tuple(Turn(text, {"api_name": "f", "x": text}, {"CustomerName": text}) for text in texts)
-    )
+    turns = (Turn(text, {"api_name": "f", "x": text}, {"CustomerName": text}) for text in texts)
+    dialogue = Dialogue("d", "", tuple(turns))
     perturber = load_perturber(axis)
     for told, candidates in perturber.arrange([dialogue], seed=seed):
         for change in (perturber.floor(told, candidates, seed), *(perturber.rewrite(told, one) for one in candidates)):
@@ -268,3 +273,29 @@ def test_lines_of_text_find_names_by_themselves():
     for pair in (("woman", "woman"), ("lady", "man")):
         with pytest.raises(AxisError):
             rewrite_text("x", "names_gender", *pair)
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize("axis", ["names_gender", "names_race"])
+def test_every_string_of_the_corpora_comes_back(axis, star, tau_bench, sgd_datapath):
+    corpora = {
+        "star": list(read_star_folder(star)),
+        "tau_bench": [one for split in SPLITS for one in read_tau_bench(tau_bench.parent, split)],
+        "few_shot": [one for split in SPLITS for one in read_few_shot(tau_bench.parent, split)],
+        "google_sgd": load_corpus("google_sgd", datapath=sgd_datapath, split="valid"),
+    }
+    perturber = load_perturber(axis)
+    told = {}
+    for name, dialogues in corpora.items():
+        arranged = perturber.arrange(dialogues, seed=0, tellings=1)
+        told[name] = len(arranged)
+        for dialogue, (candidate,) in arranged:
+            change = perturber.rewrite(dialogue, candidate)
+            made = change(dialogue)
+            assert change.inverse(made) == dialogue
+            assert made != dialogue
+            for turn in dialogue.turns:
+                for pairs in (turn.utterances, turn.values):
+                    assert all(change.inverse(change(text)) == text for _, text in pairs)
+    least = {"names_gender": (4300, 160, 65, 90), "names_race": (3000, 85, 40, 60)}[axis]
+    assert all(count >= bound for count, bound in zip(told.values(), least, strict=True)), told

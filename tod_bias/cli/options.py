@@ -79,6 +79,10 @@ PerturberOption = Annotated[
     str | None, typer.Option(help="Checkpoint of a neural perturber (Qian's format); by default lexicons rewrite.")
 ]
 Protect = Annotated[list[str] | None, typer.Option(help="A phrase that is no mention and stays; may be repeated.")]
+NameSlots = Annotated[
+    Path | None,
+    typer.Option("--name-slots", help="A file of slots that hold people's names (perturb/README.md, Names)."),
+]
 Lexicon = Annotated[Path | None, typer.Option(help="A lexicon file that takes the place of the axis's own.")]
 AxisLexicons = Annotated[
     list[str] | None,

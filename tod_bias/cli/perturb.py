@@ -18,6 +18,7 @@ from tod_bias.cli.options import (
     Lexicon,
     MaxDialogues,
     MaxPerAxis,
+    NameSlots,
     PerturberOption,
     Protect,
     Quiet,
@@ -40,6 +41,7 @@ def perturb(
     ] = None,
     lexicon: Lexicon = None,
     protect: Protect = None,
+    name_slots: NameSlots = None,
     perturber: PerturberOption = None,
     corpus: Annotated[str | None, typer.Option(help="Rewrite whole dialogues of this corpus (Algorithm 1).")] = None,
     axes: Annotated[
@@ -73,6 +75,8 @@ def perturb(
             raise TodBiasError("give --source and --target, e.g. --axis gender --source woman --target man")
         if scope is not None:
             raise TodBiasError("--scope goes with --corpus; a line of text is rewritten as a whole")
+        if name_slots is not None:
+            raise TodBiasError("--name-slots goes with --corpus; a line of text has no slots")
         if perturber is None or axis in NAME_AXES:  # no model is trained on names
             rewrite = text_rewriter(axis, source, target, **options)
             _write((rewrite(line) for line in _lines(file)), out)
@@ -92,7 +96,9 @@ def perturb(
         from tod_bias.studies.retelling import tellings_of
 
         dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues, seed=seed)
-        perturbers = perturbers_of(axes, None, protected=protect or (), model=perturber, device=device)
+        perturbers = perturbers_of(
+            axes, None, protected=protect or (), model=perturber, device=device, name_slots=name_slots
+        )
         records = tellings_of(
             dialogues,
             perturbers,
@@ -113,6 +119,7 @@ def perturb(
         targets=[target] if target else None,
         model=perturber,
         device=device,
+        name_slots=name_slots,
         **options,
     )
     from tod_bias.dialogues.corpora import load_corpus

@@ -143,7 +143,10 @@ class NameForms:
         before, after = text[:start], text[end:]
         token = _token(text, start, end)
         if "@" in token or "_" in token:
-            return not self._first_is_word or any(sign.isdigit() for sign in token) or self._has_last(token)
+            return "@" in token or any(sign.isdigit() for sign in token) or self._has_last(token)
+        is_code = text[start:end].isupper() and self.first.lower() in listed("codes")
+        if is_code and (len(text.strip(_EDGES)) < 4 or not text.isupper()):
+            return False  # MIA is an airport
         if _joined(before, after) or text.strip(_EDGES).lower() == self.first.lower():
             return not _joined(before, after)
         follower, leader = _AFTER.match(after), _BEFORE.search(before)
@@ -155,7 +158,7 @@ class NameForms:
                 return True
             if (word[0].isupper() and word.lower() in listed("things")) or is_last_name(word):
                 return False
-        if leader and leader[1][0].isupper() and not _opens(before[: leader.start()]):
+        if leader and leader[1][0].isupper() and leader[0].rstrip()[-1] != "." and not _opens(before[: leader.start()]):
             other = by_first().get(leader[1].lower())
             if other is not None and leader[1].lower() not in listed("not last") and not text.isupper():
                 return False
@@ -186,7 +189,7 @@ class NameForms:
             return True
         if _CUE.search(before) and _ENDS.match(after):
             return True
-        if _FOR.search(before) and _COMMA.match(after) and not is_time:
+        if _FOR.search(before) and _COMMA.match(after) and not is_time and name.lower() not in listed("places"):
             return True
         if not name[0].isupper() or (text.isupper() and len(text) > len(name) + 3):
             return False

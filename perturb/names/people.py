@@ -187,7 +187,8 @@ _ADDRESS = re.compile(
 )
 _VOCATIVE = re.compile(rf",\s+(?P<first>{WORD})(?:\s+(?P<last>{WORD}))?\s*[.!?]*\s*$", re.IGNORECASE)
 _SIGNED = re.compile(
-    rf"(?:[-–—]\s?|\b(?:best|regards|sincerely|cheers|love|yours)(?:\s+\w+)?,?\s+)(?P<first>{WORD})(?:\s+(?P<last>{WORD}))?[.\s]*$",
+    rf"(?:(?:^|\s)[-–—]\s?|(?:^|[.!?,\n])\s*(?:best|regards|sincerely|cheers|love|yours)(?:\s+(?:regards|wishes|truly))?,?\s+)"
+    rf"(?P<first>{WORD})(?:\s+(?P<last>{WORD}))?[.\s]*$",
     re.IGNORECASE,
 )
 _WHOLE = re.compile(rf"\s*(?P<first>{WORD})(?:\s+(?P<last>{WORD}))?\s*[.!,]*\s*", re.IGNORECASE)
@@ -198,9 +199,9 @@ _COMPANION = re.compile(
     rf"(?P<first>(?-i:[A-Z]){WORD}|(?-i:[A-Z])[^\W\d_]+)(?:\s+(?P<last>{WORD}))?",
     re.IGNORECASE,
 )
+_BELONGINGS = "account|name|phone|number|birthday|reservation|booking|ticket|order|address|appointment|email"
 _OWNER = re.compile(
-    rf"\b(?P<first>(?-i:[A-Z])[^\W\d_]+)(?:\s+(?P<last>{WORD}))?['’]s\s+(?:account|name|phone|number|birthday|reservation|"
-    rf"booking|ticket|order|address|appointment|email)\b",
+    rf"\b(?P<first>(?-i:[A-Z])[^\W\d_]+)(?:\s+(?P<last>{WORD}))?['’]s\s+(?:{_BELONGINGS})\b",
     re.IGNORECASE,
 )
 _CLOSES = re.compile(
@@ -221,7 +222,7 @@ def in_text(text: str, speaker: str = "user", *, asked: bool = False) -> Iterato
         yield from _in_ids(text, only_known=True)
     is_user = speaker == "user"
     whole = _WHOLE.fullmatch(text)
-    if whole and is_user and _fits(whole, text, sure=asked):
+    if whole and is_user and _fits(whole, text, sure=asked) and (asked or not whole["last"] or _last(whole, text)):
         yield _person(whole, text, is_user)
         return
     if "name" not in text.lower() and not _may_name(text):
@@ -337,6 +338,4 @@ def _is_companion(match: re.Match[str], text: str) -> bool:
     if match["last"] and match["last"][0].isupper() and not is_last_name(match["last"]):
         return match["last"].lower() in listed("not last")
     rest = text[match.end("first") :]
-    return not re.match(r"['’]s\b", rest) or bool(
-        re.match(r"['’]s\s+(?:account|name|phone|birthday|order|ticket)\b", rest)
-    )
+    return not re.match(r"['’]s\b", rest) or bool(re.match(rf"['’]s\s+(?:{_BELONGINGS})\b", rest))

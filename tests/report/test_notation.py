@@ -3,7 +3,7 @@
 import pytest
 
 from tod_bias.report import notation
-from tod_bias.report.outcome import Estimate
+from tod_bias.report.values import Estimate
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tod_bias.report.outcome import Estimate, Group, Metric, Outcome, Pair, Word, read_outcomes
+from tod_bias.report.outcome import Group, Metric, Outcome, Pair, Word, read_outcomes
 from tod_bias.report.reading import (
     ENOUGH_WORDS,
     HEADLINES,
@@ -22,6 +22,7 @@ from tod_bias.report.reading import (
     side,
     words_of_pair,
 )
+from tod_bias.report.values import Estimate
 from tod_bias.statistics.clusters import ENOUGH
 from tod_bias.studies import claims
 

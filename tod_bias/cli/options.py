@@ -73,9 +73,6 @@ Introductions = Annotated[
     str | None,
     typer.Option(help="Kinds of introductions of the axes persona_…, by commas: name, title, statement …; else all."),
 ]
-NameSlots = Annotated[
-    Path | None, typer.Option(help="A file of slots that hold people's names, beside the known ones (names_…).")
-]
 HistoryOption = Annotated[History, typer.Option(help="gold: teacher-forced; system: the system's own turns.")]
 Bootstrap = Annotated[int, typer.Option(min=0, help="Resamples for the intervals; 0 for none.")]
 Device = Annotated[str | None, typer.Option(help="Where models given with --model run, e.g. cpu or cuda:0.")]
@@ -90,6 +87,10 @@ PerturberOption = Annotated[
     str | None, typer.Option(help="Checkpoint of a neural perturber (Qian's format); by default lexicons rewrite.")
 ]
 Protect = Annotated[list[str] | None, typer.Option(help="A phrase that is no mention and stays; may be repeated.")]
+NameSlots = Annotated[
+    Path | None,
+    typer.Option("--name-slots", help="A file of slots that hold people's names (perturb/README.md, Names)."),
+]
 Lexicon = Annotated[Path | None, typer.Option(help="A lexicon file that takes the place of the axis's own.")]
 AxisLexicons = Annotated[
     list[str] | None,

@@ -43,6 +43,7 @@ def perturb(
     ] = None,
     lexicon: Lexicon = None,
     protect: Protect = None,
+    name_slots: NameSlots = None,
     perturber: PerturberOption = None,
     corpus: Annotated[str | None, typer.Option(help="Rewrite whole dialogues of this corpus (Algorithm 1).")] = None,
     axes: Annotated[
@@ -53,7 +54,6 @@ def perturb(
     tellings: Tellings = None,
     max_per_axis: MaxPerAxis = None,
     introductions: Introductions = None,
-    name_slots: NameSlots = None,
     chat: Annotated[bool, typer.Option("--chat", help="With --axes: dialogues as OpenAI messages.")] = False,
     datapath: Datapath = None,
     split: SplitOption = Split.test,
@@ -79,6 +79,8 @@ def perturb(
             raise TodBiasError("give --source and --target, e.g. --axis gender --source woman --target man")
         if scope is not None:
             raise TodBiasError("--scope goes with --corpus; a line of text is rewritten as a whole")
+        if name_slots is not None:
+            raise TodBiasError("--name-slots goes with --corpus; a line of text has no slots")
         if perturber is None or axis in NAME_AXES:  # no model is trained on names
             rewrite = text_rewriter(axis, source, target, **options)
             _write((rewrite(line) for line in _lines(file)), out)

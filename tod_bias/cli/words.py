@@ -14,6 +14,7 @@ from tod_bias.cli.options import (
     Corpus,
     Datapath,
     MaxDialogues,
+    NameSlots,
     Out,
     Protect,
     Quiet,
@@ -32,6 +33,7 @@ def words(
     axes: Annotated[str, typer.Option(help="Axes, joined by commas; your own as module:name.")] = "gender,age,race",
     lexicon: AxisLexicons = None,
     protect: Protect = None,
+    name_slots: NameSlots = None,
     bootstrap: Bootstrap = 1000,
     seed: Seed = 0,
     out: Out = None,
@@ -40,7 +42,7 @@ def words(
     """Share of words and dialogues that mention each attribute, speaker by speaker (Su Fig. 2)."""
     from tod_bias.dialogues.corpora import load_corpus
 
-    perturbers = perturbers_of(axes, lexicon, protected=protect or ())
+    perturbers = perturbers_of(axes, lexicon, protected=protect or (), name_slots=name_slots)
     for perturber in perturbers:
         if not hasattr(perturber, "mentions"):
             raise AxisError(f"axis {perturber.axis!r}: words are counted by lexicons, and this perturber has none")

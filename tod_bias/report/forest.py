@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from tod_bias.report.notation import WORDS_FIXED, fixed
-from tod_bias.report.outcome import RESIDUAL, Estimate
+from tod_bias.report.outcome import RESIDUAL
 from tod_bias.report.palette import (
     FONT_SIZE,
     GRID,
@@ -34,6 +34,7 @@ from tod_bias.report.palette import (
     styled,
     text_width,
 )
+from tod_bias.report.values import Estimate
 
 _ROW, _TITLE, _AXIS, _KEY = 0.23, 0.3, 0.6, 0.24  # inches: a row, a block's title, what is below, a row of keys
 _GAP = 0.12

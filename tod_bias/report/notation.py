@@ -6,7 +6,7 @@ p-value below 0.001 is ``p<0.001``. What is undefined is ``n/a``.
 
 from __future__ import annotations
 
-from tod_bias.report.outcome import Estimate
+from tod_bias.report.values import Estimate
 
 MISSING = "n/a"
 

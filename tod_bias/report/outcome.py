@@ -5,68 +5,17 @@ What a run did not write is ``None`` or empty, and is shown as missing rather th
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tod_bias.report.record import RunError
+from tod_bias.report.values import Estimate, mapping, real, sequence, whole
 
 FLOOR = "floor"
 """The verdict of the placebo."""
 RESIDUAL = "residual"
 """The part of Su's fairscore that stays when every component is swapped."""
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A number with its intervals and p-values."""
-
-    value: float | None = None
-    """``None`` where it is undefined or was not computed."""
-    low: float | None = None
-    """Lower end of the 95% interval, words as a sample."""
-    high: float | None = None
-    """Upper end of the same."""
-    p_value: float | None = None
-    """As it came from the test."""
-    p_holm: float | None = None
-    """Adjusted for all that is claimed."""
-    p_these_words: float | None = None
-    """The same with words as they are."""
-    these_low: float | None = None
-    """Lower end of the 95% interval with words as they are."""
-    these_high: float | None = None
-    """Upper end of the same."""
-
-    @property
-    def p(self) -> float | None:
-        """The adjusted p-value where there is one, else the plain one."""
-        return self.p_value if self.p_holm is None else self.p_holm
-
-    @property
-    def bounds(self) -> tuple[float, float] | None:
-        """The interval; where words are too few for one, that of these words; ``None`` without either."""
-        if self.low is not None and self.high is not None:
-            return self.low, self.high
-        if self.these_low is not None and self.these_high is not None:
-            return self.these_low, self.these_high
-        return None
-
-    @classmethod
-    def read(cls, record: Any, where: str) -> Estimate:
-        """Read ``{"value", "ci", "ci_these_words", "p_value", "p_holm", "p_these_words"}``, a number, or nothing.
-
-        Raises:
-            RunError: something else stands there; ``where`` names the place.
-        """
-        if not isinstance(record, Mapping):
-            return cls(_number(record, where))
-        low, high = _pair(record.get("ci"), f"{where}.ci")
-        these_low, these_high = _pair(record.get("ci_these_words"), f"{where}.ci_these_words")
-        names = ("value", "p_value", "p_holm", "p_these_words")
-        value, p_value, p_holm, p_these = (_number(record.get(name), f"{where}.{name}") for name in names)
-        return cls(value, low, high, p_value, p_holm, p_these, these_low, these_high)
 
 
 @dataclass(frozen=True)
@@ -251,13 +200,13 @@ def _outcome(axis: str, metric: Metric, record: Mapping[str, Any]) -> Outcome:
         metric=metric,
         scale=str(record.get("scale", "ratio")),
         verdict=str(record.get("verdict", "")),
-        dialogues=_count(clusters.get("dialogues"), f"{where}.disparity.clusters.dialogues"),
-        words=_number(clusters.get("words_effective"), f"{where}.disparity.clusters.words_effective"),
-        words_number=_count(clusters.get("words"), f"{where}.disparity.clusters.words"),
+        dialogues=whole(clusters.get("dialogues"), f"{where}.disparity.clusters.dialogues"),
+        words=real(clusters.get("words_effective"), f"{where}.disparity.clusters.words_effective"),
+        words_number=whole(clusters.get("words"), f"{where}.disparity.clusters.words"),
         clusters={
             name: number
             for name, value in clusters.items()
-            if name not in known and (number := _count(value, f"{where}.disparity.clusters.{name}")) is not None
+            if name not in known and (number := whole(value, f"{where}.disparity.clusters.{name}")) is not None
         },
         original=estimate("original"),
         rewritten=estimate("rewritten"),
@@ -266,9 +215,9 @@ def _outcome(axis: str, metric: Metric, record: Mapping[str, Any]) -> Outcome:
         contributions=_estimates(record.get("contributions"), f"{where}.contributions"),
         interactions=_estimates(record.get("interactions"), f"{where}.interactions"),
         above=None if above is None else estimate("above_placebo"),
-        above_dialogues=_count(mapping(above, where).get("dialogues"), f"{where}.above_placebo.dialogues"),
+        above_dialogues=whole(mapping(above, where).get("dialogues"), f"{where}.above_placebo.dialogues"),
         changed={
-            name: _number(value, f"{where}.above_placebo.words_changed.{name}")
+            name: real(value, f"{where}.above_placebo.words_changed.{name}")
             for name, value in mapping(mapping(above, where).get("words_changed"), f"{where}.above_placebo").items()
         },
         groups=_groups(record, "groups", where),
@@ -284,15 +233,15 @@ def _outcome(axis: str, metric: Metric, record: Mapping[str, Any]) -> Outcome:
         ),
         strongest=tuple(
             _word(mapping(one, f"{where}.words.strongest"), f"{where}.words.strongest")
-            for one in _list(words.get("strongest"), f"{where}.words.strongest")
+            for one in sequence(words.get("strongest"), f"{where}.words.strongest")
         ),
         arms={
-            key: _number(value, f"{where}.arms.{key}")
+            key: real(value, f"{where}.arms.{key}")
             for key, value in mapping(record.get("arms"), f"{where}.arms").items()
         },
-        spread=_number(mapping(record.get("spread"), f"{where}.spread").get("value"), f"{where}.spread"),
-        detectable=_number(disparity.get("mde"), f"{where}.disparity.mde"),
-        equivalent_within=_number(disparity.get("equivalent_within"), f"{where}.disparity.equivalent_within"),
+        spread=real(mapping(record.get("spread"), f"{where}.spread").get("value"), f"{where}.spread"),
+        detectable=real(disparity.get("mde"), f"{where}.disparity.mde"),
+        equivalent_within=real(disparity.get("equivalent_within"), f"{where}.disparity.equivalent_within"),
         su=_su(mapping(record.get("su"), f"{where}.su"), f"{where}.su"),
     )
 
@@ -311,7 +260,7 @@ def _effect(factor: str, level: str, value: Any, where: str) -> Effect:
         level=level,
         gap=Estimate.read(record, where),
         contributions=_estimates(record.get("contributions"), f"{where}.contributions"),
-        dialogues=_count(record.get("dialogues"), f"{where}.dialogues"),
+        dialogues=whole(record.get("dialogues"), f"{where}.dialogues"),
     )
 
 
@@ -324,8 +273,8 @@ def _group(name: str, record: Mapping[str, Any], where: str) -> Group:
         gap=Estimate.read(gap, f"{where}.gap"),
         above=None if above is None else Estimate.read(above, f"{where}.gap.above_placebo"),
         contributions=_estimates(record.get("contributions"), f"{where}.contributions"),
-        dialogues=_count(record.get("dialogues"), f"{where}.dialogues"),
-        words=_number(record.get("words_effective"), f"{where}.words_effective"),
+        dialogues=whole(record.get("dialogues"), f"{where}.dialogues"),
+        words=real(record.get("words_effective"), f"{where}.words_effective"),
     )
 
 
@@ -334,16 +283,16 @@ def _of_pair(name: str, record: Mapping[str, Any], where: str) -> Pair:
         name=name,
         gap=Estimate.read(record, where),
         contributions=_estimates(record.get("contributions"), f"{where}.contributions"),
-        dialogues=_count(record.get("dialogues"), f"{where}.dialogues"),
+        dialogues=whole(record.get("dialogues"), f"{where}.dialogues"),
     )
 
 
 def _word(record: Mapping[str, Any], where: str) -> Word:
     return Word(
         name=str(record.get("word", "")),
-        dialogues=_count(record.get("dialogues"), f"{where}.dialogues"),
-        part=_number(record.get("part"), f"{where}.part"),
-        without=_number(record.get("without"), f"{where}.without"),
+        dialogues=whole(record.get("dialogues"), f"{where}.dialogues"),
+        part=real(record.get("part"), f"{where}.part"),
+        without=real(record.get("without"), f"{where}.without"),
     )
 
 
@@ -356,7 +305,7 @@ def _su(record: Mapping[str, Any], where: str) -> Su | None:
         total=Estimate.read(record["total"], f"{where}.total") if "total" in record else None,
         contributions={
             name: Estimate.read(shares.get(name), f"{where}.attribution.{name}")
-            for name in map(str, _list(shares.get("order"), f"{where}.attribution.order"))
+            for name in map(str, sequence(shares.get("order"), f"{where}.attribution.order"))
         },
         residual=Estimate.read(shares.get(RESIDUAL), f"{where}.attribution.{RESIDUAL}"),
     )
@@ -364,45 +313,3 @@ def _su(record: Mapping[str, Any], where: str) -> Su | None:
 
 def _estimates(record: Any, where: str) -> dict[str, Estimate]:
     return {name: Estimate.read(one, f"{where}.{name}") for name, one in mapping(record, where).items()}
-
-
-def mapping(value: Any, where: str) -> Mapping[str, Any]:
-    """A JSON object; nothing is an empty one.
-
-    Raises:
-        RunError: something else stands at ``where``.
-    """
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise RunError(f"results.json, {where}: expected an object, got {value!r:.40}")
-    return value
-
-
-def _list(value: Any, where: str) -> Sequence[Any]:
-    if value is None:
-        return ()
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise RunError(f"results.json, {where}: expected a list, got {value!r:.40}")
-    return value
-
-
-def _pair(value: Any, where: str) -> tuple[float | None, float | None]:
-    if value is None:
-        return None, None
-    if isinstance(value, str) or not isinstance(value, Sequence) or len(value) != 2:
-        raise RunError(f"results.json, {where}: expected [low, high], got {value!r:.40}")
-    return _number(value[0], where), _number(value[1], where)
-
-
-def _number(value: Any, where: str) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise RunError(f"results.json, {where}: expected a number, got {value!r:.40}")
-    return float(value) if math.isfinite(value) else None
-
-
-def _count(value: Any, where: str) -> int | None:
-    number = _number(value, where)
-    return None if number is None else int(number)

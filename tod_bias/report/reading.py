@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tod_bias.report.notation import WORDS_FIXED, fixed, p_text, percent, with_interval
-from tod_bias.report.outcome import Estimate, Outcome, Pair
+from tod_bias.report.outcome import Outcome, Pair
+from tod_bias.report.values import Estimate
 
 ALPHA = 0.05
 """The level of every claim and, as 1 - ALPHA, of every interval."""

@@ -14,7 +14,7 @@ from tod_bias.report import notation
 from tod_bias.report.circumstances import circumstances
 from tod_bias.report.excerpts import UNSWAPPED, Excerpts, excerpts
 from tod_bias.report.figures import figures
-from tod_bias.report.outcome import Estimate, Metric, Outcome, Pair, read_outcomes
+from tod_bias.report.outcome import Metric, Outcome, Pair, read_outcomes
 from tod_bias.report.page import draw
 from tod_bias.report.reading import (
     ALPHA,
@@ -28,6 +28,7 @@ from tod_bias.report.reading import (
     words_of_pair,
 )
 from tod_bias.report.record import ORIGINAL, Run, RunError, read_turns
+from tod_bias.report.values import Estimate
 
 _LABELS = {
     "groups": "Dots with intervals: the gap of each group from the mean of groups, and the parts of that.",

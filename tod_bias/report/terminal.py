@@ -12,9 +12,10 @@ from rich.text import Text
 
 from tod_bias.report.circumstances import circumstances
 from tod_bias.report.notation import WORDS_FIXED, count, fixed, p_cell, reference, with_interval
-from tod_bias.report.outcome import Estimate, Outcome, read_outcomes
+from tod_bias.report.outcome import Outcome, read_outcomes
 from tod_bias.report.reading import DAGGER, FEW_NOTE, Reading, has_few, mark, read, side
 from tod_bias.report.sheets import new_table
+from tod_bias.report.values import Estimate
 
 _UNBOUNDED = 10_000  # columns; tables are measured at this width to learn what they need
 BAR = 12

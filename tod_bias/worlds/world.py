@@ -12,7 +12,7 @@ import math
 import operator
 import sqlite3
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,41 @@ class Base:
         with self._lock:
             return [str(row[0]) for row in self._connection.execute(query, (kind, field, value))]
 
+    def told(self, rewrite: Callable[[Any], Any], kinds: Collection[str] | None = None) -> Base:
+        """The documents as a rewrite T tells them: T of every id, of every string in them, and of what they are looked
+        for by. So a user who is renamed is found, and what T makes of a call gives what T makes of its result.
+
+        Args:
+            rewrite: T, on any value.
+            kinds: the tables that T may change; all where left out. The others are taken as they are, which is faster.
+
+        Raises:
+            ValueError: T makes one id of two.
+        """
+        told = Base({})
+        with self._lock:
+            self._connection.backup(told._connection)
+        with told._connection as connection:
+            for kind, name, body in connection.execute("SELECT kind, id, body FROM documents").fetchall():
+                if kinds is not None and kind not in kinds:
+                    continue
+                new_name, new_body = str(rewrite(name)), _dumped(rewrite(json.loads(body)))
+                if (new_name, new_body) != (name, body):
+                    try:
+                        connection.execute(
+                            "UPDATE documents SET id = ?, body = ? WHERE kind = ? AND id = ?",
+                            (new_name, new_body, kind, name),
+                        )
+                    except sqlite3.IntegrityError as error:
+                        raise ValueError(
+                            f"{kind}: the rewrite makes {new_name!r} of {name!r}, which is there"
+                        ) from error
+            for row, kind, value, name in connection.execute("SELECT rowid, kind, value, id FROM fields").fetchall():
+                if kinds is None or kind in kinds:
+                    new = (str(rewrite(value)), str(rewrite(name)), row)
+                    connection.execute("UPDATE fields SET value = ?, id = ? WHERE rowid = ?", new)
+        return told
+
     def __del__(self) -> None:
         self._connection.close()
 
@@ -89,6 +124,14 @@ class World:
             return None
         text = self._changed.get((kind, name)) or self.base.text(kind, name)
         return None if text is None else json.loads(text)
+
+    def told(self, rewrite: Callable[[Any], Any], kinds: Collection[str] | None = None) -> World:
+        """This world as a rewrite T tells it (:meth:`Base.told`), with what the dialogue has written."""
+        written = {
+            (kind, str(rewrite(name))): _dumped(rewrite(json.loads(text)))
+            for (kind, name), text in self._changed.items()
+        }
+        return World(self.base.told(rewrite, kinds), written)
 
     def put(self, kind: str, name: str, document: Any) -> None:
         """Write a document."""

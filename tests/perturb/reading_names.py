@@ -1,0 +1,65 @@
+"""Draws renamed turns of a real corpus for a person to read: ``python tests/perturb/reading_names.py --help``.
+
+One telling a dialogue, one turn of it that changed, with the call and what it found where these changed too. The same
+options draw the same sample.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+from tod_bias import Dialogue, Turn
+from tod_bias.dialogues.star import read_star_folder
+from tod_bias.dialogues.tau_bench import read_few_shot, read_tau_bench
+from tod_bias.perturb.algorithm import load_perturber
+
+AXES = ("names_gender", "names_race")
+SPLITS = ("train", "valid", "test")
+
+
+def dialogues_of(corpus: str, datapath: Path) -> list[Dialogue]:
+    """All dialogues of STAR or τ-bench, whatever their split."""
+    if corpus == "star":
+        return list(read_star_folder(datapath / "star"))
+    readers = (read_tau_bench, read_few_shot)
+    return [dialogue for reader in readers for split in SPLITS for dialogue in reader(datapath, split)]
+
+
+def strings(turn: Turn) -> Iterator[str]:
+    """All that is said and all that stands in calls and results, each once."""
+    yield from dict.fromkeys(text for pairs in (turn.utterances, turn.values) for _, text in pairs)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpus", choices=("star", "tau_bench"))
+    parser.add_argument("--datapath", type=Path, default=Path(".data"))
+    parser.add_argument("--turns", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    dialogues = dialogues_of(options.corpus, options.datapath)
+    rng = random.Random(options.seed)
+    number = 0
+    for place, axis in enumerate(AXES):
+        perturber = load_perturber(axis)
+        told = perturber.arrange(dialogues, seed=options.seed, tellings=1)
+        rng.shuffle(told)
+        wanted = options.turns * (place + 1) // len(AXES)
+        for dialogue, (candidate,) in told:
+            if number == wanted:
+                break
+            change = perturber.rewrite(dialogue, candidate)
+            pairs = [[(old, str(change(old))) for old in strings(turn)] for turn in dialogue.turns]
+            changed = [turn for turn in pairs if any(old != new for old, new in turn)]
+            if changed:
+                number += 1
+                print(f"{number} [{axis} {dialogue.id} {candidate.word} > {candidate.form}]")
+                for old, new in rng.choice(changed):
+                    print(f"  + {new}" if old != new else f"    {old}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,301 @@
+"""People who are named: who they are, who is told under which name, and what holds of every rewrite."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tod_bias.dialogues.corpora import load_corpus
+from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
+from tod_bias.dialogues.star import read_star_folder
+from tod_bias.dialogues.tau_bench import read_few_shot, read_tau_bench
+from tod_bias.errors import AxisError
+from tod_bias.perturb.algorithm import axes, load_perturber, rewrite_text
+from tod_bias.perturb.candidates import Arranging, Candidate, Perturber
+from tod_bias.perturb.crossed import crossed_candidates, word_labels, words_in
+from tod_bias.perturb.matched import PLACEBO
+from tod_bias.perturb.names import dealt
+from tod_bias.perturb.names.people import people
+from tod_bias.perturb.names.perturber import NamesPerturber
+
+SPLITS = ("train", "valid", "test")
+
+
+def said(*texts: str, number: int = 0, **slots: str) -> Dialogue:
+    turns = tuple(
+        Turn(text, {"api_name": "find"} if slots and not place else {}, dict(slots) if not place else {})
+        for place, text in enumerate(texts)
+    )
+    return Dialogue(f"d{number}", "", turns)
+
+
+def named(dialogue: Dialogue) -> list[str]:
+    return [f"{person.first} {person.last}".strip() + "*" * person.user for person in people(dialogue)]
+
+
+@pytest.mark.parametrize(
+    ("dialogue", "expected"),
+    [
+        (said("my name is angela brown"), ["Angela Brown*"]),
+        (said("Hi", CustomerName="john", GuestName="Fred, Ben and Angela"), ["John*", "Fred", "Ben", "Angela"]),
+        (said("A table.", restaurant_name="Emily", song="Billie Jean"), []),
+        (said("I am mia_li_3668"), ["Mia Li*"]),
+        (said("Two seats.", first_name="Mia", last_name="Li", email="mia.li3818@example.com"), ["Mia Li*"]),
+        (said("Hi, this is Angela.", "Angela Brown", CustomerName="angela"), ["Angela Brown*"]),
+        (said("my name is Zorblax Quux"), ["Zorblax Quux*"]),
+        (said("The event name is Ben Harper", event_name="Ben Harper"), []),
+        (said("I need a ride to the Angela Hotel."), []),
+        (said("Will you mark it as paid?"), []),
+    ],
+)
+def test_who_is_named(dialogue, expected):
+    assert named(dialogue) == expected
+
+
+def test_the_system_is_not_the_user_and_whom_it_addresses_is():
+    dialogue = Dialogue("d", "", (Turn("Hello", response="Hello, I'm Carl. Thanks, Angela!"),))
+    assert {person.first: person.user for person in people(dialogue)} == {"Carl": False, "Angela": True}
+
+
+def test_names_at_any_depth_are_one_person():
+    result = {
+        "users": [{"name": {"first_name": "Omar", "last_name": "Rossi"}}, {"passengers": [{"first_name": "Ivan"}]}]
+    }
+    dialogue = Dialogue(
+        "d", "", (Turn("hi", steps=(Step({"api_name": "get", "user_id": "omar_rossi_1241"}, (result,)),)),)
+    )
+    assert named(dialogue) == ["Omar Rossi*", "Ivan"]
+
+
+def test_the_axes_are_known_and_take_no_lexicon():
+    assert {"names_gender", "names_race"} <= set(axes())
+    gender, race = load_perturber("names_gender"), load_perturber("names_race")
+    assert (gender.attributes, race.attributes) == (("man", "woman"), ("white", "black", "hispanic", "asian"))
+    assert isinstance(gender, Perturber)
+    assert isinstance(gender, Arranging)
+    for options, message in (
+        ({"lexicon": "x.tsv"}, "takes no lexicon"),
+        ({"scope": "word"}, "takes no scope"),
+        ({"sources": ["lady"]}, "has no attribute 'lady'; expected one of man, woman"),
+    ):
+        with pytest.raises(AxisError, match=message):
+            load_perturber("names_gender", **options)
+    with pytest.raises(AxisError, match="names tell gender, race"):
+        NamesPerturber("x", ("age",))
+    assert gender.signature != race.signature
+    assert load_perturber("names_gender", protected=["X"]).signature != gender.signature
+
+
+def test_candidates_are_people_with_every_other_attribute():
+    dialogue = said("my name is Angela Brown, and this is a book by Tom", "Angela again")
+    assert load_perturber("names_gender").candidates(dialogue) == [Candidate("angela", "woman", "man")]
+    race = load_perturber("names_race")
+    assert race.candidates(dialogue) == [
+        Candidate("angela brown", "white", target) for target in ("asian", "black", "hispanic")
+    ]
+    chosen = crossed_candidates(race, dialogue)
+    assert [one.target for one in chosen] == ["black", "hispanic", "asian"]
+    assert load_perturber("names_race", targets=["black"]).candidates(dialogue) == [
+        Candidate("angela brown", "white", "black")
+    ]
+
+
+def test_nobody_of_an_unknown_attribute_is_told():
+    assert load_perturber("names_race").candidates(said("my name is Sophia")) == []
+    assert load_perturber("names_gender").candidates(said("my name is Zorblax Quux")) == []
+    assert load_perturber("names_gender").candidates(said("no name")) == []
+    with pytest.raises(AxisError, match=r"dialogue 'd0' has no candidate 'ann' .*take one from candidates"):
+        load_perturber("names_gender").rewrite(said("no name"), Candidate("ann", "woman", "man"))
+
+
+def test_the_user_is_told_and_others_keep_their_names():
+    dialogue = said("my name is Angela", "Emily, Emily, Emily", CustomerName="Angela", GuestName="Emily")
+    perturber = load_perturber("names_gender")
+    assert {one.word for one in perturber.candidates(dialogue)} == {"angela", "emily"}
+    assert [one.word for one in crossed_candidates(perturber, dialogue)] == ["angela"]
+    ((_, (candidate,)),) = perturber.arrange([dialogue], seed=0)
+    told = perturber.rewrite(dialogue, candidate)(dialogue)
+    assert told.turns[1] == dialogue.turns[1]
+    assert told.turns[0].user == f"my name is {candidate.form}"
+    assert told.turns[0].api_result == {"CustomerName": candidate.form, "GuestName": "Emily"}
+
+
+def test_what_the_axis_does_not_exchange_is_kept():
+    dialogue = said("my name is Lakisha Gaines")
+    gender, race = load_perturber("names_gender"), load_perturber("names_race")
+    ((_, (man,)),) = gender.arrange([dialogue], seed=0)
+    assert man.form in dealt("man", "black")
+    ((_, candidates),) = race.arrange([dialogue], seed=0)
+    for candidate in candidates:
+        first, last = candidate.form.split()
+        assert first in dealt("woman", candidate.target)
+        assert race.rewrite(dialogue, candidate)("Lakisha Gaines") == f"{first} {last}"
+    assert gender.rewrite(dialogue, man)("Lakisha Gaines") == f"{man.form} Gaines"
+
+
+def test_a_race_that_is_unknown_is_drawn_once_for_all_tellings():
+    dialogues = [said("my name is Sophia", number=number) for number in range(40)]
+    told = load_perturber("names_gender").arrange(dialogues, seed=1, tellings=3)
+    cells = {name: race for race in ("white", "black", "hispanic", "asian") for name in dealt("man", race)}
+    drawn = [{cells[candidate.form] for candidate in candidates} for _, candidates in told]
+    assert all(len(races) == 1 for races in drawn)
+    assert all(len({candidate.form for candidate in candidates}) == 3 for _, candidates in told)
+    assert len(set.union(*drawn)) == 4
+
+
+def test_names_are_dealt_evenly_and_none_that_stands_there():
+    dialogues = [said("my name is Emily", number=number) for number in range(40)]
+    dialogues.append(said("my name is Emily and I know Darnell and Jamal", number=99))
+    perturber = load_perturber("names_race")
+    told = perturber.arrange(dialogues, seed=3)
+    assert told == perturber.arrange(dialogues, seed=3)
+    assert told != perturber.arrange(dialogues, seed=4)
+    for target in ("black", "hispanic", "asian"):
+        forms = Counter(one.form for _, some in told[:40] for one in some if one.target == target)
+        assert set(forms.values()) == {2}
+    pairs = Counter(pair for _, some in told[:40] for pair in combinations([one.form for one in some], 2))
+    assert max(pairs.values()) == 1
+    assert not {one.form for one in told[-1][1]} & {"Darnell", "Jamal"}
+
+
+def test_draws_are_with_replacement_and_tellings_are_counted():
+    perturber, dialogue = load_perturber("names_race"), said("my name is Emily")
+    ((_, drawn),) = perturber.arrange([dialogue], seed=0, draws=9)
+    assert len(drawn) == 9
+    assert len({one.form for one in drawn}) == 9
+    ((_, two),) = perturber.arrange([dialogue], seed=0, tellings=2)
+    assert len(two) == 2
+    assert perturber.arrange([said("no name")], seed=0) == []
+
+
+def test_the_floor_is_another_name_of_the_same_group():
+    perturber, dialogue = load_perturber("names_gender"), said("my name is Emily", CustomerName="Emily")
+    ((_, candidates),) = perturber.arrange([dialogue], seed=0)
+    floor = perturber.floor(dialogue, candidates, 0)
+    assert (floor.source, floor.target, floor.word) == ("original", PLACEBO, "emily")
+    name = floor(dialogue).turns[0].api_result["CustomerName"]
+    assert name in dealt("woman", "white")
+    assert floor(dialogue) == perturber.floor(dialogue, candidates, 0)(dialogue)
+    assert perturber.floor(said("no name"), (), 0) is None
+
+
+def test_a_name_is_a_cluster():
+    perturber, dialogue = load_perturber("names_race"), said("my name is Emily Meyer")
+    candidate = Candidate("emily meyer", "white", "black", "Keisha Gaines")
+    assert word_labels(perturber, candidate) == ("emily", "keisha")
+    assert words_in(perturber, dialogue, [candidate]) == [frozenset({"emily", "keisha"})]
+    free = Candidate("emily meyer", "white", "black")
+    made = str(perturber.rewrite(dialogue, free)("Emily"))
+    assert word_labels(perturber, free) == ("emily", made.lower())
+
+
+def test_both_factors_cross():
+    perturber = NamesPerturber("names", ("gender", "race"))
+    assert perturber.attributes[0] == "man×white"
+    assert len(perturber.attributes) == 8
+    dialogue = said("my name is Lakisha")
+    ((_, told),) = perturber.arrange([dialogue], seed=0)
+    assert {one.source for one in told} == {"woman×black"}
+    assert {one.target for one in told} == set(perturber.attributes) - {"woman×black"}
+    assert all(one.form in dealt(*one.target.split("×")) for one in told)
+
+
+def test_mentions_say_who_names_whom():
+    dialogue = Dialogue("d", "", (Turn("my name is Angela", response="Hi Angela, Angela?"), Turn("Tom too")))
+    assert list(load_perturber("names_gender").mentions(dialogue)) == [
+        ("user", "woman"), ("system", "woman"), ("system", "woman"),
+    ]  # fmt: skip
+
+
+def test_strings_that_a_stage_makes_are_turned_back():
+    perturber, dialogue = load_perturber("names_race"), said("I'm Emily Meyer", "emily_meyer_1234")
+    change = perturber.rewrite(dialogue, Candidate("emily meyer", "white", "black", "Keisha Gaines"))
+    assert change.inverse("Welcome, KEISHA! Keisha Gaines's id is keisha_gaines_1234; dear keisha.") == (
+        "Welcome, EMILY! Emily Meyer's id is emily_meyer_1234; dear emily."
+    )
+    assert change.inverse("Nobody here.") == "Nobody here."
+
+
+def test_a_name_that_the_original_holds_is_not_turned_back():
+    dialogue = said("my name is Emily, and Keisha comes too")
+    change = load_perturber("names_race").rewrite(dialogue, Candidate("emily", "white", "black", "Keisha"))
+    assert change.inverse("See you, Keisha") == "See you, Keisha"
+    assert change.inverse(change(dialogue)) == dialogue
+
+
+@pytest.mark.parametrize("form", ["", "A B C"])
+def test_a_form_is_a_name_or_nothing(form):
+    perturber, dialogue = load_perturber("names_gender"), said("my name is Emily")
+    candidate = Candidate("emily", "woman", "man", form)
+    if form:
+        with pytest.raises(AxisError, match="'A B C' is no name"):
+            perturber.rewrite(dialogue, candidate)
+    else:
+        assert perturber.rewrite(dialogue, candidate)("Emily") in dealt("man", "white")
+
+
+PIECES = st.sampled_from(
+    ["Angela", "angela", "ANGELA", "Brown", "brown", "my name is", "Hi", ",", ".", "'s", "’s", "Mark", "will", "_12",
+     "@x.com", "Restaurant", "Dr.", "and", "A.", "-", "\n", "angela_brown_1234", "angela.brown9@x.com", "Emily",
+     "the", "  "]
+)  # fmt: skip
+
+
+@settings(max_examples=200, deadline=None)
+@given(texts=st.lists(st.lists(PIECES, max_size=9).map(" ".join), min_size=1, max_size=4), axis=st.sampled_from(
+    ["names_gender", "names_race"]), seed=st.integers(0, 9))  # fmt: skip
+def test_the_inverse_of_a_renamed_dialogue_is_the_dialogue(texts, axis, seed):
+    turns = (Turn(text, {"api_name": "f", "x": text}, {"CustomerName": text}) for text in texts)
+    dialogue = Dialogue("d", "", tuple(turns))
+    perturber = load_perturber(axis)
+    for told, candidates in perturber.arrange([dialogue], seed=seed):
+        for change in (perturber.floor(told, candidates, seed), *(perturber.rewrite(told, one) for one in candidates)):
+            assert change.inverse(change(told)) == told
+            assert [turn.user.count("\n") for turn in change(told).turns] == [text.count("\n") for text in texts]
+
+
+@given(text=st.text(max_size=60))
+def test_any_text_is_read(text):
+    assert isinstance(rewrite_text(text, "names_gender", "woman", "man"), str)
+
+
+def test_lines_of_text_find_names_by_themselves():
+    made = rewrite_text("Hi Angela, this is Emily Brown.", "names_gender", "woman", "man")
+    first, second = made.removeprefix("Hi ").removesuffix(" Brown.").split(", this is ")
+    assert {first, second} <= set(dealt("man"))
+    assert first != second
+    assert rewrite_text("This is Angela's Restaurant", "names_gender", "woman", "man") == "This is Angela's Restaurant"
+    assert rewrite_text("my name is Mark", "names_gender", "woman", "man") == "my name is Mark"
+    for pair in (("woman", "woman"), ("lady", "man")):
+        with pytest.raises(AxisError):
+            rewrite_text("x", "names_gender", *pair)
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize("axis", ["names_gender", "names_race"])
+def test_every_string_of_the_corpora_comes_back(axis, star, tau_bench, sgd_datapath):
+    corpora = {
+        "star": list(read_star_folder(star)),
+        "tau_bench": [one for split in SPLITS for one in read_tau_bench(tau_bench.parent, split)],
+        "few_shot": [one for split in SPLITS for one in read_few_shot(tau_bench.parent, split)],
+        "google_sgd": load_corpus("google_sgd", datapath=sgd_datapath, split="valid"),
+    }
+    perturber = load_perturber(axis)
+    told = {}
+    for name, dialogues in corpora.items():
+        arranged = perturber.arrange(dialogues, seed=0, tellings=1)
+        told[name] = len(arranged)
+        for dialogue, (candidate,) in arranged:
+            change = perturber.rewrite(dialogue, candidate)
+            made = change(dialogue)
+            assert change.inverse(made) == dialogue
+            assert made != dialogue
+            for turn in dialogue.turns:
+                for pairs in (turn.utterances, turn.values):
+                    assert all(change.inverse(change(text)) == text for _, text in pairs)
+    least = {"names_gender": (4300, 160, 65, 60), "names_race": (3000, 85, 40, 40)}[axis]
+    assert all(count >= bound for count, bound in zip(told.values(), least, strict=True)), told

@@ -1,0 +1,63 @@
+"""τ-bench with its users renamed: they are found, and every recorded call gives the renamed result."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tod_bias.dialogues.chat import dialogue_of
+from tod_bias.perturb.algorithm import load_perturber
+from tod_bias.stages import Tools
+from tod_bias.systems.stage import Asked, StageInput
+from tod_bias.worlds.tau_bench import airline, retail
+
+PEOPLE = ("users", "reservations")
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize(("axis", "least"), [("names_gender", 165), ("names_race", 90)])
+def test_all_recorded_calls_replay_under_other_names(tau_bench, axis, least):
+    runs = {}
+    for number, record in enumerate(json.loads((tau_bench / "trajectories" / "gpt-4o-airline.json").read_text())):
+        answers = [message["content"] for message in record["traj"] if message["role"] == "tool"]
+        runs[dialogue_of(record | {"id": str(number)}).id] = (dialogue_of(record | {"id": str(number)}), answers)
+    perturber = load_perturber(axis)
+    told = perturber.arrange([dialogue for dialogue, _ in runs.values()], seed=0, tellings=1)
+    assert len(told) >= least
+    world = airline.new_state(tau_bench / "airline")
+    calls = 0
+    for dialogue, (candidate,) in told:
+        change = perturber.rewrite(dialogue, candidate)
+        renamed = world.told(change, PEOPLE)
+        stage = Tools(airline, state=lambda data, renamed=renamed: renamed, data=tau_bench / "airline")
+        answers = iter(runs[dialogue.id][1])
+        for place, turn in enumerate(dialogue.turns):
+            steps: list[Asked] = []
+            for call in turn.calls:
+                recorded = next(answers)
+                history = change(dialogue.turns[:place])
+                found = stage([StageInput(history, change(turn.user), {}, tuple(steps), change(call))])[0]
+                assert found == change(recorded) or found == change(json.loads(recorded)), (dialogue.id, call)
+                steps.append(Asked("tools", change(call), None))
+                calls += 1
+    assert calls >= 5 * least
+
+
+@pytest.mark.real_data
+def test_a_renamed_customer_is_found_by_name_address_and_id(tau_bench):
+    world = retail.new_state(tau_bench / "retail")
+    users = json.loads((tau_bench / "retail" / "users.json").read_text())
+    name, user = next(iter(users.items()))
+    first, last, code = user["name"]["first_name"], user["name"]["last_name"], user["address"]["zip"]
+
+    def change(value):
+        text = json.dumps(value)
+        return json.loads(text.replace(first, "Zelda").replace(first.lower(), "zelda"))
+
+    renamed = world.told(change)
+    assert retail.find_user_id_by_name_zip(renamed, "Zelda", last, code) == change(name)
+    assert retail.find_user_id_by_email(renamed, change(user["email"])) == change(name)
+    assert retail.get_user_details(renamed, change(name)) == change(retail.get_user_details(world, name))
+    assert retail.get_user_details(renamed, name) == "Error: user not found"
+    assert retail.find_user_id_by_name_zip(world, first, last, code) == name

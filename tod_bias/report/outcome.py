@@ -133,9 +133,6 @@ class Outcome:
     changed: Mapping[str, float | None]
     """Words changed a dialogue, by the ``axis`` and by its ``placebo``; empty without a placebo."""
     groups: tuple[Group, ...]
-    references: tuple[Group, ...]
-    """Told as nobody: without an introduction, or with a neutral one; compared with, and nothing is claimed of them."""
-    effects: tuple[Effect, ...]
     pairs: tuple[Pair, ...]
     strongest: tuple[Word, ...]
     """Words with the largest parts."""
@@ -148,6 +145,10 @@ class Outcome:
     equivalent_within: float | None
     """The margin within which all gaps are shown to lie."""
     su: Su | None = field(default=None)
+    references: tuple[Group, ...] = ()
+    """Told as nobody: without an introduction, or with a neutral one; compared with, and nothing is claimed of them."""
+    effects: tuple[Effect, ...] = ()
+    """Of crossed attributes."""
 
     @property
     def is_floor(self) -> bool:

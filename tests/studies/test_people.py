@@ -13,6 +13,7 @@ from tod_bias.perturb.algorithm import load_perturber
 from tod_bias.perturb.names.resources import dealt
 from tod_bias.studies.plan import plan
 from tod_bias.studies.retelling import tellings_of
+from tod_bias.systems.configuration import load_pipeline
 
 QUICK = {"bootstrap": 100, "permutations": 999, "metrics": ("length", "disagreement")}
 WOMEN = {name.lower() for name in dealt("woman")}
@@ -138,6 +139,25 @@ def test_names_are_clusters():
     assert record["disparity"]["clusters"]["words_effective"] > 50
     assert record["groups"]["black"]["words_effective"] >= 12
     assert record["verdict"] != "disparity"  # one name is one name
+
+
+def test_records_that_are_told_with_the_dialogue_know_the_user_by_every_name(tmp_path, monkeypatch):
+    (tmp_path / "desk.py").write_text(
+        "import re\n\n\n"
+        "def read(inputs):\n    return [re.search(r'name is (\\w+)', item.user)[1] for item in inputs]\n\n\n"
+        "ROOMS = {'Emily': 'room 7'}\n\n\n"
+        "def look_up(inputs):\n    return [ROOMS.get(item.outputs['read'], 'no guest') for item in inputs]\n\n\n"
+        "def answer(inputs):\n    return ['You have ' + item.outputs['records'] + '.' for item in inputs]\n"
+    )
+    guests = [Dialogue(f"e{n}", "x", (Turn("My name is Emily.", response="You have room 7."),)) for n in range(12)]
+    file = "stages:\n  read: desk:read\n  records: {stage: 'desk:look_up'%s}\n  answer: desk:answer\n"
+    values = {}
+    for told in ("", ", told: true"):
+        (tmp_path / "desk.yaml").write_text(file % told)
+        result = attribute(load_pipeline(tmp_path / "desk.yaml"), guests, axes=["names_gender"], **QUICK)
+        record = result["axes"]["names_gender"]["disagreement"]
+        values[told] = record["disparity"]["value"], record["contributions"]["records"]["value"]
+    assert values == {"": (1.0, 1.0), ", told: true": (0.0, 0.0)}
 
 
 # crossed attributes --------------------------------------------------------------------------------------------------

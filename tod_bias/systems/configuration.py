@@ -10,7 +10,9 @@ A pipeline file names its stages in order; each is ``module:Class`` with its arg
 Modules are looked for beside the file and in the current folder too. An argument that names a file or folder beside
 the pipeline file is taken as that path. ``flow:`` names the generator function that asks the stages, ``module:name`` or
 a shipped one (``tool_loop``); without it each stage is asked once, in order. ``concurrency: 16`` beside a stage asks it
-so many questions at once, each on a thread of its own.
+so many questions at once, each on a thread of its own. ``told: true`` beside a stage says that its data belong to the
+dialogue and are told with it: where a user has another name, the records have it too. It is then its own twin in every
+arm, and has no part in a disparity.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from tod_bias.systems.flow import FLOWS, Flow
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stages.database import LookupDb
 from tod_bias.systems.stages.language_model import ApiCall, Response
+from tod_bias.systems.twin import Twin
 
 
 class StageEntry(BaseModel):
@@ -41,6 +44,7 @@ class StageEntry(BaseModel):
     model_config = ConfigDict(extra="allow")
     stage: str = Field(pattern=PATTERN)
     concurrency: int | None = Field(default=None, ge=1, strict=True)
+    told: bool = Field(default=False, strict=True)
 
 
 class PipelineFile(BaseModel):
@@ -105,6 +109,9 @@ def load_pipeline(
     path = DEMO / "pipeline.yaml" if str(spec) == "demo" else Path(spec)
     file = _read(path)
     stages = {name: _build(name, entry, path) for name, entry in file.stages.items()}
+    for name, entry in file.stages.items():
+        if isinstance(entry, StageEntry) and entry.told:
+            stages[name] = Twin(stages[name])
     concurrency = {
         name: entry.concurrency
         for name, entry in file.stages.items()

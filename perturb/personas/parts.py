@@ -8,6 +8,7 @@ from itertools import product
 from typing import Protocol
 
 from tod_bias.perturb.names.resources import GENDERS, RACES, dealt, dealt_last
+from tod_bias.perturb.personas.heard import Heard
 from tod_bias.perturb.personas.sheet import FOLDER, Form, Sheet, read_sheet
 
 Attribute = tuple[str, ...]
@@ -48,6 +49,9 @@ class Part(Protocol):
     def tells(self, slot: str) -> tuple[str, ...]:
         """Which factors what fills a slot says anything of."""
 
+    def heard(self) -> Heard:
+        """What finds such introductions in a corpus as it is."""
+
     def values(self, form: Form, attribute: Attribute, fixed: Attribute, deal: Deal) -> dict[str, str]:
         """What fills the form's slots.
 
@@ -82,6 +86,10 @@ class SheetPart:
         """Every slot does."""
         return self.factors
 
+    def heard(self) -> Heard:
+        """By any of the sheet's forms."""
+        return Heard(self.factors[0], self._sheet, self._sheet.forms, {slot: slot for slot in self._sheet.fills})
+
     def values(self, form: Form, attribute: Attribute, fixed: Attribute, deal: Deal) -> dict[str, str]:
         """A fill for every slot."""
         name = attribute[0]
@@ -114,6 +122,15 @@ class PeoplePart:
     def tells(self, slot: str) -> tuple[str, ...]:
         """Names tell gender and race, titles and pronouns gender, last names race."""
         return tuple(factor for factor in _TELLS.get(slot, ()) if factor in self.factors)
+
+    def heard(self) -> Heard:
+        """By name, title, pronouns or statement."""
+        factor = self.factors[0]
+        telling = {
+            "gender": {"title": "title", "pronouns": "pronouns", "person": "noun"},
+            "race": {"person": "adjective"},
+        }
+        return Heard(factor, self._sheet, self._sheet.forms, telling[factor])
 
     def can(self, form: Form, attribute: Attribute) -> bool:
         """Whether there are such names, titles and words; a name alone tells nobody non-binary."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -24,6 +24,7 @@ from tod_bias.perturb.balance import Square, number_of, targets
 from tod_bias.perturb.candidates import Candidate, Drawn
 from tod_bias.perturb.names.people import Person, people
 from tod_bias.perturb.names.resources import GENDERS, RACES
+from tod_bias.perturb.personas.heard import Heard
 from tod_bias.perturb.personas.introduction import (
     OWN,
     Introduced,
@@ -365,6 +366,20 @@ class PersonaPerturber:
         if all(new.text == old.text for new, old in zip(pieces, own.pieces, strict=True)):
             return None
         return told_as(dialogue, other, self.axis, "placebo", "original")
+
+    def mentions(self, dialogue: Dialogue) -> Iterator[tuple[str, str]]:
+        """Who introduces themselves in a dialogue as the corpus has it: ``user`` and the attribute.
+
+        Raises:
+            AxisError: attributes are crossed; count each axis by itself.
+        """
+        if len(self.factors) > 1:
+            raise AxisError(f"axis {self.axis}: words of crossed axes are counted axis by axis")
+        yield from self._heard.mentions(dialogue)
+
+    @cached_property
+    def _heard(self) -> Heard:
+        return self._parts[0].heard()
 
     # words ----------------------------------------------------------------------------------------------------------
 

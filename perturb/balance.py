@@ -51,6 +51,15 @@ class Square:
         return self._forms[first % count]
 
 
+def turn_of(number: int, count: int, *label: object) -> int:
+    """Whose turn it is, 0 to ``count`` - 1: each once in every block of ``count`` numbers, in an order of chance.
+
+    Turns by the number alone would fall together with other things that take turns.
+    """
+    block, place = divmod(number, count)
+    return int(np.random.default_rng([number_of(*label), block]).permutation(count)[place])
+
+
 def targets(attributes: Sequence[str], source: str, dialogue: int, tellings: int | None) -> list[tuple[str, int]]:
     """What a dialogue is told as, and which telling of that attribute each is, in the order of the attributes.
 

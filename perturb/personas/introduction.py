@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.perturb.names.forms import NameForms, Renaming
 from tod_bias.perturb.names.people import Person
 from tod_bias.perturb.personas.sheet import PLACES, Form
-from tod_bias.perturb.rewrite import DialogueRewrite
+from tod_bias.perturb.rewrite import DialogueRewrite, V
 
 _NAMES = ("first", "last")
 OWN = Form("name", "own", "{full}")
@@ -148,7 +149,8 @@ def untold(dialogue: Introduced, axis: str, target: str, instead: Form | None = 
     if dialogue.renamed is not None:
         renamed = dialogue.renamed
         said = str(dialogue.turns[dialogue.turn].user)
-        return DialogueRewrite(
+        return _Untold(
+            dialogue, dialogue.bare if instead is None else None,
             axis=axis, source=own.attribute, target=target, word=main_word(own),
             forward=lambda text: told if text == said else renamed.inverse(text),
             backward=lambda text: said if text == told else renamed(text),
@@ -170,6 +172,26 @@ def untold(dialogue: Introduced, axis: str, target: str, instead: Form | None = 
         axis=axis, source=own.attribute, target=target, word=main_word(own),
         forward=forward, backward=lambda text: exact[0] if text == exact[1] else text,
     )  # fmt: skip
+
+
+class _Untold(DialogueRewrite):
+    """T of a dialogue whose user has a name in the corpus, which is known also where two strings became one."""
+
+    def __init__(self, dialogue: Introduced, bare: Dialogue | None, **facts: Any) -> None:
+        super().__init__(**facts)
+        self._told = dialogue, bare
+
+    def __call__(self, value: V, /) -> V:
+        """T."""
+        dialogue, bare = self._told
+        image: Any = bare if bare is not None and value is dialogue else super().__call__(value)
+        return image  # type: ignore[no-any-return]
+
+    def inverse(self, value: V, /) -> V:
+        """T⁻¹."""
+        dialogue, bare = self._told
+        image: Any = dialogue if bare is not None and value is bare else super().inverse(value)
+        return image  # type: ignore[no-any-return]
 
 
 def introduction(dialogue: Introduced, rewrite: DialogueRewrite) -> DialogueRewrite:

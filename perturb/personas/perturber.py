@@ -20,7 +20,7 @@ from itertools import product
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
-from tod_bias.perturb.balance import Square, number_of, targets
+from tod_bias.perturb.balance import Square, number_of, targets, turn_of
 from tod_bias.perturb.candidates import Candidate, Drawn
 from tod_bias.perturb.names.people import Person, people
 from tod_bias.perturb.names.resources import GENDERS, RACES
@@ -175,6 +175,7 @@ class PersonaPerturber:
         begin: int,
     ) -> Drawn | None:
         forms, left = self._forms(bare, number, seed)
+        chance = seed, self.axis, *(form.kind for form in forms)
         named = self._named(bare)
         if named is not None:
             forms = tuple(OWN if _tells_name(part) else form for part, form in zip(self._parts, forms, strict=True))
@@ -183,9 +184,12 @@ class PersonaPerturber:
         own = [name for name in able if name in self.sources and set(others) - {name}]
         if not own:
             return None
-        source = own[left % len(own)]
-        rest = left // len(own)
-        fixed = GENDERS[rest % len(GENDERS)], RACES[rest % len(RACES)]
+        source = own[turn_of(left, len(own), "source", *chance)]
+        again = left // len(own)  # of the same source
+        fixed = (
+            GENDERS[turn_of(again, len(GENDERS), "gender", source, *chance)],
+            RACES[turn_of(again, len(RACES), "race", source, *chance)],
+        )
         taken = said_in(bare)
         if any(form.kind in _BY_NAME for form in forms):
             turn = asked_turn(bare, turn)

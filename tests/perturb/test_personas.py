@@ -85,8 +85,10 @@ def test_nothing_that_takes_turns_falls_together():
         assert sum(counts) == 192 * 2 // share
         assert max(counts) - min(counts) <= 1
     assert len(pairs) > 300  # of 384: hardly two names meet twice
-    for name in dealt("woman", "black"):
-        assert 0 < sum(main_word(one.persona) == name.lower() for one, _ in arranged) <= 12
+    counts = Counter(main_word(dialogue.persona) for dialogue, _ in arranged)
+    of_group = [counts[name.lower()] for name in dealt("woman", "black")]
+    assert max(of_group) <= 10
+    assert of_group.count(0) <= 3
 
 
 def test_who_is_told_does_not_depend_on_what_the_axis_does_not_tell():

@@ -25,7 +25,7 @@ from tod_bias.perturb.lexicon import axes as lexicon_axes
 from tod_bias.perturb.lexicon import load_lexicon
 from tod_bias.perturb.lexicon_perturber import SCOPES, LexiconPerturber
 from tod_bias.perturb.names.perturber import NAME_AXES, NamesPerturber
-from tod_bias.perturb.personas.axes import PREFIX, load_persona
+from tod_bias.perturb.personas.axes import PREFIX, load_persona, persona_axes
 from tod_bias.perturb.personas.perturber import PersonaPerturber
 from tod_bias.perturb.product import ProductPerturber
 from tod_bias.perturb.rewriter import TextRewriter
@@ -41,8 +41,8 @@ PLACEBO = "placebo"
 
 
 def axes() -> tuple[str, ...]:
-    """The axes that ship with the package: those of lexicons, those over names, and dialects."""
-    return tuple(sorted((*lexicon_axes(), *NAME_AXES, *dialects())))
+    """The axes that ship with the package: those of lexicons, over names, of introductions, and dialects."""
+    return tuple(sorted((*lexicon_axes(), *NAME_AXES, *dialects(), *persona_axes())))
 
 
 def draw_candidates(perturber: Perturber, dialogue: Dialogue, draws: int = 3, seed: int = 0) -> tuple[Candidate, ...]:
@@ -173,6 +173,8 @@ def load_perturber(
         )
     if lexicon is None and axis not in axes():
         raise AxisError(f"unknown axis {axis!r}; expected one of {', '.join(axes())}")
+    if lexicon is None and axis not in axes():
+        raise AxisError(f"unknown axis {axis!r}; expected one of {', '.join(axes())}")
     words = load_lexicon(axis, lexicon)
     if model is not None and axis != PLACEBO:
         from tod_bias.perturb.neural import NeuralPerturber, perturber_generator
@@ -187,11 +189,22 @@ def _is_dialect(axis: str, lexicon: str | Path | None) -> bool:
     return axis in dialects() or (axis.startswith(DIALECT) and lexicon is not None)
 
 
+_MEANS = {"names_gender": "gender", "names_race": "race", "race_people": "race"}
+"""What axes are about whose names do not say it."""
+
+
 def _crossed(axes: Sequence[str], options: dict[str, Any]) -> Any:
     """The perturber of crossed axes: one of names, one of introductions, or any two."""
     name = "×".join(axes)
+    if not all(axes):
+        raise AxisError(f"axis {name!r}: name an axis on both sides of ×")
     if len(set(axes)) < len(axes):
         raise AxisError(f"axis {name!r}: crosses an axis with itself")
+    meant = [_MEANS.get(axis, axis.removeprefix(PREFIX)) for axis in axes]
+    if len(set(meant)) < len(axes):
+        raise AxisError(f"axis {name!r}: both are about {meant[0]}, of which a person has one; cross two attributes")
+    if PLACEBO in axes:
+        raise AxisError(f"axis {name!r}: the placebo is matched to every other axis; give it beside, not crossed")
     kept = {key: options[key] for key in ("sources", "targets")}
     if all(axis in NAME_AXES for axis in axes):
         factors = [factor for axis in axes for factor in NAME_AXES[axis]]
@@ -262,8 +275,8 @@ def text_rewriter(
     """The function behind :func:`rewrite_text`, for many texts; raises the same errors."""
     key = (axis, source, target, None if lexicon is None else str(lexicon), tuple(protected))
     if key not in _REWRITERS:
-        if axis.startswith(PREFIX):
-            raise AxisError(f"axis {axis!r}: introductions are told in whole dialogues; give --corpus")
+        if axis.startswith(PREFIX) or re.search(r"[×*]", axis):
+            raise AxisError(f"axis {axis!r}: introductions and crossed axes are told in whole dialogues; give --corpus")
         if axis.startswith(DIALECT):
             rules = load_dialect(axis, lexicon)
             _REWRITERS[key] = DialectPerturber(rules, protected=protected).text_rewriter(source, target)

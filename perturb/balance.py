@@ -60,18 +60,26 @@ def turn_of(number: int, count: int, *label: object) -> int:
     return int(np.random.default_rng([number_of(*label), block]).permutation(count)[place])
 
 
-def targets(attributes: Sequence[str], source: str, dialogue: int, tellings: int | None) -> list[tuple[str, int]]:
+def targets(
+    attributes: Sequence[str], source: str, dialogue: int, tellings: int | None, *label: object
+) -> list[tuple[str, int]]:
     """What a dialogue is told as, and which telling of that attribute each is, in the order of the attributes.
+
+    Fewer tellings than attributes go to these in turn: in every block of as many dialogues as there are others each is
+    dealt equally often, in an order of chance.
 
     Args:
         attributes: of the axis.
         source: the dialogue's own; left out.
-        dialogue: its number; fewer tellings than attributes go to these in turn.
+        dialogue: its number among those of the same source, or of all.
         tellings: how many; None for each other attribute once.
+        label: tells orders of chance apart.
     """
     others = [attribute for attribute in attributes if attribute != source]
     count = len(others) if tellings is None else tellings
-    chosen = [(others[(dialogue * count + number) % len(others)], number // len(others)) for number in range(count)]
+    block, place = divmod(dialogue, max(1, len(others)))
+    order = np.random.default_rng([number_of("targets", source, *label), block]).permutation(len(others))
+    chosen = [(others[order[(place * count + number) % len(others)]], number // len(others)) for number in range(count)]
     return sorted(chosen, key=lambda one: (attributes.index(one[0]), one[1]))
 
 

@@ -55,6 +55,8 @@ _WHEN = re.compile(
 )
 _BEFORE = re.compile(rf"({WORD})\.?\s+$")
 _AFTER = re.compile(rf"\s+({WORD})")
+_FAMILY = re.compile(r"\s+(?:party|family|household|residence|account|reservation|booking)\b")
+_SECOND = re.compile(rf",\s+({WORD})")
 _POSSESSED = re.compile(rf"['’]s?\s+({WORD})")
 _OWN = re.compile(r"['’]s?(?=\s*(?:[.,!?;]|$))")
 _AT = re.compile(r"\b(?:at|to|near|called|named|into|inside|outside|try|tried|love|about|is)\s+$", re.IGNORECASE)
@@ -222,9 +224,17 @@ class NameForms:
         if leader and leader[1][0].isupper() and leader[1].lower() in by_first() and name[0].isupper():
             return True  # a relative
         follower = _AFTER.match(after)
+        addressed = leader is not None and leader[1].lower() == "dear"
+        if name[0].isupper() and (addressed or _FAMILY.match(after) or self._precedes_first(after)):
+            return True
         if follower and follower[1][0].isupper() and follower[1].lower() not in listed("not last"):
             return False
         return name[0].isupper() and not self._last_is_word and not (follower and follower[1] in listed("things"))
+
+    def _precedes_first(self, after: str) -> bool:
+        """Whether the first name follows behind a comma: "Walsh, Emily"."""
+        match = _SECOND.match(after)
+        return match is not None and match[1].lower() == self.first.lower()
 
     def _has_last(self, token: str) -> bool:
         return bool(self.last) and self.last.lower() in token.lower()

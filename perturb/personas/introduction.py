@@ -128,13 +128,18 @@ def told_as(
         said = dialogue.renamed(bare)
         exact = own.said(said), persona.said(_names(own, persona, frozenset())(said))
     there = dialogue.native
-    pairs = _pairs(own, persona)
+    pairs, ages = _pairs(own, persona)
     forward = {old: new for old, new in pairs.items() if not _native(old, there)}
     backward = {new: old for old, new in pairs.items() if old in forward and not _native(new, there)}
+    ages = {old: new for old, new in ages.items() if not {old, new} & there}
+    texts = [(mine.text, theirs.text) for mine, theirs in zip(own.pieces, persona.pieces, strict=True)]
+    quoted = {old.rstrip("."): new.rstrip(".") for old, new in texts if old != new}
     return DialogueRewrite(
         axis=axis, source=own.attribute if source is None else source, target=target, word=main_word(own),
-        forward=_exchange(exact, forward, _names(own, persona, there)),
-        backward=_exchange(exact[::-1], backward, _names(persona, own, there)),
+        forward=_exchange(exact, quoted, forward, ages, _names(own, persona, there)),
+        backward=_exchange(
+            exact[::-1], _turned(quoted), backward, _turned(ages), _names(persona, own, there)
+        ),
     )  # fmt: skip
 
 
@@ -250,23 +255,27 @@ def nearest_neutral(dialogue: Introduced, forms: tuple[Form, ...], place: int) -
     return forms[best[place % len(best)]]
 
 
-def _pairs(own: Persona, other: Persona) -> dict[str, str]:
-    """Words of one persona to those of another, by slot."""
+def _pairs(own: Persona, other: Persona) -> tuple[dict[str, str], dict[str, str]]:
+    """Words of one persona to those of another, by slot; and ages."""
     pairs: dict[str, str] = {}
+    ages: dict[str, str] = {}
     for mine, theirs in zip(own.pieces, other.pieces, strict=True):
         new = dict(theirs.values)
         for slot, old in mine.values:
             if slot not in new or new[slot] == old:
                 continue
-            if slot == "years":  # a number may be anything, an age is said as one
-                for said in ("{} years old", "{} year old", "{}-year-old"):
-                    pairs[said.format(old)] = said.format(new[slot])
+            if old.isdigit():
+                ages[old] = new[slot]
             elif slot == "title":
                 last, others = dict(mine.values)["last"], new["last"]
                 pairs[f"{old} {last}"] = f"{new[slot]} {others}"
             elif slot not in ("noun", "adjective", "full"):
                 pairs[old] = new[slot]
-    return pairs
+    return pairs, ages
+
+
+def _turned(pairs: Mapping[str, str]) -> dict[str, str]:
+    return {new: old for old, new in pairs.items()}
 
 
 def _native(said: str, there: frozenset[str]) -> bool:
@@ -274,24 +283,61 @@ def _native(said: str, there: frozenset[str]) -> bool:
     return set(_WORD.findall(said.lower())) <= there
 
 
-def _exchange(exact: tuple[str, str], pairs: Mapping[str, str], names: Callable[[str], str]) -> Callable[[str], str]:
-    """Exchanges one whole text, and single words and names in all others, in the letters in which they stand."""
-    folded = {old.lower(): (old, new) for old, new in pairs.items()}
+_UNITS = (
+    "dollars?|euros?|pounds?|cents?|credits?|percent|minutes?|hours?|days?|miles?|km|people|guests|am|pm|a\\.m|p\\.m"
+)
+"""What a number before it counts is no age."""
 
-    def exchanged(match: re.Match[str]) -> str:
-        old, new = folded[match[0].lower()]
-        if match[0] == old:
-            return new
-        return new.upper() if match[0].isupper() else new.lower() if match[0].islower() else new
+
+def _exchange(
+    exact: tuple[str, str],
+    quoted: Mapping[str, str],
+    words: Mapping[str, str],
+    ages: Mapping[str, str],
+    names: Callable[[str], str],
+) -> Callable[[str], str]:
+    """Exchanges one whole text; in all others the introduction where it is quoted, names, words and ages.
+
+    They are written in the letters in which the old ones stand. A number is an age unless it is part of another number,
+    a price, a time, or counts something.
+    """
 
     def told(text: str) -> str:
         if text == exact[0]:
             return exact[1]
-        lower = text.lower()
-        there = [old for old in folded if old in lower]
-        if there:
-            longest = "|".join(map(re.escape, sorted(there, key=lambda old: (-len(old), old))))
-            text = re.sub(rf"(?<!\w)(?:{longest})(?!\w)", exchanged, text, flags=re.IGNORECASE)
-        return names(text)
+        text, kept = _taken_out(text, quoted)
+        text = _with(names(text), words, r"(?<!\w)(?:{})(?!\w)")
+        text = _with(text, ages, rf"(?<![\w$€£#.,:/-])(?:{{}})(?![\w%:/]|[.,]\d| (?:{_UNITS})\b)")
+        for mark, new in kept.items():
+            text = text.replace(mark, new)
+        return text
 
     return told
+
+
+def _taken_out(text: str, pairs: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """The text with marks in the place of what is quoted, and what they stand for, exchanged already."""
+    kept: dict[str, str] = {}
+
+    def mark(new: str) -> str:
+        kept[f"\x00{len(kept)}\x00"] = new
+        return list(kept)[-1]
+
+    return _with(text, pairs, r"(?<!\w)(?:{})(?!\w)", mark), kept
+
+
+def _with(text: str, pairs: Mapping[str, str], shape: str, put: Callable[[str], str] = str) -> str:
+    """The text with some phrases exchanged, the longest first, where they stand in a shape."""
+    lower = text.lower()
+    there = {old.lower(): (old, new) for old, new in pairs.items() if old.lower() in lower}
+    if not there:
+        return text
+
+    def exchanged(match: re.Match[str]) -> str:
+        old, new = there[match[0].lower()]
+        if match[0] == old:
+            return put(new)
+        return put(new.upper() if match[0].isupper() else new.lower() if match[0].islower() else new)
+
+    longest = "|".join(map(re.escape, sorted(there, key=lambda old: (-len(old), old))))
+    return re.sub(shape.format(longest), exchanged, text, flags=re.IGNORECASE)

@@ -85,7 +85,9 @@ class PersonaPerturber:
         self.attributes = tuple("×".join(every) for every in self._tuples)
         self._by_name = dict(zip(self.attributes, self._tuples, strict=True))
         wanted = None if kinds is None else set(kinds)
-        known = {kind for part in self._parts for kind in part.kinds}
+        known = frozenset(kind for part in self._parts for kind in part.kinds)
+        self.kinds = known if wanted is None else known & wanted
+        """Kinds of introductions that are used."""
         if wanted is not None and (unknown := sorted(wanted - known)):
             raise AxisError(
                 f"axis {axis}: no introductions of the kind {unknown[0]!r}; it has {', '.join(sorted(known))}"
@@ -204,7 +206,7 @@ class PersonaPerturber:
 
         persona = self._persona(forms, source, fixed, seed, place, 0, taken, None)
         dialogue = Introduced.of(bare, turn, persona, fixed, number, named)
-        chosen = targets([*dict.fromkeys([source, *others])], source, number, tellings)
+        chosen = targets([*dict.fromkeys([source, *others])], source, again, tellings, *chance)
         if draws is not None:
             drawn = random.Random(number_of(seed, self.axis, bare.id))
             rest_of = [name for name in others if name != source]

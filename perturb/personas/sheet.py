@@ -106,6 +106,7 @@ def read_sheet(path: Path, slots: frozenset[str] = frozenset()) -> Sheet:
             head, *rest = parts
             if head == "@attributes":
                 _expect(len(rest) > 1 and all(rest) and len(set(rest)) == len(rest), "expected two attributes or more")
+                _expect(not any("×" in name for name in rest), "an attribute's name holds ×, which joins crossed ones")
                 attributes = rest
             elif head == "@alias":
                 _expect(len(rest) == 2 and all(rest), "expected '@alias', the other name and the attribute")
@@ -135,6 +136,8 @@ def read_sheet(path: Path, slots: frozenset[str] = frozenset()) -> Sheet:
             _expect(bool(form.slots), f"the form {form.text!r} has no slot")
             _expect(not unfilled, f"nothing fills {{{''.join(unfilled[:1])}}}")
         _expect(bool(forms), "holds no form")
+        told = attributes or {name for by_name in fills.values() for name in by_name}
+        _expect(len(told) > 1, "holds fills of one attribute; expected two or more")
         for slot in sorted(paired):
             counts = {len(values) for values in fills.get(slot, {}).values()}
             _expect(len(counts) == 1, f"the fills of {slot!r} are paired, but attributes have {sorted(counts)} of them")

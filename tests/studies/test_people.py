@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+from itertools import product
 
 import numpy as np
 import pytest
@@ -54,6 +55,51 @@ def curt_to(marks):
 
 def gaps(record):
     return {name: group["gap"]["value"] for name, group in record["groups"].items()}
+
+
+# fair components -----------------------------------------------------------------------------------------------------
+
+
+def echo(item):
+    return "You said: " + item.user
+
+
+def shout(item):
+    return f"OK: {item.user.upper()}"
+
+
+def whisper(item):
+    return f"so {item.user.lower()}"
+
+
+def greet(item):
+    said = re.search(r"(?:this is|name is|I'm|-|Thanks,|regards,) ((?:M\w+\. |Miss )?[A-Z]\w+)", item.user)
+    return f"Welcome, {said[1]}. {said[1]}'s table is ready." if said else "Welcome."
+
+
+def how_old(item):
+    said = re.search(r"\b\d+(?=\b.*A table)", item.user)
+    return f"So you are {said[0]}, and a {said[0]}-year-old pays 20 dollars." if said else "Welcome."
+
+
+def booked(item):
+    return {"api_name": "book", "note": item.user.split("A table")[0], "seats": 2}
+
+
+@pytest.mark.parametrize(
+    ("axis", "said"),
+    [
+        *product(("persona_gender", "persona_race"), (echo, shout, whisper, greet, booked)),
+        *product(("persona_age", "persona_religion", "persona_disability"), (echo, whisper, how_old, booked)),
+    ],
+)
+def test_components_that_do_the_same_for_everybody_have_no_disparity(axis, said):
+    pipeline = Pipeline({"answer": lambda inputs: [said(item) for item in inputs]})
+    result = attribute(pipeline, corpus(24), axes=(axis, "placebo"), **QUICK | {"bootstrap": 0, "permutations": 0})
+    record = result["axes"][axis]["disagreement"]
+    assert record["disparity"]["value"] == 0
+    assert set(gaps(record).values()) == {0}
+    assert result["axes"]["placebo"]["disagreement"]["disparity"]["value"] == 0
 
 
 # what is found -------------------------------------------------------------------------------------------------------
@@ -186,6 +232,11 @@ def test_main_effects_and_interaction_of_crossed_attributes():
     assert all(abs(one["value"]) < 0.02 for one in only_gender["interaction"].values())
     assert all(one["p_holm"] == 1 for one in only_gender["race"].values())
     json.dumps(result)
+    some = attribute(
+        Pipeline({"policy": policy, "answer": curt_to(WOMEN)}), corpus(32), axes=[perturber], tellings=3, **QUICK
+    )["axes"]["persona_gender×persona_race"]["length"]
+    assert "effects" not in some  # rows with holes have no means that can be compared
+    assert some["groups"]["woman×asian"]["gap"]["value"] > 0
 
 
 def test_words_of_two_axes_are_crossed_where_a_dialogue_holds_both():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ def perturbers_of(
     from tod_bias.perturb.algorithm import load_perturber
 
     names = names_of(axes)
-    options["introductions"] = None if introductions is None else names_of(introductions)
     files: dict[str, str] = {}
     for text in lexicons or ():
         axis, equals, file = text.partition("=")
@@ -33,7 +32,29 @@ def perturbers_of(
         if axis in files:
             raise TodBiasError(f"--lexicon {text}: axis {axis} has a lexicon already, {files[axis]}")
         files[axis] = file
-    return [load_perturber(axis, lexicon=files.get(axis), **options) for axis in names]
+    kinds = {} if introductions is None else _kinds(names, files, introductions)
+    return [load_perturber(axis, lexicon=files.get(axis), introductions=kinds.get(axis), **options) for axis in names]
+
+
+def _kinds(axes: Sequence[str], files: Mapping[str, str], introductions: str) -> dict[str, list[str]]:
+    """Axis to those of the kinds of introductions that it has; an axis that has none of them keeps all of its own.
+
+    Raises:
+        TodBiasError: a kind that no axis has.
+    """
+    from tod_bias.perturb.algorithm import load_perturber
+
+    wanted = names_of(introductions)
+    known: dict[str, frozenset[str]] = {
+        axis: getattr(load_perturber(axis, lexicon=files.get(axis)), "kinds", frozenset())
+        for axis in axes
+        if "persona_" in axis
+    }
+    unknown = [kind for kind in wanted if not any(kind in kinds for kinds in known.values())]
+    if unknown:
+        there = ", ".join(sorted(set().union(*known.values()))) or "none, as no axis is persona_…"
+        raise TodBiasError(f"--introductions {introductions}: no axis has {unknown[0]!r}; there are {there}")
+    return {axis: some for axis, kinds in known.items() if (some := [kind for kind in wanted if kind in kinds])}
 
 
 def folder_of(out: Path | None, corpus: str) -> Path:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tod_bias.cli.arguments import names_of, perturbers_of
 from tod_bias.cli.options import (
     Datapath,
     Design,
@@ -81,7 +82,9 @@ def perturb(
             raise TodBiasError("--scope goes with --corpus; a line of text is rewritten as a whole")
         if name_slots is not None:
             raise TodBiasError("--name-slots goes with --corpus; a line of text has no slots")
-        if perturber is None or axis in NAME_AXES:  # no model is trained on names
+        if perturber is not None and axis in NAME_AXES:
+            raise TodBiasError(f"--perturber: no model rewrites names; leave it out on {axis}")
+        if perturber is None:
             rewrite = text_rewriter(axis, source, target, **options)
             _write((rewrite(line) for line in _lines(file)), out)
             return
@@ -95,7 +98,6 @@ def perturb(
     if axes is not None:
         if source or target or scope or lexicon:
             raise TodBiasError("--axes tells everybody: leave out --source, --target, --scope and --lexicon")
-        from tod_bias.cli.arguments import perturbers_of
         from tod_bias.dialogues.corpora import load_corpus
         from tod_bias.studies.retelling import tellings_of
 
@@ -112,6 +114,7 @@ def perturb(
             tellings=tellings,
             max_per_axis=max_per_axis,
             chat=chat,
+            left_out=lambda reason: typer.echo(f"({reason})", err=True),
         )
         _write(map(json_line, records), out / "tellings.jsonl" if out else None)
         return
@@ -125,7 +128,7 @@ def perturb(
         model=perturber,
         device=device,
         name_slots=name_slots,
-        introductions=introductions.split(",") if introductions else None,
+        introductions=names_of(introductions) if introductions else None,
         **options,
     )
     from tod_bias.dialogues.corpora import load_corpus

@@ -61,6 +61,8 @@ class ResultTables:
         shown = [outcome for outcome in self._outcomes if outcome.metric.name == first]
         if any(outcome.groups for outcome in shown if not outcome.is_floor):
             yield fit(lambda wide, padding: group_table(shown, wide=wide, padding=padding))
+        if any(outcome.effects for outcome in shown):
+            yield fit(lambda wide, padding: effect_table(shown, padding=padding))
         if any(outcome.contributions for outcome in shown):
             yield fit(lambda wide, padding: component_table(shown, wide=wide, padding=padding, bar=bar))
         yield fit(lambda wide, padding: axis_table(self._outcomes, wide=wide, padding=padding))
@@ -108,7 +110,7 @@ def group_table(outcomes: Sequence[Outcome], *, wide: bool = True, padding: int 
         for number, group in enumerate(outcome.groups):
             view.add_row(
                 _name(outcome, outcomes) if number == 0 else "",
-                escape(group.name) + ("" if wide else mark(group.dialogues)),
+                _broken(group.name) + ("" if wide else mark(group.dialogues)),
                 *((f"{count(group.dialogues)}{mark(group.dialogues)}",) if wide else ()),
                 fixed(group.score.value),
                 with_interval(group.gap, sign=True),
@@ -129,6 +131,35 @@ def group_table(outcomes: Sequence[Outcome], *, wide: bool = True, padding: int 
                 end_section=number == len(outcome.references) - 1,
             )
     return view
+
+
+def effect_table(outcomes: Sequence[Outcome], *, padding: int = 1) -> Table:
+    """Of crossed attributes: one row a level of each, then what groups are served beyond their two levels."""
+    view = new_table("Crossed attributes: each by itself, and beyond both", (0, padding))
+    for heading in ("attribute", "told as"):
+        view.add_column(heading, overflow="fold")
+    for heading in ("gap from the mean\n[95%]", "p\n(Holm)", "largest part"):
+        view.add_column(heading, justify="right", overflow="fold")
+    for outcome in outcomes:
+        before = ""
+        for effect in outcome.effects:
+            view.add_row(
+                escape(effect.factor) if effect.factor != before else "",
+                _broken(effect.level),
+                with_interval(effect.gap, sign=True),
+                p_cell(effect.gap.p_holm),
+                _largest(effect.contributions, effect.gap),
+            )
+            before = effect.factor
+    return view
+
+
+_LONG = 16
+
+
+def _broken(name: str) -> str:
+    """A name, crossed ones on two lines where they are long."""
+    return escape(name if len(name) <= _LONG else name.replace("×", "×\n"))
 
 
 def axis_table(outcomes: Sequence[Outcome], *, wide: bool = True, padding: int = 1) -> Table:
@@ -215,7 +246,8 @@ def notes(outcomes: Sequence[Outcome]) -> list[str]:
 
 def _name(outcome: Outcome, outcomes: Sequence[Outcome]) -> str:
     several = len({one.metric.name for one in outcomes}) > 1
-    return escape(f"{outcome.axis}\n {outcome.metric.label}" if several else outcome.axis)
+    axis = _broken(outcome.axis)
+    return f"{axis}\n {escape(outcome.metric.label)}" if several else axis
 
 
 def _largest(contributions: Mapping[str, Estimate], gap: Estimate) -> str:

@@ -6,6 +6,7 @@ mentions, is the dialogue as it is: no rewrite, so all its arms are one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -61,6 +62,22 @@ class Tellings:
     def told_as_any(self, attributes: Sequence[int]) -> np.ndarray:
         """(dialogues,) bool: whether each is told as one of some attributes."""
         return np.asarray(self.told_as[:, list(attributes)].any(axis=1))
+
+    def told_as_all_of(self, levels: list[tuple[str, ...]]) -> np.ndarray:
+        """(dialogues,) bool: whether each is told as every combination of the levels that it is told as, two of each
+        factor at least.
+
+        Args:
+            levels: of each attribute, one a factor.
+        """
+        whole = np.zeros(self.dialogues, dtype=bool)
+        patterns, of = np.unique(self.told_as, axis=0, return_inverse=True)
+        for number, pattern in enumerate(patterns):
+            there = {levels[attribute] for attribute in np.flatnonzero(pattern)}
+            sides = [{one[place] for one in there} for place in range(len(levels[0]))]
+            complete = len(there) == math.prod(len(side) for side in sides) and min(map(len, sides)) > 1
+            whole[of.ravel() == number] = complete
+        return whole
 
     @cached_property
     def has_placebo(self) -> np.ndarray:

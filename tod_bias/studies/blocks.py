@@ -88,14 +88,13 @@ class Blocks:
         there = self._told.told_as[:, one] & self._told.told_as[:, other]
         return self._compared([(1.0, [one]), (-1.0, [other])], there)
 
-    def level(self, numbers: Sequence[int]) -> Block:
+    def level(self, numbers: Sequence[int], there: np.ndarray) -> Block:
         """As told as any of some attributes, on average, against the mean over all: a main effect."""
-        return self._compared([(1.0, numbers), (-1.0, [])], self._told.told_as_any(numbers))
+        return self._compared([(1.0, numbers), (-1.0, [])], there)
 
-    def beyond(self, number: int, first: Sequence[int], second: Sequence[int]) -> Block:
+    def beyond(self, number: int, first: Sequence[int], second: Sequence[int], there: np.ndarray) -> Block:
         """One attribute's gap less the main effects of its two levels: an interaction."""
-        terms = [(1.0, [number]), (-1.0, first), (-1.0, second), (1.0, [])]
-        return self._compared(terms, self._told.told_as[:, number])
+        return self._compared([(1.0, [number]), (-1.0, first), (-1.0, second), (1.0, [])], there)
 
     def reference(self, name: str) -> tuple[Block, np.ndarray]:
         """A telling that is nobody's, against the mean over all groups; and which dialogues are told so."""

@@ -254,22 +254,29 @@ class AxisEstimate:
         }
 
     def _effects(self, report: AxisReport, record: dict[str, Any]) -> None:
-        """Of crossed attributes: the main effect of every level of a factor, and what is beyond the two."""
+        """Of crossed attributes: the main effect of every level of a factor, and what is beyond the two.
+
+        Only dialogues that are told as every combination of their levels count: with some left out, the mean of a row
+        would be that of the cells that happen to be in it.
+        """
         told = self._tellings
-        levels = [name.split("×") for name in told.attributes]
+        levels = [tuple(name.split("×")) for name in told.attributes]
+        whole = told.told_as_all_of(levels)
         numbers = {
             (factor, level): [number for number, one in enumerate(levels) if one[place] == level]
             for place, factor in enumerate(told.factors)
             for level in dict.fromkeys(one[place] for one in levels)
         }
-        blocks = {key: self._blocks.level(some) for key, some in numbers.items()}
-        if len(told.factors) == 2:
-            for number, (first, second) in enumerate(levels):
-                ours = (numbers[told.factors[0], first], numbers[told.factors[1], second])
-                blocks["interaction", told.attributes[number]] = self._blocks.beyond(number, *ours)
-        there = {key: told.told_as_any(some) for key, some in numbers.items()}
-        there |= {("interaction", name): told.told_as[:, at] for at, name in enumerate(told.attributes)}
+        there = {key: whole & told.told_as_any(some) for key, some in numbers.items()}
+        blocks = {key: self._blocks.level(some, there[key]) for key, some in numbers.items()}
+        for number, one in enumerate(levels) if len(told.factors) == 2 else ():
+            key = "interaction", told.attributes[number]
+            there[key] = whole & told.told_as[:, number]
+            first, second = (numbers[factor, level] for factor, level in zip(told.factors, one, strict=True))
+            blocks[key] = self._blocks.beyond(number, first, second, there[key])
         estimated = {key: self._estimated(block, there[key]) for key, block in blocks.items() if there[key].any()}
+        if not estimated:
+            return
         tests, above = self._tested(list(estimated.values()))
         record["effects"] = {}
         for number, ((factor, level), block) in enumerate(estimated.items()):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tod_bias.dialogues.chat import to_messages
@@ -23,6 +23,7 @@ def tellings_of(
     tellings: int | None = None,
     max_per_axis: int | None = None,
     chat: bool = False,
+    left_out: Callable[[str], object] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Every telling that ``attribute`` would run with the same arguments, the originals among them, as JSON.
 
@@ -39,6 +40,7 @@ def tellings_of(
         tellings: rewritten tellings a dialogue and axis; by default one for every other attribute.
         max_per_axis: dialogues an axis at the most.
         chat: OpenAI messages.
+        left_out: told the reason for every axis along which no dialogue can be told otherwise.
 
     Raises:
         NothingToPerturbError: no dialogue can be told otherwise along any axis.
@@ -46,6 +48,9 @@ def tellings_of(
     retelling = Retelling(
         dialogues, axes, design=design, draws=draws, seed=seed, tellings=tellings, max_per_axis=max_per_axis
     )
+    if left_out is not None:
+        for failure in retelling.failures.values():
+            left_out(str(failure))
     told: set[tuple[str, str]] = set()
 
     for axis, drawn in retelling.drawn.items():

@@ -114,6 +114,19 @@ def test_tellings_set_the_cost_and_more_of_them_meet_more_names():
     assert [user(one) for one, _ in first] == [user(one) for one, _ in perturber.arrange(dialogues, seed=0, tellings=1)]
 
 
+@pytest.mark.parametrize(("axis", "count"), [("persona_race", 2), ("persona_race", 1), ("persona_religion", 2)])
+def test_fewer_tellings_are_dealt_to_every_kind_and_group(axis, count):
+    _, arranged = told(axis, 960, tellings=count)
+    dealt_out = Counter(
+        (dialogue.persona.pieces[0].form.kind, one.target) for dialogue, candidates in arranged for one in candidates
+    )
+    for kind in {kind for kind, _ in dealt_out}:
+        counts = [number for (other, _), number in dealt_out.items() if other == kind]
+        assert min(counts) >= 0.6 * max(counts), kind
+    if axis == "persona_race":
+        assert {target for kind, target in dealt_out if kind == "statement"} == set(load_perturber(axis).attributes)
+
+
 def test_a_floor_is_somebody_else_of_the_same_group():
     for axis in persona_axes():
         perturber, arranged = told(axis, 60)
@@ -322,6 +335,8 @@ WRONG = [
     (GOOD.replace("{x}", "x"), "line 2: the form 'I am x.' has no slot"),
     (GOOD + "else\n", "line 5: unknown line 'else'"),
     (GOOD.replace("form\tstatement\tbefore\tI am {x}.\n", ""), "holds no form"),
+    (GOOD.replace("@attributes\ta", "@attributes\ta×c"), "line 1: an attribute's name holds ×"),
+    ("form\tk\tbefore\tI am {x}.\nfill\tx\ta\tred\n", "holds fills of one attribute"),
     (GOOD + "@paired\tx\n", "the fills of 'x' are paired, but attributes have [1, 2] of them"),
 ]
 
@@ -352,6 +367,11 @@ def test_a_sheet_of_ones_own_is_an_axis(tmp_path):
     ("persona_age", {"targets": ["old-timer"]}, "has no attribute 'old-timer'; it has child, young"),
     ("persona_age×persona_age", {}, "crosses an axis with itself"),
     ("persona_age", {"scope": "word"}, "takes no scope"),
+    ("persona_gender×names_gender", {}, "both are about gender"),
+    ("race_people×persona_race", {}, "both are about race"),
+    ("persona_age×placebo", {}, "the placebo is matched to every other axis"),
+    ("gender×", {}, "name an axis on both sides of ×"),
+    ("PERSONA_AGE", {}, "unknown axis 'PERSONA_AGE'; expected one of age, .*persona_age"),
 ])  # fmt: skip
 def test_what_there_is_not_is_said(axis, options, message):
     with pytest.raises(AxisError, match=message):

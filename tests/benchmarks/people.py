@@ -45,15 +45,15 @@ class Case:
 
 CASES = {
     "fair": Case("fair", "persona_gender", 130),
-    "quirks .1": Case("quirks of single words, sd .1", "persona_gender", 130, quirk=0.1),
-    "quirks .2": Case("quirks of single words, sd .2", "persona_gender", 130, quirk=0.2),
-    "quirks, names": Case("quirks of single names, sd .2", "persona_gender", 130, quirk=0.2, kinds=("name",)),
-    "quirks, 500": Case("quirks of single words, sd .2", "persona_gender", 500, quirk=0.2),
-    "quirks, race": Case("quirks of single words, sd .2", "persona_race", 300, quirk=0.2, group="black"),
-    "quirks, no placebo": Case("quirks of single words, sd .2", "persona_gender", 130, quirk=0.2, placebo=False),
+    "quirks-.1": Case("quirks of single words, sd .1", "persona_gender", 130, quirk=0.1),
+    "quirks-.2": Case("quirks of single words, sd .2", "persona_gender", 130, quirk=0.2),
+    "names": Case("quirks of single names, sd .2", "persona_gender", 130, quirk=0.2, kinds=("name",)),
+    "quirks-500": Case("quirks of single words, sd .2", "persona_gender", 500, quirk=0.2),
+    "quirks-race": Case("quirks of single words, sd .2", "persona_race", 300, quirk=0.2, group="black"),
+    "no-placebo": Case("quirks of single words, sd .2", "persona_gender", 130, quirk=0.2, placebo=False),
     "effect": Case("a group's .05", "persona_gender", 130, effect=0.05),
-    "effect, quirks": Case("a group's .15 beside quirks of sd .1", "persona_gender", 130, quirk=0.1, effect=0.15),
-    "effect, race": Case("a group's .15 beside quirks of sd .1", "persona_race", 300, 0.1, 0.15, "black"),
+    "effect-quirks": Case("a group's .15 beside quirks of sd .1", "persona_gender", 130, quirk=0.1, effect=0.15),
+    "effect-race": Case("a group's .15 beside quirks of sd .1", "persona_race", 300, 0.1, 0.15, "black"),
 }
 
 

@@ -92,6 +92,8 @@ def draw_rewrites(perturber: Perturber, dialogue: Dialogue, draws: int = 3, seed
         AxisError: ``draws`` is not positive.
     """
     if isinstance(perturber, PersonaPerturber):
+        if draws < 1:
+            raise AxisError(f"draws must be at least 1, got {draws}")
         return perturber.introducing(dialogue, draws=draws, seed=seed)
     (rewrites,) = rewrites_of(perturber, [(dialogue, draw_candidates(perturber, dialogue, draws, seed))])
     return rewrites

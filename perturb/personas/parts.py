@@ -187,3 +187,8 @@ def by_kind(forms: Collection[Form]) -> dict[str, tuple[Form, ...]]:
     for form in forms:
         kinds[form.kind] = (*kinds.get(form.kind, ()), form)
     return kinds
+
+
+def tells_name(part: Part) -> bool:
+    """Whether a part's introductions may be by name."""
+    return any("first" in form.slots or "full" in form.slots for forms in part.kinds.values() for form in forms)

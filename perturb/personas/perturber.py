@@ -36,13 +36,13 @@ from tod_bias.perturb.personas.introduction import (
     told_as,
     untold,
 )
-from tod_bias.perturb.personas.parts import Attribute, Part
+from tod_bias.perturb.personas.parts import Attribute, Part, tells_name
 from tod_bias.perturb.personas.places import asked_turn, first_turn, said_in
 from tod_bias.perturb.personas.sheet import NEUTRAL, Form, neutral_forms
 from tod_bias.perturb.rewrite import DialogueRewrite
 
 BARE, INTRODUCED = "neutral", "neutral-introduction"
-"""Tellings that are nobody's: the corpus' own dialogue, and one with an introduction that says nothing of anybody."""
+"""Tellings that are nobody's: the corpus' own dialogue, and one with a neutral introduction."""
 _ANYWHERE = 1 << 20
 _BY_NAME = frozenset({"name", "pronouns", "title"})
 
@@ -180,7 +180,7 @@ class PersonaPerturber:
         chance = seed, self.axis, *(form.kind for form in forms)
         named = self._named(bare)
         if named is not None:
-            forms = tuple(OWN if _tells_name(part) else form for part, form in zip(self._parts, forms, strict=True))
+            forms = tuple(OWN if tells_name(part) else form for part, form in zip(self._parts, forms, strict=True))
         able = [name for name in self.attributes if self._can(forms, self._by_name[name])]
         others = [name for name in able if name in self.targets]
         own = [name for name in able if name in self.sources and set(others) - {name}]
@@ -220,7 +220,7 @@ class PersonaPerturber:
 
     def _named(self, bare: Dialogue) -> Person | None:
         """The user's own name in the corpus, where an introduction would give another one."""
-        if not any(_tells_name(part) and self._by_own_name for part in self._parts):
+        if not any(tells_name(part) and self._by_own_name for part in self._parts):
             return None
         found = next(iter(people(bare)), None)
         return found if found is not None and found.user else None
@@ -294,13 +294,7 @@ class PersonaPerturber:
         return PersonaCandidate(main_word(own), own.attribute, other.attribute, main_word(other), other)
 
     def introducing(self, dialogue: Dialogue, *, draws: int, seed: int) -> tuple[DialogueRewrite, ...]:
-        """Rewrites of the dialogue as it is into so many personas, drawn as for ``draws``; none if nobody speaks.
-
-        Raises:
-            AxisError: ``draws`` is not positive.
-        """
-        if draws < 1:
-            raise AxisError(f"draws must be at least 1, got {draws}")
+        """Rewrites of the dialogue as it is into so many personas, drawn as for ``draws``; none if nobody speaks."""
         return tuple(
             introduction(told, self.rewrite(told, candidate))
             for told, candidates in self.arrange([dialogue], seed=seed, draws=draws)
@@ -400,8 +394,3 @@ class PersonaPerturber:
             own | (one.persona.words if isinstance(one, PersonaCandidate) else frozenset([one.word]))
             for one in candidates
         ]
-
-
-def _tells_name(part: Part) -> bool:
-    """Whether a part's introductions may be by name."""
-    return any("first" in form.slots or "full" in form.slots for forms in part.kinds.values() for form in forms)

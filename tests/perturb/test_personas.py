@@ -9,7 +9,6 @@ import pytest
 from tod_bias import Dialogue, Step, Turn
 from tod_bias.errors import AxisError, LexiconError
 from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
-from tod_bias.perturb.balance import Square, targets
 from tod_bias.perturb.names.resources import RACES, dealt
 from tod_bias.perturb.personas.axes import load_persona, persona_axes
 from tod_bias.perturb.personas.introduction import Introduced, main_word
@@ -298,29 +297,6 @@ def test_what_is_not_exchanged_stays():
             )
             assert (own[0]["first"] == new[0]["first"]) == (gender == new_gender)
             assert (own[1]["years"] == new[1]["years"]) == (age == new_age)
-
-
-# balance -------------------------------------------------------------------------------------------------------------
-
-
-def test_a_square_deals_every_form_equally_and_moves_columns_against_each_other():
-    names = [f"n{number}" for number in range(12)]
-    squares = [Square(names, seed=3, label=label, column=column) for column, label in enumerate("ab")]
-    dealt_out = [[square.pick(number) for number in range(144)] for square in squares]
-    for column in dealt_out:
-        assert set(Counter(column).values()) == {12}
-    assert len(set(zip(*dealt_out, strict=True))) >= 130  # nearly every name meets every other
-    again = [squares[0].pick(number, 1) for number in range(144)]
-    assert sum(one == other for one, other in zip(dealt_out[0], again, strict=True)) <= 12
-    assert squares[0].pick(0, taken={dealt_out[0][0]}) != dealt_out[0][0]
-
-
-def test_targets_take_turns_where_there_are_fewer_tellings():
-    given = [targets("abcd", "a", number, 2) for number in range(30)]
-    assert all(len(some) == 2 and "a" not in dict(some) for some in given)
-    assert set(Counter(name for some in given for name, _ in some).values()) == {20}
-    assert targets("abc", "b", 5, None) == [("a", 0), ("c", 0)]
-    assert targets("ab", "a", 0, 3) == [("b", 0), ("b", 1), ("b", 2)]
 
 
 # wrong files ---------------------------------------------------------------------------------------------------------

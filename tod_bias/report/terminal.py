@@ -134,7 +134,7 @@ def group_table(outcomes: Sequence[Outcome], *, wide: bool = True, padding: int 
 
 
 def effect_table(outcomes: Sequence[Outcome], *, padding: int = 1) -> Table:
-    """Of crossed attributes: one row a level of each, then what groups are served beyond their two levels."""
+    """Of crossed attributes: one row a level of each, then what is claimed of groups beyond their two levels."""
     view = new_table("Crossed attributes: each by itself, and beyond both", (0, padding))
     for heading in ("attribute", "told as"):
         view.add_column(heading, overflow="fold")
@@ -143,6 +143,9 @@ def effect_table(outcomes: Sequence[Outcome], *, padding: int = 1) -> Table:
     for outcome in outcomes:
         before = ""
         for effect in outcome.effects:
+            p_holm = effect.gap.p_holm
+            if effect.factor == "interaction" and (p_holm is None or p_holm >= _CLAIMED):
+                continue
             view.add_row(
                 escape(effect.factor) if effect.factor != before else "",
                 _broken(effect.level),
@@ -154,6 +157,7 @@ def effect_table(outcomes: Sequence[Outcome], *, padding: int = 1) -> Table:
     return view
 
 
+_CLAIMED = 0.05
 _LONG = 16
 
 

@@ -233,7 +233,7 @@ def test_main_effects_and_interaction_of_crossed_attributes():
     assert all(one["p_holm"] == 1 for one in only_gender["race"].values())
     json.dumps(result)
     some = attribute(
-        Pipeline({"policy": policy, "answer": curt_to(WOMEN)}), corpus(32), axes=[perturber], tellings=3, **QUICK
+        Pipeline({"policy": policy, "answer": curt_to(WOMEN)}), corpus(32), axes=[perturber], tellings=2, **QUICK
     )["axes"]["persona_gender×persona_race"]["length"]
     assert "effects" not in some  # rows with holes have no means that can be compared
     assert some["groups"]["woman×asian"]["gap"]["value"] > 0

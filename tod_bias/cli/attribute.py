@@ -142,9 +142,7 @@ def attribute(
             "tellings": tellings,
             "max_per_axis": max_per_axis,
         }
-        show_plan(
-            system, dialogues, perturbers, folder, quiet, history=history.value, max_per_axis=max_per_axis, **told
-        )
+        show_plan(system, dialogues, perturbers, folder, quiet, history=history.value, **told)
         return
     incomplete: IncompleteError | None = None
     try:

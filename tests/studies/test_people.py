@@ -25,7 +25,9 @@ LONG = "Here is a table for you, and a good one at that."
 def corpus(count=60):
     return [
         Dialogue(
-            f"d{number}", "x", (Turn(f"A table, number {number}.", response=LONG), Turn("Thanks.", response="Bye."))
+            f"d{number}",
+            "x",
+            (Turn(f"A table, number {100 + number}.", response=LONG), Turn("Thanks.", response="Bye.")),
         )
         for number in range(count)
     ]

@@ -160,6 +160,7 @@ def test_an_axis_without_a_dialogue_left_is_named():
 
 
 def test_an_interrupt_ends_what_waits_for_a_server():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
     wait = (429, {"retry-after": "60"})
     with ChatServer(assistant, fault=lambda number, body: wait if number > 20 else None) as server:
         timer = threading.Timer(4, lambda: os.kill(os.getpid(), signal.SIGINT))
@@ -169,6 +170,7 @@ def test_an_interrupt_ends_what_waits_for_a_server():
             attribute(system(server.url), corpus(24), **OPTIONS)
         assert time.monotonic() - begun < 30
         timer.cancel()
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_text_that_is_cut_in_a_character_is_kept(tmp_path):

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from tod_bias.errors import AxisError, LexiconError
 from tod_bias.perturb.english import plural
+from tod_bias.perturb.tables import expect, numbered_lines
 
 FOLDER = Path(__file__).parent / "lexicons"
 """The lexicons that ship with the package; the name of a ``.tsv`` file there is the name of an axis."""
@@ -197,23 +198,23 @@ def read_lexicon(path: Path, axis: str | None = None) -> Lexicon:
     aliases: dict[str, str] = {}
     protected: list[str] = []
     scope, distinct = "attribute", False
-    for number, line in _lines(path):
+    for number, line in numbered_lines(path):
         try:
             parts = [part.strip() for part in line.split("\t")]
             if parts[0] == "@alias":
-                _expect(len(parts) == 3, "expected '@alias', the other name and the attribute, joined by tabs")
+                expect(len(parts) == 3, "expected '@alias', the other name and the attribute, joined by tabs")
                 aliases[parts[1].lower()] = parts[2]
             elif parts[0] == "@scope":
-                _expect(parts[1:] in (["attribute"], ["word"]), "expected '@scope' and 'attribute' or 'word'")
+                expect(parts[1:] in (["attribute"], ["word"]), "expected '@scope' and 'attribute' or 'word'")
                 scope = parts[1]
             elif parts[0] == "@distinct":
-                _expect(len(parts) == 1, "expected '@distinct' alone")
+                expect(len(parts) == 1, "expected '@distinct' alone")
                 distinct = True
             elif parts[0] == "@protect":
-                _expect(len(parts) > 1, "expected '@protect' and phrases, joined by tabs")
+                expect(len(parts) > 1, "expected '@protect' and phrases, joined by tabs")
                 protected += parts[1:]
             elif parts[0] == "@include":
-                _expect(len(parts) == 2, "expected '@include' and a file name")
+                expect(len(parts) == 2, "expected '@include' and a file name")
                 other = read_lexicon(path.parent / parts[1])
                 rows += other.paradigms
                 aliases.update(other.aliases)
@@ -235,46 +236,31 @@ def read_lexicon(path: Path, axis: str | None = None) -> Lexicon:
     return Lexicon(axis or path.stem, attributes, tuple(rows), aliases, scope, tuple(protected), distinct)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise LexiconError(f"{path}: cannot be read: {error}") from error
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.strip() and not line.startswith("#"):
-            yield number, line
-
-
-def _expect(condition: bool, message: str) -> None:
-    if not condition:
-        raise ValueError(message)
-
-
 def _header(parts: Sequence[str]) -> list[str]:
     attributes = [part for part in parts if part not in ("pos", "context", "notes")]
-    _expect(parts[0] == "pos", f"the header must start with 'pos', got {parts[0]!r}")
-    _expect(len(attributes) >= 2, "the header must name at least two attributes")
-    _expect(len(set(parts)) == len(parts) and all(parts), "the header has an empty or repeated column")
+    expect(parts[0] == "pos", f"the header must start with 'pos', got {parts[0]!r}")
+    expect(len(attributes) >= 2, "the header must name at least two attributes")
+    expect(len(set(parts)) == len(parts) and all(parts), "the header has an empty or repeated column")
     return list(parts)
 
 
 def _paradigm(parts: Sequence[str], columns: Sequence[str]) -> Paradigm:
-    _expect(len(parts) <= len(columns), f"expected at most {len(columns)} columns, got {len(parts)}")
+    expect(len(parts) <= len(columns), f"expected at most {len(columns)} columns, got {len(parts)}")
     cells: dict[str, tuple[tuple[Form, ...], ...]] = {}
     pos, context, notes = "", "", ""
     for column, text in zip(columns, parts, strict=False):  # trailing empty columns may be left out
         if column == "pos":
             pos = text
-            _expect(pos in SLOTS, f"unknown part of speech {pos!r}; expected one of {', '.join(SLOTS)}")
+            expect(pos in SLOTS, f"unknown part of speech {pos!r}; expected one of {', '.join(SLOTS)}")
         elif column == "context":
             context = text
         elif column == "notes":
             notes = text
         elif text not in ("", "-"):
             cells[column] = tuple(_alternative(part, pos, column) for part in text.split(","))
-    _expect(len(cells) >= 2, "a row needs words for at least two attributes")
+    expect(len(cells) >= 2, "a row needs words for at least two attributes")
     forms = [form for cell in cells.values() for alternative in cell for form in alternative]
-    _expect(any(form.mention for form in forms), "all forms are marked '~'")
+    expect(any(form.mention for form in forms), "all forms are marked '~'")
     return Paradigm(pos, cells, tuple(_conditions(context)), notes)
 
 
@@ -284,11 +270,11 @@ def _alternative(text: str, pos: str, column: str) -> tuple[Form, ...]:
         word = part.strip()
         mention = not word.startswith("~")
         word = word.removeprefix("~").strip()
-        _expect(bool(word), f"column {column!r}: empty word in {text.strip()!r}")
+        expect(bool(word), f"column {column!r}: empty word in {text.strip()!r}")
         forms.append(Form(word, mention))
     if SLOTS[pos] == 2 and len(forms) == 1:
         forms.append(Form(plural(forms[0].text), forms[0].mention))
-    _expect(
+    expect(
         len(forms) == SLOTS[pos],
         f"column {column!r}: {text.strip()!r} has {len(forms)} forms, a {pos} has {SLOTS[pos]}, joined by '/'",
     )
@@ -299,8 +285,8 @@ def _conditions(text: str) -> Iterator[Condition]:
     for part in filter(None, (part.strip() for part in text.split(";"))):
         name, colon, words = part.partition(":")
         name = name.strip()
-        _expect(name in CONDITIONS, f"unknown context {name!r}; expected one of {', '.join(CONDITIONS)}")
+        expect(name in CONDITIONS, f"unknown context {name!r}; expected one of {', '.join(CONDITIONS)}")
         takes_words = name in CONDITIONS[:_WITH_WORDS]
         count = "some" if takes_words else "no"
-        _expect(takes_words == bool(colon and words.split()), f"context {name!r} takes {count} words after a colon")
+        expect(takes_words == bool(colon and words.split()), f"context {name!r} takes {count} words after a colon")
         yield Condition(name, frozenset(words.lower().split()))

@@ -18,13 +18,14 @@ not), ``not: …`` (a regular expression that the sentence must not hold).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from hashlib import blake2b
 from pathlib import Path
 
 from tod_bias.errors import AxisError, LexiconError
+from tod_bias.perturb.tables import expect, numbered_lines
 
 FOLDER = Path(__file__).parent / "rules"
 """The rules that ship with the package; ``aae.tsv`` there is the axis ``dialect:aae``."""
@@ -146,12 +147,12 @@ def read_dialect(path: Path, axis: str | None = None) -> Dialect:
     attributes: tuple[str, ...] = ()
     rules: dict[str, Rule] = {}
     header: list[str] = []
-    for number, line in _lines(path):
+    for number, line in numbered_lines(path):
         parts = [part.strip() for part in line.split("\t")]
         try:
             if parts[0] == "@attributes":
                 attributes = tuple(parts[1:])
-                _expect(len(set(attributes)) == 2 and all(attributes), "expected '@attributes' and two names")
+                expect(len(set(attributes)) == 2 and all(attributes), "expected '@attributes' and two names")
             elif parts[0] == "@words":
                 name = _new_name(parts, lists, "its words, joined by blanks")
                 lists[name] = _alternation([word for part in parts[2:] for word in part.lower().split()])
@@ -163,10 +164,10 @@ def read_dialect(path: Path, axis: str | None = None) -> Dialect:
                 raise ValueError(f"unknown line {parts[0]!r}; expected @attributes, @words or @map")
             elif not header:
                 header = parts
-                _expect(tuple(parts) == COLUMNS, f"the header must be {' '.join(COLUMNS)}, joined by tabs")
+                expect(tuple(parts) == COLUMNS, f"the header must be {' '.join(COLUMNS)}, joined by tabs")
             else:
                 rule = _rule(parts, lists, maps)
-                _expect(rule.id not in rules, f"a second rule {rule.id!r}")
+                expect(rule.id not in rules, f"a second rule {rule.id!r}")
                 rules[rule.id] = rule
         except ValueError as error:
             raise LexiconError(f"{path}, line {number}: {error}") from None
@@ -176,31 +177,16 @@ def read_dialect(path: Path, axis: str | None = None) -> Dialect:
     return Dialect(axis or DIALECT + path.stem, (attributes[0], attributes[1]), tuple(rules.values()))
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise LexiconError(f"{path}: cannot be read: {error}") from error
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.strip() and not line.startswith("#"):
-            yield number, line
-
-
-def _expect(condition: bool, message: str) -> None:
-    if not condition:
-        raise ValueError(message)
-
-
 def _new_name(parts: list[str], lists: Mapping[str, str], what: str) -> str:
-    _expect(len(parts) > 2 and any(parts[2:]), f"expected {parts[0]!r}, a name and {what}")
-    _expect(_NAME.fullmatch("{" + parts[1] + "}") is not None, f"a list's name is lower-case letters, got {parts[1]!r}")
-    _expect(parts[1] not in lists, f"a second list {parts[1]!r}")
+    expect(len(parts) > 2 and any(parts[2:]), f"expected {parts[0]!r}, a name and {what}")
+    expect(_NAME.fullmatch("{" + parts[1] + "}") is not None, f"a list's name is lower-case letters, got {parts[1]!r}")
+    expect(parts[1] not in lists, f"a second list {parts[1]!r}")
     return parts[1]
 
 
 def _pair(part: str) -> tuple[str, str]:
     word, equals, form = part.lower().partition("=")
-    _expect(bool(word and equals and form), f"expected word=form, got {part!r}")
+    expect(bool(word and equals and form), f"expected word=form, got {part!r}")
     return word, form
 
 
@@ -214,7 +200,7 @@ def _plain(word: str) -> str:
 
 def _compiled(pattern: str, lists: Mapping[str, str], what: str) -> re.Pattern[str]:
     for name in _NAME.findall(pattern):
-        _expect(name in lists, f"{what}: no list {name!r} above; there is {', '.join(sorted(lists)) or 'none'}")
+        expect(name in lists, f"{what}: no list {name!r} above; there is {', '.join(sorted(lists)) or 'none'}")
     full = _NAME.sub(lambda found: f"(?:{lists[found[1]]})", pattern).replace("'", "['’]")
     try:
         return re.compile(rf"(?<![^\W_])(?:{full})(?![^\W_])", re.IGNORECASE)
@@ -223,22 +209,22 @@ def _compiled(pattern: str, lists: Mapping[str, str], what: str) -> re.Pattern[s
 
 
 def _rule(parts: list[str], lists: Mapping[str, str], maps: Mapping[str, Mapping[str, str]]) -> Rule:
-    _expect(len(parts) == len(COLUMNS), f"expected {len(COLUMNS)} columns ({', '.join(COLUMNS)}), got {len(parts)}")
+    expect(len(parts) == len(COLUMNS), f"expected {len(COLUMNS)} columns ({', '.join(COLUMNS)}), got {len(parts)}")
     for name, part in zip(COLUMNS, parts, strict=True):
-        _expect(bool(part) or name == "conditions", f"the column {name!r} is empty")
+        expect(bool(part) or name == "conditions", f"the column {name!r} is empty")
     pattern = _compiled(parts[2], lists, "the pattern")
     written = []
     for group, name, of, text, stray in _PART.findall(parts[3]):
-        _expect(not stray, f"replacement: expected text, \\1 or {{name:1}}, got {stray!r}")
+        expect(not stray, f"replacement: expected text, \\1 or {{name:1}}, got {stray!r}")
         number = int(group or of or 0)
-        _expect(bool(text) or 1 <= number <= pattern.groups, f"replacement: the pattern has no group {number}")
-        _expect(not name or name in maps, f"replacement: no map {name!r} above")
+        expect(bool(text) or 1 <= number <= pattern.groups, f"replacement: the pattern has no group {number}")
+        expect(not name or name in maps, f"replacement: no map {name!r} above")
         written.append((text, number, maps[name] if name else None))
     rate, question, never = 1.0, None, None
     for condition in filter(None, (part.strip() for part in parts[4].split(";"))):
         key, _, value = (part.strip() for part in condition.partition(":"))
         if key == "rate":
-            _expect(_RATE.fullmatch(value) is not None, f"a rate is above 0 and at most 1, got {value!r}")
+            expect(_RATE.fullmatch(value) is not None, f"a rate is above 0 and at most 1, got {value!r}")
             rate = float(value)
         elif key in ("question", "statement") and not value:
             question = key == "question"

@@ -16,13 +16,14 @@ stand for each other one by one; those of others are dealt out each by themselve
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 
 from tod_bias.errors import LexiconError
 from tod_bias.perturb.english import takes_an
+from tod_bias.perturb.tables import expect, numbered_lines
 
 FOLDER = Path(__file__).parent / "data"
 """The sheets of the package; ``NAME.tsv`` is the axis ``persona_NAME``."""
@@ -102,47 +103,48 @@ def read_sheet(path: Path, slots: frozenset[str] = frozenset()) -> Sheet:
     owners: dict[tuple[str, str], str] = {}
     number = 0
     try:
-        for number, parts in _lines(path):
+        for number, line in numbered_lines(path):
+            parts = _parts(line)
             head, *rest = parts
             if head == "@attributes":
-                _expect(len(rest) > 1 and all(rest) and len(set(rest)) == len(rest), "expected two attributes or more")
-                _expect(not any("×" in name for name in rest), "an attribute's name holds ×, which joins crossed ones")
+                expect(len(rest) > 1 and all(rest) and len(set(rest)) == len(rest), "expected two attributes or more")
+                expect(not any("×" in name for name in rest), "an attribute's name holds ×, which joins crossed ones")
                 attributes = rest
             elif head == "@alias":
-                _expect(len(rest) == 2 and all(rest), "expected '@alias', the other name and the attribute")
+                expect(len(rest) == 2 and all(rest), "expected '@alias', the other name and the attribute")
                 aliases[rest[0].lower()] = rest[1]
             elif head == "@paired":
-                _expect(len(rest) == 1 and bool(rest[0]), "expected '@paired' and a slot")
+                expect(len(rest) == 1 and bool(rest[0]), "expected '@paired' and a slot")
                 paired.add(rest[0])
             elif head == "form":
-                _expect(len(rest) == 3 and all(rest), "expected 'form', a kind, a place and a text, joined by tabs")
-                _expect(rest[1] in PLACES, f"unknown place {rest[1]!r}; expected before or after")
+                expect(len(rest) == 3 and all(rest), "expected 'form', a kind, a place and a text, joined by tabs")
+                expect(rest[1] in PLACES, f"unknown place {rest[1]!r}; expected before or after")
                 forms[Form(*rest)] = number
             elif head == "fill":
-                _expect(len(rest) == 3, "expected 'fill', a slot, an attribute and what fills it, joined by tabs")
+                expect(len(rest) == 3, "expected 'fill', a slot, an attribute and what fills it, joined by tabs")
                 slot, attribute, text = rest
-                _expect(not attributes or attribute in attributes, f"unknown attribute {attribute!r}")
+                expect(not attributes or attribute in attributes, f"unknown attribute {attribute!r}")
                 values = tuple(value.strip() for value in text.split(","))
-                _expect(all(values), f"an empty fill for {attribute!r}")
+                expect(all(values), f"an empty fill for {attribute!r}")
                 for value in values:
                     owner = owners.setdefault((slot, value.lower()), attribute)
-                    _expect(owner == attribute, f"{value!r} stands for two attributes, {owner!r} and {attribute!r}")
+                    expect(owner == attribute, f"{value!r} stands for two attributes, {owner!r} and {attribute!r}")
                 fills.setdefault(slot, {})[attribute] = values
             else:
-                _expect(False, f"unknown line {head!r}; expected form, fill, @attributes, @alias or @paired")
+                expect(False, f"unknown line {head!r}; expected form, fill, @attributes, @alias or @paired")
         known = fills.keys() | slots
         for form, number in forms.items():  # noqa: B007 (the line that the error names)
             unfilled = [slot for slot in form.slots if slot not in known]
-            _expect(bool(form.slots), f"the form {form.text!r} has no slot")
-            _expect(not unfilled, f"nothing fills {{{''.join(unfilled[:1])}}}")
-        _expect(bool(forms), "holds no form")
+            expect(bool(form.slots), f"the form {form.text!r} has no slot")
+            expect(not unfilled, f"nothing fills {{{''.join(unfilled[:1])}}}")
+        expect(bool(forms), "holds no form")
         told = attributes or {name for by_name in fills.values() for name in by_name}
-        _expect(len(told) > 1, "holds fills of one attribute; expected two or more")
+        expect(len(told) > 1, "holds fills of one attribute; expected two or more")
         for slot in sorted(paired):
             counts = {len(values) for values in fills.get(slot, {}).values()}
-            _expect(len(counts) == 1, f"the fills of {slot!r} are paired, but attributes have {sorted(counts)} of them")
+            expect(len(counts) == 1, f"the fills of {slot!r} are paired, but attributes have {sorted(counts)} of them")
         unknown = [name for name in aliases.values() if attributes and name not in attributes]
-        _expect(not unknown, f"an alias of {''.join(unknown[:1])!r}, which is no attribute")
+        expect(not unknown, f"an alias of {''.join(unknown[:1])!r}, which is no attribute")
     except ValueError as error:
         raise LexiconError(f"{path}, line {number}: {error}") from None
     return Sheet(path, tuple(attributes), tuple(forms), fills, aliases, frozenset(paired))
@@ -156,7 +158,8 @@ def neutral_forms(path: Path = NEUTRAL) -> tuple[Form, ...]:
         LexiconError: the file cannot be read or a line is malformed; names the file and the line.
     """
     found = []
-    for number, parts in _lines(path):
+    for number, line in numbered_lines(path):
+        parts = _parts(line)
         if len(parts) != 3 or parts[0] != "neutral" or parts[1] not in PLACES or not parts[2]:
             raise LexiconError(
                 f"{path}, line {number}: expected 'neutral', before or after, and a text, joined by tabs"
@@ -168,16 +171,5 @@ def neutral_forms(path: Path = NEUTRAL) -> tuple[Form, ...]:
     return tuple(found)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, Sequence[str]]]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise LexiconError(f"{path}: cannot be read: {error}") from error
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.strip() and not line.startswith("#"):
-            yield number, [part.strip() for part in line.split("\t")]
-
-
-def _expect(condition: bool, message: str) -> None:
-    if not condition:
-        raise ValueError(message)
+def _parts(line: str) -> list[str]:
+    return [part.strip() for part in line.split("\t")]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import product
+from math import gcd
 from typing import Protocol
 
 from tod_bias.perturb.names.resources import GENDERS, RACES, dealt, dealt_last
@@ -20,6 +21,8 @@ PEOPLE = {
     "race": (*RACES, "native-american", "pacific-islander"),
 }
 """Factors that a name can tell, and their attributes."""
+ENOUGH = 16
+"""So many words of a kind are as good as more: kinds with fewer have fewer turns."""
 _NAMES = frozenset({"first", "last", "full", "person"})
 _TELLS = {
     "first": ("gender", "race"), "last": ("race",), "title": ("gender",), "pronouns": ("gender",),
@@ -192,3 +195,25 @@ def by_kind(forms: Collection[Form]) -> dict[str, tuple[Form, ...]]:
 def tells_name(part: Part) -> bool:
     """Whether a part's introductions may be by name."""
     return any("first" in form.slots or "full" in form.slots for forms in part.kinds.values() for form in forms)
+
+
+def turns(part: Part, kinds: Iterable[Sequence[Form]]) -> tuple[int, ...]:
+    """Whose turns there are in a block: every kind has as many as it has words, :data:`ENOUGH` at the most."""
+    shares = [min(_words(part, forms), ENOUGH) for forms in kinds]
+    return tuple(kind for kind, share in enumerate(shares) for _ in range(share // gcd(*shares)))
+
+
+def _words(part: Part, forms: Iterable[Form]) -> int:
+    """How many words tell the attribute in forms of one kind, where there are fewest; 1 where none can be told."""
+    counts: list[int] = []
+
+    def counted(fills: Sequence[str], label: str) -> str:
+        if part.tells(label.split()[0]):
+            counts.append(len(fills))
+        return fills[0]
+
+    for form in forms:
+        for attribute in part.attributes:
+            if part.can(form, attribute):
+                part.values(form, attribute, (GENDERS[0], RACES[0]), counted)
+    return min(counts, default=1)

@@ -36,7 +36,7 @@ from tod_bias.perturb.personas.introduction import (
     told_as,
     untold,
 )
-from tod_bias.perturb.personas.parts import Attribute, Part, tells_name
+from tod_bias.perturb.personas.parts import Attribute, Part, tells_name, turns
 from tod_bias.perturb.personas.places import asked_turn, first_turn, said_in
 from tod_bias.perturb.personas.sheet import NEUTRAL, Form, neutral_forms
 from tod_bias.perturb.rewrite import DialogueRewrite
@@ -98,6 +98,7 @@ class PersonaPerturber:
         if not all(self._kinds):
             raise AxisError(f"axis {axis}: no form for one of its parts; it has {', '.join(sorted(known))}")
         self.sources, self.targets = (self._chosen(names) for names in (sources, targets))
+        self._turns = [turns(part, kinds) for part, kinds in zip(self._parts, self._kinds, strict=True)]
         self._by_own_name = wanted is None or OWN.kind in wanted
         self._squares: dict[tuple[int, str, tuple[str, ...]], Square] = {}
 
@@ -119,7 +120,7 @@ class PersonaPerturber:
             for form in forms
             for attribute in part.attributes
         ]
-        content = repr((rows, self._fills(), neutral_forms(NEUTRAL), self.sources, self.targets))
+        content = repr((rows, self._turns, self._fills(), neutral_forms(NEUTRAL), self.sources, self.targets))
         return f"personas:{self.axis}|hash:{sha256(content.encode()).hexdigest()[:12]}"
 
     def _fills(self) -> list[tuple[str, tuple[str, ...]]]:
@@ -145,8 +146,9 @@ class PersonaPerturber:
     ) -> list[Drawn]:
         """Every dialogue in which the user says anything, with an introduction, and its tellings.
 
-        Attributes, kinds of forms and what an axis does not tell (the race of somebody whose gender is told) take turns
-        in an order that the seed draws; names and words are dealt out (:class:`~tod_bias.perturb.balance.Square`).
+        Attributes and what an axis does not tell (the race of somebody whose gender is told) take turns in an order
+        that the seed draws; names and words are dealt out (:class:`~tod_bias.perturb.balance.Square`). So do kinds of
+        forms, each as often as it has words: a title, which is one word a group, would else stand for the group.
         """
         usable = [
             (place, turn)
@@ -226,11 +228,12 @@ class PersonaPerturber:
         return found if found is not None and found.user else None
 
     def _forms(self, bare: Dialogue, number: int, seed: int) -> tuple[tuple[Form, ...], int]:
-        """A form for each part: kinds in turn, within a kind by the dialogue's id; and what is left of the number."""
+        """A form for each part, within a kind by the dialogue's id; and which dialogue of these kinds it is."""
         forms, left = [], number
-        for at, kinds in enumerate(self._kinds):
-            left, turn = divmod(left, len(kinds))
-            kind = kinds[turn]
+        for at, (kinds, whose) in enumerate(zip(self._kinds, self._turns, strict=True)):
+            turn = turn_of(left, len(whose), seed, self.axis, "kind", at)
+            kind = kinds[whose[turn]]
+            left = left // len(whose) * whose.count(whose[turn]) + turn - whose.index(whose[turn])
             forms.append(kind[number_of(seed, at, bare.id) % len(kind)])
         return tuple(forms), left
 

@@ -122,7 +122,10 @@ class NameForms:
     def may_stand_in(self, text: str) -> bool:
         """A quick check: False where no form of the name is in the text."""
         lower = text.lower()
-        return any(key in lower for key in self._keys)
+        for key in self._keys:
+            if key in lower:
+                return True
+        return False
 
     def spans(self, text: str) -> Iterator[tuple[int, int, str]]:
         """Where the name stands: start, end and which part, ``first``, ``last`` or ``initial``."""
@@ -278,6 +281,8 @@ class Renaming:
 
     def __call__(self, text: str) -> str:
         """The text with the new name in every place of the old one."""
+        if not self.forms.may_stand_in(text):
+            return text
         pieces, done = [], 0
         for start, end, part in self.forms.spans(text):
             old = text[start:end]

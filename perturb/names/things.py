@@ -31,6 +31,8 @@ def _found(dialogue: Dialogue, names: Sequence[str], slots: NameSlots) -> Iterat
     for turn in dialogue.turns:
         for slot, value in turn.values:
             lower = value.lower()
-            is_held = lower.strip() not in names and any(name in lower for name in names)
-            if is_held and is_thing(slot, slots):
-                yield value
+            for name in names:
+                if name in lower:
+                    if lower.strip() not in names and is_thing(slot, slots):
+                        yield value
+                    break

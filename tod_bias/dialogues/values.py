@@ -43,25 +43,26 @@ def checked(slots: Any, what: str) -> None:
 
 def _problem(value: Any, depth: int = 0) -> str:
     """Where in a value something is no JSON, and what it is; empty where there is nothing."""
-    if isinstance(value, str) or value is None or isinstance(value, int):
+    kind = value.__class__
+    if kind is str or value is None or isinstance(value, (str, int)):
         return ""
     if isinstance(value, float):
         return "" if isfinite(value) else f": expected JSON, got {value}"
     if depth > DEPTH:
         raise RecursionError  # here, since somebody may have raised the interpreter's own limit
     if isinstance(value, list):
-        found = ((f" [{number}]", _problem(item, depth + 1)) for number, item in enumerate(value))
-    elif isinstance(value, Mapping):
-        found = (
-            (
-                f" {name!r}",
-                _problem(item, depth + 1) if isinstance(name, str) else f": expected text as a name, got {name!r}",
-            )
-            for name, item in value.items()
-        )
-    else:
+        for number, item in enumerate(value):
+            if item.__class__ is not str and (problem := _problem(item, depth + 1)):
+                return f" [{number}]{problem}"
+        return ""
+    if kind is not dict and not isinstance(value, Mapping):
         return f": expected JSON, got {type(value).__name__}"
-    return next((place + problem for place, problem in found if problem), "")
+    for name, item in value.items():
+        if name.__class__ is not str and not isinstance(name, str):
+            return f" {name!r}: expected text as a name, got {name!r}"
+        if item.__class__ is not str and (problem := _problem(item, depth + 1)):
+            return f" {name!r}{problem}"
+    return ""
 
 
 def plain(value: Any) -> Any:
@@ -77,7 +78,11 @@ def strings(slots: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     What stands in a list belongs to the name of the list.
     """
     for name, value in slots.items():
-        if name != API_NAME:
+        if name == API_NAME:
+            continue
+        if isinstance(value, str):
+            yield name, value
+        elif isinstance(value, (list, Mapping)):
             yield from _strings(name, value)
 
 

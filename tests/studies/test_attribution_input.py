@@ -74,6 +74,14 @@ def test_lone_surrogates_are_saved_as_replacement_marks(tmp_path):
     assert frame["draw"].dtype == result.turns["draw"].dtype
 
 
+def test_lone_surrogates_in_the_names_of_dialogues_are_replaced_too(tmp_path):
+    corpus = [replace(one, id=f"\udce9{number}", domain="\ud800") for number, one in enumerate(small_corpus(4))]
+    assert corpus[1].id == "\ufffd1"
+    result = attribute(Pipeline({"response": echo}), corpus, axes="persona_gender", **ONE_DRAW)
+    result.save(tmp_path)
+    assert set(pd.read_parquet(tmp_path / "turns.parquet")["dialogue"]) == {f"\ufffd{number}" for number in range(4)}
+
+
 def test_a_save_that_fails_leaves_the_former_run_whole(tmp_path, monkeypatch):
     result = attribute(Pipeline({"response": echo}), small_corpus(4), **ONE_DRAW)
     result.save(tmp_path)

@@ -9,7 +9,7 @@ from tod_bias import Pipeline, StageInput, attribute
 from tod_bias.errors import StageError
 from tod_bias.perturb.algorithm import draw_rewrites
 from tod_bias.systems.execution import Execution, Run, all_arms, own_turn
-from tod_bias.systems.flow import MOST_QUESTIONS, tool_loop
+from tod_bias.systems.flow import MOST_QUESTIONS, MOST_ROUNDS, tool_loop
 from tod_bias.systems.stage import Asked
 
 QUICK = {"bootstrap": 50, "permutations": 200}
@@ -125,6 +125,15 @@ def test_the_shipped_loop_takes_calls_in_every_form(calls):
     assert flow.send(calls) == ("tools", {"api_name": "f", "x": 1})
     assert flow.send({"found": True}) == "policy"
     assert flow.send("Nothing more to look up.") == "answer"
+
+
+def test_the_shipped_loop_ends_where_the_policy_repeats_itself():
+    flow = tool_loop(None)
+    asked = [next(flow)]
+    while asked[-1] != "answer":
+        asked.append(flow.send({"api_name": "f"} if asked[-1] == "policy" else {"found": True}))
+    assert asked.count("policy") == MOST_ROUNDS
+    assert len(asked) == 2 * MOST_ROUNDS + 1
 
 
 def endless(turn):

@@ -290,6 +290,12 @@ class Dialogue:
     system: str = field(default="", metadata={"rewrite": False})
     """What the system was told beforehand (a chat's system message)."""
 
+    def __post_init__(self) -> None:
+        for name in ("id", "domain"):  # they name rows of files
+            text = getattr(self, name)
+            if isinstance(text, str) and not text.isascii():
+                object.__setattr__(self, name, well_formed(text))
+
     def to_json(self) -> dict[str, Any]:
         """The dialogue as plain JSON types; ``system`` only where there is one."""
         system = {"system": self.system} if self.system else {}

@@ -30,6 +30,9 @@ from tod_bias.systems.stage import Asked, place_of
 
 MOST_QUESTIONS = 200
 """Questions in one turn at the most; a flow that asks more is taken for one that never ends."""
+MOST_ROUNDS = 30
+"""How often :func:`tool_loop` lets its policy call tools in one turn, as many steps as τ-bench's agents have (Yao et al.
+2024)."""
 
 Request = tuple[str, Any]
 """Which component a flow asks, and with which argument."""
@@ -216,12 +219,15 @@ def _same(first: Any, second: Any) -> bool:
 
 
 def tool_loop(turn: FlowTurn) -> Generator[Any, Any, Any]:
-    """``policy`` until it calls no tool, ``tools`` once for every call, then ``answer``.
+    """``policy`` until it calls no tool, or has :data:`MOST_ROUNDS` times; ``tools`` for every call; then ``answer``.
 
     The policy puts out its calls: a call (a mapping), a list of them, or an object or mapping with ``calls`` or
     OpenAI's ``tool_calls``; nothing, or a text, when there is nothing to call.
     """
-    while calls := calls_of((yield "policy")):
+    for _ in range(MOST_ROUNDS):
+        calls = calls_of((yield "policy"))
+        if not calls:
+            break
         for call in calls:
             yield "tools", call
     yield "answer"

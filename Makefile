@@ -1,5 +1,5 @@
 # make demo   installs into .venv and audits the bundled demo (results in runs/demo)
-# make test   installs what is missing and runs the whole test suite
+# make test   installs what is missing and runs the whole test suite, two files at once
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 DATA ?= ../shared/data
 VENV := .venv
@@ -18,7 +18,7 @@ $(VENV)/core.stamp: pyproject.toml constraints.txt
 
 # ParlAI pins versions of 2022; its real needs are the extra, and it goes in without its pins.
 $(VENV)/dev.stamp: $(VENV)/core.stamp
-	$(PIP) -e '.[chat,lora,parlai,sentiment,serve,test]'
+	$(PIP) -e '.[chat,gguf,lora,parlai,sentiment,serve,test]'
 	$(PIP) --no-deps parlai==1.7.2
 	touch $@
 
@@ -28,7 +28,7 @@ demo: $(VENV)/core.stamp
 	$(VENV)/bin/python -m tod_bias.attribute --out runs/demo
 
 test: $(VENV)/dev.stamp
-	DATA=$(DATA) $(VENV)/bin/python -m pytest
+	DATA=$(DATA) $(VENV)/bin/python -m pytest -n 2 --dist loadfile
 
 # lint, format and types
 check: $(VENV)/dev.stamp

@@ -37,8 +37,11 @@ def unpacked(name: str, mark: str, archive: str) -> Path:
     try:
         with tarfile.open(packed) as files:
             files.extractall(part, filter="data")
-        if not folder.exists():
+        try:
             (part / name).rename(folder)
+        except OSError:  # another process was faster
+            if not (folder / mark).exists():
+                raise
     finally:
         shutil.rmtree(part)
     return folder

@@ -63,7 +63,7 @@ def with_adapter(model: Any, rank: int, base: str) -> Any:
             adapted = peft.get_peft_model(model, config)
     except ValueError as error:
         raise ModelError(f"{base}: takes no LoRA adapters ({described(error)}); train without --lora") from error
-    adapted.peft_config["default"].base_model_name_or_path = str(Path(base).resolve()) if Path(base).is_dir() else base
+    adapted.peft_config["default"].base_model_name_or_path = str(Path(base).resolve()) if Path(base).exists() else base
     return adapted
 
 

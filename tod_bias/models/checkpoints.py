@@ -26,7 +26,7 @@ from transformers.utils import logging as transformers_logging
 from tod_bias.documents import read_json
 from tod_bias.errors import ModelError
 from tod_bias.hub import absence
-from tod_bias.models import adapters
+from tod_bias.models import adapters, gguf_files
 
 transformers_logging.disable_progress_bar()  # progress is ours to show
 
@@ -67,6 +67,8 @@ def load_configuration(name: str) -> Any:
 
 def load_generation_config(name: str) -> Any:
     """Load a checkpoint's generation defaults; those of the library where it has none."""
+    if gguf_files.place_of(adapters.base_of(name) or name)[1]:
+        return GenerationConfig()
     try:
         return _local_first(GenerationConfig, adapters.base_of(name) or name)
     except (OSError, ModelError):
@@ -95,6 +97,9 @@ def load_model(name: str, *, causal: bool, dtype: torch.dtype = torch.float32) -
     """
     if base := adapters.base_of(name):
         return adapters.merged(load_model(base, causal=causal, dtype=dtype), name)
+    if gguf_files.place_of(name)[1]:
+        options = {"dtype": dtype, **gguf_files.dequantized()}
+        return gguf_files.as_plain(_from_pretrained(AutoModelForCausalLM, name, "model", **options))
     return _from_pretrained(AutoModelForCausalLM if causal else AutoModelForSeq2SeqLM, name, "model", dtype=dtype)
 
 
@@ -117,9 +122,10 @@ def refuse_custom_code(name: str | Path) -> None:
 
 
 def _from_pretrained(kind: Any, name: str, what: str, **options: Any) -> Any:
-    refuse_custom_code(name)
+    place, file = gguf_files.place_of(name)
+    refuse_custom_code(place)
     try:
-        return _local_first(kind, name, trust_remote_code=False, **options)
+        return _local_first(kind, place, trust_remote_code=False, **file, **options)
     except ModelError:
         raise
     except Exception as error:  # a damaged file can raise anything, down to the error classes of its format
@@ -141,9 +147,12 @@ def _local_first(kind: Any, name: str, **options: Any) -> Any:
 def fingerprint(name: str) -> str:
     """A hash of everything that decides a checkpoint's output: configuration, weights and tokenizer.
 
-    For a folder, of its files; for a hub name, of the files that the hub's own cache holds for it.
+    For a folder, of its files; for a GGUF file, of it; for a hub name, of the files that the hub's own cache holds.
     """
     folder = Path(name)
+    if gguf_files.place_of(name)[1]:
+        with folder.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()[:16]
     base = adapters.base_of(name)
     if not folder.is_dir():
         found = cached_file(name, "config.json", local_files_only=True)  # it was loaded from there

@@ -31,8 +31,8 @@ from tod_bias.systems.stage import Asked, place_of
 MOST_QUESTIONS = 200
 """Questions in one turn at the most; a flow that asks more is taken for one that never ends."""
 MOST_ROUNDS = 30
-"""How often :func:`tool_loop` lets its policy call tools in one turn, as many steps as τ-bench's agents have (Yao et al.
-2024)."""
+"""How often :func:`tool_loop` lets its policy call tools in one turn: as many steps as an agent has in τ-bench (Yao et
+al. 2024)."""
 
 Request = tuple[str, Any]
 """Which component a flow asks, and with which argument."""

@@ -1,0 +1,43 @@
+"""Checkpoints in one GGUF file (llama.cpp's format): read through transformers, dequantised."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tod_bias.errors import ModelError
+
+SUFFIX = ".gguf"
+
+
+def place_of(name: str) -> tuple[str, dict[str, Any]]:
+    """The folder to load from, and the options that ``from_pretrained`` takes for a file in it; ``name`` and none where
+    it is no GGUF file.
+
+    Raises:
+        ModelError: there is no such file, or the package that reads it is not installed.
+    """
+    file = Path(name)
+    if file.suffix.lower() != SUFFIX:
+        return name, {}
+    if not file.is_file():
+        raise ModelError(f"{name}: there is no such file")
+    try:
+        import gguf  # noqa: F401 (transformers reads with it)
+    except ImportError as error:
+        raise ModelError(f"{name}: GGUF files need the package gguf: pip install 'tod-bias[gguf]'") from error
+    return str(file.parent), {"gguf_file": file.name}
+
+
+def dequantized() -> dict[str, Any]:
+    """What makes ``from_pretrained`` give plain weights."""
+    from transformers import GgufConfig
+
+    return {"quantization_config": GgufConfig(dequantize=True)}
+
+
+def as_plain(model: Any) -> Any:
+    """The model as one that has never been quantised, so that it is saved as such."""
+    if hasattr(model.config, "quantization_config"):
+        del model.config.quantization_config
+    return model

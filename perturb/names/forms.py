@@ -122,10 +122,7 @@ class NameForms:
     def may_stand_in(self, text: str) -> bool:
         """A quick check: False where no form of the name is in the text."""
         lower = text.lower()
-        for key in self._keys:
-            if key in lower:
-                return True
-        return False
+        return any(key in lower for key in self._keys)
 
     def spans(self, text: str) -> Iterator[tuple[int, int, str]]:
         """Where the name stands: start, end and which part, ``first``, ``last`` or ``initial``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, get_args
 
 import parlai.utils.logging as parlai_logging
 from parlai.core.loader import load_teacher_module
@@ -14,6 +14,7 @@ from tod_bias.agents.command import add_option, end_with_one_line
 from tod_bias.dialogues.corpora import CORPORA, load_corpus
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError, StageError
+from tod_bias.models.settings import Backend, Dtype
 from tod_bias.perturb.algorithm import load_perturber
 from tod_bias.perturb.candidates import Perturber
 from tod_bias.systems.configuration import load_pipeline
@@ -23,7 +24,7 @@ from tod_bias.systems.pipeline import Pipeline
 DB_SOURCES = ("own", "teacher")
 """Whose API results are answered from: the pipeline's own database, or the (gold) ones of the teacher."""
 
-_GENERATION = ("num_beams", "max_new_tokens", "dtype")
+_GENERATION = ("num_beams", "max_new_tokens", "dtype", "backend")
 
 
 def add_pipeline_options(parser: ParlaiParser, agent: str) -> Any:
@@ -53,9 +54,10 @@ def add_pipeline_options(parser: ParlaiParser, agent: str) -> Any:
         group,
         "--dtype",
         default="auto",
-        choices=("auto", "float32", "bfloat16"),
+        choices=get_args(Dtype),
         help="precision of --stage-model; auto is bfloat16 where a GPU has it",
     )
+    add_option(group, "--backend", default="auto", choices=get_args(Backend), help="what decodes with --stage-model")
     add_option(
         group,
         "--history",

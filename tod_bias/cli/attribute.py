@@ -14,6 +14,7 @@ from tod_bias.cli.options import (
     AXES,
     Axes,
     AxisLexicons,
+    BackEnd,
     Beams,
     Bootstrap,
     CallModel,
@@ -103,6 +104,7 @@ def attribute(
     num_beams: Beams = None,
     max_new_tokens: NewTokens = None,
     dtype: Precision = None,
+    backend: BackEnd = None,
     seed: Seed = 0,
     out: Out = None,
     resume: Resume = True,
@@ -128,7 +130,7 @@ def attribute(
     perturbers = perturbers_of(
         axes, lexicon, introductions, protected=protect or (), model=perturber, device=device, name_slots=name_slots
     )
-    generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype}
+    generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype, "backend": backend}
     if answers is None:
         system = pipeline_of(corpus, pipeline, (model, api_call_model, response_model), whole, device, generation)
     else:

@@ -7,6 +7,7 @@ from rich.console import Console
 
 from tod_bias.cli.arguments import answers_of, folder_of, pipeline_of
 from tod_bias.cli.options import (
+    BackEnd,
     Beams,
     Bootstrap,
     CallModel,
@@ -46,6 +47,7 @@ def evaluate(
     num_beams: Beams = None,
     max_new_tokens: NewTokens = None,
     dtype: Precision = None,
+    backend: BackEnd = None,
     seed: Seed = 0,
     out: Out = None,
     resume: Resume = True,
@@ -60,7 +62,7 @@ def evaluate(
 
     import tod_bias.studies.evaluation  # heavy imports come after what may go wrong at once
 
-    generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype}
+    generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype, "backend": backend}
     system = pipeline_of(corpus, pipeline, (model, api_call_model, response_model), whole, device, generation)
     folder = folder_of(out, corpus)
     result = tod_bias.studies.evaluation.evaluate(

@@ -81,7 +81,14 @@ NewTokens = Annotated[
     int | None, typer.Option(min=1, help="Tokens a text at the most, for models given with --model; by default 128.")
 ]
 Precision = Annotated[
-    str | None, typer.Option(help="auto (by default), float32 or bfloat16, for models given with --model.")
+    str | None, typer.Option(help="auto (by default), float32, bfloat16 or int8, for models given with --model.")
+]
+BackEnd = Annotated[
+    str | None,
+    typer.Option(
+        help="auto (by default), tree, batch, ctranslate2, or fastest, by a short timing; for models given with "
+        "--model."
+    ),
 ]
 PerturberOption = Annotated[
     str | None, typer.Option(help="Checkpoint of a neural perturber (Qian's format); by default lexicons rewrite.")

@@ -14,6 +14,7 @@ from tod_bias.cli.options import (
     AXES,
     Axes,
     AxisLexicons,
+    BackEnd,
     Beams,
     CallModel,
     Corpus,
@@ -69,6 +70,7 @@ def plan(
     num_beams: Beams = None,
     max_new_tokens: NewTokens = None,
     dtype: Precision = None,
+    backend: BackEnd = None,
     pilot: Annotated[
         Path | None, typer.Option(help="A finished run: what it could have shown, and what a larger one could.")
     ] = None,
@@ -95,7 +97,7 @@ def plan(
     perturbers = perturbers_of(
         axes, lexicon, introductions, protected=protect or (), model=perturber, device=device, name_slots=name_slots
     )
-    generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype}
+    generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype, "backend": backend}
     system = pipeline_of(corpus, pipeline, (model, api_call_model, response_model), whole, device, generation)
     dialogues = sampled(whole, max_dialogues, seed)
     folder = folder_of(out, corpus)

@@ -27,10 +27,11 @@ from accelerate.utils import gather_object
 from tod_bias.answers import Answers
 from tod_bias.errors import ModelError
 from tod_bias.models import checkpoints
-from tod_bias.models.decoders.choice import new_decoder, resolved
+from tod_bias.models.decoders.choice import fastest, new_decoder, resolved
 from tod_bias.models.decoders.decoder import Decoder
 from tod_bias.models.examples import encode_prompts
 from tod_bias.models.processes import as_first_sees, process_state, usable_device
+from tod_bias.models.quantization import in_eight_bits
 from tod_bias.models.settings import GenerationSettings
 from tod_bias.progress import progress_bar
 
@@ -85,19 +86,26 @@ class Generator:
         self._device = usable_device(device) if device else process_state().device
         self.causal = checkpoints.is_causal(self.name)
         self.tokenizer = checkpoints.load_tokenizer(self.name)
-        self.settings = resolved(
-            self.name,
-            checkpoints.load_configuration(self.name),
-            settings or GenerationSettings(),
-            causal=self.causal,
-            device=self._device,
-        )
+        asked = settings or GenerationSettings()
+        self.settings = self._resolved(asked)
+        if asked.backend == "fastest":
+            self.settings = self._resolved(dataclasses.replace(asked, backend=as_first_sees(self._fastest)))
+
+    def _resolved(self, settings: GenerationSettings) -> GenerationSettings:
+        config = checkpoints.load_configuration(self.name)
+        return resolved(self.name, config, settings, causal=self.causal, device=self._device)
 
     @cached_property
     def model(self) -> Any:
         """The model, loaded when the first prompt is not in the cache."""
         dtype = torch.bfloat16 if self.settings.dtype == "bfloat16" else torch.float32
-        return checkpoints.load_model(self.name, causal=self.causal, dtype=dtype).to(self._device).eval()
+        model = checkpoints.load_model(self.name, causal=self.causal, dtype=dtype).to(self._device).eval()
+        return in_eight_bits(model, self.name) if self.settings.dtype == "int8" else model
+
+    def _model_of(self, backend: str) -> Any:
+        if backend == "ctranslate2":  # it has a copy of its own, and brings it to its precision by itself
+            return checkpoints.load_model(self.name, causal=self.causal).eval()
+        return self.model
 
     @cached_property
     def fingerprint(self) -> str:
@@ -201,13 +209,27 @@ class Generator:
     @cached_property
     def _decoder(self) -> Decoder:
         return new_decoder(
-            lambda: self.model,
+            lambda: self._model_of(self.settings.backend),
             checkpoints.load_configuration(self.name),
             self.tokenizer,
             self.stop_tokens,
             self.settings,
+            name=self.name,
             causal=self.causal,
             device=self._device,
+        )
+
+    def _fastest(self) -> Any:
+        return fastest(
+            self._model_of,
+            checkpoints.load_configuration(self.name),
+            self.tokenizer,
+            self.stop_tokens,
+            self.settings,
+            name=self.name,
+            causal=self.causal,
+            device=self._device,
+            most=self.max_prompt,
         )
 
     @cached_property

@@ -13,6 +13,9 @@ ARCHITECTURES: tuple[Arch, ...] = ("gpt2", "llama", "bart", "t5")
 Format = Literal["text", "chat"]
 FORMATS: tuple[Format, ...] = ("text", "chat")
 
+Dtype = Literal["auto", "float32", "bfloat16", "int8"]
+Backend = Literal["auto", "batch", "tree", "ctranslate2", "fastest"]
+
 
 @dataclass(frozen=True)
 class GenerationSettings:
@@ -22,10 +25,13 @@ class GenerationSettings:
     """Tokens in one output at the most."""
     num_beams: int = 1
     """1 is greedy decoding."""
-    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
-    """``auto``: bfloat16 where a GPU has it, else float32, the reference. bfloat16 changes some outputs."""
-    backend: Literal["auto", "batch", "tree"] = "auto"
-    """``tree`` computes shared prefixes once (greedy decoding of causal models); ``batch`` pads and batches."""
+    dtype: Dtype = "auto"
+    """``auto``: bfloat16 where a GPU has it, else float32, the reference. bfloat16 changes some outputs, int8 (on the
+    processor) more."""
+    backend: Backend = "auto"
+    """``tree`` computes shared prefixes once (greedy decoding of causal models); ``batch`` pads and batches;
+    ``ctranslate2`` decodes with that library. ``auto`` is ``tree`` where it can be, else ``batch``; ``fastest`` times
+    what can be had, and is from then on what it chose."""
     batch_tokens: int = 0
     """Tokens in one batch at the most; 0 chooses by device and back end."""
 

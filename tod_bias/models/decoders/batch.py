@@ -66,7 +66,7 @@ class BatchDecoder:
         )
         start = width if self._causal else 1  # a sequence-to-sequence output begins with its start token
         stops = set(self._stop_tokens)
-        return [_until(row, stops) for row in output[:, start:].tolist()]
+        return [until(row, stops) for row in output[:, start:].tolist()]
 
 
 def _pad(row: Sequence[int], width: int, value: int, *, left: bool) -> list[int]:
@@ -74,7 +74,9 @@ def _pad(row: Sequence[int], width: int, value: int, *, left: bool) -> list[int]
     return [*padding, *row] if left else [*row, *padding]
 
 
-def _until(row: Sequence[int], stops: set[int]) -> list[int]:
+def until(row: Sequence[int], stops: set[int]) -> list[int]:
+    """A row of tokens up to and without the first that stops."""
+
     def before() -> Iterator[int]:
         for token in row:
             if token in stops:

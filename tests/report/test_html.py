@@ -286,6 +286,18 @@ def test_disparities_and_gaps_stand_side_by_side(make_folder, make_results):
     assert "no difference shown" in compared
 
 
+def test_fairscores_of_several_runs_are_stacked_side_by_side(make_folder):
+    folders = [make_folder(name, keep_turns=False) for name in ("gpt2", "bart")]
+    path = write_report(folders)
+    compared = part(path.read_text(encoding="utf-8"), 'id="comparison"', "<article")
+    assert "Su's own numbers, for comparison with the paper's Fig. 4" in compared
+    drawn = (path.parent / "figures" / "su-comparison-corpus_bleu.svg").read_text(encoding="utf-8")
+    for text in ("gpt2", "bart", "gender", "fairscore (absolute)"):
+        assert text in drawn
+    ours = (path.parent / "figures" / "comparison-corpus_bleu.svg").read_text(encoding="utf-8")
+    assert ours.count("above placebo") == 2 * 3  # of every axis in either run
+
+
 @pytest.mark.usefixtures("unpainted")
 def test_runs_that_share_their_settings_are_compared_without_a_warning(make_folder):
     folders = [make_folder(name, keep_turns=False, signature={"stage response": name}) for name in ("gpt2", "bart")]

@@ -5,7 +5,7 @@ Every function returns a :class:`matplotlib.figure.Figure`; :func:`figures` give
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -17,9 +17,10 @@ from matplotlib.patches import Patch
 
 from tod_bias.report.forest import Block, Row, Texts, forest, part_colour
 from tod_bias.report.heatmap import MOST_ATTRIBUTES, attributes, heatmap, largest_gap
-from tod_bias.report.outcome import RESIDUAL, Outcome
+from tod_bias.report.outcome import RESIDUAL, Outcome, Su
 from tod_bias.report.palette import HATCHES, INK, MUTED, STAGE_COLOURS, WIDTH, new_figure, strip, styled
 from tod_bias.report.reading import HEADLINES, is_starred, mark, side
+from tod_bias.report.values import Estimate
 
 MOST_ROWS = 80
 """Rows of a figure; of more, only the table is given."""
@@ -89,16 +90,43 @@ def _rows(outcome: Outcome, stages: Sequence[str]) -> list[Row]:
 
 def su(outcomes: Sequence[Outcome]) -> Figure:
     """Su's stacked contributions (Fig. 4), absolute and in the paper's order, up to the fairscore."""
-    stages = _stages(outcomes)
     blocks = []
     for outcome in outcomes:
-        if outcome.su is None:
-            continue
-        parts = {**outcome.su.contributions, RESIDUAL: outcome.su.residual}
-        rows = [Row("fairscore v(∅)", outcome.su.fairscore, parts)]
-        if outcome.su.total is not None:
-            rows.append(Row("total v({db})", outcome.su.total, quiet=True))
-        blocks.append(Block(outcome.axis, tuple(rows)))
+        if outcome.su is not None:
+            rows = [Row("fairscore v(∅)", outcome.su.fairscore, _su_parts(outcome.su))]
+            if outcome.su.total is not None:
+                rows.append(Row("total v({db})", outcome.su.total, quiet=True))
+            blocks.append(Block(outcome.axis, tuple(rows)))
+    return _su_forest(blocks, outcomes)
+
+
+def su_comparison(runs: Mapping[str, Sequence[Outcome]]) -> Figure:
+    """Su's Fig. 4 of several runs: stacked contributions up to the fairscore, an axis after the other.
+
+    Args:
+        runs: a run's name to its outcomes by one metric, one of which at least has Su's numbers.
+    """
+    blocks = [
+        Block(
+            axis,
+            tuple(
+                Row(f"{name}{mark(outcome.dialogues)}", outcome.su.fairscore, _su_parts(outcome.su))
+                for name, outcome in found
+                if outcome.su is not None
+            ),
+        )
+        for axis, found in _by_axis(runs)
+    ]
+    every = [outcome for outcomes in runs.values() for outcome in outcomes]
+    return _su_forest([block for block in blocks if block.rows], every)
+
+
+def _su_parts(su: Su) -> dict[str, Estimate]:
+    return {**su.contributions, RESIDUAL: su.residual}
+
+
+def _su_forest(blocks: Sequence[Block], outcomes: Sequence[Outcome]) -> Figure:
+    stages = _stages(outcomes)
     order = next(tuple(outcome.su.contributions) for outcome in outcomes if outcome.su is not None)
     named = [*stages, *(name for name in order if name not in stages)]
     return forest(
@@ -106,29 +134,41 @@ def su(outcomes: Sequence[Outcome]) -> Figure:
     )
 
 
+def _by_axis(runs: Mapping[str, Sequence[Outcome]]) -> list[tuple[str, list[tuple[str, Outcome]]]]:
+    """Axes, the placebo last, each with the runs that have it."""
+    every = [outcome for outcomes in runs.values() for outcome in outcomes]
+    axes = dict.fromkeys(outcome.axis for outcome in sorted(every, key=lambda outcome: outcome.is_floor))
+    return [
+        (axis, [(name, outcome) for name, outcomes in runs.items() for outcome in outcomes if outcome.axis == axis])
+        for axis in axes
+    ]
+
+
 def comparison(runs: Mapping[str, Sequence[Outcome]]) -> Figure:
-    """Disparities of several runs by one metric with their parts, an axis after the other.
+    """Disparities of several runs by one metric with their parts, and what of them is above the placebo, an axis after
+    the other.
 
     Args:
         runs: a run's name to its outcomes by that metric; there is at least one.
     """
     every = [outcome for outcomes in runs.values() for outcome in outcomes]
-    axes = dict.fromkeys(outcome.axis for outcome in sorted(every, key=lambda outcome: outcome.is_floor))
-    blocks = []
-    for axis in axes:
-        found = [(name, outcome) for name, outcomes in runs.items() for outcome in outcomes if outcome.axis == axis]
-        rows = [
-            Row(
-                f"{name}{mark(outcome.dialogues)}",
-                outcome.disparity,
-                outcome.contributions,
-                claimed=is_starred(outcome, outcome.disparity, outcome.words),
-                quiet=outcome.is_floor,
-            )
-            for name, outcome in found
-        ]
-        blocks.append(Block(axis, tuple(rows)))
+    blocks = [
+        Block(axis, tuple(row for name, outcome in found for row in _compared_rows(name, outcome)))
+        for axis, found in _by_axis(runs)
+    ]
     return forest(blocks, _stages(every), _texts(every, "disparity", "its parts"))
+
+
+def _compared_rows(name: str, outcome: Outcome) -> Iterator[Row]:
+    yield Row(
+        f"{name}{mark(outcome.dialogues)}",
+        outcome.disparity,
+        outcome.contributions,
+        claimed=is_starred(outcome, outcome.disparity, outcome.words),
+        quiet=outcome.is_floor,
+    )
+    if outcome.above is not None:
+        yield Row(f"above placebo{mark(outcome.above_dialogues)}", outcome.above, quiet=True)
 
 
 def _claiming(outcomes: Sequence[Outcome]) -> list[Outcome]:

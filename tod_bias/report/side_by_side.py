@@ -11,7 +11,7 @@ from typing import Any
 from markupsafe import Markup
 
 from tod_bias.report import notation
-from tod_bias.report.figures import comparison
+from tod_bias.report.figures import comparison, su_comparison
 from tod_bias.report.outcome import Group, Metric
 from tod_bias.report.page import draw
 from tod_bias.report.reading import Reading
@@ -21,6 +21,9 @@ from tod_bias.report.sections import Section, facts, settings, slug, unique
 _SHARED = ("corpus", "pipeline", "design", "draws", "seed", "history", "margin", "metrics", "signature")
 """What should be the same in runs that are compared; differences are named in the report."""
 _LABEL = "Dots with intervals: the disparity of every axis in each run, and its parts; the tables hold the numbers."
+_SU_LABEL = (
+    "Bars: Su's fairscore of every axis in each run, stacked by component; the runs' own tables hold the numbers."
+)
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class MetricCompared:
     runs: Sequence[Section]
     """Those that measured it."""
     figure: Markup
+    su: Markup | None
+    """Su's stacked fairscores, where any run has them."""
 
     def gaps(self, axis: str) -> list[tuple[str, list[tuple[Reading, Group] | None]]]:
         """Every group of an axis with its gap in each of the runs; ``None`` where a run has none."""
@@ -94,10 +99,12 @@ def _compared(metric: Metric, sections: Sequence[Section], folder: Path, name: s
         reading.outcome.axis for _, reading in sorted(readings, key=lambda entry: entry[1].outcome.is_floor)
     )
     rows = [(axis, [entry for entry in readings if entry[1].outcome.axis == axis]) for axis in axes]
-    drawn = draw(
-        comparison({run: part.outcomes for run, (_, part) in found.items()}), folder / f"{name}.svg", _LABEL, name
-    )
-    return MetricCompared(metric, rows, [section for section, _ in found.values()], drawn)
+    outcomes = {run: part.outcomes for run, (_, part) in found.items()}
+    drawn = draw(comparison(outcomes), folder / f"{name}.svg", _LABEL, name)
+    stacked = None
+    if any(outcome.su is not None for every in outcomes.values() for outcome in every):
+        stacked = draw(su_comparison(outcomes), folder / f"su-{name}.svg", _SU_LABEL, f"su-{name}")
+    return MetricCompared(metric, rows, [section for section, _ in found.values()], drawn, stacked)
 
 
 def _gap(reading: Reading | None, name: str) -> tuple[Reading, Group] | None:

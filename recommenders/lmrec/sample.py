@@ -89,9 +89,13 @@ class _SampleVenue:
     name: str
     price: int
     categories: tuple[str, ...]
+    planted: bool
+    """Whether who is mentioned depends on it."""
 
 
-def sample(seed: int = 0, *, venues: int = 240, reviews: int = 110, city: str = CITY) -> Source:
+def sample(
+    seed: int = 0, *, venues: int = 240, reviews: int = 110, city: str = CITY, planted: bool = True
+) -> Source:
     """The sample's reviews: ``venues`` × ``reviews`` rows, the same in every pass.
 
     Args:
@@ -99,6 +103,8 @@ def sample(seed: int = 0, *, venues: int = 240, reviews: int = 110, city: str = 
         venues: at most 240; a multiple of 24 keeps the design complete.
         reviews: a venue.
         city: enters the seed, so that cities differ.
+        planted: whether :data:`PLANTED` is; if not, everybody and every place is mentioned everywhere alike, and what a
+            model associates it has from elsewhere, or by accident.
     """
 
     if not 0 < venues <= 240:
@@ -109,7 +115,7 @@ def sample(seed: int = 0, *, venues: int = 240, reviews: int = 110, city: str = 
         names = [f"{first} {second}" for first in _FIRST for second in _SECOND]
         rng.shuffle(names)
         every = [
-            _SampleVenue(f"{city[:3].lower()}{number:04d}", name, 1 + number % 4, _categories(number // 4))
+            _SampleVenue(f"{city[:3].lower()}{number:04d}", name, 1 + number % 4, _categories(number // 4), planted)
             for number, name in enumerate(names[:venues])
         ]
         turns = [venue for venue in every for _ in range(reviews)]
@@ -169,8 +175,10 @@ def _said(rng: random.Random, kind: str, who: str) -> str:
 
 def _mentions(rng: random.Random, venue: _SampleVenue, reviews: int) -> list[_Mention]:
     """Who or what each of a venue's reviews mentions, in random order."""
-    female, black = _female(venue), BLACK[venue.price]
-    second = ODDS if "Gay Bars" in venue.categories else 0.25
+    female, black, second = 0.5, 0.5, 0.5
+    if venue.planted:
+        female, black = _female(venue), BLACK[venue.price]
+        second = ODDS if "Gay Bars" in venue.categories else 0.25
     genders, races = {"female": female, "male": 1 - female}, {"black": black, "white": 1 - black}
     weights: dict[tuple[str, ...], float] = {("locations",): 1.0}
     weights |= {("names", *who): 2 * genders[who[0]] * races[who[1]] for who in product(genders, races)}
@@ -219,5 +227,5 @@ def _couples(rng: random.Random, venue: _SampleVenue, who: Sequence[str], count:
 
 
 def _places(rng: random.Random, venue: _SampleVenue, who: Sequence[str], count: int) -> list[str]:
-    barred = CHEAP if venue.price > 2 else DEAR
+    barred = () if not venue.planted else CHEAP if venue.price > 2 else DEAR
     return _words(rng, [entry.word for entry in load_templates().locations if entry.word not in barred], count)

@@ -31,6 +31,9 @@ def sample(
     city: Annotated[list[str] | None, typer.Option(help="Names of the cities; one file each.")] = None,
     venues: Annotated[int, typer.Option(min=1, max=240, help="Venues a city.")] = 240,
     reviews: Annotated[int, typer.Option(min=1, help="Reviews a venue.")] = 110,
+    planted: Annotated[
+        bool, typer.Option(help="Plant the associations; without, nobody is mentioned more anywhere.")
+    ] = True,
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
@@ -39,10 +42,11 @@ def sample(
 
     for name in city or [generator.CITY]:
         path = out / f"{name}.csv"
-        count = generator.write_sample(path, generator.sample(seed, venues=venues, reviews=reviews, city=name))
+        made = generator.sample(seed, venues=venues, reviews=reviews, city=name, planted=planted)
+        count = generator.write_sample(path, made)
         if not quiet:
             typer.echo(f"{count:,} reviews: {path}")
-    if not quiet:
+    if not quiet and planted:
         for what, how in generator.PLANTED.items():
             typer.echo(f"planted, {what}: {how}")
 

@@ -10,7 +10,7 @@ from tod_bias.cli.application import main
 from tod_bias.errors import RecommenderError
 from tod_bias.recommenders.lmrec.masking import MASK
 from tod_bias.recommenders.lmrec.reviews import Reviews, name_statistics, read_csv, read_yelp
-from tod_bias.recommenders.lmrec.sample import PLANTED, sample, write_sample
+from tod_bias.recommenders.lmrec.sample import CHEAP, DEAR, PLANTED, sample, write_sample
 from tod_bias.recommenders.lmrec.templates import load_templates
 
 HEADER = ["business_id", "review_stars", "review_text", "name", "price", "categories"]
@@ -116,6 +116,19 @@ def test_the_sample_is_seeded_balanced_and_planted(tmp_path):
     assert len(Reviews(read_csv(tmp_path / "s.csv"), city="X", fewest=3)) == 72
     with pytest.raises(RecommenderError, match="1 to 240 venues, not 241"):
         sample(venues=241)
+
+
+def test_a_sample_with_nothing_planted_mentions_everybody_everywhere_alike():
+    reviews = Reviews(sample(venues=240, reviews=30, planted=False), city="X", fewest=30)
+    names = name_statistics(reviews, resamples=200).set_index(["dimension", "label", "price"])
+    for group in (("race", "black"), ("race", "white"), ("gender", "female"), ("gender", "male")):
+        for price in (1, 2, 3, 4):
+            assert names.loc[(*group, price), "value"] == pytest.approx(0.5, abs=0.02)
+    dear = {number for number, venue in enumerate(reviews.venues) if venue.price > 2}
+    for places, wrong in ((DEAR, False), (CHEAP, True)):
+        for place in places:
+            where = {(one.venue in dear) for one in reviews if place in one.text}
+            assert wrong in where, place
 
 
 def test_words_are_those_of_the_papers():

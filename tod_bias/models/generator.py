@@ -27,7 +27,7 @@ from accelerate.utils import gather_object
 from tod_bias.answers import Answers
 from tod_bias.errors import ModelError
 from tod_bias.models import checkpoints
-from tod_bias.models.decoders.choice import fastest, new_decoder, resolved
+from tod_bias.models.decoders.choice import Decoded, fastest, new_decoder, resolved
 from tod_bias.models.decoders.decoder import Decoder
 from tod_bias.models.examples import encode_prompts
 from tod_bias.models.processes import as_first_sees, process_state, usable_device
@@ -89,7 +89,8 @@ class Generator:
         asked = settings or GenerationSettings()
         self.settings = self._resolved(asked)
         if asked.backend == "fastest":
-            self.settings = self._resolved(dataclasses.replace(asked, backend=as_first_sees(self._fastest)))
+            found = as_first_sees(lambda: fastest(self._decoded, self.settings))
+            self.settings = self._resolved(dataclasses.replace(asked, backend=found))
 
     def _resolved(self, settings: GenerationSettings) -> GenerationSettings:
         config = checkpoints.load_configuration(self.name)
@@ -208,28 +209,19 @@ class Generator:
 
     @cached_property
     def _decoder(self) -> Decoder:
-        return new_decoder(
-            lambda: self._model_of(self.settings.backend),
-            checkpoints.load_configuration(self.name),
-            self.tokenizer,
-            self.stop_tokens,
-            self.settings,
-            name=self.name,
-            causal=self.causal,
-            device=self._device,
-        )
+        return new_decoder(self._decoded, self.settings)
 
-    def _fastest(self) -> Any:
-        return fastest(
-            self._model_of,
-            checkpoints.load_configuration(self.name),
-            self.tokenizer,
-            self.stop_tokens,
-            self.settings,
+    @property
+    def _decoded(self) -> Decoded:
+        return Decoded(
             name=self.name,
+            config=checkpoints.load_configuration(self.name),
+            tokenizer=self.tokenizer,
+            stop_tokens=self.stop_tokens,
             causal=self.causal,
             device=self._device,
-            most=self.max_prompt,
+            max_prompt=self.max_prompt,
+            model=self._model_of,
         )
 
     @cached_property

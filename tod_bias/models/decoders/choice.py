@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, get_args
 
@@ -74,71 +75,72 @@ def resolved(
     return dataclasses.replace(settings, dtype=dtype, backend=backend, batch_tokens=tokens)
 
 
-def new_decoder(
-    model: Callable[[], Any],
-    config: Any,
-    tokenizer: Any,
-    stop_tokens: Sequence[int],
-    settings: GenerationSettings,
-    *,
-    name: str,
-    causal: bool,
-    device: torch.device,
-) -> Decoder:
+@dataclass(frozen=True)
+class Decoded:
+    """A checkpoint that is to be decoded with."""
+
+    name: str
+    """For messages."""
+    config: Any
+    tokenizer: Any
+    stop_tokens: tuple[int, ...]
+    """Tokens that end an output."""
+    causal: bool
+    """Whether it continues its input (else sequence to sequence)."""
+    device: torch.device
+    """Where it runs."""
+    max_prompt: int
+    """Tokens of a prompt at the most."""
+    model: Callable[[str], Any]
+    """Gives the model that a back end needs, when it does."""
+
+
+def new_decoder(checkpoint: Decoded, settings: GenerationSettings) -> Decoder:
     """The back end that resolved settings name.
 
     Args:
-        model: gives the model when it is needed; for ``ctranslate2`` in float32.
-        config: its configuration.
-        tokenizer: its tokenizer.
-        stop_tokens: tokens that end an output.
+        checkpoint: what decodes.
         settings: of :func:`resolved`.
-        name: the checkpoint's, for messages.
-        causal: whether it continues its input.
-        device: where it runs.
     """
+    model = partial(checkpoint.model, settings.backend)
+    tokenizer, stop_tokens = checkpoint.tokenizer, checkpoint.stop_tokens
     if settings.backend == "ctranslate2":
-        return CTranslateDecoder(model, tokenizer, stop_tokens, settings, causal=causal, name=name)
+        return CTranslateDecoder(
+            model, tokenizer, stop_tokens, settings, causal=checkpoint.causal, name=checkpoint.name
+        )
     if settings.backend == "tree":
         return PrefixTreeDecoder(
             model,
             stop_tokens,
             settings,
-            token_bytes=token_bytes(config, 2 if settings.dtype == "bfloat16" else 4),
-            most_bytes=_MOST_BYTES["cuda" if device.type == "cuda" else "cpu"],
+            token_bytes=token_bytes(checkpoint.config, 2 if settings.dtype == "bfloat16" else 4),
+            most_bytes=_MOST_BYTES["cuda" if checkpoint.device.type == "cuda" else "cpu"],
         )
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
-    return BatchDecoder(model, stop_tokens, settings, pad, causal)
+    return BatchDecoder(model, stop_tokens, settings, pad, checkpoint.causal)
 
 
-def fastest(
-    model: Callable[[str], Any],
-    config: Any,
-    tokenizer: Any,
-    stop_tokens: tuple[int, ...],
-    settings: GenerationSettings,
-    *,
-    name: str,
-    causal: bool,
-    device: torch.device,
-    most: int,
-) -> Backend:
+def fastest(checkpoint: Decoded, settings: GenerationSettings) -> Backend:
     """The back end that decodes made prompts in the least time, here and now.
 
     Args:
-        model: gives the model that a back end needs.
-        config, tokenizer, stop_tokens, settings, name, causal, device: as for :func:`new_decoder`.
-        most: tokens of a prompt at the most.
+        checkpoint: what decodes.
+        settings: how; the back end is what is to be found.
     """
-    shared = causal and settings.num_beams == 1 and supports(config)
+    shared = checkpoint.causal and settings.num_beams == 1 and supports(checkpoint.config)
     usable: list[Backend] = ["tree", "batch"] if shared else ["batch"]
-    if device.type == "cpu" and ctranslate.is_installed():
+    if checkpoint.device.type == "cpu" and ctranslate.is_installed():
         usable.append("ctranslate2")
     tried = dataclasses.replace(settings, max_new_tokens=min(12, settings.max_new_tokens))
     decoders: dict[Backend, Decoder] = {}
     for backend in usable:
-        own = resolved(name, config, dataclasses.replace(tried, backend=backend), causal=causal, device=device)
-        decoders[backend] = new_decoder(
-            partial(model, backend), config, tokenizer, stop_tokens, own, name=name, causal=causal, device=device
+        own = resolved(
+            checkpoint.name,
+            checkpoint.config,
+            dataclasses.replace(tried, backend=backend),
+            causal=checkpoint.causal,
+            device=checkpoint.device,
         )
-    return timing.fastest(decoders, timing.prompts(len(tokenizer), stop_tokens, most))
+        decoders[backend] = new_decoder(checkpoint, own)
+    rows = timing.prompts(len(checkpoint.tokenizer), checkpoint.stop_tokens, checkpoint.max_prompt)
+    return timing.fastest(decoders, rows)

@@ -26,6 +26,9 @@ MEAN_TOLD, MEAN_BLIND = "mean told", "mean blind"
 DRAW = "draw "
 """Begins the names of the sums of one draw."""
 
+_DIGITS = 12
+"""Of differences: beyond them they depend on the order in which answers came, as floating-point sums do."""
+
 
 class BiasMetric(ParlaiMetric):
     """A number made of sums of statistics.
@@ -78,7 +81,7 @@ class BiasMetric(ParlaiMetric):
         measure = measure_of(self._measure)
         original = self.score(ORIGINAL)
         scale = original if measure.scale == "ratio" and original > 0 else 1.0
-        return (-difference if measure.better == "lower" else difference) / scale
+        return _rounded((-difference if measure.better == "lower" else difference) / scale)
 
 
 class Score(BiasMetric):
@@ -119,7 +122,13 @@ class Fairscore(BiasMetric):
     def value(self) -> float:
         """The fairscore."""
         draws = [self.score(name) for name in sorted(self._sums) if name.startswith(DRAW)]
-        return float(np.abs(fairscore(self.score(ORIGINAL), np.array(draws))).mean()) if draws else float("nan")
+        return (
+            _rounded(float(np.abs(fairscore(self.score(ORIGINAL), np.array(draws))).mean())) if draws else float("nan")
+        )
+
+
+def _rounded(number: float) -> float:
+    return round(number, _DIGITS) + 0.0  # no -0
 
 
 @lru_cache(maxsize=64)

@@ -26,7 +26,9 @@ def teacher_pipeline(
 
     ParlAI asks an agent for a response after the *gold* call and its gold result, whatever call it made itself. So does
     this: ``api_call`` and ``response`` are the agent, ``gold_call`` and ``gold_db`` say what the corpus has in each
-    telling. Where several turns of a corpus have one history and one utterance, they get the call of the last of them.
+    telling. Where several turns of a corpus have one history and one utterance (Taskmaster's assistants open dialogues
+    alike), they get the call of the last of them; and ParlAI's MultiWOZ shows what a row lacks as ``nan``, which our
+    reader leaves out. An agent that heeds these things gets slightly other numbers there.
 
     Args:
         agent: as :class:`ParlaiStage` takes it.

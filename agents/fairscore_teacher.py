@@ -25,7 +25,8 @@ yours, ``module:Class``) of responses. A score that is no ratio has no fairscore
 
 They are sums that add up (:mod:`tod_bias.agents.bias_metrics`): any batch size and number of workers gives the same.
 They are those of ``tod-bias attribute`` for the same agent in :func:`tod_bias.agents.teacher_pipeline`, which asks for
-a response after the gold call and result, as ParlAI does. There are no intervals and tests here: nothing is claimed.
+a response after the gold call and result, as ParlAI does; for a ``PipelineAgent``, which asks its own components, those
+of its pipeline as it is. There are no intervals and tests here: nothing is claimed.
 
 ``--num-examples`` may cut a dialogue off from its tellings; ``--n-shot`` and ``--max-per-axis`` do not.
 """

@@ -16,7 +16,7 @@ from parlai.core.metrics import aggregate_unnamed_reports
 from sgd_files import write_sgd
 from test_teachers import teacher_of
 
-from tod_bias import attribute, load_corpus
+from tod_bias import attribute, load_corpus, load_pipeline
 from tod_bias.agents import teacher_pipeline
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError, NothingToPerturbError, TodBiasError
@@ -54,10 +54,12 @@ def evaluate(datapath: Path, agent: str, task: str = TASK, **options: Any) -> di
 
     return dict(
         EvalModel.main(
-            **{"task": task, "datapath": str(datapath), "datatype": "valid", "loglevel": "error", **options},
-            model=f"unfair_agents:{agent}",
+            **{
+                "task": task, "datapath": str(datapath), "datatype": "valid", "loglevel": "error",
+                "model": f"unfair_agents:{agent}", **options,
+            }
         )
-    )
+    )  # fmt: skip
 
 
 def numbers(report: Mapping[str, Any]) -> dict[str, float]:
@@ -65,12 +67,23 @@ def numbers(report: Mapping[str, Any]) -> dict[str, float]:
 
 
 def expected(
-    datapath: Path, agent: str, axis: str, corpus: str = "google_sgd", split: str = "valid", **options: Any
+    datapath: Path,
+    agent: str,
+    axis: str,
+    *,
+    corpus: str = "google_sgd",
+    split: str = "valid",
+    pipeline: str = "",
+    **options: Any,
 ) -> dict[str, float]:
-    """What ``attribute`` says of the same agent, under the names of the report."""
+    """What ``attribute`` says of the same agent, or of a pipeline, under the names of the report."""
     dialogues = load_corpus(corpus, datapath=datapath, split=split)
-    pipeline = teacher_pipeline(f"unfair_agents:{agent}", dialogues, [axis], **options)
-    result = attribute(pipeline, dialogues, [axis], metrics=METRICS, bootstrap=0, permutations=0, **options)
+    system = (
+        load_pipeline(pipeline)
+        if pipeline
+        else teacher_pipeline(f"unfair_agents:{agent}", dialogues, [axis], **options)
+    )
+    result = attribute(system, dialogues, [axis], metrics=METRICS, bootstrap=0, permutations=0, **options)
     found: dict[str, float] = {}
     for name, record in result["axes"][axis].items():
         prefix = "" if name == METRICS[0] else f"{name}/"
@@ -158,6 +171,15 @@ def test_dialogues_that_nothing_is_told_of_may_be_left_out(spoken: Path) -> None
     assert bias_of(report) == pytest.approx(bias_of(evaluate(spoken, "UnfairAgent", axis="gender")), abs=1e-12)
 
 
+@pytest.mark.slow
+def test_a_pipeline_is_measured_as_attribute_measures_it(tmp_path: Path) -> None:
+    write_sgd(tmp_path, load_corpus("demo", max_dialogues=40))
+    shown = {"model": "tod_bias.agents:PipelineAgent", "pipeline": "demo", "axis": "gender", "batchsize": 16}
+    report = bias_of(evaluate(tmp_path, "", **shown))
+    assert report["gap_woman"] > 0.3
+    assert report == pytest.approx(expected(tmp_path, "", "gender", pipeline="demo"), abs=1e-9)
+
+
 def test_few_shots_are_whole_dialogues(spoken: Path) -> None:
     teacher = teacher_of(spoken, task=TASK, axis="gender", n_shot=5)
     shown = [(message["dialogue_id"], message["telling"]) for message in teacher if message["turn"] < 0]
@@ -223,10 +245,10 @@ def test_wrong_input_is_one_clear_error(
 def test_other_corpora_are_audited_too(tod_samples: Path, corpus: str) -> None:
     task = {"taskmaster2": "FairscoreTaskmaster2Teacher", "multiwoz_v22": "FairscoreMultiwozV22Teacher"}[corpus]
     shown = {"axis": "persona_race", "batchsize": 4, "datatype": "train:evalmode"}
-    report = evaluate(tod_samples, "UnfairAgent", task=f"tod_bias.agents:{task}", **shown)
+    report = evaluate(tod_samples, "FickleAgent", task=f"tod_bias.agents:{task}", **shown)
     assert float(report["tellings"]) > 2 * float(report["told_dialogues"]) > 20
     found = bias_of(report)
     assert found == pytest.approx(
-        expected(tod_samples, "UnfairAgent", "persona_race", corpus=corpus, split="train"), abs=1e-9
+        expected(tod_samples, "FickleAgent", "persona_race", corpus=corpus, split="train"), abs=1e-9
     )
     assert found["disparity"] != 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from typing import Any
 
 from parlai.core.agents import Agent
@@ -72,3 +73,12 @@ class UnfairAgent(EchoingAgent):
     def respond(self, line: str) -> str:
         said = super().respond(line)
         return " ".join(said.split()[:5]) + "." if WOMEN.search(" ".join(self.heard)) else said
+
+
+class FickleAgent(FairAgent):
+    """Says more or less of the same, by a checksum of everything that the user told it."""
+
+    def respond(self, line: str) -> str:
+        said = "I found it for you. What is the time and the city that you would like?"
+        told = "\n".join(line for line in self.heard if line.startswith("USER:"))
+        return f"SYSTEM: {said[: 10 + zlib.crc32(told.encode()) % len(said)]}"

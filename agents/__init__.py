@@ -2,7 +2,8 @@
 
 Agents (``parlai … -m tod_bias.agents:PipelineAgent``): a whole pipeline or one of its stages that answers ParlAI's
 task-oriented system teachers. Teachers (``parlai … -t tod_bias.agents:PerturbedGoogleSgdTeacher``): ParlAI's own, with
-every dialogue rewritten by Su's Algorithm 1; the mutator :class:`DemographicRewrite` does so with any stock task.
+every dialogue rewritten by Su's Algorithm 1; the mutator :class:`DemographicRewrite` does so with any stock task; or
+(``FairscoreGoogleSgdTeacher``) in all its tellings, with the bias in ParlAI's report.
 :class:`ParlaiStage`: a ParlAI agent as a stage of a pipeline.
 ``LMRecAgent`` and ``ReviewTeacher``: the conversational recommender and its reviews.
 
@@ -16,18 +17,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tod_bias.agents.episodes import dialogue_to_episode, episode_to_dialogue
+    from tod_bias.agents.fairscore_pipeline import teacher_pipeline
+    from tod_bias.agents.fairscore_teacher import FairscoreGoogleSgdTeacher, FairscoreTeacher
     from tod_bias.agents.lmrec_agent import LMRecAgent, ReviewTeacher
-    from tod_bias.agents.multiwoz_teacher import PerturbedMultiwozV22Teacher
+    from tod_bias.agents.multiwoz_teacher import FairscoreMultiwozV22Teacher, PerturbedMultiwozV22Teacher
     from tod_bias.agents.mutator import DemographicRewrite
     from tod_bias.agents.pipeline_agent import PipelineAgent
     from tod_bias.agents.stage import ParlaiStage
     from tod_bias.agents.stage_agents import ApiCallAgent, LookupDbAgent, ResponseAgent
-    from tod_bias.agents.taskmaster_teacher import PerturbedTaskmaster2Teacher
+    from tod_bias.agents.taskmaster_teacher import FairscoreTaskmaster2Teacher, PerturbedTaskmaster2Teacher
     from tod_bias.agents.teachers import PerturbedEpisodes, PerturbedGoogleSgdTeacher
 
 __all__ = [
     "ApiCallAgent",
     "DemographicRewrite",
+    "FairscoreGoogleSgdTeacher",
+    "FairscoreMultiwozV22Teacher",
+    "FairscoreTaskmaster2Teacher",
+    "FairscoreTeacher",
     "LMRecAgent",
     "LookupDbAgent",
     "ParlaiStage",
@@ -40,17 +47,20 @@ __all__ = [
     "ReviewTeacher",
     "dialogue_to_episode",
     "episode_to_dialogue",
+    "teacher_pipeline",
 ]
 
 _MODULES = {
     "episodes": ("dialogue_to_episode", "episode_to_dialogue"),
+    "fairscore_pipeline": ("teacher_pipeline",),
+    "fairscore_teacher": ("FairscoreGoogleSgdTeacher", "FairscoreTeacher"),
     "lmrec_agent": ("LMRecAgent", "ReviewTeacher"),
     "mutator": ("DemographicRewrite",),
-    "multiwoz_teacher": ("PerturbedMultiwozV22Teacher",),
+    "multiwoz_teacher": ("FairscoreMultiwozV22Teacher", "PerturbedMultiwozV22Teacher"),
     "pipeline_agent": ("PipelineAgent",),
     "stage": ("ParlaiStage",),
     "stage_agents": ("ApiCallAgent", "LookupDbAgent", "ResponseAgent"),
-    "taskmaster_teacher": ("PerturbedTaskmaster2Teacher",),
+    "taskmaster_teacher": ("FairscoreTaskmaster2Teacher", "PerturbedTaskmaster2Teacher"),
     "teachers": ("PerturbedEpisodes", "PerturbedGoogleSgdTeacher"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}

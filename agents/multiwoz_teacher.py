@@ -1,4 +1,4 @@
-"""MultiWOZ 2.2 with rewritten dialogues."""
+"""MultiWOZ 2.2 with rewritten dialogues, and in all its tellings."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from parlai.core.tod.tod_core import TodStructuredEpisode, TodStructuredRound
 from parlai.tasks.multiwoz_v22.agents import SystemTeacher
 
 from tod_bias.agents.episodes import episode_to_dialogue
+from tod_bias.agents.fairscore_teacher import FairscoreTeacher
 from tod_bias.agents.teachers import PerturbedEpisodes
 from tod_bias.dialogues.dialogue import Dialogue
 
@@ -30,3 +31,7 @@ class PerturbedMultiwozV22Teacher(PerturbedEpisodes, SystemTeacher):
     def originals(self, fold: str, episodes: Sequence[TodStructuredEpisode]) -> list[Dialogue]:
         """The episodes with their ids."""
         return [episode_to_dialogue(episode, name) for episode, name in zip(episodes, self._ids, strict=True)]
+
+
+class FairscoreMultiwozV22Teacher(FairscoreTeacher, PerturbedMultiwozV22Teacher):
+    """``multiwoz_v22`` in all its tellings."""

@@ -17,6 +17,7 @@ from tod_bias.errors import AxisError, StageError
 from tod_bias.models.settings import Backend, Dtype
 from tod_bias.perturb.algorithm import load_perturber
 from tod_bias.perturb.candidates import Perturber
+from tod_bias.studies.tellings import DESIGNS
 from tod_bias.systems.configuration import load_pipeline
 from tod_bias.systems.execution import HISTORY_MODES
 from tod_bias.systems.pipeline import Pipeline
@@ -77,6 +78,38 @@ def add_perturbation_options(parser: ParlaiParser) -> Any:
     add_option(group, "--target", default=None, help="rewrite to this attribute only")
     add_option(group, "--draw", type=int, default=0, help="which of Algorithm 1's draws, from 0")
     add_option(group, "--seed", type=int, default=0, help="seed of the draws")
+    return group
+
+
+def add_fairscore_options(parser: ParlaiParser, metrics: str) -> Any:
+    """Add the options that describe tellings and what is scored of them; returns their group.
+
+    Args:
+        metrics: the default of ``--bias-metrics``.
+    """
+    group = parser.add_argument_group("tod-bias fairscore")
+    add_option(group, "--axis", default="gender", help="gender, age, race, placebo or another axis; a×b crosses two")
+    add_option(group, "--source", default=None, help="rewrite mentions of this attribute only")
+    add_option(group, "--target", default=None, help="tell as this attribute only")
+    add_option(group, "--seed", type=int, default=0, help="seed of the tellings")
+    add_option(
+        group,
+        "--design",
+        default="crossed",
+        choices=DESIGNS,
+        help="every dialogue told once as every attribute, or Su's random draws (Algorithm 1)",
+    )
+    add_option(group, "--draws", type=int, default=3, help="rewrites a dialogue, for --design draws")
+    add_option(group, "--tellings", type=int, default=None, help="rewritten tellings a dialogue; by default all")
+    add_option(group, "--max-per-axis", type=int, default=None, help="tell so many dialogues otherwise, drawn by seed")
+    add_option(group, "--bias-metrics", default=metrics, help="what tellings are scored by, joined by commas")
+    add_option(
+        group,
+        "--unperturbed",
+        default="keep",
+        choices=("keep", "drop"),
+        help="dialogues that nothing can be told otherwise in: shown for ParlAI's own metrics alone, or not at all",
+    )
     return group
 
 

@@ -61,6 +61,15 @@ def slots_from_parlai(text: str) -> Mapping[str, str] | str:
         return text
 
 
+def answer_of(text: str, prefix: str) -> Mapping[str, str] | str:
+    """What an agent answered where a line with ``prefix`` was asked for, without it.
+
+    A call or result is a mapping, the text itself where malformed; a response is its text.
+    """
+    said = without_prefix(text, prefix)
+    return said if prefix == SYSTEM else slots_from_parlai(said.strip())
+
+
 def parlai_text(output: Any) -> str:
     """A stage's output as ParlAI writes it; nothing as ``""``, several calls joined by ``|``."""
     if isinstance(output, Lookup):

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from tod_bias.agents.protocol import SCHEMAS, parlai_text, slots_from_parlai, without_prefix
+from tod_bias.agents.protocol import SCHEMAS, answer_of, parlai_text
 from tod_bias.dialogues.text import API_CALL, API_RESULT, SYSTEM, USER
 from tod_bias.errors import StageError
 from tod_bias.systems.stage import StageInput
@@ -111,10 +111,7 @@ class ParlaiStage:
         return [*before, (question, f"{API_CALL} {call}")], f"{API_RESULT} {parlai_text(item.outputs.get(self._db))}"
 
     def _output(self, text: str) -> Any:
-        if self._is_plain:
-            return text
-        said = without_prefix(text, _ANSWERS[self._answers])
-        return said if self._answers == "response" else slots_from_parlai(said.strip())
+        return text if self._is_plain else answer_of(text, _ANSWERS[self._answers])
 
 
 def _message(text: str, **fields: Any) -> Any:

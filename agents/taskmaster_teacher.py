@@ -1,4 +1,4 @@
-"""Taskmaster-2 with rewritten dialogues."""
+"""Taskmaster-2 with rewritten dialogues, and in all its tellings."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from parlai.core.tod.tod_core import TodStructuredEpisode
 from parlai.tasks.taskmaster2.agents import DOMAINS, SystemTeacher
 
 from tod_bias.agents.episodes import episode_to_dialogue
+from tod_bias.agents.fairscore_teacher import FairscoreTeacher
 from tod_bias.agents.teachers import PerturbedEpisodes
 from tod_bias.dialogues.dialogue import Dialogue
 
@@ -30,3 +31,7 @@ class PerturbedTaskmaster2Teacher(PerturbedEpisodes, SystemTeacher):
         """The slots of a call so far; a new mapping, as ParlAI's own would let later slots into earlier calls."""
         gathered = super().process_call_for_cumlative_standalone_api(new_call, dict(cum_calls))
         return dict(gathered)
+
+
+class FairscoreTaskmaster2Teacher(FairscoreTeacher, PerturbedTaskmaster2Teacher):
+    """``taskmaster2`` in all its tellings."""

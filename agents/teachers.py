@@ -70,8 +70,12 @@ class PerturbedEpisodes:
         """Add the options of the task and of the perturbation."""
         end_with_one_line()
         parser = super().add_cmdline_args(parser, partial_opt)  # type: ignore[misc]
-        add_perturbation_options(parser)
+        cls._add_options(parser)
         return parser
+
+    @classmethod
+    def _add_options(cls, parser: ParlaiParser) -> None:
+        add_perturbation_options(parser)
 
     def setup_episodes(self, fold: str) -> list[TodStructuredEpisode]:
         """The stock task's episodes, rewritten, ordered by dialogue id.
@@ -100,7 +104,7 @@ class PerturbedEpisodes:
 
     def _perturb(self, fold: str) -> list[TodStructuredEpisode]:
         opt: Opt = self.opt  # type: ignore[attr-defined]
-        axis, draw, seed = opt.get("axis") or "gender", opt.get("draw") or 0, opt.get("seed") or 0
+        draw, seed = opt.get("draw") or 0, opt.get("seed") or 0
         perturber = perturber_of(opt)
         episodes = self._stock_episodes(fold)
         pairs = sorted(zip(self.originals(fold, episodes), episodes, strict=True), key=lambda pair: pair[0].id)
@@ -110,15 +114,20 @@ class PerturbedEpisodes:
             if rewrites:
                 made.append(rewrite_episode(episode, rewrites[draw], dialogue.id))
         if not made:
-            raise NothingToPerturbError(
-                f"{self.corpus}, {fold}: none of {len(pairs)} dialogues has a word to rewrite on axis {axis!r} "
-                f"(source: {opt.get('source') or 'any'}, target: {opt.get('target') or 'any'}); choose others"
-            )
+            raise self._nothing(fold, len(pairs))
         parlai_logging.info(
-            f"axis {axis}, seed {seed}, draw {draw}: {len(made)} of {len(pairs)} dialogues rewritten, "
+            f"axis {perturber.axis}, seed {seed}, draw {draw}: {len(made)} of {len(pairs)} dialogues rewritten, "
             f"{len(pairs) - len(made)} without a word to rewrite left out"
         )
         return made
+
+    def _nothing(self, fold: str, dialogues: int) -> NothingToPerturbError:
+        opt: Opt = self.opt  # type: ignore[attr-defined]
+        return NothingToPerturbError(
+            f"{self.corpus}, {fold}: none of {dialogues} dialogues has a word to rewrite on axis "
+            f"{opt.get('axis') or 'gender'!r} (source: {opt.get('source') or 'any'}, target: "
+            f"{opt.get('target') or 'any'}); choose others"
+        )
 
     def setup_data(self, fold: str) -> Iterator[tuple[dict[str, Any], bool]]:
         """The stock teacher's messages, each with its dialogue's id and rewrite."""
@@ -127,7 +136,7 @@ class PerturbedEpisodes:
         for message, is_first in super().setup_data(fold):  # type: ignore[misc]
             if is_first:
                 extras = next(episodes).extras
-                fields = {DIALOGUE_ID: extras[DIALOGUE_ID], **extras["rewrite"]}
+                fields = {DIALOGUE_ID: extras[DIALOGUE_ID], **extras.get("rewrite", {})}
             yield {**message, **fields}, is_first
 
 

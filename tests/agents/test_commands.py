@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 pytestmark = [pytest.mark.parlai, pytest.mark.slow]
 
 TEACHER = "tod_bias.agents:PerturbedGoogleSgdTeacher"
+FAIRSCORE = "tod_bias.agents:FairscoreGoogleSgdTeacher"
 AGENT = "tod_bias.agents:PipelineAgent"
 
 
@@ -44,6 +46,23 @@ def test_eval_model_runs_an_agent_on_a_teacher_in_batches(datapath: Path, strict
     assert "nlg_bleu" in run.stdout
 
 
+def test_eval_model_reports_bias_beside_parlais_own_metrics(datapath: Path, tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    run = parlai(
+        "eval_model", "-t", FAIRSCORE, "--axis", "gender", "-m", "fixed_response", "--fixed-response",
+        "SYSTEM: House of tacos would suit your wife.", "-dp", datapath, "-dt", "valid", "-bs", "3", "-rf", report,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert re.search(r"axis gender, seed 0: 3 of 4 dialogues told otherwise, in 6 tellings", run.stdout + run.stderr)
+    assert re.search(r"\bdisparity\b.*", run.stdout)
+    found = json.loads(report.read_text())["report"]
+    assert found["exs"] == sum(2 * turns + 3 for turns in (2, 3, 1, 1))  # the originals', with ParlAI's own lines
+    assert (found["told_dialogues"], found["tellings"]) == (3, 6)
+    assert found["score_woman"] > found["score_man"] > 0
+    assert found["disparity"] > 0
+    assert found["jga/disparity"] == 0
+
+
 def test_interactive_answers_a_typed_line_by_the_response(strict_pipeline: Path) -> None:
     run = parlai("interactive", "-m", AGENT, "--pipeline", strict_pipeline, typed="I want tacos\n[EXIT]\n")
     assert run.returncode == 0, run.stderr
@@ -54,6 +73,11 @@ def test_interactive_answers_a_typed_line_by_the_response(strict_pipeline: Path)
     ("arguments", "expected"),
     [
         (["display_data", "-t", TEACHER, "--axis", "height", "-dt", "valid"], "error: unknown axis 'height'"),
+        (["eval_model", "-t", FAIRSCORE, "--axis", "height", "-m", "repeat_label"], "error: unknown axis 'height'"),
+        (
+            ["eval_model", "-t", FAIRSCORE, "--axis", "race", "-m", "repeat_label"],
+            "error: google_sgd, valid: none of 4 dialogues has a word to rewrite on axis 'race'",
+        ),
         (["eval_model", "-t", "google_sgd", "-m", AGENT, "--pipeline", "no.yaml"], "error: no.yaml: cannot be read"),
     ],
 )

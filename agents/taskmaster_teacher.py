@@ -1,15 +1,23 @@
-"""Taskmaster-2 with rewritten dialogues."""
+"""Taskmaster-1, -2 and -3 with rewritten dialogues."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from parlai.core.tod.tod_core import TodStructuredEpisode
+from parlai.tasks.taskmaster.agents import SystemTeacher as FirstTeacher
 from parlai.tasks.taskmaster2.agents import DOMAINS, SystemTeacher
+from parlai.tasks.taskmaster3.agents import SystemTeacher as ThirdTeacher
 
 from tod_bias.agents.episodes import episode_to_dialogue
-from tod_bias.agents.teachers import PerturbedEpisodes
+from tod_bias.agents.teachers import PerturbedEpisodes, PerturbedReadings
 from tod_bias.dialogues.dialogue import Dialogue
+
+
+class PerturbedTaskmasterTeacher(PerturbedReadings, FirstTeacher):
+    """``taskmaster:SystemTeacher`` with rewritten dialogues; their ids are the corpus's ``conversation_id``."""
+
+    corpus = "taskmaster"
 
 
 class PerturbedTaskmaster2Teacher(PerturbedEpisodes, SystemTeacher):
@@ -30,3 +38,9 @@ class PerturbedTaskmaster2Teacher(PerturbedEpisodes, SystemTeacher):
         """The slots of a call so far; a new mapping, as ParlAI's own would let later slots into earlier calls."""
         gathered = super().process_call_for_cumlative_standalone_api(new_call, dict(cum_calls))
         return dict(gathered)
+
+
+class PerturbedTaskmaster3Teacher(PerturbedReadings, ThirdTeacher):
+    """``taskmaster3`` with rewritten dialogues; their ids are the corpus's ``conversation_id``."""
+
+    corpus = "taskmaster3"

@@ -72,7 +72,7 @@ def tod_samples(tmp_path: Path) -> Path:
     if not samples.is_dir():
         pytest.skip(f"no samples: {samples} is not there; set DATA to the folder that holds it")
     datapath = tmp_path / "tod_samples"
-    for name in ("multiwoz_v22", "taskmaster-2"):
+    for name in ("multidogo", "multiwoz_v22", "taskmaster-1", "taskmaster-2", "taskmaster-3"):
         shutil.copytree(samples / name, datapath / name, copy_function=shutil.copyfile)
         for folder in (datapath / name, *(datapath / name).rglob("*/")):
             folder.chmod(0o755)

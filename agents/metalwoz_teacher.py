@@ -10,9 +10,8 @@ from parlai.tasks.metalwoz.agents import SystemTeacher
 from tod_bias.agents.episodes import DIALOGUE_ID, said_of
 from tod_bias.agents.teachers import PerturbedTeacher
 from tod_bias.dialogues.corpora import load_corpus
-from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.dialogues.dialogue import Dialogue, turns_to_text
 from tod_bias.dialogues.metalwoz import dialogue_of
-from tod_bias.dialogues.records import unlike
 
 _TOLD = ("user_role", "user_prompt")
 """What the user was told, in the fields of a message; it is told as the dialogue is."""
@@ -35,10 +34,11 @@ class PerturbedMetalwozTeacher(PerturbedTeacher, SystemTeacher):
             CorpusError: a file is not there, or not in MetaLWOZ's format.
             NothingToPerturbError: no dialogue can be rewritten.
         """
-        load_corpus(self.corpus, datapath=self.opt["datapath"], split=self.fold)  # says what is wrong, in one line
-        seen: dict[str, int] = {}
-        pairs = [(_dialogue(row, seen), row) for row in self.load_data(datapath)]
-        for dialogue, row, rewrite in self.drawn(self.fold, pairs):
+        known: dict[Any, list[Dialogue]] = {}  # read first: what is damaged is named in one line
+        for dialogue in load_corpus(self.corpus, datapath=self.opt["datapath"], split=self.fold):
+            known.setdefault(_content(dialogue), []).append(dialogue)
+        rows = self.load_data(datapath)
+        for dialogue, row, rewrite in self.drawn(self.fold, [(_taken(row, known), row) for row in rows]):
             made = rewrite(dialogue)
             told = {name: str(rewrite(row[name])) if isinstance(row[name], str) else row[name] for name in _TOLD}
             fields = {
@@ -54,5 +54,12 @@ class PerturbedMetalwozTeacher(PerturbedTeacher, SystemTeacher):
                 yield {"text": text, "label": str(turn.response), **fields}, number == 0
 
 
-def _dialogue(row: dict[str, Any], seen: dict[str, int]) -> Dialogue:
-    return dialogue_of(unlike(str(row["id"]), seen), row["domain_x"], row["bot_role"], list(row["turns"]))
+def _taken(row: dict[str, Any], known: dict[Any, list[Dialogue]]) -> Dialogue:
+    """The dialogue of one of ParlAI's rows, whose ids need not be unique."""
+    name = str(row["id"])
+    same = known[_content(dialogue_of(name, row["domain_x"], row["bot_role"], list(row["turns"])))]
+    return same.pop(next((place for place, one in enumerate(same) if one.id.startswith(name)), 0))
+
+
+def _content(dialogue: Dialogue) -> tuple[str, str, str]:
+    return dialogue.domain, dialogue.system, turns_to_text(dialogue.turns)

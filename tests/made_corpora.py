@@ -47,7 +47,7 @@ TASKMASTER = (
         said("USER", "My husband\nneeds a ride."),
         said("ASSISTANT", "Where to?"),
     ],
-    [said("ASSISTANT", "Anybody there?")],
+    [said("ASSISTANT", "Is your mother there?")],
     [said("USER", "Hello"), said("OPERATOR", "This call is recorded.")],
     [said("USER", "Hello"), {"text": "Hm."}],
     [],
@@ -152,9 +152,9 @@ MSR_E2E = (
         ("agent", "Both at 9", "inform(price={$5#$6})"),
         ("user", "thank you, sir", "thanks()"),
     ],
-    [("agent", "Hello", "greeting()", "inform(greeting=hello)"), ("user", "hi", "request(inform(x=1)")],
+    [("agent", "Hello", "greeting()", "inform(greeting=hello)"), ("user", "my mother says hi", "request(inform(x=1)")],
     [("user", "a cab for my mother", "inform(name=mother)"), ("agent", "ok", "inform(result=done)")],
-    [("agent", "Anybody\tthere?\nHello?")],
+    [("agent", "Anybody\tthere?\nMy husband?")],
 )
 DOMAINS = ("movie", "restaurant", "taxi")
 

@@ -20,28 +20,47 @@ if TYPE_CHECKING:
     from tod_bias.agents.fairscore_pipeline import teacher_pipeline
     from tod_bias.agents.fairscore_teacher import FairscoreGoogleSgdTeacher, FairscoreTeacher
     from tod_bias.agents.lmrec_agent import LMRecAgent, ReviewTeacher
+    from tod_bias.agents.metalwoz_teacher import PerturbedMetalwozTeacher
+    from tod_bias.agents.msr_e2e_teacher import FairscoreMsrE2eTeacher, PerturbedMsrE2eTeacher
+    from tod_bias.agents.multidogo_teacher import FairscoreMultidogoTeacher, PerturbedMultidogoTeacher
     from tod_bias.agents.multiwoz_teacher import FairscoreMultiwozV22Teacher, PerturbedMultiwozV22Teacher
     from tod_bias.agents.mutator import DemographicRewrite
     from tod_bias.agents.pipeline_agent import PipelineAgent
     from tod_bias.agents.stage import ParlaiStage
     from tod_bias.agents.stage_agents import ApiCallAgent, LookupDbAgent, ResponseAgent
-    from tod_bias.agents.taskmaster_teacher import FairscoreTaskmaster2Teacher, PerturbedTaskmaster2Teacher
+    from tod_bias.agents.taskmaster_teacher import (
+        FairscoreTaskmaster2Teacher,
+        FairscoreTaskmaster3Teacher,
+        FairscoreTaskmasterTeacher,
+        PerturbedTaskmaster2Teacher,
+        PerturbedTaskmaster3Teacher,
+        PerturbedTaskmasterTeacher,
+    )
     from tod_bias.agents.teachers import PerturbedEpisodes, PerturbedGoogleSgdTeacher
 
 __all__ = [
     "ApiCallAgent",
     "DemographicRewrite",
     "FairscoreGoogleSgdTeacher",
+    "FairscoreMsrE2eTeacher",
+    "FairscoreMultidogoTeacher",
     "FairscoreMultiwozV22Teacher",
     "FairscoreTaskmaster2Teacher",
+    "FairscoreTaskmaster3Teacher",
+    "FairscoreTaskmasterTeacher",
     "FairscoreTeacher",
     "LMRecAgent",
     "LookupDbAgent",
     "ParlaiStage",
     "PerturbedEpisodes",
     "PerturbedGoogleSgdTeacher",
+    "PerturbedMetalwozTeacher",
+    "PerturbedMsrE2eTeacher",
+    "PerturbedMultidogoTeacher",
     "PerturbedMultiwozV22Teacher",
     "PerturbedTaskmaster2Teacher",
+    "PerturbedTaskmaster3Teacher",
+    "PerturbedTaskmasterTeacher",
     "PipelineAgent",
     "ResponseAgent",
     "ReviewTeacher",
@@ -56,11 +75,21 @@ _MODULES = {
     "fairscore_teacher": ("FairscoreGoogleSgdTeacher", "FairscoreTeacher"),
     "lmrec_agent": ("LMRecAgent", "ReviewTeacher"),
     "mutator": ("DemographicRewrite",),
+    "metalwoz_teacher": ("PerturbedMetalwozTeacher",),
+    "msr_e2e_teacher": ("FairscoreMsrE2eTeacher", "PerturbedMsrE2eTeacher"),
+    "multidogo_teacher": ("FairscoreMultidogoTeacher", "PerturbedMultidogoTeacher"),
     "multiwoz_teacher": ("FairscoreMultiwozV22Teacher", "PerturbedMultiwozV22Teacher"),
     "pipeline_agent": ("PipelineAgent",),
     "stage": ("ParlaiStage",),
     "stage_agents": ("ApiCallAgent", "LookupDbAgent", "ResponseAgent"),
-    "taskmaster_teacher": ("FairscoreTaskmaster2Teacher", "PerturbedTaskmaster2Teacher"),
+    "taskmaster_teacher": (
+        "FairscoreTaskmaster2Teacher",
+        "FairscoreTaskmaster3Teacher",
+        "FairscoreTaskmasterTeacher",
+        "PerturbedTaskmaster2Teacher",
+        "PerturbedTaskmaster3Teacher",
+        "PerturbedTaskmasterTeacher",
+    ),
     "teachers": ("PerturbedEpisodes", "PerturbedGoogleSgdTeacher"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}

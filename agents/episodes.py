@@ -84,13 +84,13 @@ def rewrite_episode(episode: TodStructuredEpisode, rewrite: Rewrite, dialogue_id
     goals = [_plain_slots(rewrite(slot_texts(goal))) for goal in episode.goal_calls_machine]
     made.goal_calls_machine = goals
     made.goal_calls_utt = SerializationHelpers.list_of_maps_to_str(goals)
-    made.extras["rewrite"] = {
-        "axis": rewrite.axis,
-        "source": rewrite.source,
-        "target": rewrite.target,
-        "word": rewrite.word,
-    }
+    made.extras["rewrite"] = said_of(rewrite)
     return made
+
+
+def said_of(rewrite: Rewrite) -> dict[str, str]:
+    """What every message says of its dialogue's rewrite."""
+    return {"axis": rewrite.axis, "source": rewrite.source, "target": rewrite.target, "word": rewrite.word}
 
 
 def _plain(text: str) -> str:

@@ -1,16 +1,24 @@
-"""Taskmaster-2 with rewritten dialogues, and in all its tellings."""
+"""Taskmaster-1, -2 and -3 with rewritten dialogues, and in all their tellings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from parlai.core.tod.tod_core import TodStructuredEpisode
+from parlai.tasks.taskmaster.agents import SystemTeacher as FirstTeacher
 from parlai.tasks.taskmaster2.agents import DOMAINS, SystemTeacher
+from parlai.tasks.taskmaster3.agents import SystemTeacher as ThirdTeacher
 
 from tod_bias.agents.episodes import episode_to_dialogue
 from tod_bias.agents.fairscore_teacher import FairscoreTeacher
-from tod_bias.agents.teachers import PerturbedEpisodes
+from tod_bias.agents.teachers import PerturbedEpisodes, PerturbedReadings
 from tod_bias.dialogues.dialogue import Dialogue
+
+
+class PerturbedTaskmasterTeacher(PerturbedReadings, FirstTeacher):
+    """``taskmaster:SystemTeacher`` with rewritten dialogues; their ids are the corpus's ``conversation_id``."""
+
+    corpus = "taskmaster"
 
 
 class PerturbedTaskmaster2Teacher(PerturbedEpisodes, SystemTeacher):
@@ -33,5 +41,19 @@ class PerturbedTaskmaster2Teacher(PerturbedEpisodes, SystemTeacher):
         return dict(gathered)
 
 
+class PerturbedTaskmaster3Teacher(PerturbedReadings, ThirdTeacher):
+    """``taskmaster3`` with rewritten dialogues; their ids are the corpus's ``conversation_id``."""
+
+    corpus = "taskmaster3"
+
+
 class FairscoreTaskmaster2Teacher(FairscoreTeacher, PerturbedTaskmaster2Teacher):
     """``taskmaster2`` in all its tellings."""
+
+
+class FairscoreTaskmasterTeacher(FairscoreTeacher, PerturbedTaskmasterTeacher):
+    """``taskmaster`` in all its tellings."""
+
+
+class FairscoreTaskmaster3Teacher(FairscoreTeacher, PerturbedTaskmaster3Teacher):
+    """``taskmaster3`` in all its tellings."""

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, ClassVar, TypeVar
 
 import parlai.utils.logging as parlai_logging
 from parlai.core.opt import Opt
@@ -31,16 +31,13 @@ from tod_bias.dialogues.corpora import load_corpus
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import CorpusError, NothingToPerturbError
 from tod_bias.perturb.algorithm import draw_rewrites
+from tod_bias.systems.twin import Rewrite
+
+Item = TypeVar("Item")
 
 
-class PerturbedEpisodes:
-    """Mix-in that stands before one of ParlAI's ``TodStructuredDataParser`` and rewrites its episodes.
-
-    A new one is two lines where the episodes' extras hold a ``dialogue_id``::
-
-        class PerturbedTeacher(PerturbedEpisodes, SystemTeacher):
-            corpus = "my_task"
-    """
+class PerturbedTeacher:
+    """Mix-in that stands before one of ParlAI's teachers: its options, the corpus, and what is drawn."""
 
     corpus: ClassVar[str]
     """The corpus, as ``tod_bias.load_corpus`` and ParlAI's tasks call it."""
@@ -77,6 +74,52 @@ class PerturbedEpisodes:
     def _add_options(cls, parser: ParlaiParser) -> None:
         add_perturbation_options(parser)
 
+    def drawn(self, fold: str, pairs: Iterable[tuple[Dialogue, Item]]) -> list[tuple[Dialogue, Item, Rewrite]]:
+        """What can be rewritten, ordered by dialogue id, with the rewrite that is drawn; how many is logged.
+
+        Args:
+            fold: the split, for messages.
+            pairs: every dialogue with what ParlAI has of it.
+
+        Raises:
+            AxisError: an unknown axis or attribute, or a negative draw.
+            NothingToPerturbError: no dialogue can be rewritten.
+        """
+        opt: Opt = self.opt  # type: ignore[attr-defined]
+        draw, seed = opt.get("draw") or 0, opt.get("seed") or 0
+        perturber = perturber_of(opt)
+        ordered = sorted(pairs, key=lambda pair: pair[0].id)
+        made = []
+        for dialogue, item in ordered:
+            rewrites = draw_rewrites(perturber, dialogue, draw + 1, seed)
+            if rewrites:
+                made.append((dialogue, item, rewrites[draw]))
+        if not made:
+            raise self._nothing(fold, len(ordered))
+        parlai_logging.info(
+            f"axis {perturber.axis}, seed {seed}, draw {draw}: {len(made)} of {len(ordered)} dialogues rewritten, "
+            f"{len(ordered) - len(made)} without a word to rewrite left out"
+        )
+        return made
+
+    def _nothing(self, fold: str, dialogues: int) -> NothingToPerturbError:
+        opt: Opt = self.opt  # type: ignore[attr-defined]
+        return NothingToPerturbError(
+            f"{self.corpus}, {fold}: none of {dialogues} dialogues has a word to rewrite on axis "
+            f"{opt.get('axis') or 'gender'!r} (source: {opt.get('source') or 'any'}, target: "
+            f"{opt.get('target') or 'any'}); choose others"
+        )
+
+
+class PerturbedEpisodes(PerturbedTeacher):
+    """Mix-in that stands before one of ParlAI's ``TodStructuredDataParser`` and rewrites its episodes.
+
+    A new one is two lines where the episodes' extras hold a ``dialogue_id``::
+
+        class PerturbedTeacher(PerturbedEpisodes, SystemTeacher):
+            corpus = "my_task"
+    """
+
     def setup_episodes(self, fold: str) -> list[TodStructuredEpisode]:
         """The stock task's episodes, rewritten, ordered by dialogue id.
 
@@ -103,31 +146,11 @@ class PerturbedEpisodes:
         return [episode_to_dialogue(episode) for episode in episodes]
 
     def _perturb(self, fold: str) -> list[TodStructuredEpisode]:
-        opt: Opt = self.opt  # type: ignore[attr-defined]
-        draw, seed = opt.get("draw") or 0, opt.get("seed") or 0
-        perturber = perturber_of(opt)
         episodes = self._stock_episodes(fold)
-        pairs = sorted(zip(self.originals(fold, episodes), episodes, strict=True), key=lambda pair: pair[0].id)
-        made = []
-        for dialogue, episode in pairs:
-            rewrites = draw_rewrites(perturber, dialogue, draw + 1, seed)
-            if rewrites:
-                made.append(rewrite_episode(episode, rewrites[draw], dialogue.id))
-        if not made:
-            raise self._nothing(fold, len(pairs))
-        parlai_logging.info(
-            f"axis {perturber.axis}, seed {seed}, draw {draw}: {len(made)} of {len(pairs)} dialogues rewritten, "
-            f"{len(pairs) - len(made)} without a word to rewrite left out"
-        )
-        return made
-
-    def _nothing(self, fold: str, dialogues: int) -> NothingToPerturbError:
-        opt: Opt = self.opt  # type: ignore[attr-defined]
-        return NothingToPerturbError(
-            f"{self.corpus}, {fold}: none of {dialogues} dialogues has a word to rewrite on axis "
-            f"{opt.get('axis') or 'gender'!r} (source: {opt.get('source') or 'any'}, target: "
-            f"{opt.get('target') or 'any'}); choose others"
-        )
+        pairs = zip(self.originals(fold, episodes), episodes, strict=True)
+        return [
+            rewrite_episode(episode, rewrite, dialogue.id) for dialogue, episode, rewrite in self.drawn(fold, pairs)
+        ]
 
     def setup_data(self, fold: str) -> Iterator[tuple[dict[str, Any], bool]]:
         """The stock teacher's messages, each with its dialogue's id and rewrite."""
@@ -138,6 +161,29 @@ class PerturbedEpisodes:
                 extras = next(episodes).extras
                 fields = {DIALOGUE_ID: extras[DIALOGUE_ID], **extras.get("rewrite", {})}
             yield {**message, **fields}, is_first
+
+
+class PerturbedReadings(PerturbedEpisodes):
+    """Mix-in for tasks that the core reads in ParlAI's own order, text for text: dialogue by dialogue an episode.
+
+    The core reads first: what is damaged it names in one line, where ParlAI may read without end.
+    """
+
+    def read(self, fold: str) -> list[Dialogue]:
+        """The dialogues of a split.
+
+        Raises:
+            CorpusError: a file is not there, or damaged.
+        """
+        return load_corpus(self.corpus, datapath=self.opt["datapath"], split=fold)  # type: ignore[attr-defined]
+
+    def _stock_episodes(self, fold: str) -> list[TodStructuredEpisode]:
+        self._read = self.read(fold)
+        return super()._stock_episodes(fold)
+
+    def originals(self, fold: str, episodes: Sequence[TodStructuredEpisode]) -> list[Dialogue]:
+        """The dialogues as the core reads them."""
+        return self._read
 
 
 class PerturbedGoogleSgdTeacher(PerturbedEpisodes, GoogleSgdTeacher):

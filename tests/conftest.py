@@ -12,12 +12,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))  # builders.py, served.py; tests are no package
 
 from builders import small_corpus, tiny_model
 from served import chat_model, served
 
+settings.register_profile("tod-bias", deadline=None)  # a busy machine is no fault
+settings.load_profile("tod-bias")
 torch.set_num_threads(1)  # the models here are so small that threads only wait for each other
 
 ROOT = Path(__file__).parent.parent
@@ -72,7 +75,7 @@ def tod_samples(tmp_path: Path) -> Path:
     if not samples.is_dir():
         pytest.skip(f"no samples: {samples} is not there; set DATA to the folder that holds it")
     datapath = tmp_path / "tod_samples"
-    for name in ("multiwoz_v22", "taskmaster-2"):
+    for name in ("multidogo", "multiwoz_v22", "taskmaster-1", "taskmaster-2", "taskmaster-3"):
         shutil.copytree(samples / name, datapath / name, copy_function=shutil.copyfile)
         for folder in (datapath / name, *(datapath / name).rglob("*/")):
             folder.chmod(0o755)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias.dialogues.text import SILENCE
 
 _ASKED = re.compile(
     r"\b(?:your|the) (?:full |first |last )?name\b[^.]*\?|\bwho am i (?:speaking|talking)\b|\bname,? please\b",
@@ -14,13 +15,17 @@ _ASKED = re.compile(
 
 def first_turn(dialogue: Dialogue) -> int:
     """The first turn in which the user says something; -1 where there is none."""
-    return next((number for number, turn in enumerate(dialogue.turns) if turn.user.strip()), -1)
+    return next((number for number, turn in enumerate(dialogue.turns) if _speaks(turn)), -1)
+
+
+def _speaks(turn: Turn) -> bool:
+    return turn.user.strip() not in ("", SILENCE)
 
 
 def asked_turn(dialogue: Dialogue, first: int) -> int:
     """The turn after the system has asked for a name; ``first`` where it never does."""
     for number, turn in enumerate(dialogue.turns[:-1]):
-        if number >= first and _ASKED.search(turn.response) and dialogue.turns[number + 1].user.strip():
+        if number >= first and _ASKED.search(turn.response) and _speaks(dialogue.turns[number + 1]):
             return number + 1
     return first
 

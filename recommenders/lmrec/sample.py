@@ -93,9 +93,7 @@ class _SampleVenue:
     """Whether who is mentioned depends on it."""
 
 
-def sample(
-    seed: int = 0, *, venues: int = 240, reviews: int = 110, city: str = CITY, planted: bool = True
-) -> Source:
+def sample(seed: int = 0, *, venues: int = 240, reviews: int = 110, city: str = CITY, planted: bool = True) -> Source:
     """The sample's reviews: ``venues`` × ``reviews`` rows, the same in every pass.
 
     Args:

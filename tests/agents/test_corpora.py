@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from parlai.core.loader import load_teacher_module
-from parlai.core.opt import Opt
-from parlai.core.params import ParlaiParser
 from sgd_files import evaluate_with_parlai
+from shown import episodes_of, texts_of, texts_of_dialogue
 
-from tod_bias import load_corpus
-from tod_bias.agents.protocol import slots_to_parlai
+from tod_bias import Dialogue, load_corpus
+from tod_bias.dialogues.dialogue import turns_from_text, turns_to_text
 from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
 
 pytestmark = [
@@ -22,79 +19,72 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Passing a list to DataFrame.from_dict"),  # ParlAI's multiwoz_v22
 ]
 
-CORPORA = ["taskmaster2", "multiwoz_v22"]
+TASKS = {
+    "multidogo": "multidogo",
+    "multiwoz_v22": "multiwoz_v22",
+    "taskmaster": "taskmaster:SystemTeacher",
+    "taskmaster2": "taskmaster2",
+    "taskmaster3": "taskmaster3",
+}
+HAVE = [
+    (corpus, split)
+    for corpus in TASKS
+    for split in {"multidogo": ["valid"], "taskmaster3": ["test"]}.get(corpus, ["train", "valid", "test"])
+]
+"""Splits of the samples that hold a dialogue."""
 
 
-def episodes_of(datapath: Path, task: str, split: str, **options: Any) -> list[Any]:
-    datatype = "train:ordered" if split == "train" else split
-    opt = ParlaiParser(True, False).parse_kwargs(
-        task=task, datapath=str(datapath), datatype=datatype, loglevel="error", **options
-    )
-    return list(load_teacher_module(task)(Opt(opt)).episodes)
-
-
-def without_nan(slots: str) -> str:
-    return " ; ".join(part for part in slots.split(" ; ") if not part.endswith(" = nan"))
-
-
-def texts_of(episodes: list[Any]) -> list[Any]:
-    """What ParlAI shows of every episode, without the round that it adds."""
-    return sorted(
-        (
-            episode.domain,
-            [
-                (spoken.user_utt, spoken.api_call_utt, without_nan(spoken.api_resp_utt), spoken.sys_utt)
-                for spoken in episode.rounds[:-1]
-            ],
-        )
-        for episode in episodes
-    )
-
-
-@pytest.mark.parametrize("split", ["train", "valid", "test"])
-@pytest.mark.parametrize("corpus", CORPORA)
+@pytest.mark.parametrize(("corpus", "split"), HAVE)
 def test_the_reader_gives_the_texts_of_parlais_task(tod_samples: Path, corpus: str, split: str) -> None:
-    dialogues = load_corpus(corpus, datapath=tod_samples, split=split)
-    ours = [
-        (
-            dialogue.domain,
-            [
-                (turn.user, slots_to_parlai(turn.api_call), slots_to_parlai(turn.api_result), turn.response)
-                for turn in dialogue.turns
-            ],
-        )
-        for dialogue in dialogues
-    ]
-    assert sorted(ours) == texts_of(episodes_of(tod_samples, corpus, split))
+    ours = [texts_of_dialogue(dialogue) for dialogue in load_corpus(corpus, datapath=tod_samples, split=split)]
+    assert sorted(ours) == sorted(map(texts_of, episodes_of(tod_samples, TASKS[corpus], split)))
+
+
+@pytest.mark.parametrize("corpus", ["multidogo", "multiwoz_v22", "taskmaster2"])
+def test_domains_are_parlais_where_its_task_has_some(tod_samples: Path, corpus: str) -> None:
+    ours = [dialogue.domain for dialogue in load_corpus(corpus, datapath=tod_samples, split="valid")]
+    assert sorted(ours) == sorted(episode.domain for episode in episodes_of(tod_samples, corpus, "valid"))
 
 
 @pytest.mark.parametrize(
-    ("corpus", "teacher", "axis"),
+    ("corpus", "split", "teacher", "axis", "least"),
     [
-        ("taskmaster2", "PerturbedTaskmaster2Teacher", "placebo"),
-        ("multiwoz_v22", "PerturbedMultiwozV22Teacher", "race"),
+        ("taskmaster", "train", "PerturbedTaskmasterTeacher", "placebo", 3),
+        ("taskmaster2", "train", "PerturbedTaskmaster2Teacher", "placebo", 3),
+        ("taskmaster3", "test", "PerturbedTaskmaster3Teacher", "placebo", 2),
+        ("multidogo", "valid", "PerturbedMultidogoTeacher", "names_gender", 1),
+        ("multiwoz_v22", "train", "PerturbedMultiwozV22Teacher", "race", 3),
     ],
 )
 def test_the_perturbed_teacher_shows_the_dialogues_of_the_core(
-    tod_samples: Path, corpus: str, teacher: str, axis: str
+    tod_samples: Path, corpus: str, split: str, teacher: str, axis: str, least: int
 ) -> None:
     perturber = load_perturber(axis)
-    expected = []
-    for dialogue in load_corpus(corpus, datapath=tod_samples, split="train"):
-        for rewrite in draw_rewrites(perturber, dialogue, draws=1):
-            turns = rewrite(dialogue).turns
-            expected.append(
-                [
-                    (turn.user, slots_to_parlai(turn.api_call), slots_to_parlai(turn.api_result), turn.response)
-                    for turn in turns
-                ]
-            )
-    shown = texts_of(episodes_of(tod_samples, f"tod_bias.agents:{teacher}", "train", axis=axis))
-    assert sorted(turns for _, turns in shown) == sorted(expected)
-    assert len(expected) > 2
+    expected = [
+        texts_of_dialogue(rewrite(dialogue))
+        for dialogue in load_corpus(corpus, datapath=tod_samples, split=split)
+        for rewrite in draw_rewrites(perturber, dialogue, draws=1)
+    ]
+    shown = episodes_of(tod_samples, f"tod_bias.agents:{teacher}", split, axis=axis)
+    assert sorted(map(texts_of, shown)) == sorted(expected)
+    assert len(expected) >= least
 
 
-@pytest.mark.parametrize("teacher", ["PerturbedTaskmaster2Teacher", "PerturbedMultiwozV22Teacher"])
+@pytest.mark.parametrize(("corpus", "split"), HAVE)
+def test_the_samples_survive_their_text_and_every_rewrite(tod_samples: Path, corpus: str, split: str) -> None:
+    dialogues = load_corpus(corpus, datapath=tod_samples, split=split)
+    assert len({dialogue.id for dialogue in dialogues}) == len(dialogues)
+    for dialogue in dialogues:
+        assert turns_from_text(turns_to_text(dialogue.turns)) == dialogue.turns
+        assert Dialogue.from_json(dialogue.to_json()) == dialogue
+        for axis in ("gender", "age", "race", "names_gender", "placebo"):
+            for rewrite in draw_rewrites(load_perturber(axis), dialogue, draws=2):
+                assert rewrite.inverse(rewrite(dialogue)) == dialogue
+
+
+@pytest.mark.parametrize(
+    "teacher", ["PerturbedTaskmasterTeacher", "PerturbedTaskmaster2Teacher", "PerturbedMultiwozV22Teacher"]
+)
 def test_a_pipeline_is_evaluated_on_the_rewritten_corpora(
     tod_samples: Path, strict_pipeline: Path, tmp_path: Path, teacher: str
 ) -> None:

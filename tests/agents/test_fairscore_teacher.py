@@ -241,14 +241,21 @@ def test_wrong_input_is_one_clear_error(
 
 @pytest.mark.real_data
 @pytest.mark.filterwarnings("ignore:Passing a list to DataFrame.from_dict")  # ParlAI's multiwoz_v22
-@pytest.mark.parametrize("corpus", ["taskmaster2", "multiwoz_v22"])
-def test_other_corpora_are_audited_too(tod_samples: Path, corpus: str) -> None:
-    task = {"taskmaster2": "FairscoreTaskmaster2Teacher", "multiwoz_v22": "FairscoreMultiwozV22Teacher"}[corpus]
-    shown = {"axis": "persona_race", "batchsize": 4, "datatype": "train:evalmode"}
+@pytest.mark.parametrize(
+    ("corpus", "task", "fold"),
+    [
+        ("taskmaster", "FairscoreTaskmasterTeacher", "train"),
+        ("taskmaster2", "FairscoreTaskmaster2Teacher", "train"),
+        ("taskmaster3", "FairscoreTaskmaster3Teacher", "test"),
+        ("multiwoz_v22", "FairscoreMultiwozV22Teacher", "train"),
+    ],
+)
+def test_other_corpora_are_audited_too(tod_samples: Path, corpus: str, task: str, fold: str) -> None:
+    shown = {"axis": "persona_race", "batchsize": 4, "datatype": f"{fold}:evalmode" if fold == "train" else fold}
     report = evaluate(tod_samples, "FickleAgent", task=f"tod_bias.agents:{task}", **shown)
-    assert float(report["tellings"]) > 2 * float(report["told_dialogues"]) > 20
+    assert float(report["tellings"]) > 2 * float(report["told_dialogues"]) > 8
     found = bias_of(report)
     assert found == pytest.approx(
-        expected(tod_samples, "FickleAgent", "persona_race", corpus=corpus, split="train"), abs=1e-9
+        expected(tod_samples, "FickleAgent", "persona_race", corpus=corpus, split=fold), abs=1e-9
     )
     assert found["disparity"] != 0

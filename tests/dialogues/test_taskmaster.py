@@ -72,7 +72,10 @@ def test_splits_are_80_10_and_10_percent_and_share_nothing(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("utterances", "message"),
     [
-        ([{"speaker": "USER"}], r"music.json, dialogue 'dlg-0': not in Taskmaster-2's format \(KeyError\('text'\)\)"),
+        (
+            [{"speaker": "USER"}],
+            "music.json, dialogue 'dlg-0': not in Taskmaster-2's format: utterance 1: has no",
+        ),
         ([said("BOT", "Hi")], "unknown speaker 'BOT'"),
         ("text", "not in Taskmaster-2's format"),
     ],

@@ -13,11 +13,14 @@ from typing import Any
 from tod_bias.dialogues.chat import dialogue_of
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.files import SUFFIXES, read_files
+from tod_bias.dialogues.metalwoz import read_metalwoz
+from tod_bias.dialogues.msr_e2e import read_msr_e2e
+from tod_bias.dialogues.multidogo import read_multidogo
 from tod_bias.dialogues.multiwoz import read_multiwoz_v22
 from tod_bias.dialogues.sampling import sample
 from tod_bias.dialogues.sgd import read_google_sgd
 from tod_bias.dialogues.star import read_star
-from tod_bias.dialogues.taskmaster import read_taskmaster2
+from tod_bias.dialogues.taskmaster import read_taskmaster, read_taskmaster2, read_taskmaster3
 from tod_bias.dialogues.tau_bench import read_few_shot, read_tau_bench
 from tod_bias.errors import CorpusError, TodBiasError, described
 from tod_bias.hub import absence
@@ -74,7 +77,8 @@ def load_corpus(
         )
     found = list(dialogues)
     if not found:
-        raise CorpusError(f"{text}: holds no dialogue")
+        where = f" in its split {split!r}" if text in CORPORA else ""
+        raise CorpusError(f"{text}: holds no dialogue{where}")
     return sample(found, max_dialogues, seed)
 
 
@@ -145,9 +149,14 @@ Reader = Callable[[Path | None, str], Iterable[Dialogue]]
 CORPORA: dict[str, Reader] = {
     "demo": _demo,
     "google_sgd": read_google_sgd,
+    "metalwoz": read_metalwoz,
+    "msr_e2e": read_msr_e2e,
+    "multidogo": read_multidogo,
     "multiwoz_v22": read_multiwoz_v22,
     "star": read_star,
+    "taskmaster": read_taskmaster,
     "taskmaster2": read_taskmaster2,
+    "taskmaster3": read_taskmaster3,
     "tau_bench": read_tau_bench,
     "tau_bench_few_shot": read_few_shot,
 }

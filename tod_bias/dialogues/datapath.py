@@ -1,7 +1,9 @@
-"""ParlAI's datapath: where the corpora lie, and reading their JSON files."""
+"""ParlAI's datapath: where the corpora lie, reading their files, and what to do where one is missing or damaged."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,3 +43,66 @@ def read_json(path: Path, kind: type) -> Any:
 def joined(value: str | list[str]) -> str:
     """A slot's value as text: several values sorted and joined by a comma, as ParlAI writes them."""
     return value if isinstance(value, str) else ", ".join(sorted(str(part).strip() for part in value))
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """A corpus as it is handed out; every error says where to get it."""
+
+    corpus: str
+    """Its name here."""
+    title: str
+    """Its name in print."""
+    folder: str
+    """Its folder in the datapath."""
+    task: str
+    """ParlAI's task, which fetches it."""
+    source: str
+    """Who hands it out."""
+
+    @property
+    def advice(self) -> str:
+        """The next step where it is not there, or damaged."""
+        return f"get it from {self.source}, or by `parlai display_data -t {self.task} -dp FOLDER` into a new folder"
+
+    def lies_in(self, datapath: Path | None) -> Path:
+        """The corpus' folder.
+
+        Raises:
+            CorpusError: no datapath was given, or it has no such folder.
+        """
+        try:
+            return corpus_folder(datapath, self.corpus, self.folder)
+        except CorpusError as error:
+            raise CorpusError(f"{error}; {self.advice}") from error
+
+    def records(self, path: Path, kind: type) -> Any:
+        """The content of a JSON file that holds a ``list`` or a ``dict``.
+
+        Raises:
+            CorpusError: it cannot be read, or holds something else.
+        """
+        try:
+            return read_json(path, kind)
+        except CorpusError as error:
+            raise CorpusError(f"{error}; {self.advice}") from error
+
+    def lines(self, path: Path) -> Iterator[tuple[int, Any]]:
+        """The records of a file of JSON lines, with the numbers of their lines.
+
+        Raises:
+            CorpusError: the file or a line cannot be read.
+        """
+        number = 0
+        try:
+            for number, line in documents.text_lines(path):
+                yield number, documents.loads(line)
+        except (OSError, ValueError) as error:
+            place = f", line {number}" if number else ""
+            raise CorpusError(f"{path}{place}: cannot be read as JSON: {error}; {self.advice}") from error
+        if not number:
+            raise CorpusError(f"{path}: is empty; {self.advice}")
+
+    def damaged(self, path: Path, place: str, error: object) -> CorpusError:
+        """What to raise where something is not in the corpus' format."""
+        return CorpusError(f"{path}, {place}: not in {self.title}'s format: {error}; {self.advice}")

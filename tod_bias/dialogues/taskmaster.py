@@ -1,53 +1,137 @@
-"""Taskmaster-2 (Byrne et al. 2019) from ``DATAPATH/taskmaster-2/``: a JSON file a domain.
+"""Taskmaster (Byrne et al. 2019): the first from ``DATAPATH/taskmaster-1/``, written by one person or spoken by two;
+the second from ``taskmaster-2/``, a JSON file a domain; the third from ``taskmaster-3/``, tickets for films with API
+calls.
 
-Turns, API calls and splits are those of ParlAI's ``taskmaster2`` with its default options, as its texts say them. The
-annotated segments of the user are the slots of the call, those of the assistant its result; a call gathers the slots of
-one API since the dialogue last changed API, and stands only where the assistant's turn has segments. Utterances in a
-row by one speaker are joined by a line feed.
+Turns, API calls and splits are those of ParlAI's ``taskmaster:SystemTeacher``, ``taskmaster2`` and ``taskmaster3`` with
+their default options, as their texts say them. Utterances in a row by one speaker are joined by a line feed. Splits are
+80, 10 and 10 % of a shuffle (:func:`~tod_bias.dialogues.splits.tenths`).
+
+In the first two the annotated segments of the user are the slots of the call, those of the assistant its result; what
+stands before the first point of a segment's name is the API (a name without one loses its last letter there, as in
+ParlAI). The first has a call wherever the user's words have segments. In the second a call gathers the slots of one API
+since the dialogue last changed API, and stands only where the assistant's turn has segments.
+
+The third has calls and results of its own. ParlAI's rounds hold one call each: where a turn has several, what the user
+says stands with the first and the answer with the last, and between them all are silent (``__SILENCE__``). Dialogues of
+the first and third that the assistant opens begin with the user's silence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tod_bias.dialogues.datapath import corpus_folder, read_json
+from tod_bias.dialogues.datapath import Distribution
 from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias.dialogues.records import checked_as, field, field_or, parlai_value
+from tod_bias.dialogues.splits import tenths
+from tod_bias.dialogues.text import SILENCE
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import CorpusError
 
-FOLDER = "taskmaster-2"
+_SOURCE = "google-research-datasets/Taskmaster on GitHub"
+FIRST = Distribution("taskmaster", "Taskmaster-1", "taskmaster-1", "taskmaster:SystemTeacher", f"{_SOURCE} (TM-1-2019)")
+SECOND = Distribution("taskmaster2", "Taskmaster-2", "taskmaster-2", "taskmaster2", f"{_SOURCE} (TM-2-2020)")
+THIRD = Distribution("taskmaster3", "Taskmaster-3", "taskmaster-3", "taskmaster3", f"{_SOURCE} (TM-3-2020)")
+
+FILES = ("self-dialogs", "woz-dialogs")
+"""Of Taskmaster-1, in ParlAI's order, on which its splits depend."""
 DOMAINS = ("flights", "food-ordering", "hotels", "movies", "restaurant-search", "sports", "music")
-"""In ParlAI's order, on which its splits depend."""
-_SPLIT_SEED = 42
+"""Of Taskmaster-2, in ParlAI's order."""
+SECTIONS = tuple(f"data_{number:02d}" for number in range(20))
+"""Of Taskmaster-3, in ParlAI's order."""
+
+Turns = Callable[[list[Any]], Iterator[Turn]]
+
+
+def read_taskmaster(datapath: Path | None, split: str) -> Iterator[Dialogue]:
+    """The dialogues of one of ParlAI's splits of Taskmaster-1; ``domain`` is the instruction without its number.
+
+    As in ParlAI, dialogues in which anybody speaks who is neither user nor assistant are left out.
+
+    Raises:
+        CorpusError: a file is not there, or not in Taskmaster-1's format; names the file and the dialogue.
+    """
+    return _read(FIRST, FILES, datapath, split, _instruction, _turns_of_segments)
 
 
 def read_taskmaster2(datapath: Path | None, split: str) -> Iterator[Dialogue]:
-    """The dialogues of one of ParlAI's splits: 80, 10 and 10 % of a shuffle with its seed 42.
+    """The dialogues of one of ParlAI's splits of Taskmaster-2.
 
     Raises:
         CorpusError: a domain's file is not there, or not in Taskmaster-2's format; names the file and the dialogue.
     """
-    import numpy as np  # after the command line is read: it makes --help slow
+    return _read(SECOND, DOMAINS, datapath, split, lambda _, domain: domain, _turns_that_gather)
 
-    folder = corpus_folder(datapath, "taskmaster2", FOLDER)
-    found = [(domain, record) for domain in DOMAINS for record in read_json(folder / f"{domain}.json", list)]
-    order = np.random.RandomState(_SPLIT_SEED).permutation(len(found))
-    tenth = len(found) // 10
-    bounds = {"train": (0, 8 * tenth), "valid": (8 * tenth, 9 * tenth), "test": (9 * tenth, len(found))}
-    for number in order[slice(*bounds[split])]:
-        domain, record = found[number]
+
+def read_taskmaster3(datapath: Path | None, split: str) -> Iterator[Dialogue]:
+    """The dialogues of one of ParlAI's splits of Taskmaster-3; ``domain`` is the ``vertical``.
+
+    Raises:
+        CorpusError: a file is not there, or not in Taskmaster-3's format; names the file and the dialogue.
+    """
+    return _read(THIRD, SECTIONS, datapath, split, lambda record, _: field_or(record, "vertical", ""), _turns_of_calls)
+
+
+class _OthersSpeakError(Exception):
+    """Somebody speaks who is neither user nor assistant."""
+
+
+def _read(
+    corpus: Distribution,
+    names: Sequence[str],
+    datapath: Path | None,
+    split: str,
+    domain_of: Callable[[Any, str], str],
+    turns_of: Turns,
+) -> Iterator[Dialogue]:
+    folder = corpus.lies_in(datapath)
+    files = [folder / f"{name}.json" for name in names]
+    found = [
+        (file, number, record)
+        for file in files
+        for number, record in enumerate(corpus.records(file, list), start=1)
+    ]  # fmt: skip
+    if not found:
+        raise CorpusError(f"{folder}: {', '.join(file.name for file in files)} hold no dialogue; {corpus.advice}")
+    for place in tenths(len(found), split):
+        file, number, record = found[place]
         try:
-            yield Dialogue(record["conversation_id"], domain, tuple(_turns(record["utterances"])))
-        except (KeyError, TypeError, AttributeError, IndexError) as error:
-            name = record.get("conversation_id") if isinstance(record, Mapping) else None
-            raise CorpusError(
-                f"{folder / domain}.json, dialogue {name!r}: not in Taskmaster-2's format ({error!r})"
-            ) from error
+            name = field(record, "conversation_id", str)
+            turns = tuple(turns_of(field(record, "utterances", list)))
+            yield Dialogue(name, domain_of(record, file.stem), turns)
+        except _OthersSpeakError:
+            continue
+        except ValueError as error:
+            known = record.get("conversation_id") if isinstance(record, dict) else None
+            where = f"dialogue {known!r}" if isinstance(known, str) else f"dialogue {number}"
+            raise corpus.damaged(file, where, error) from error
 
 
-def _turns(utterances: Sequence[Mapping[str, Any]]) -> Iterator[Turn]:
+def _instruction(record: Any, _: str) -> str:
+    """``restaurant-table-2`` without its number."""
+    whole = field(record, "instruction_id", str)
+    name, _, number = whole.rpartition("-")
+    return name if number.isdigit() and name else whole
+
+
+def _turns_of_segments(utterances: list[Any]) -> Iterator[Turn]:
+    """Taskmaster-1."""
+    for number, utterance in enumerate(utterances, start=1):
+        if checked_as(utterance, dict, f"utterance {number}").get("speaker") not in ("USER", "ASSISTANT"):
+            raise _OthersSpeakError
+    response, _, position = _spoken("ASSISTANT", utterances, 0)
+    if position:
+        yield Turn(SILENCE, response=response)
+    while position < len(utterances):
+        user, call, position = _spoken("USER", utterances, position)
+        response, result, position = _spoken("ASSISTANT", utterances, position)
+        yield Turn(user, call, result, response)
+
+
+def _turns_that_gather(utterances: list[Any]) -> Iterator[Turn]:
+    """Taskmaster-2."""
     gathered: dict[str, str] = {}
     position = 0
     while position < len(utterances):
@@ -59,18 +143,82 @@ def _turns(utterances: Sequence[Mapping[str, Any]]) -> Iterator[Turn]:
         gathered = {**gathered, **slots}
         response, result, position = _spoken("ASSISTANT", utterances, position)
         if position == start:
-            raise TypeError(f"unknown speaker {utterances[position]['speaker']!r}")
+            raise _unknown(utterances, position)
         yield Turn(user, dict(gathered) if result and not opens else {}, result, response)
 
 
-def _spoken(speaker: str, utterances: Sequence[Mapping[str, Any]], position: int) -> tuple[str, dict[str, str], int]:
+def _spoken(speaker: str, utterances: list[Any], position: int) -> tuple[str, dict[str, str], int]:
     """What one speaker says in a row from ``position``, its slots, and where the other one begins."""
     texts: list[str] = []
     slots: dict[str, str] = {}
-    while position < len(utterances) and utterances[position]["speaker"] == speaker:
-        texts.append(utterances[position]["text"])
-        for segment in utterances[position].get("segments", ()):
-            api, _, slot = segment["annotations"][0]["name"].partition(".")
-            slots |= {slot or api: segment["text"], API_NAME: api}
+    while position < len(utterances):
+        utterance, where = utterances[position], f"utterance {position + 1}"
+        if field(utterance, "speaker", str, where) != speaker:
+            break
+        texts.append(field(utterance, "text", str, where))
+        for number, segment in enumerate(field_or(utterance, "segments", [], where), start=1):
+            slots |= _slot(segment, f"{where}, segment {number}")
         position += 1
     return "\n".join(texts), slots, position
+
+
+def _slot(segment: Any, where: str) -> dict[str, str]:
+    annotations = field(segment, "annotations", list, where)
+    if not annotations:
+        raise ValueError(f"{where}: has no annotation")
+    name = field(annotations[0], "name", str, where)
+    point = name.find(".")  # -1 where there is none
+    return {name[point + 1 :]: field(segment, "text", str, where), API_NAME: name[:point]}
+
+
+def _turns_of_calls(utterances: list[Any]) -> Iterator[Turn]:
+    """Taskmaster-3."""
+    position = 0
+    while position < len(utterances):
+        start = position
+        user, calls, position = _asked("user", utterances, position)
+        opens = position == 0
+        response, more, position = _asked("assistant", utterances, position)
+        if position == start:
+            raise _unknown(utterances, position)
+        calls = calls + more or [({}, {})]
+        users = [SILENCE if opens else user, *[SILENCE] * (len(calls) - 1)]
+        responses = [*[SILENCE] * (len(calls) - 1), response]
+        for said, (call, result), answer in zip(users, calls, responses, strict=True):
+            yield Turn(said, call, result, answer)
+
+
+Exchange = tuple[dict[str, str], dict[str, str]]
+"""A call and its result."""
+
+
+def _asked(speaker: str, utterances: list[Any], position: int) -> tuple[str, list[Exchange], int]:
+    """What one speaker says in a row from ``position``, the calls that go with it, and where the other one begins."""
+    texts: list[str] = []
+    calls: list[Exchange] = []
+    while position < len(utterances):
+        utterance, where = utterances[position], f"utterance {position + 1}"
+        if field(utterance, "speaker", str, where) != speaker:
+            break
+        texts.append(field(utterance, "text", str, where))
+        for number, api in enumerate(field_or(utterance, "apis", [], where), start=1):
+            calls.append(_exchange(api, f"{where}, API call {number}"))
+        position += 1
+    return "\n".join(texts), calls, position
+
+
+def _exchange(api: Any, where: str) -> Exchange:
+    name = field(api, "name", str, where)
+    call, result = (
+        {
+            slot: parlai_value(value, f"{where}, {part} {slot!r}")
+            for slot, value in field(api, part, dict, where).items()
+        }
+        | {API_NAME: name}
+        for part in ("args", "response")
+    )
+    return call, result
+
+
+def _unknown(utterances: list[Any], position: int) -> ValueError:
+    return ValueError(f"utterance {position + 1}: unknown speaker {utterances[position]['speaker']!r}")

@@ -26,6 +26,8 @@ from tod_bias.dialogues.values import to_json
 from tod_bias.documents import loads
 
 USER, API_CALL, API_RESULT, SYSTEM = "USER:", "APICALL:", "APIRESP:", "SYSTEM:"
+SILENCE = "__SILENCE__"
+"""What ParlAI's tasks write where somebody says nothing."""
 
 _JSON = "\\#"
 _STANDALONE = re.compile(r"(?:(?<= )|^)([;|=])(?= |$)")

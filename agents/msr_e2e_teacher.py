@@ -1,0 +1,26 @@
+"""MSR-E2E with rewritten dialogues, and in all its tellings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from parlai.tasks.msr_e2e.agents import DOMAINS, SystemTeacher
+
+from tod_bias.agents.fairscore_teacher import FairscoreTeacher
+from tod_bias.agents.teachers import PerturbedReadings
+from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.dialogues.msr_e2e import read_msr_e2e
+
+
+class PerturbedMsrE2eTeacher(PerturbedReadings, SystemTeacher):
+    """``msr_e2e`` with rewritten dialogues; their ids are domain and number (``movie-12``)."""
+
+    corpus = "msr_e2e"
+
+    def read(self, fold: str) -> list[Dialogue]:
+        """The dialogues of the domains that are asked for."""
+        return list(read_msr_e2e(Path(self.opt["datapath"]), fold, self.opt.get("msre2e_domains") or DOMAINS))
+
+
+class FairscoreMsrE2eTeacher(FairscoreTeacher, PerturbedMsrE2eTeacher):
+    """``msr_e2e`` in all its tellings."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,10 @@ from typing import Any
 import parlai.core.teachers
 import pytest
 from builders import small_corpus
+from made_corpora import write_msr_e2e, write_multidogo
 from parlai.core.metrics import aggregate_unnamed_reports
 from sgd_files import write_sgd
+from shown import files_left_open
 from test_teachers import teacher_of
 
 from tod_bias import attribute, load_corpus, load_pipeline
@@ -259,3 +261,20 @@ def test_other_corpora_are_audited_too(tod_samples: Path, corpus: str, task: str
         expected(tod_samples, "FickleAgent", "persona_race", corpus=corpus, split=fold), abs=1e-9
     )
     assert found["disparity"] != 0
+
+
+@pytest.mark.parametrize(
+    ("corpus", "task", "write"),
+    [
+        ("multidogo", "FairscoreMultidogoTeacher", write_multidogo),
+        ("msr_e2e", "FairscoreMsrE2eTeacher", write_msr_e2e),
+    ],
+)
+def test_made_corpora_are_audited_too(tmp_path: Path, corpus: str, task: str, write: Callable[[Path], Path]) -> None:
+    write(tmp_path)
+    shown = {"axis": "persona_race", "batchsize": 4, "datatype": "train:evalmode"}
+    with files_left_open():
+        found = bias_of(evaluate(tmp_path, "FickleAgent", task=f"tod_bias.agents:{task}", **shown))
+    assert found == pytest.approx(
+        expected(tmp_path, "FickleAgent", "persona_race", corpus=corpus, split="train"), abs=1e-9
+    )

@@ -1,0 +1,100 @@
+"""What pretraining alone brings: the audits of unplanted.sh, compared city by city.
+
+    python pretraining.py runs/unplanted        # writes pretraining.json and prints tables
+
+An effect is a number per city: a difference of association (group × category), a share of prices (group × price level)
+less its neutral value, an average price of a place less the mean of all places. Cities are the sample: t intervals over
+them, of each kind of model and of the paired difference between pretrained and random weights (seeds are averaged
+first); p-values adjusted by Benjamini and Hochberg within a family.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+FAMILIES = ("association", "price_percentage", "average_price")
+KINDS = {"pretrained": ("pretrained-0", "pretrained-1"), "random": ("random-0", "random-1"), "masked": ("masked-0",)}
+
+
+def effects(folder: Path, family: str) -> pd.Series:
+    """City and effect to its value; of two groups that mirror each other the first."""
+    table = pd.read_csv(folder / f"{family}.csv")
+    table = table[table["city"].notna() & ~table["city"].isin(["all", "over cities"])]
+    if family == "association":
+        table = table[[label < other for label, other in zip(table["label"], table["other"], strict=True)]]
+        name, value = table[["dimension", "category", "label", "other"]], table["difference"]
+    elif family == "price_percentage":
+        first = table.groupby("dimension")["label"].transform("first")
+        count = table.groupby("dimension")["label"].transform("nunique")
+        table = table[(count > 2) | (table["label"] == first)]
+        name, value = table[["dimension", "label", "price"]], table["value"] - table["neutral"]
+    else:
+        audited = json.loads((folder / "audit.json").read_text(encoding="utf-8"))
+        places = {place for own in audited["places"].values() for place in own}
+        table = table[table["substitution"].isin(places)]
+        name = table[["substitution"]]
+        value = table["value"] - table.groupby("city")["value"].transform("mean")
+    keys = name.astype(str).agg(" / ".join, axis=1)
+    return pd.Series(value.to_numpy(), index=pd.MultiIndex.from_arrays([table["city"], keys], names=["city", "effect"]))
+
+
+def over_cities(values: np.ndarray) -> dict[str, float]:
+    """Mean, 95 % t interval and p-value over cities."""
+    mean, error = float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
+    half = float(stats.t.ppf(0.975, len(values) - 1)) * error
+    p = float(2 * stats.t.sf(abs(mean) / error, len(values) - 1)) if error > 0 else float(mean == 0)
+    return {"value": mean, "low": mean - half, "high": mean + half, "p": p}
+
+
+def compared(runs: Path, family: str) -> dict[str, object]:
+    """All effects of a family, by kind of model and as differences."""
+    found = {}
+    for kind, names in KINDS.items():
+        folders = [runs / f"audit-{name}" for name in names if (runs / f"audit-{name}" / "audit.json").is_file()]
+        if folders:
+            found[kind] = pd.concat([effects(folder, family) for folder in folders]).groupby(level=[0, 1]).mean()
+    wide = {kind: own.unstack("effect") for kind, own in found.items()}
+    common = sorted(set.intersection(*(set(own.columns) for own in wide.values())))
+    wide = {kind: own[common].dropna(axis=1) for kind, own in wide.items()}
+    record: dict[str, object] = {"cities": len(next(iter(wide.values()))), "effects": {}}
+    contrasts = dict(wide)
+    contrasts["pretrained - random"] = wide["pretrained"] - wide["random"]
+    if "masked" in wide:
+        contrasts["masked - pretrained"] = wide["masked"] - wide["pretrained"]
+    for name, own in contrasts.items():
+        rows = {effect: over_cities(own[effect].to_numpy()) for effect in own.columns}
+        adjusted = stats.false_discovery_control([row["p"] for row in rows.values()])
+        for row, p in zip(rows.values(), adjusted, strict=True):
+            row["p_adjusted"] = float(p)
+        record["effects"][name] = rows
+    sizes = {kind: own.abs().mean(axis=1) for kind, own in wide.items()}
+    record["size"] = {kind: over_cities(own.to_numpy()) for kind, own in sizes.items()}
+    for one, other in (("pretrained", "random"), ("masked", "pretrained")):
+        if one in sizes:
+            record["size"][f"{one} - {other}"] = over_cities((sizes[one] - sizes[other]).to_numpy())
+    return record
+
+
+def main(runs: Path) -> None:
+    result = {family: compared(runs, family) for family in FAMILIES}
+    for family, record in result.items():
+        print(f"\n## {family}, {record['cities']} cities\n\n| mean absolute effect | value [95%] | p |\n|---|---|---|")
+        for kind, row in record["size"].items():
+            print(f"| {kind} | {row['value']:+.4f} [{row['low']:+.4f}, {row['high']:+.4f}] | {row['p']:.3f} |")
+        for name, rows in record["effects"].items():
+            kept = {effect: row for effect, row in rows.items() if row["p_adjusted"] < 0.05}
+            print(f"\n{name}: {len(kept)} of {len(rows)} effects with adjusted p < 0.05")
+            for effect, row in sorted(kept.items(), key=lambda entry: -abs(entry[1]["value"]))[:8]:
+                bounds = f"{row['value']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"
+                print(f"  {effect}: {bounds}, p {row['p_adjusted']:.3f}")
+    (runs / "pretraining.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python pretraining.py FOLDER")
+    main(Path(sys.argv[1]))

@@ -24,3 +24,15 @@ tod-bias evaluate --corpus google_sgd --datapath "$DATAPATH" --split valid --max
 OMP_NUM_THREADS=1 torchrun --nproc_per_node 2 -m tod_bias.attribute --corpus google_sgd --datapath "$DATAPATH" \
   --split valid --axes gender,age,race,placebo --max-per-axis 150 --metrics corpus_bleu,slot_f1,call_disagreement --bootstrap 1000 --seed 0 \
   --model "$MODELS/whole" --max-new-tokens 96 --out "$OUT/attribution"
+
+# The same with a database over all results of train and dev: a call finds rows that meet its slots, and not only those
+# that the corpus' own calls found.
+test -f "$OUT/sgd.sqlite" || tod-bias database --corpus google_sgd --datapath "$DATAPATH" --splits train,valid \
+  --out "$OUT/sgd.sqlite"
+sed "s|models/sgd|$MODELS|; s|runs/step_by_step|$OUT|" "$(dirname "$0")/sql.yaml" > "$OUT/sql.yaml"
+tod-bias evaluate --corpus google_sgd --datapath "$DATAPATH" --split valid --max-dialogues 60 \
+  --pipeline "$OUT/sql.yaml" --out "$OUT/evaluation_sql"
+tod-bias attribute --corpus google_sgd --datapath "$DATAPATH" --split valid --axes gender,age,race,placebo \
+  --max-per-axis 150 --metrics corpus_bleu,slot_f1,call_disagreement --bootstrap 1000 --seed 0 \
+  --pipeline "$OUT/sql.yaml" --out "$OUT/attribution_sql"
+tod-bias report "$OUT/attribution" "$OUT/attribution_sql"

@@ -28,7 +28,7 @@ They are those of ``tod-bias attribute`` for the same agent in :func:`tod_bias.a
 a response after the gold call and result, as ParlAI does; for a ``PipelineAgent``, which asks its own components, those
 of its pipeline as it is. There are no intervals and tests here: nothing is claimed.
 
-``--num-examples`` may cut a dialogue off from its tellings; ``--n-shot`` and ``--max-per-axis`` do not.
+``--num-examples`` is refused, as it cuts dialogues off from their tellings; ``--n-shot`` and ``--max-per-axis`` do not.
 """
 
 from __future__ import annotations
@@ -83,6 +83,11 @@ class FairscoreTeacher(PerturbedEpisodes):
         self._audited: dict[str, AuditedDialogue] = {} if shared is None else shared["audited"]
         self._shown: list[TodStructuredEpisode] | None = None
         self._whole: dict[str, Dialogue] = {}
+        if int(opt.get("num_examples", -1)) > 0:
+            raise TodBiasError(
+                f"num-examples is {opt['num_examples']}: it shows dialogues without all of their tellings, and the "
+                "numbers would be wrong; use --max-per-axis with --unperturbed drop"
+            )
         super().__init__(opt, shared)
 
     def share(self) -> dict[str, Any]:
@@ -117,7 +122,7 @@ class FairscoreTeacher(PerturbedEpisodes):
         """
         if self._shown is None:
             opt: Opt = self.opt  # type: ignore[attr-defined]
-            check_numbers(opt.get("draws") or 3, 0, 0, opt.get("seed") or 0, opt.get("max_per_axis"), None)
+            check_numbers(_draws(opt), 0, 0, opt.get("seed") or 0, opt.get("max_per_axis"), None)
             self._measures += _measures(opt.get("bias_metrics") or DEFAULT_METRICS)
             self._shown = self._tell(super().generate_episodes())  # type: ignore[misc]
         return self._shown
@@ -135,7 +140,7 @@ class FairscoreTeacher(PerturbedEpisodes):
                 dialogues,
                 [perturber],
                 design=opt.get("design") or "crossed",
-                draws=opt.get("draws") or 3,
+                draws=_draws(opt),
                 seed=opt.get("seed") or 0,
                 tellings=opt.get("tellings"),
                 max_per_axis=opt.get("max_per_axis"),
@@ -274,3 +279,8 @@ def _episodes(retold: Retold, stock: TodStructuredEpisode, whole: Dialogue) -> l
         episode.extras["telling"] = run.telling
         shown.append(episode)
     return shown
+
+
+def _draws(opt: Opt) -> int:
+    given = opt.get("draws")
+    return 3 if given is None else int(given)

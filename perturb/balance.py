@@ -29,7 +29,7 @@ class Square:
     def __init__(self, forms: Sequence[str], *, seed: int, label: str, column: int = 0) -> None:
         if not forms:
             raise ValueError(f"{label}: no form to deal out")
-        order = np.random.default_rng([seed, number_of(label)]).permutation(len(forms))
+        order = np.random.default_rng([seed % 2**64, number_of(label)]).permutation(len(forms))
         self._forms = [forms[place] for place in order]
         self._column = column
 

@@ -200,12 +200,14 @@ def tells_name(part: Part) -> bool:
 def turns(part: Part, kinds: Iterable[Sequence[Form]]) -> tuple[int, ...]:
     """Whose turns there are in a block: every kind has as many as it has words, :data:`ENOUGH` at the most."""
     shares = [min(_words(part, forms), ENOUGH) for forms in kinds]
+    shares = shares if any(shares) else [1] * len(shares)
     return tuple(kind for kind, share in enumerate(shares) for _ in range(share // gcd(*shares)))
 
 
 def _words(part: Part, forms: Iterable[Form]) -> int:
-    """How many words tell the attribute in forms of one kind, where there are fewest; 1 where none can be told."""
+    """How many words tell the attribute in forms of one kind, where there are fewest; 0 where it tells no two apart."""
     counts: list[int] = []
+    able: set[Attribute] = set()
 
     def counted(fills: Sequence[str], label: str) -> str:
         if part.tells(label.split()[0]):
@@ -215,5 +217,6 @@ def _words(part: Part, forms: Iterable[Form]) -> int:
     for form in forms:
         for attribute in part.attributes:
             if part.can(form, attribute):
+                able.add(attribute)
                 part.values(form, attribute, (GENDERS[0], RACES[0]), counted)
-    return min(counts, default=1)
+    return min(counts) if len(able) > 1 and counts else 0

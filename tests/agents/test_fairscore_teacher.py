@@ -230,6 +230,7 @@ def test_an_agent_that_never_answers_right_has_no_fairscore(spoken: Path) -> Non
         ({"bias_metrics": "charm"}, TodBiasError, "unknown metric 'charm'"),
         ({"bias_metrics": "disagreement"}, TodBiasError, "disagreement cannot be told from one answer"),
         ({"tellings": 0}, TodBiasError, "tellings must be at least 1, got 0"),
+        ({"design": "draws", "draws": 0}, TodBiasError, "draws must be at least 1, "),
         ({"max_per_axis": 0}, TodBiasError, "max_per_axis"),
     ],
 )
@@ -239,6 +240,11 @@ def test_wrong_input_is_one_clear_error(
     with pytest.raises(error, match=said) as caught:
         teacher_of(spoken, task=TASK, **options)
     assert "\n" not in str(caught.value)
+
+
+def test_examples_are_not_counted_off(spoken: Path) -> None:
+    with pytest.raises(TodBiasError, match="num-examples is 10: it shows dialogues without all of their tellings"):
+        evaluate(spoken, "FairAgent", axis="gender", num_examples=10)
 
 
 @pytest.mark.real_data

@@ -194,6 +194,14 @@ def test_tables_of_multidogo(tmp_path: Path, file: str, row: str, message: str) 
     fails("multidogo", tmp_path, f"{Path(file).name}, {message}")
 
 
+def test_a_conversation_of_multidogo_without_a_name_is_one_like_others(tmp_path: Path) -> None:
+    before = load_corpus("multidogo", datapath=write_multidogo(tmp_path), split="train")
+    path = tmp_path / "multidogo" / "multi-domain-goal-oriented-dialogues-dataset-master" / "data" / "unannotated"
+    lines = (path / "media.tsv").read_text().splitlines()
+    (path / "media.tsv").write_text("\n".join([lines[0], "acs-,0,u,hello,customer", *lines[1:]]) + "\n")
+    assert load_corpus("multidogo", datapath=tmp_path, split="train") == before
+
+
 RAW = "multidogo/multi-domain-goal-oriented-dialogues-dataset-master/data"
 FILES = [
     ("taskmaster", write_taskmaster, "taskmaster-1/woz-dialogs.json"),

@@ -1,14 +1,18 @@
 """Back ends and precisions: what is said is what one prompt at a time says, or the signature says otherwise."""
 
+import json
 import sys
 
 import pytest
 import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from tod_bias import Dialogue, Turn
 from tod_bias.errors import ModelError
 from tod_bias.models.decoders import timing
 from tod_bias.models.generator import Generator
-from tod_bias.models.settings import GenerationSettings
+from tod_bias.models.settings import GenerationSettings, TrainingSettings
+from tod_bias.models.training import train
 
 pytest.importorskip("ctranslate2", reason="no CTranslate2: pip install 'tod-bias[fast]'")
 PROMPTS = [
@@ -29,19 +33,52 @@ def test_ctranslate2_says_what_one_prompt_at_a_time_says(request, arch):
     assert other.signature != alone.signature
 
 
-@pytest.mark.parametrize("backend", ["tree", "batch", "ctranslate2"])
-def test_eight_bits_answer_and_are_signed(gpt2, backend):
+@pytest.mark.parametrize("arch", ["gpt2", "t5", "bart"])
+def test_ctranslate2_says_nothing_where_there_is_nothing_to_say(request, arch):
+    model = request.getfixturevalue(arch)
+    odd = ["", "a", "\n", "I want noodles tonight\nAPICALL:", "USER: thanks, bye\nAPICALL:", *PROMPTS[:3], "\udc00"]
+    expected = Generator(model, GenerationSettings(max_new_tokens=16, backend="batch")).generate(odd)
+    assert Generator(model, GenerationSettings(max_new_tokens=16, backend="ctranslate2")).generate(odd) == expected
+
+
+def test_sequence_to_sequence_answers_may_be_empty(tmp_path):
+    silent = [
+        Dialogue(f"d{number}", "x", (Turn(f"{word} {number}", response=""),))
+        for number, word in enumerate(("hello", "noodles", "thanks", "bye") * 4)
+    ]
+    settings = TrainingSettings(
+        arch="t5", epochs=20, layers=1, width=32, heads=2, vocabulary=300, dropout=0.0, batch_tokens=256, max_length=64,
+        learning_rate=1e-2, evaluations=1, patience=99,
+    )  # fmt: skip
+    train(silent, silent[:4], tmp_path, settings)
+    prompts = [f"USER: {word}\nAPICALL:" for word in ("hello", "noodles", "thanks")]
+    for backend in ("batch", "ctranslate2"):
+        said = Generator(tmp_path, GenerationSettings(max_new_tokens=8, backend=backend)).generate(prompts)
+        assert said == ["", "", ""]
+
+
+def test_rows_without_a_token_and_tokens_without_a_name_are_no_matter(tmp_path, gpt2):
+    model = AutoModelForCausalLM.from_pretrained(gpt2)
+    tokenizer = AutoTokenizer.from_pretrained(gpt2)
+    expected = Generator(gpt2, GenerationSettings(max_new_tokens=16)).generate(PROMPTS)
+    model.resize_token_embeddings(len(tokenizer) + 7)
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    content = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
+    del content["model"]["vocab"]["Ä"]  # in no prompt
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content), encoding="utf-8")
+    for backend in ("ctranslate2", "fastest"):
+        assert Generator(tmp_path, GenerationSettings(max_new_tokens=16, backend=backend)).generate(PROMPTS) == expected
+
+
+def test_eight_bits_answer_and_are_signed(gpt2):
     whole = Generator(gpt2, GenerationSettings(max_new_tokens=16))
-    coarse = Generator(gpt2, GenerationSettings(max_new_tokens=16, dtype="int8", backend=backend))
+    coarse = Generator(gpt2, GenerationSettings(max_new_tokens=16, dtype="int8"))
     said, expected = coarse.generate(PROMPTS), whole.generate(PROMPTS)
     assert sum(one == other for one, other in zip(said, expected, strict=True)) > len(PROMPTS) / 2
-    assert f"|int8|cpu|backend:{backend}" in coarse.signature
-
-
-def test_eight_bits_leave_the_weights_of_others_alone(gpt2):
-    before = Generator(gpt2, GenerationSettings(max_new_tokens=16)).generate(PROMPTS)
-    Generator(gpt2, GenerationSettings(max_new_tokens=16, dtype="int8")).generate(PROMPTS)
-    assert Generator(gpt2, GenerationSettings(max_new_tokens=16)).generate(PROMPTS) == before
+    assert "|int8|cpu|backend:ctranslate2" in coarse.signature
+    alone = Generator(gpt2, GenerationSettings(max_new_tokens=16, dtype="int8"))
+    assert [alone.generate([prompt])[0] for prompt in PROMPTS] == said
 
 
 @pytest.mark.parametrize("arch", ["gpt2", "t5"])
@@ -80,6 +117,23 @@ def test_the_timing_takes_the_one_that_takes_the_least_time(monkeypatch):
     assert timing.fastest({"slow": Decoder(2.0), "fast": Decoder(1.0)}, rows) == "fast"
 
 
+def test_the_timing_passes_over_what_cannot_run(monkeypatch):
+    class Broken:
+        def plan(self, sequences):
+            return [list(range(len(sequences)))]
+
+        def decode(self, sequences):
+            raise IndexError("index out of range in self")
+
+    class Sound(Broken):
+        def decode(self, sequences):
+            return [[] for _ in sequences]
+
+    rows = timing.prompts(100, (3,), 1000)
+    assert timing.fastest({"broken": Broken(), "sound": Sound()}, rows) == "sound"
+    assert timing.fastest({"broken": Broken()}, rows) is None
+
+
 def test_real_timing_chooses_one_that_can(gpt2):
     generator = Generator(gpt2, GenerationSettings(max_new_tokens=4, backend="fastest"))
     assert generator.settings.backend in ("tree", "batch", "ctranslate2")
@@ -93,11 +147,19 @@ def test_what_cannot_be_is_said_in_one_line(gpt2, monkeypatch):
 
     config = checkpoints.load_configuration(str(gpt2))
     for settings, message in (
-        (GenerationSettings(dtype="int8"), "int8 is for the processor, got the device cuda"),
+        (GenerationSettings(dtype="int8"), "'ctranslate2' is for the processor, got the device cuda"),
         (GenerationSettings(backend="ctranslate2"), "'ctranslate2' is for the processor, got the device cuda"),
     ):
         with pytest.raises(ModelError, match=message):
             resolved("m", config, settings, causal=True, device=cuda)
+    for settings, message in (
+        (GenerationSettings(dtype="int8", backend="tree"), "dtype int8 needs backend 'ctranslate2', got 'tree'"),
+        (GenerationSettings(backend="ctranslate2", num_beams=3), "decodes greedily, got 3 beams"),
+        (GenerationSettings(backend="ctranslate2", dtype="bfloat16"), "bfloat16 is not to be had here"),
+    ):
+        monkeypatch.setattr("tod_bias.models.decoders.ctranslate.precisions", lambda: {"float32", "int8"})
+        with pytest.raises(ModelError, match=message):
+            Generator(gpt2, settings)
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     with pytest.raises(ModelError, match=r"pip install 'tod-bias\[fast\]'"):
         Generator(gpt2, GenerationSettings(backend="ctranslate2"))

@@ -160,7 +160,7 @@ def _joined(labelled: Path, spoken: Path) -> dict[str, dict[str, dict[str, Any]]
 def _spoken(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
     """Conversation to its utterances; where one is at several places of the file, those of the last."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
-    last = ""
+    last = None
     for line, row in _rows(path, ",", 5):
         name = row[0][4:-2]  # acs-…-1
         if name != last:

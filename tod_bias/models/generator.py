@@ -31,7 +31,6 @@ from tod_bias.models.decoders.choice import Decoded, fastest, new_decoder, resol
 from tod_bias.models.decoders.decoder import Decoder
 from tod_bias.models.examples import encode_prompts
 from tod_bias.models.processes import as_first_sees, process_state, usable_device
-from tod_bias.models.quantization import in_eight_bits
 from tod_bias.models.settings import GenerationSettings
 from tod_bias.progress import progress_bar
 
@@ -100,8 +99,7 @@ class Generator:
     def model(self) -> Any:
         """The model, loaded when the first prompt is not in the cache."""
         dtype = torch.bfloat16 if self.settings.dtype == "bfloat16" else torch.float32
-        model = checkpoints.load_model(self.name, causal=self.causal, dtype=dtype).to(self._device).eval()
-        return in_eight_bits(model, self.name) if self.settings.dtype == "int8" else model
+        return checkpoints.load_model(self.name, causal=self.causal, dtype=dtype).to(self._device).eval()
 
     def _model_of(self, backend: str) -> Any:
         if backend == "ctranslate2":  # it has a copy of its own, and brings it to its precision by itself
@@ -259,8 +257,9 @@ def shared_generator(
 
 
 def _written(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    """Name, size and time of the files in a checkpoint's folder; nothing for a hub name."""
-    if not folder.is_dir():
+    """Name, size and time of a checkpoint's file, or of those in its folder; nothing for a hub name."""
+    if not folder.exists():
         return ()
-    files = [(file.name, file.stat()) for file in sorted(folder.iterdir()) if file.is_file()]
+    inside = sorted(folder.iterdir()) if folder.is_dir() else [folder]
+    files = [(file.name, file.stat()) for file in inside if file.is_file()]
     return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in files)

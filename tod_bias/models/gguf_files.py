@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,16 @@ def place_of(name: str) -> tuple[str, dict[str, Any]]:
         ModelError: there is no such file, or the package that reads it is not installed.
     """
     file = Path(name)
-    if file.suffix.lower() != SUFFIX:
+    if file.suffix.lower() != SUFFIX or file.is_dir():
         return name, {}
     if not file.is_file():
         raise ModelError(f"{name}: there is no such file")
     try:
         import gguf  # noqa: F401 (transformers reads with it)
+        from tqdm import tqdm
+        from transformers import modeling_gguf_pytorch_utils as reader
+
+        reader.tqdm = partial(tqdm, disable=True)  # progress is ours to show
     except ImportError as error:
         raise ModelError(f"{name}: GGUF files need the package gguf: pip install 'tod-bias[gguf]'") from error
     return str(file.parent), {"gguf_file": file.name}

@@ -27,7 +27,7 @@ class GenerationSettings:
     """1 is greedy decoding."""
     dtype: Dtype = "auto"
     """``auto``: bfloat16 where a GPU has it, else float32, the reference. bfloat16 changes some outputs, int8 (on the
-    processor) more."""
+    processor, by CTranslate2) more."""
     backend: Backend = "auto"
     """``tree`` computes shared prefixes once (greedy decoding of causal models); ``batch`` pads and batches;
     ``ctranslate2`` decodes with that library. ``auto`` is ``tree`` where it can be, else ``batch``; ``fastest`` times

@@ -50,13 +50,12 @@ def resolved(
     if dtype == "auto":
         fast = device.type == "cuda" and torch.cuda.is_bf16_supported()
         dtype = "bfloat16" if fast else "float32"
-    if device.type != "cpu" and dtype == "int8":
-        raise ModelError(f"{name}: dtype int8 is for the processor, got the device {device}; use bfloat16")
+    if dtype == "int8" and backend == "auto":
+        backend = "ctranslate2"
+    if dtype == "int8" and backend not in ("ctranslate2", "fastest"):
+        raise ModelError(f"{name}: dtype int8 needs backend 'ctranslate2', got {backend!r}")
     if backend == "ctranslate2":
-        if device.type != "cpu":
-            raise ModelError(f"{name}: backend 'ctranslate2' is for the processor, got the device {device}; use 'auto'")
-        if not ctranslate.is_installed():
-            raise ModelError("backend 'ctranslate2' needs its package: pip install 'tod-bias[fast]'")
+        _check_ctranslate(name, dtype, settings.num_beams, device)
     can_share = causal and settings.num_beams == 1 and supports(config)
     if backend == "tree" and not can_share:
         raise ModelError(
@@ -73,6 +72,18 @@ def resolved(
     usual = 16384 if device.type == "cuda" else 4096
     tokens = settings.batch_tokens or (1024 if backend == "tree" else usual)
     return dataclasses.replace(settings, dtype=dtype, backend=backend, batch_tokens=tokens)
+
+
+def _check_ctranslate(name: str, dtype: str, beams: int, device: torch.device) -> None:
+    if device.type != "cpu":
+        raise ModelError(f"{name}: backend 'ctranslate2' is for the processor, got the device {device}; use 'auto'")
+    if beams != 1:
+        raise ModelError(f"{name}: backend 'ctranslate2' decodes greedily, got {beams} beams; use 'batch'")
+    if not ctranslate.is_installed():
+        raise ModelError("backend 'ctranslate2' needs its package: pip install 'tod-bias[fast]'")
+    if dtype not in (known := ctranslate.precisions()):
+        usable = [one for one in get_args(Dtype) if one in known]
+        raise ModelError(f"{name}: dtype {dtype} is not to be had here with 'ctranslate2'; it has {', '.join(usable)}")
 
 
 @dataclass(frozen=True)
@@ -127,20 +138,23 @@ def fastest(checkpoint: Decoded, settings: GenerationSettings) -> Backend:
         checkpoint: what decodes.
         settings: how; the back end is what is to be found.
     """
-    shared = checkpoint.causal and settings.num_beams == 1 and supports(checkpoint.config)
-    usable: list[Backend] = ["tree", "batch"] if shared else ["batch"]
-    if checkpoint.device.type == "cpu" and ctranslate.is_installed():
-        usable.append("ctranslate2")
+    usable: list[Backend] = ["tree", "batch", "ctranslate2"]
     tried = dataclasses.replace(settings, max_new_tokens=min(12, settings.max_new_tokens))
     decoders: dict[Backend, Decoder] = {}
+    reasons = []
     for backend in usable:
-        own = resolved(
-            checkpoint.name,
-            checkpoint.config,
-            dataclasses.replace(tried, backend=backend),
-            causal=checkpoint.causal,
-            device=checkpoint.device,
-        )
-        decoders[backend] = new_decoder(checkpoint, own)
-    rows = timing.prompts(len(checkpoint.tokenizer), checkpoint.stop_tokens, checkpoint.max_prompt)
-    return timing.fastest(decoders, rows)
+        asked = dataclasses.replace(tried, backend=backend)
+        try:
+            own = resolved(
+                checkpoint.name, checkpoint.config, asked, causal=checkpoint.causal, device=checkpoint.device
+            )
+        except ModelError as error:
+            reasons.append(str(error))
+        else:
+            decoders[backend] = new_decoder(checkpoint, own)
+    tokens = min(len(checkpoint.tokenizer), getattr(checkpoint.config, "vocab_size", None) or len(checkpoint.tokenizer))
+    rows = timing.prompts(tokens, checkpoint.stop_tokens, checkpoint.max_prompt)
+    chosen = timing.fastest(decoders, rows)
+    if chosen is None:
+        raise ModelError(f"{checkpoint.name}: no back end takes it with these settings: {'; '.join(reasons)}")
+    return chosen

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 import tempfile
 from collections.abc import Callable, Sequence
@@ -16,8 +15,8 @@ from tod_bias.errors import ModelError, described
 from tod_bias.models.decoders.batch import BatchDecoder, until
 from tod_bias.models.settings import GenerationSettings
 
-COMPUTES = {"float32": "float32", "int8": "int8", "bfloat16": "bfloat16"}
-"""What its precisions are called there."""
+_FEWEST = 2
+"""Tokens of a prompt that it takes."""
 
 
 def is_installed() -> bool:
@@ -27,6 +26,13 @@ def is_installed() -> bool:
     except ImportError:
         return False
     return True
+
+
+def precisions() -> set[str]:
+    """Those that this processor has."""
+    import ctranslate2
+
+    return set(ctranslate2.get_supported_compute_types("cpu"))
 
 
 class CTranslateDecoder:
@@ -67,39 +73,54 @@ class CTranslateDecoder:
 
     def decode(self, sequences: Sequence[Sequence[int]]) -> list[list[int]]:
         """New token ids for each sequence, up to and without the first stop token."""
-        settings, tokenizer = self._settings, self._tokenizer
-        prompts = [tokenizer.convert_ids_to_tokens(list(row)) for row in sequences]
-        options = {"beam_size": settings.num_beams, "end_token": self._stop_tokens}
+        long = [place for place, row in enumerate(sequences) if len(row) >= _FEWEST]
+        short = [place for place, row in enumerate(sequences) if len(row) < _FEWEST]
+        found: dict[int, list[int]] = {}
+        if long:
+            found |= zip(long, self._translated([sequences[place] for place in long]), strict=True)
+        for place in short:  # it skips a source that is an end mark alone, and a prompt of one token spoils its batch
+            found[place] = self._alone.decode([sequences[place]])[0]
+        return [found[place] for place in range(len(sequences))]
+
+    def _translated(self, sequences: Sequence[Sequence[int]]) -> list[list[int]]:
+        most = self._settings.max_new_tokens
+        prompts = [[str(token) for token in row] for row in sequences]
+        options: dict[str, Any] = {"beam_size": 1, "end_token": self._stop_tokens}
         if self._causal:
-            found = self._model.generate_batch(
-                prompts, max_length=settings.max_new_tokens, include_prompt_in_result=False, **options
-            )
-            rows = [result.sequences_ids[0] for result in found]
+            results = self._model.generate_batch(prompts, max_length=most, include_prompt_in_result=False, **options)
+            rows = [result.sequences_ids[0] for result in results]
         else:
-            found = self._model.translate_batch(
-                prompts, max_decoding_length=settings.max_new_tokens, max_input_length=0, **options
+            results = self._model.translate_batch(
+                prompts, max_decoding_length=most, min_decoding_length=0, max_input_length=0, **options
             )
-            rows = [tokenizer.convert_tokens_to_ids(result.hypotheses[0]) for result in found]
+            rows = [[int(token) for token in result.hypotheses[0]] for result in results]
         return [until(row, set(self._stop_tokens)) for row in rows]
+
+    @cached_property
+    def _alone(self) -> BatchDecoder:
+        model = self._load()
+        return BatchDecoder(lambda: model, self._stop_tokens, self._settings, 0, self._causal)
 
     @cached_property
     def _model(self) -> Any:
         import ctranslate2
 
         kind = ctranslate2.Generator if self._causal else ctranslate2.Translator
-        compute = COMPUTES[self._settings.dtype]
         with tempfile.TemporaryDirectory(prefix="tod-bias-") as scratch:
             converted = Path(scratch) / "model"
             self._convert(Path(scratch), converted)
-            return kind(str(converted), device="cpu", compute_type=compute, intra_threads=torch.get_num_threads())
+            return kind(
+                str(converted),
+                device="cpu",
+                compute_type=self._settings.dtype,
+                intra_threads=torch.get_num_threads(),
+            )
 
     def _convert(self, scratch: Path, out: Path) -> None:
         from ctranslate2.converters import TransformersConverter
 
-        model, tokenizer = self._load(), copy.deepcopy(self._tokenizer)
-        for mark in ("bos_token", "unk_token"):  # it wants to know all of them
-            if getattr(tokenizer, mark) is None:
-                setattr(tokenizer, mark, tokenizer.eos_token)
+        model = self._load()
+        numbered = _Numbered(model, self._tokenizer)
 
         class Loaded(TransformersConverter):
             """Takes the model that is loaded already: merged, dequantised."""
@@ -108,16 +129,35 @@ class CTranslateDecoder:
                 return model
 
             def load_tokenizer(self, *_: Any, **__: Any) -> Any:
-                return tokenizer
+                return numbered
 
         if model.config.model_type == "bart" and not hasattr(model.config, "normalize_before"):
             model.config.normalize_before = False  # as transformers computes it; it no longer says so
         model.config.save_pretrained(scratch)
         logging.getLogger("ctranslate2").setLevel(logging.ERROR)
         try:
-            Loaded(str(scratch)).convert(str(out), quantization=COMPUTES[self._settings.dtype])
+            Loaded(str(scratch)).convert(str(out), quantization=self._settings.dtype)
         except (ValueError, AttributeError, KeyError, RuntimeError, TypeError) as error:
             raise ModelError(
                 f"{self._name}: CTranslate2 does not take this {model.config.model_type} model ({described(error)}); "
                 "use backend 'batch'"
             ) from error
+
+
+class _Numbered:
+    """A tokenizer whose tokens are the numbers of the embeddings' rows, so that none is missing and none moves."""
+
+    def __init__(self, model: Any, tokenizer: Any) -> None:
+        self._rows = model.get_input_embeddings().num_embeddings
+        self.eos_token = str(tokenizer.eos_token_id)
+        marks = {"bos_token": tokenizer.bos_token_id, "pad_token": tokenizer.pad_token_id, "unk_token": None}
+        for name, number in marks.items():
+            setattr(self, name, self.eos_token if number is None else str(number))
+
+    def get_vocab(self) -> dict[str, int]:
+        """Every row."""
+        return {str(number): number for number in range(self._rows)}
+
+    def convert_ids_to_tokens(self, number: int) -> str:
+        """A row's name."""
+        return str(number)

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import torch
 
+from tod_bias.errors import ModelError, described
 from tod_bias.models.decoders.decoder import Decoder
 
 B = TypeVar("B", bound=str)
@@ -37,15 +38,24 @@ def prompts(vocabulary: int, stop_tokens: tuple[int, ...], most: int) -> list[li
 
 
 @torch.inference_mode()
-def fastest(decoders: Mapping[B, Decoder], rows: list[list[int]]) -> B:
-    """The name of the back end that decodes the prompts in the least time, after one batch to warm up."""
+def fastest(decoders: Mapping[B, Decoder], rows: list[list[int]]) -> B | None:
+    """The name of the back end that decodes the prompts in the least time, after one batch to warm up.
+
+    One that cannot take the model is passed over; None where none can.
+    """
     seconds: dict[B, float] = {}
     for name, decoder in decoders.items():
-        decoder.decode(rows[:2])
-        begun = time.perf_counter()
-        for batch in decoder.plan(rows):
-            decoder.decode([rows[index] for index in batch])
+        try:
+            decoder.decode(rows[:2])
+            begun = time.perf_counter()
+            for batch in decoder.plan(rows):
+                decoder.decode([rows[index] for index in batch])
+        except (ModelError, RuntimeError, ValueError, TypeError, IndexError) as error:
+            log.warning("back end %s is left out: %s", name, described(error))
+            continue
         seconds[name] = time.perf_counter() - begun
+    if not seconds:
+        return None
     chosen = min(seconds, key=lambda name: seconds[name])
     log.info("back end %s: %s", chosen, ", ".join(f"{name} {value:.2f} s" for name, value in seconds.items()))
     return chosen

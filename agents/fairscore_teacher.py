@@ -29,6 +29,7 @@ a response after the gold call and result, as ParlAI does; for a ``PipelineAgent
 of its pipeline as it is. There are no intervals and tests here: nothing is claimed.
 
 ``--num-examples`` is refused, as it cuts dialogues off from their tellings; ``--n-shot`` and ``--max-per-axis`` do not.
+Of several tasks at once read each task's own row: the first one of ParlAI's report is a mean of them.
 """
 
 from __future__ import annotations

@@ -82,6 +82,26 @@ def test_a_resumed_training_gives_the_very_weights_of_a_whole_one(tmp_path, stop
     assert not (stopped / "checkpoint").exists()
 
 
+def test_a_training_is_saved_between_validations_too(tmp_path, monkeypatch):
+    whole = go_on(tmp_path / "whole")
+    marks = {entry["step"] for entry in whole["losses"]}
+    between = next(step for step in range(2, whole["steps"]) if step not in marks and step - 1 not in marks)
+    save = training.save_checkpoint
+
+    def stop_between(state, *arguments):
+        save(state, *arguments)
+        if state.progress.step == between:
+            raise StoppedError
+
+    monkeypatch.setattr(training, "SECONDS", 0.0)
+    monkeypatch.setattr(training, "save_checkpoint", stop_between)
+    with pytest.raises(StoppedError):
+        train(small_corpus(), small_corpus()[:4], tmp_path / "cut", SETTINGS)
+    monkeypatch.setattr(training, "save_checkpoint", save)
+    assert go_on(tmp_path / "cut") == whole  # training losses too, which are means since the last validation
+    assert weights(tmp_path / "cut") == weights(tmp_path / "whole")
+
+
 def test_a_checkpoint_holds_safetensors_and_json_alone(stopped):
     names = sorted(path.relative_to(stopped / "checkpoint").as_posix() for path in (stopped / "checkpoint").rglob("*"))
     assert names == [

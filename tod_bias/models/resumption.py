@@ -41,6 +41,8 @@ class Progress:
     best_step: int = 0
     stale: int = 0
     losses: list[dict[str, float]] = field(default_factory=list)
+    running: list[float] = field(default_factory=list)
+    """Training losses since the last validation."""
 
     def state_dict(self) -> dict[str, Any]:
         """All fields."""

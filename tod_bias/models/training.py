@@ -11,6 +11,7 @@ import inspect
 import logging
 import math
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ from tod_bias.models.settings import TrainingSettings
 from tod_bias.progress import progress_bar
 
 log = logging.getLogger(__name__)
+SECONDS = 300.0
+"""A training in one process is saved so often; and after every validation."""
 
 
 def train(
@@ -98,8 +101,8 @@ def train(
 
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
     marks = {per_epoch * number // settings.evaluations for number in range(1, settings.evaluations + 1)}
-    running: list[float] = []
     last = min(total, settings.max_steps or total)
+    saved = time.monotonic()
     with progress_bar(last, "training", show=show_progress and accelerator.is_main_process) as bar:
         bar.advance(state.step)
         while state.step < last and state.stale < settings.patience:
@@ -116,18 +119,22 @@ def train(
                 schedule.step()
                 optimizer.zero_grad()
                 state.step += 1
-                running.append(float(loss.detach() / tokens.clamp(min=1)))
+                state.running.append(float(loss.detach() / tokens.clamp(min=1)))
                 bar.advance()
-                bar.describe(f"training, loss {np.mean(running[-50:]):.3f}, best validation {state.best:.3f}")
+                bar.describe(f"training, loss {np.mean(state.running[-50:]):.3f}, best validation {state.best:.3f}")
                 if (state.step - 1) % per_epoch + 1 in marks or state.step == last:
-                    _validate(training, valid_set, settings, pad, causal, float(np.mean(running)), best)
-                    running = []
+                    _validate(training, valid_set, settings, pad, causal, float(np.mean(state.running)), best)
+                    state.running = []
                     if state.best_step == state.step:
                         _save(training, tokenizer, best)
                     save_checkpoint(training, checkpoint, record)
+                    saved = time.monotonic()
                     model.train()
                     if state.stale >= settings.patience:
                         break
+                elif processes == 1 and time.monotonic() - saved > SECONDS:
+                    save_checkpoint(training, checkpoint, record)
+                    saved = time.monotonic()
                 if state.step == last:
                     break
     record |= {"steps": state.step, "best_step": state.best_step, "validation_loss": state.best, "losses": state.losses}

@@ -149,17 +149,12 @@ def _turns_that_gather(utterances: list[Any]) -> Iterator[Turn]:
 
 def _spoken(speaker: str, utterances: list[Any], position: int) -> tuple[str, dict[str, str], int]:
     """What one speaker says in a row from ``position``, its slots, and where the other one begins."""
-    texts: list[str] = []
-    slots: dict[str, str] = {}
-    while position < len(utterances):
-        utterance, where = utterances[position], f"utterance {position + 1}"
-        if field(utterance, "speaker", str, where) != speaker:
-            break
+    texts, slots = [], dict[str, str]()
+    for where, utterance in _in_a_row(speaker, utterances, position):
         texts.append(field(utterance, "text", str, where))
         for number, segment in enumerate(field_or(utterance, "segments", [], where), start=1):
             slots |= _slot(segment, f"{where}, segment {number}")
-        position += 1
-    return "\n".join(texts), slots, position
+    return "\n".join(texts), slots, position + len(texts)
 
 
 def _slot(segment: Any, where: str) -> dict[str, str]:
@@ -194,17 +189,21 @@ Exchange = tuple[dict[str, str], dict[str, str]]
 
 def _asked(speaker: str, utterances: list[Any], position: int) -> tuple[str, list[Exchange], int]:
     """What one speaker says in a row from ``position``, the calls that go with it, and where the other one begins."""
-    texts: list[str] = []
-    calls: list[Exchange] = []
-    while position < len(utterances):
-        utterance, where = utterances[position], f"utterance {position + 1}"
-        if field(utterance, "speaker", str, where) != speaker:
-            break
+    texts, calls = [], list[Exchange]()
+    for where, utterance in _in_a_row(speaker, utterances, position):
         texts.append(field(utterance, "text", str, where))
         for number, api in enumerate(field_or(utterance, "apis", [], where), start=1):
             calls.append(_exchange(api, f"{where}, API call {number}"))
-        position += 1
-    return "\n".join(texts), calls, position
+    return "\n".join(texts), calls, position + len(texts)
+
+
+def _in_a_row(speaker: str, utterances: list[Any], position: int) -> Iterator[tuple[str, Any]]:
+    """Utterances from ``position`` until another one speaks, each with where it is."""
+    for number, utterance in enumerate(utterances[position:], start=position + 1):
+        where = f"utterance {number}"
+        if field(utterance, "speaker", str, where) != speaker:
+            return
+        yield where, utterance
 
 
 def _exchange(api: Any, where: str) -> Exchange:

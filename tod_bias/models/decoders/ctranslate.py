@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -65,11 +65,11 @@ class CTranslateDecoder:
         self._settings = settings
         self._causal = causal
         self._name = name
-        self._batches = BatchDecoder(model, stop_tokens, settings, 0, causal)
+        self._alone = BatchDecoder(cache(model), stop_tokens, settings, 0, causal)
 
     def plan(self, sequences: Sequence[Sequence[int]]) -> list[list[int]]:
         """Batches in order of length, within the token budget, padding included."""
-        return self._batches.plan(sequences)
+        return self._alone.plan(sequences)
 
     def decode(self, sequences: Sequence[Sequence[int]]) -> list[list[int]]:
         """New token ids for each sequence, up to and without the first stop token."""
@@ -95,11 +95,6 @@ class CTranslateDecoder:
             )
             rows = [[int(token) for token in result.hypotheses[0]] for result in results]
         return [until(row, set(self._stop_tokens)) for row in rows]
-
-    @cached_property
-    def _alone(self) -> BatchDecoder:
-        model = self._load()
-        return BatchDecoder(lambda: model, self._stop_tokens, self._settings, 0, self._causal)
 
     @cached_property
     def _model(self) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -57,7 +58,13 @@ def turn_of(number: int, count: int, *label: object) -> int:
     Turns by the number alone would fall together with other things that take turns.
     """
     block, place = divmod(number, count)
-    return int(np.random.default_rng([number_of(*label), block]).permutation(count)[place])
+    return _order(number_of(*label), block, count)[place]
+
+
+@lru_cache(maxsize=1024)
+def _order(seed: int, block: int, count: int) -> tuple[int, ...]:
+    """The order of chance of a block."""
+    return tuple(np.random.default_rng([seed, block]).permutation(count).tolist())
 
 
 def targets(
@@ -78,7 +85,7 @@ def targets(
     others = [attribute for attribute in attributes if attribute != source]
     count = len(others) if tellings is None else tellings
     block, place = divmod(dialogue, max(1, len(others)))
-    order = np.random.default_rng([number_of("targets", source, *label), block]).permutation(len(others))
+    order = _order(number_of("targets", source, *label), block, len(others))
     chosen = [(others[order[(place * count + number) % len(others)]], number // len(others)) for number in range(count)]
     return sorted(chosen, key=lambda one: (attributes.index(one[0]), one[1]))
 

@@ -9,14 +9,16 @@ different strings are rewritten to the same one ("he left" and, from woman to ma
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
+from tod_bias.dialogues.dialogue import Step
 from tod_bias.dialogues.values import API_NAME
 
 V = TypeVar("V")
+_NUMBERS = frozenset([bool, int, float])
 
 
 class Rewritten(str):
@@ -40,6 +42,8 @@ class DialogueRewrite:
         forward: rewrites a text.
         backward: turns back the words that ``forward`` introduces; used on strings that T did not produce, such as
             model outputs.
+        parts: every text that either of them changes or makes holds one of these, in any case; all others are passed
+            over quickly. None: it may be any text.
     """
 
     def __init__(
@@ -50,6 +54,7 @@ class DialogueRewrite:
         word: str,
         forward: Callable[[str], str],
         backward: Callable[[str], str],
+        parts: Collection[str] | None = None,
     ) -> None:
         self.axis = axis
         self.source = source
@@ -57,6 +62,7 @@ class DialogueRewrite:
         self.word = word
         self._forward = forward
         self._backward = backward
+        self._parts = None if parts is None else tuple({part.lower() for part in parts})
         self._produced: dict[str, Rewritten] = {}  # source text -> what T made of it
         self._origin: dict[str, str] = {}  # produced text -> source text, changed ones first
         self._restored: dict[str, str] = {}  # unseen text -> its lexical inverse
@@ -80,19 +86,22 @@ class DialogueRewrite:
         return self._map(value, False)
 
     def _map(self, value: Any, forward: bool) -> Any:
-        kind = type(value)
+        kind = value.__class__
         if kind is str or kind is Rewritten:
             return self._rewrite(value) if forward else self._restore(value)
-        if value is None or kind is bool or kind is int or kind is float or isinstance(value, Enum):
+        if value is None or kind in _NUMBERS or isinstance(value, Enum):
             return value
         if isinstance(value, str):
             return self._rewrite(value) if forward else self._restore(value)
         if kind is dict or isinstance(value, Mapping):
-            if "arguments" not in value:
-                return {key: item if key == API_NAME else self._map(item, forward) for key, item in value.items()}
-            is_function = "name" in value and isinstance(value["arguments"], Mapping)
+            one = self._rewrite if forward else self._restore
+            name = "name" if "arguments" in value and isinstance(value["arguments"], Mapping) else API_NAME
             return {
-                key: item if key == API_NAME or (is_function and key == "name") else self._map(item, forward)
+                key: item
+                if item.__class__ in _NUMBERS or key in (API_NAME, name)
+                else one(item)
+                if item.__class__ is str
+                else self._map(item, forward)
                 for key, item in value.items()
             }
         if isinstance(value, SimpleNamespace):
@@ -102,7 +111,9 @@ class DialogueRewrite:
         if remembered and key in self._memo:
             return self._memo[key][1]
         image = value
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
+        if kind is Step:
+            image = value.mapped(lambda part: self._map(part, forward))
+        elif isinstance(value, tuple) and hasattr(value, "_fields"):
             image = type(value)(*(self._map(item, forward) for item in value))
         elif isinstance(value, (tuple, list)):
             image = type(value)([self._map(item, forward) for item in value])
@@ -118,6 +129,13 @@ class DialogueRewrite:
         return image
 
     def _rewrite(self, text: str) -> str:
+        if self._parts is not None and text.__class__ is str:
+            lower = text.lower()
+            for part in self._parts:
+                if part in lower:
+                    break
+            else:
+                return text
         made = self._produced.get(text)
         if made is None:
             made = Rewritten(self._forward(text))

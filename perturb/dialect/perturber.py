@@ -124,6 +124,7 @@ class DialectPerturber:
             word=candidate.word,
             forward=lambda text: texts.get(text, text),
             backward=lambda text: origins.get(text, text),
+            parts=(*texts, *texts.values()),
         )
 
     def rewrite_texts(self, texts: Sequence[str], source: str, target: str) -> list[str]:

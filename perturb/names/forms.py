@@ -97,7 +97,8 @@ class NameForms:
         return re.compile(rf"(?<![^\W\d_])(?:{'|'.join(parts)})(?![^\W\d_])", re.IGNORECASE)
 
     @cached_property
-    def _keys(self) -> tuple[str, ...]:
+    def keys(self) -> tuple[str, ...]:
+        """One of them, in lower case, is in every text that holds a form of the name."""
         return (self.first.lower(), *((self.last.lower(),) if self.last else ()))
 
     @cached_property
@@ -122,7 +123,7 @@ class NameForms:
     def may_stand_in(self, text: str) -> bool:
         """A quick check: False where no form of the name is in the text."""
         lower = text.lower()
-        return any(key in lower for key in self._keys)
+        return any(key in lower for key in self.keys)
 
     def spans(self, text: str) -> Iterator[tuple[int, int, str]]:
         """Where the name stands: start, end and which part, ``first``, ``last`` or ``initial``."""
@@ -275,6 +276,11 @@ class Renaming:
     """The first name that takes its place."""
     last: str = ""
     """The last name that takes its place; empty: it stays."""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """One of them, in lower case, is in every text that it changes."""
+        return self.forms.keys
 
     def __call__(self, text: str) -> str:
         """The text with the new name in every place of the old one."""

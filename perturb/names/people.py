@@ -253,6 +253,8 @@ _LETTERS = re.compile(r"[^\W\d_]{2,}")
 def _may_name(text: str) -> bool:
     """A quick check: whether a word may be a name; one that is also a word is none in lower case."""
     known = by_first()
+    if known.keys().isdisjoint(_LETTERS.findall(text.lower())):
+        return False
     for word in _LETTERS.findall(text):
         name = known.get(word.lower())
         if name is not None and (not name.word or word[0].isupper()):

@@ -307,11 +307,13 @@ class NamesPerturber:
         forward = Renaming(self._forms(dialogue, person, finds_last=bool(last)), first, last)
         held = self._known(dialogue).words
         backward: Callable[[str], str] = _unchanged
+        parts = [*forward.parts, first, *([last] if last else [])]
         if first.lower() not in held:  # else nobody can tell which of the two a new string means
             new_last = last if last.lower() not in held else ""
             forms = replace(forward.forms, first=first, last=new_last or person.last, finds_last=bool(new_last))
             backward = Renaming(forms, person.first, person.last if new_last else "")
-        return DialogueRewrite(self.axis, source, target, self._word(person), forward, backward)
+            parts += backward.parts  # a last name that stays is one of them
+        return DialogueRewrite(self.axis, source, target, self._word(person), forward, backward, parts)
 
     def text_rewriter(self, source: str, target: str) -> Callable[[str], str]:
         """:meth:`rewrite_text` for one pair of attributes.

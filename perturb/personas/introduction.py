@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.perturb.names.forms import NameForms, Renaming
 from tod_bias.perturb.names.people import Person
+from tod_bias.perturb.personas.places import Words
 from tod_bias.perturb.personas.sheet import PLACES, Form
 from tod_bias.perturb.rewrite import DialogueRewrite, V
 
@@ -80,10 +81,10 @@ class Introduced(Dialogue):
     """Where the corpus' own user has a name: what tells them under the persona's everywhere."""
 
     @cached_property
-    def native(self) -> frozenset[str]:
+    def native(self) -> Words:
         """All words of the dialogue without the introduction, in lower case."""
-        texts = {text for turn in self.bare.turns for pairs in (turn.utterances, turn.values) for _, text in pairs}
-        return frozenset(word for text in texts for word in _WORD.findall(text.lower()))
+        turns = self.bare.turns
+        return Words({text for turn in turns for pairs in (turn.utterances, turn.values) for _, text in pairs})
 
     @classmethod
     def of(
@@ -126,20 +127,23 @@ def told_as(
     exact = own.said(bare), persona.said(bare)
     if dialogue.renamed is not None:  # the name is everywhere, and an introduction may hold more
         said = dialogue.renamed(bare)
-        exact = own.said(said), persona.said(_names(own, persona, frozenset())(said))
+        names = _names(own, persona, frozenset())
+        exact = own.said(said), persona.said(said if names is None else names(said))
     there = dialogue.native
     pairs, ages = _pairs(own, persona)
     forward = {old: new for old, new in pairs.items() if not _native(old, there)}
     backward = {new: old for old, new in pairs.items() if old in forward and not _native(new, there)}
-    ages = {old: new for old, new in ages.items() if not {old, new} & there}
+    ages = {old: new for old, new in ages.items() if old not in there and new not in there}
     texts = [(mine.text, theirs.text) for mine, theirs in zip(own.pieces, persona.pieces, strict=True)]
     quoted = {old.rstrip("."): new.rstrip(".") for old, new in texts if old != new}
+    there_to, back = _names(own, persona, there), _names(persona, own, there)
+    parts = {*exact, *quoted, *quoted.values(), *forward, *forward.values(), *ages, *ages.values()}
+    parts.update(part for names in (there_to, back) if names is not None for part in names.parts)
     return DialogueRewrite(
         axis=axis, source=own.attribute if source is None else source, target=target, word=main_word(own),
-        forward=_exchange(exact, quoted, forward, ages, _names(own, persona, there)),
-        backward=_exchange(
-            exact[::-1], _turned(quoted), backward, _turned(ages), _names(persona, own, there)
-        ),
+        forward=_exchange(exact, quoted, forward, ages, there_to),
+        backward=_exchange(exact[::-1], _turned(quoted), backward, _turned(ages), back),
+        parts=parts,
     )  # fmt: skip
 
 
@@ -219,15 +223,15 @@ def _renamed(named: Person, persona: Persona) -> DialogueRewrite:
     last = values["last"] if named.last and "last" in values else ""
     there = NameForms(named.first, named.last, finds_last=bool(last))
     back = NameForms(values["first"], last or named.last, finds_last=bool(last))
-    forward = Renaming(there, values["first"], last)
-    return DialogueRewrite("", "", "", "", forward, Renaming(back, named.first, named.last if last else ""))
+    forward, backward = Renaming(there, values["first"], last), Renaming(back, named.first, named.last if last else "")
+    return DialogueRewrite("", "", "", "", forward, backward, (*forward.parts, *backward.parts))
 
 
-def _names(own: Persona, other: Persona, there: frozenset[str]) -> Callable[[str], str]:
-    """One persona's name for another's, in every writing; nothing where none is told."""
+def _names(own: Persona, other: Persona, there: Container[str]) -> Renaming | None:
+    """One persona's name for another's, in every writing; none where none is told."""
     mine, theirs = _values(own), _values(other)
     if "first" not in mine or mine["first"].lower() in there:
-        return str
+        return None
     last = theirs.get("last", "") if mine.get("last") != theirs.get("last") else ""
     return Renaming(NameForms(mine["first"], mine.get("last", ""), finds_last=bool(last)), theirs["first"], last)
 
@@ -278,9 +282,9 @@ def _turned(pairs: Mapping[str, str]) -> dict[str, str]:
     return {new: old for old, new in pairs.items()}
 
 
-def _native(said: str, there: frozenset[str]) -> bool:
+def _native(said: str, there: Container[str]) -> bool:
     """Whether a dialogue without the introduction holds all words of something said."""
-    return set(_WORD.findall(said.lower())) <= there
+    return all(word in there for word in _WORD.findall(said.lower()))
 
 
 _UNITS = (
@@ -294,7 +298,7 @@ def _exchange(
     quoted: Mapping[str, str],
     words: Mapping[str, str],
     ages: Mapping[str, str],
-    names: Callable[[str], str],
+    names: Renaming | None,
 ) -> Callable[[str], str]:
     """Exchanges one whole text; in all others the introduction where it is quoted, names, words and ages.
 
@@ -306,7 +310,7 @@ def _exchange(
         if text == exact[0]:
             return exact[1]
         text, kept = _taken_out(text, quoted)
-        text = _with(names(text), words, r"(?<!\w)(?:{})(?!\w)")
+        text = _with(text if names is None else names(text), words, r"(?<!\w)(?:{})(?!\w)")
         text = _with(text, ages, rf"(?<![\w$€£#.,:/-])(?:{{}})(?![\w%:/]|[.,]\d| (?:{_UNITS})\b)")
         for mark, new in kept.items():
             text = text.replace(mark, new)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.dialogues.text import SILENCE
@@ -28,6 +29,19 @@ def asked_turn(dialogue: Dialogue, first: int) -> int:
         if number >= first and _ASKED.search(turn.response) and _speaks(dialogue.turns[number + 1]):
             return number + 1
     return first
+
+
+class Words:
+    """All words of some texts in any case, with what hyphens and apostrophes join; only few of them are asked for."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._text = "\n".join(texts).lower()
+
+    def __contains__(self, word: object) -> bool:
+        if not isinstance(word, str) or word not in self._text:
+            return False
+        whole = rf"(?<!\w)(?<!\w['’-]){re.escape(word)}(?!['’-]?\w)"
+        return re.search(whole, self._text) is not None
 
 
 def said_in(dialogue: Dialogue) -> frozenset[str]:

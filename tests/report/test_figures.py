@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from tod_bias.report.figures import comparison, components, figures, groups, su
+from tod_bias.report.figures import comparison, components, figures, groups, su, su_comparison
 from tod_bias.report.heatmap import heatmap, largest_gap
 from tod_bias.report.outcome import read_outcomes
 from tod_bias.report.palette import STAGE_COLOURS, inline, text_on, to_svg
@@ -263,6 +263,18 @@ def test_runs_are_compared_axis_by_axis(make_results):
 
 
 PARTS_OF_PAGE = ("gender", "age", "race", "placebo", "gpt2", "bart")
+
+
+def test_runs_beside_each_other_show_su_the_signed_disparity_and_the_placebo_of_the_same_dialogues(make_results):
+    results = make_results()
+    bleu = [outcome for outcome in read_outcomes(results) if outcome.metric.name == "corpus_bleu"]
+    figure = su_comparison({"plain": bleu, "crossed": bleu})
+    assert texts(figure).count("signed disparity") == 2 * len(bleu)
+    marks = [line.get_xdata()[0] for line in figure.axes[0].lines if line.get_marker() == "|"]
+    records = [results["axes"][outcome.axis]["corpus_bleu"] for outcome in bleu if not outcome.is_floor]
+    floors = [record["disparity"]["value"] - record["above_placebo"]["value"] for record in records]
+    assert marks == pytest.approx([floor for floor in floors for _ in range(2)])
+    assert not overlaps(figure) and not outside(figure)
 
 
 def test_the_same_numbers_give_the_same_file(make_results):

@@ -101,37 +101,44 @@ def su(outcomes: Sequence[Outcome]) -> Figure:
 
 
 def su_comparison(runs: Mapping[str, Sequence[Outcome]]) -> Figure:
-    """Su's Fig. 4 of several runs: stacked contributions up to the fairscore, an axis after the other.
+    """Su's Fig. 4 of several runs: stacked contributions up to the fairscore, an axis after the other; below each bar the
+    signed disparity with its own parts, and the placebo of the same dialogues.
 
     Args:
         runs: a run's name to its outcomes by one metric, one of which at least has Su's numbers.
     """
     blocks = [
-        Block(
-            axis,
-            tuple(
-                Row(f"{name}{mark(outcome.dialogues)}", outcome.su.fairscore, _su_parts(outcome.su))
-                for name, outcome in found
-                if outcome.su is not None
-            ),
-        )
+        Block(axis, tuple(row for name, outcome in found if outcome.su is not None for row in _su_rows(name, outcome)))
         for axis, found in _by_axis(runs)
     ]
     every = [outcome for outcomes in runs.values() for outcome in outcomes]
-    return _su_forest([block for block in blocks if block.rows], every)
+    return _su_forest([block for block in blocks if block.rows], every, "fairscore (absolute); disparity (signed)")
+
+
+def _su_rows(name: str, outcome: Outcome) -> Iterator[Row]:
+    if outcome.su is None:
+        return
+    yield Row(f"{name}{mark(outcome.dialogues)}", outcome.su.fairscore, _su_parts(outcome.su))
+    disparity, above = outcome.disparity.value, None if outcome.above is None else outcome.above.value
+    yield Row(
+        "signed disparity",
+        outcome.disparity,
+        outcome.contributions,
+        claimed=is_starred(outcome, outcome.disparity, outcome.words),
+        quiet=True,
+        floor=None if disparity is None or above is None else disparity - above,
+    )
 
 
 def _su_parts(su: Su) -> dict[str, Estimate]:
     return {**su.contributions, RESIDUAL: su.residual}
 
 
-def _su_forest(blocks: Sequence[Block], outcomes: Sequence[Outcome]) -> Figure:
+def _su_forest(blocks: Sequence[Block], outcomes: Sequence[Outcome], left: str = "fairscore (absolute)") -> Figure:
     stages = _stages(outcomes)
     order = next(tuple(outcome.su.contributions) for outcome in outcomes if outcome.su is not None)
     named = [*stages, *(name for name in order if name not in stages)]
-    return forest(
-        blocks, named, Texts("fairscore (absolute)", _shortened(f"parts in the order {', '.join(order)}"), "", "")
-    )
+    return forest(blocks, named, Texts(left, _shortened(f"Su's parts in the order {', '.join(order)}"), "", ""))
 
 
 def _by_axis(runs: Mapping[str, Sequence[Outcome]]) -> list[tuple[str, list[tuple[str, Outcome]]]]:

@@ -19,6 +19,7 @@ from matplotlib.patches import Patch
 from tod_bias.report.notation import WORDS_FIXED, fixed
 from tod_bias.report.outcome import RESIDUAL
 from tod_bias.report.palette import (
+    FLOOR_COLOUR,
     FONT_SIZE,
     GRID,
     HATCHES,
@@ -39,6 +40,9 @@ from tod_bias.report.values import Estimate
 _ROW, _TITLE, _AXIS, _KEY = 0.23, 0.3, 0.6, 0.24  # inches: a row, a block's title, what is below, a row of keys
 _GAP = 0.12
 _SMALL = 8.0
+_FLOOR: dict[str, Any] = {
+    "marker": "|", "markersize": 13, "markeredgewidth": 2.2, "color": FLOOR_COLOUR, "linestyle": "none", "zorder": 2
+}  # fmt: skip
 _LONGEST = 2.4
 """Inches that labels may take; longer ones are cut, as the table beside the figure holds them in full."""
 
@@ -56,6 +60,8 @@ class Row:
     colour: str = INK
     quiet: bool = False
     """Whether it only serves for comparison."""
+    floor: float | None = None
+    """What the placebo shows in the same dialogues."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +150,7 @@ def _span(rows: Sequence[Row]) -> tuple[float, float]:
     """The scale: all values, intervals and stacks, 0 among them."""
     ends = [0.0]
     for row in rows:
-        ends += [end for end in (row.estimate.value, *(row.estimate.bounds or ())) if end is not None]
+        ends += [end for end in (row.estimate.value, row.floor, *(row.estimate.bounds or ())) if end is not None]
         values = [part.value or 0.0 for part in (row.parts or {}).values()]
         ends += [sum(value for value in values if value > 0), sum(value for value in values if value < 0)]
     low, high = min(ends), max(ends)
@@ -209,6 +215,8 @@ def _dot(panel: Axes, row: Row, height: float) -> None:
     if value is None:
         return
     colour = MUTED if row.quiet else row.colour
+    if row.floor is not None:
+        panel.plot([row.floor], [height], **_FLOOR)
     if bounds is not None:
         dashes = (0, (2, 1.2)) if _is_fixed(row.estimate) else "solid"
         panel.plot(list(bounds), [height, height], color=colour, linewidth=1.5, linestyle=dashes, zorder=3)
@@ -293,6 +301,8 @@ def _keys(
         keys.append(("95% interval", Line2D([], [], color=INK, linewidth=1.5)))
     if any(_is_fixed(row.estimate) for row in rows):
         keys.append((f"95% interval of these words {WORDS_FIXED}", Line2D([], [], color=INK, linestyle=(0, (2, 1.2)))))
+    if any(row.floor is not None for row in rows):
+        keys.append(("placebo, same dialogues", Line2D([], [], **_FLOOR)))
     if any(row.claimed for row in rows):
         keys.append(("* p < 0.05 (Holm), enough words", Line2D([], [], color=INK, marker="o", linestyle="none")))
     return keys

@@ -27,6 +27,7 @@ CELL_DARK, CELL_LIGHT = "#141414", "#ffffff"
 
 STAGE_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442")
 RESIDUAL_COLOUR = "#8d959e"
+FLOOR_COLOUR = "#d55e00"
 HATCHES = ("", "//", "..", "\\\\", "xx", "--", "oo")
 
 DIVERGING = LinearSegmentedColormap.from_list("blue-orange", ["#1f5fa8", "#8fbce6", "#f7f7f7", "#f3b56a", "#c05a00"])

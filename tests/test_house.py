@@ -35,7 +35,11 @@ FLOORS = (
 """From top to bottom; the names of one line share a floor."""
 LAZY = {"stages": "it looks components up in their rooms when they are asked for; its imports are for types alone"}
 """Modules that may name what stands above them, and why."""
-NOT_ROOMS = {"benchmarks": "measured ratios", "ground": "the modules of the lowest two floors"}
+NOT_ROOMS = {
+    "benchmarks": "measured ratios",
+    "projects": "the studies' own scripts",
+    "ground": "the modules of the lowest two floors",
+}
 """Folders of tests that have no room of their name."""
 
 

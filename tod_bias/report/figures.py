@@ -101,8 +101,9 @@ def su(outcomes: Sequence[Outcome]) -> Figure:
 
 
 def su_comparison(runs: Mapping[str, Sequence[Outcome]]) -> Figure:
-    """Su's Fig. 4 of several runs: stacked contributions up to the fairscore, an axis after the other; below each bar the
-    signed disparity with its own parts, and the placebo of the same dialogues.
+    """Su's Fig. 4 of several runs: stacked contributions up to the fairscore, an axis after the other.
+
+    Below each bar stand the signed disparity with its own parts, and the placebo of the same dialogues.
 
     Args:
         runs: a run's name to its outcomes by one metric, one of which at least has Su's numbers.

@@ -1,0 +1,127 @@
+"""The study's tables: Table 1, Fig. 2 as a table, and Su's findings, from the files that study.yaml names.
+
+python study.py                 # Markdown on the terminal
+python study.py examples RUN    # Table 2: of every axis the turns whose score changes most, from RUN's turns.parquet
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+from findings import StudyRun, findings
+
+from tod_bias.report.excerpts import UNSWAPPED, Segments, excerpts
+from tod_bias.report.outcome import read_outcomes
+from tod_bias.report.record import ORIGINAL, read_results, read_turns
+
+HERE = Path(__file__).parent
+BLEU = "corpus_bleu"
+SU = {
+    ("GPT-2", "google_sgd"): (0.7920, 0.1604), ("GPT-2", "taskmaster2"): (0.5890, 0.2188),
+    ("BART", "google_sgd"): (0.8219, 0.1880), ("BART", "taskmaster2"): (0.6212, 0.2338),
+    ("T5", "google_sgd"): (0.8058, 0.1672), ("T5", "taskmaster2"): (0.5948, 0.2390),
+}  # fmt: skip
+"""Su Table 1: JGA and BLEU."""
+SCORES = {
+    "JGA": "jga_parlai", "JGA, turns that call": "jga_parlai_noempty", "slot precision": "slot_precision",
+    "slot recall": "slot_recall", "BLEU": "bleu",
+}  # fmt: skip
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A JSON file of the study."""
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """In Markdown."""
+    return "\n".join("| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows))
+
+
+def table_one(runs: list[dict[str, Any]]) -> str:
+    """Su Table 1 with intervals, the paper's own beside."""
+    rows = []
+    for run in runs:
+        if run.get("evaluation"):
+            evaluated = read(HERE / run["evaluation"])
+            found = [evaluated["scores"].get(name) for name in SCORES.values()]
+            cells = ["–" if one is None else _bounded(one) for one in found]
+            rows.append([run["model"], run["beginning"], run["corpus"], str(evaluated["corpus"]["dialogues"]), *cells])
+    for (model, corpus), (jga, bleu) in SU.items():
+        rows.append([f"Su: {model}", "plain", corpus, "", f"{jga:.3f}", "", "", "", f"{bleu:.3f}"])
+    return table(["model", "beginning", "corpus", "dialogues", *SCORES], rows)
+
+
+def _bounded(one: dict[str, Any]) -> str:
+    low, high = one["ci"]
+    return f"{one['value']:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def figure_two(words: dict[str, dict[str, Any]]) -> str:
+    """Su Fig. 2 as a table: shares of all mentions of an axis, and how many there are."""
+    axes = ("gender", "age", "race")
+    rows = []
+    for axis in axes:
+        for attribute in next(iter(words.values()))["axes"][axis]:
+            cells = []
+            for counted in words.values():
+                one = counted["axes"][axis][attribute]["both"]
+                share = one["share_of_mentions"]
+                cells.append("–" if share is None else f"{100 * share:.1f}% ({one['mentions']:,})")
+            rows.append([axis, attribute, *cells])
+    heads = [f"{name} ({one['corpus']['dialogues']:,} dialogues)" for name, one in words.items()]
+    return table(["axis", "attribute", *heads], rows)
+
+
+def main() -> None:
+    """Print all tables."""
+    study = yaml.safe_load((HERE / "study.yaml").read_text(encoding="utf-8"))
+    words = {name: read(HERE / path) for name, path in study["words"].items()}
+    runs = []
+    for run in study["runs"]:
+        axes = {axis: found[BLEU] for axis, found in read(HERE / run["run"] / "results.json")["axes"].items()}
+        runs.append(StudyRun(run["model"], run["beginning"], run["corpus"], axes))
+    print(f"## Table 1\n\n{table_one(study['runs'])}\n\n## Fig. 2\n\n{figure_two(words)}\n\n## Su's findings\n")
+    rows = []
+    for found in findings(runs, words, study["margin"]):
+        shown = "; ".join(
+            f"{one.name} {one.number.value:+.3f} ± {1.96 * one.number.error:.3f}" for one in found.contrasts[:3]
+        )
+        more = f"; {len(found.contrasts) - 3} more" if len(found.contrasts) > 3 else ""
+        rows.append([found.claim, f"**{found.verdict}**", found.seen, shown + more])
+    print(table(["Su", "here", "", "contrasts (95%)"], rows))
+
+
+def examples(folder: Path) -> None:
+    """Su Table 2: of each axis the turns whose score changes most, each dialogue once, by the report's own rule."""
+    results = read_results(folder)
+    turns = read_turns(folder, [ORIGINAL, UNSWAPPED])
+    if turns is None:
+        sys.exit(f"{folder}: holds no turns.parquet; it is written by the run, and not kept with the study")
+    metrics = {outcome.metric.name: outcome.metric for outcome in read_outcomes(results)}
+    chosen = excerpts(turns, results["pipeline"], list(results["axes"]), list(metrics.values())) or []
+    for found in chosen:
+        for one in found.chosen[:2]:
+            print(
+                f"\n{found.axis}: {one.source} > {one.target}, {one.word!r}; dialogue {one.dialogue}, turn {one.turn}"
+            )
+            for part in (one.user, *one.outputs):
+                print(f"  {part.name} before: {_marked(part.before)}\n  {part.name} after:  {_marked(part.after)}")
+
+
+def _marked(text: Segments) -> str:
+    return "".join(f"**{piece}**" if differs else piece for piece, differs in text)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3 and sys.argv[1] == "examples":
+        examples(Path(sys.argv[2]))
+    elif len(sys.argv) == 1:
+        main()
+    else:
+        sys.exit("usage: python study.py [examples RUN]")

@@ -9,7 +9,7 @@ import pytest
 from tod_bias import Dialogue, Step, Turn
 from tod_bias.cli import main
 from tod_bias.dialogues.jsonl import write_jsonl
-from tod_bias.stages import SqlDb
+from tod_bias.stages import LookupDb, SqlDb
 
 DIALOGUES = [
     Dialogue("1", "Hotels", (Turn("Hi", steps=(Step({"api_name": "Find", "city": "Davis"}, ({"name": "Mill"},)),)),)),
@@ -62,3 +62,30 @@ def test_splits_are_named_or_all_that_are_there(tmp_path, capsys):
 def test_a_folder_that_is_not_there_is_one_line(tmp_path, capsys):
     assert run("--out", tmp_path / "no" / "such" / "a.sqlite") == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_check_writes_counts_and_the_missing_rows_as_a_table(tmp_path, capsys):
+    call = {"api_name": "Find", "for": "my mother"}
+    write_jsonl(
+        [Dialogue("1", "Halls", (Turn("For my mother", steps=(Step(call, ({"name": "Hall"},)),)),))],
+        tmp_path / "mine.jsonl",
+    )
+    out = tmp_path / "checked"
+    assert run("check", "--corpus", tmp_path / "mine.jsonl", "--axes", "gender", "--out", out) == 0
+    assert "2 calls with missing rows" in capsys.readouterr().out
+    counts = json.loads((out / "database.json").read_text())["axes"]["gender"]
+    assert (counts["woman"]["none"], counts["man"]["none"], counts["man"]["calls"]) == (0, 1, 1)
+    assert len(LookupDb(out / "missing.jsonl")) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--pipeline", "demo", "--database", "x.jsonl"), "either --pipeline or --database"),
+        (("--component", "store"), "the pipeline has none of this name; it has api_call, db, response"),
+        (("--database", "nowhere.sqlite"), "no such SQLite file"),
+    ],
+)
+def test_a_check_refuses_what_it_cannot_ask(tmp_path, capsys, options, says):
+    assert run("check", *options, "--out", tmp_path / "out") == 2
+    assert says in capsys.readouterr().err.replace("\n", " ")

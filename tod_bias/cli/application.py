@@ -33,8 +33,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Finds which component of a modular task-oriented dialogue system treats people differently.",
 )
-for command in (attribute, plan, evaluate, train, perturb, words, database, report):
+for command in (attribute, plan, evaluate, train, perturb, words, report):
     app.command()(command)
+app.add_typer(database, name="database")
 app.add_typer(associate, name="associate")
 app.add_typer(recommend, name="recommend")
 # typer carries its own copy of click and exports the leaves of its exceptions only.

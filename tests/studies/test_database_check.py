@@ -1,0 +1,127 @@
+"""Whose calls a database has no rows for: the demo's against what was withheld, and small ones that lack something."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tod_bias import load_corpus
+from tod_bias.demo.planted import GROUPS, PLANTED
+from tod_bias.demo.world import World
+from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
+from tod_bias.errors import NothingToPerturbError
+from tod_bias.studies.database_check import KINDS, check_database
+from tod_bias.systems.configuration import load_pipeline
+from tod_bias.systems.stages.database import LookupDb
+from tod_bias.systems.stages.sql import SqlDb
+from tod_bias.systems.tables import services_of, write_database
+
+WITHHELD = {word.lower() for race, words in GROUPS.items() if race in PLANTED["race"][1] for word in words}
+
+
+@pytest.fixture(scope="module")
+def demo():
+    return load_corpus("demo")
+
+
+@pytest.fixture(scope="module")
+def found(demo):
+    return check_database(load_pipeline("demo").stages["db"], demo, ["gender", "age", "race"])
+
+
+def test_the_demo_lacks_what_was_withheld_and_nothing_else(found):
+    world = World(0)
+    assert {(one.axis, one.group, one.kind) for one in found.lacks} == {
+        ("race", group, "none") for group in PLANTED["race"][1]
+    }
+    for one in found.lacks:
+        assert any(word in value.lower() for word in WITHHELD for value in one.call.values()), one.call
+        assert [dict(row) for row in one.results] == list(world.results(one.call))
+
+
+def test_no_withheld_row_that_a_telling_asks_for_is_overlooked(found, demo):
+    world = World(0)
+    named = {json.dumps(dict(one.call), sort_keys=True) for one in found.lacks}
+    asked = [step.call for dialogue in demo for turn in dialogue.turns for step in turn.steps if step.call]
+    withheld = [call for call in asked if any(word in value.lower() for word in WITHHELD for value in call.values())]
+    full = [call for call in withheld if world.results(call)]
+    assert full
+    assert {json.dumps(dict(call), sort_keys=True) for call in full} <= named
+
+
+def test_with_the_missing_rows_the_demo_lacks_nothing(found, demo, tmp_path):
+    database = load_pipeline("demo").stages["db"]
+    table = tmp_path / "whole.jsonl"
+    database.save(table)
+    with table.open("a", encoding="utf-8") as lines:
+        lines.writelines(json.dumps(one.to_json()) + "\n" for one in found.lacks)
+    assert check_database(LookupDb(table), demo, ["race"]).lacks == ()
+
+
+CALL = {"api_name": "Find", "for": "my mother", "city": "Davis"}
+ROWS = ({"name": "Hall", "for": "my mother", "phone": "1"}, {"name": "Dome", "for": "my mother", "phone": "2"})
+
+
+def corpus(call=CALL, rows=ROWS):
+    return [Dialogue("one", "halls", (Turn("Something for my mother.", steps=(Step(call, rows),), response="Hall."),))]
+
+
+def told(rows, word="father"):
+    return tuple({name: value.replace("mother", word) for name, value in row.items()} for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind"),
+    [
+        (None, "none"),
+        ((), "none"),
+        (told(ROWS)[:1], "fewer"),
+        (tuple({**row, "phone": ""} for row in told(ROWS)), "poorer"),
+        (tuple({**row, "name": "Shed"} for row in told(ROWS)), "other"),
+        (told(ROWS)[::-1], ""),
+        (told(ROWS), ""),
+        ((*told(ROWS), {"name": "Shed"}), ""),
+    ],
+)
+def test_what_a_call_finds_is_compared_with_the_best_telling(rows, kind):
+    table = {tuple(sorted(CALL.items())): ROWS}
+    if rows is not None:
+        table[tuple(sorted({**CALL, "for": "my father"}.items()))] = rows
+    extra = rows is not None and len(rows) > len(ROWS)
+    table[tuple(sorted({**CALL, "for": "my parent"}.items()))] = told(ROWS, "parent")
+    found = check_database(LookupDb(table), corpus(), ["gender"])
+    lacks = {one.group: one for one in found.lacks}
+    assert lacks.get("man") is None if not kind else lacks["man"].kind == kind
+    if kind:
+        assert lacks["man"].results == told(ROWS)
+        assert found.counts("gender", "man") == {name: int(name == kind) for name in KINDS}
+    assert ("woman" in lacks) == extra  # who finds less than the telling that finds more
+
+
+def test_what_is_found_in_a_telling_alone_is_missing_in_the_original():
+    table = {tuple(sorted({**CALL, "for": "my father"}.items())): told(ROWS)}
+    lacks = {one.group: one for one in check_database(LookupDb(table), corpus(), ["gender"]).lacks}
+    assert lacks["woman"].results == ROWS
+    assert set(lacks) == {"woman", "non-binary"}
+
+
+def test_calls_that_find_nothing_in_any_telling_and_those_that_name_nobody_are_no_lack():
+    assert check_database(LookupDb({}), corpus(), ["gender"]).lacks == ()
+    plain = {"api_name": "Find", "city": "Davis"}
+    found = check_database(LookupDb({}), corpus(plain), ["gender"])
+    assert (dict(found.calls), found.lacks) == ({"gender": {}}, ())
+
+
+def test_sql_is_asked_like_a_table(tmp_path):
+    path = tmp_path / "halls.sqlite"
+    write_database(services_of(corpus()), path)
+    lacks = {one.group: one for one in check_database(SqlDb(str(path)), corpus(), ["gender"]).lacks}
+    assert lacks.keys() == {"man", "non-binary"}
+    assert (lacks["man"].kind, lacks["man"].results) == ("none", told(ROWS))
+
+
+def test_without_anybody_to_tell_otherwise_it_says_so():
+    silent = [Dialogue("one", "halls", (Turn("Hello.", response="Hello."),))]
+    with pytest.raises(NothingToPerturbError, match="no dialogue holds a word"):
+        check_database(LookupDb({}), silent, ["gender"])

@@ -69,12 +69,22 @@ def train(
     ] = None,
     bf16: Annotated[bool, typer.Option(help="Train in bfloat16.")] = False,
     seed: Seed = 0,
+    augment: Annotated[
+        str | None,
+        typer.Option(
+            help="Add training dialogues told as others: axes, and how: crossed (each as every attribute; by default), "
+            "draws (one rewrite each) or personas, e.g. gender,age,race:draws."
+        ),
+    ] = None,
     resume: Annotated[bool, typer.Option(help="Go on with an interrupted training in the same folder.")] = True,
     quiet: Quiet = False,
 ) -> None:
     """Train or fine-tune a model on the training split of a corpus, as lines of text (SimpleTOD) or as chats."""
     from tod_bias.dialogues.corpora import load_corpus
+    from tod_bias.studies.augmentation import Augmentation
+    from tod_bias.studies.augmentation import augment as augmented
 
+    how = None if augment is None else Augmentation.read(augment)
     dialogues = load_corpus(corpus, datapath=datapath, split="train", max_dialogues=max_dialogues, seed=seed)
 
     from tod_bias.models.settings import TrainingSettings
@@ -110,6 +120,11 @@ def train(
         positions=positions,
     )
     kept, validation = hold_out(dialogues, held_out, seed)
+    if how is not None:
+        originals = len(kept)
+        kept = augmented(kept, how, seed)
+        if not quiet:
+            typer.echo(f"{len(kept) - originals:,} copies of {originals:,} training dialogues, told as others.")
     record = train_model(kept, validation, out, settings, resume=resume, show_progress=not quiet)
     if not quiet:
         for count, what in zip(record["sequences"], ("training", "validation"), strict=True):

@@ -1,0 +1,93 @@
+"""What is added to a training corpus: who is in it then, and how often."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tod_bias.errors import AxisError, NothingToPerturbError, TodBiasError
+from tod_bias.perturb.algorithm import load_perturber
+from tod_bias.studies.augmentation import Augmentation, augment
+from tod_bias.studies.tellings import Retelling
+
+
+def said(dialogue):
+    return " ".join(text for turn in dialogue.turns for _, text in turn.utterances)
+
+
+def test_crossed_tells_every_dialogue_as_every_attribute_once(corpus):
+    made = augment(corpus, Augmentation(("gender",)))
+    assert made[: len(corpus)] == corpus
+    copies = Counter(dialogue.id.rpartition("/")[2] for dialogue in made[len(corpus) :])
+    mentioning = sum(bool(load_perturber("gender").candidates(dialogue)) for dialogue in corpus)
+    assert sum(copies.values()) == 2 * mentioning  # two other attributes
+    attributes = Counter(attribute for dialogue in made for attribute, _ in mentions(dialogue))
+    assert len(set(attributes.values())) == 1, attributes  # as many women as men as others
+
+
+def mentions(dialogue):
+    """The attributes that are mentioned in a dialogue, each once."""
+    found = {candidate.source for candidate in load_perturber("gender").candidates(dialogue)}
+    return [(attribute, dialogue.id) for attribute in found]
+
+
+def test_copies_are_those_of_the_study_of_the_same_seed(corpus):
+    made = {dialogue.id: dialogue for dialogue in augment(corpus, Augmentation(("gender",)), seed=3)}
+    retelling = Retelling(corpus, ["gender"], seed=3)
+    for retold in retelling.runs("gender", retelling.drawn["gender"]):
+        for run in retold.copies:
+            assert made[f"{run.dialogue.id}/{run.telling}"].turns == run.rewritten.turns
+
+
+@pytest.mark.parametrize(("kind", "copies"), [("draws", 1), ("crossed", 2)])
+def test_ids_are_unique_and_their_number_known(corpus, kind, copies):
+    made = augment(corpus, Augmentation(("gender",), kind))
+    assert len({dialogue.id for dialogue in made}) == len(made)
+    assert len(made) == len(corpus) + copies * (len(corpus) - len(corpus) // 4)
+
+
+def test_personas_speak_in_every_dialogue(corpus):
+    made = augment(corpus, Augmentation.read("gender:personas"))
+    assert len(made) == 3 * len(corpus)
+    told = Counter(dialogue.id.rpartition(":")[2] for dialogue in made[len(corpus) :])
+    assert {"man", "woman"} <= told.keys()
+    assert abs(told["man"] - told["woman"]) <= 3
+    bare = {dialogue.id: dialogue for dialogue in corpus}
+    for dialogue in made[len(corpus) :]:
+        assert said(dialogue) != said(bare[dialogue.id.partition("/")[0]])
+        assert type(dialogue) is type(corpus[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "axes", "kind"),
+    [
+        ("gender", ("gender",), "crossed"),
+        ("gender, age,race:draws", ("gender", "age", "race"), "draws"),
+        ("dialect:aae", ("dialect:aae",), "crossed"),
+        ("gender,dialect:aae:draws", ("gender", "dialect:aae"), "draws"),
+        ("mine:Axis", ("mine:Axis",), "crossed"),
+        ("gender,race:personas", ("persona_gender", "persona_race"), "personas"),
+    ],
+)
+def test_options_are_read(text, axes, kind):
+    assert Augmentation.read(text) == Augmentation(axes, kind)
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "says"),
+    [
+        ("", AxisError, "no axis"),
+        (",", AxisError, "no axis"),
+        ("gender:crosed", TodBiasError, "unknown kind 'crosed'; expected one of crossed, draws, personas"),
+        ("placebo:personas", AxisError, "no axis 'persona_placebo'; there are persona_age"),
+    ],
+)
+def test_wrong_options_are_told(text, error, says):
+    with pytest.raises(error, match=says):
+        Augmentation.read(text)
+
+
+def test_an_axis_without_anybody_is_told(corpus):
+    with pytest.raises(NothingToPerturbError, match="axis age"):
+        augment(corpus, Augmentation(("gender", "age")))

@@ -1,0 +1,106 @@
+"""Counterfactual data augmentation: the dialogues of a training corpus, and each told as others too.
+
+A model that has seen every dialogue told as every attribute cannot learn from the words which of them is served how
+(Lu et al. 2020, *Gender Bias in Neural NLP*; of whole dialogues Su, Algorithm 1, over Qian 2022).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.errors import AxisError, TodBiasError
+from tod_bias.perturb.algorithm import axes as shipped_axes
+from tod_bias.perturb.candidates import Drawn, Perturber
+from tod_bias.studies.tellings import Design, Retelling, Retold
+from tod_bias.systems.execution import Run
+
+Kind = Literal["crossed", "draws", "personas"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+_PERSONA = "persona_"
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """What is added to a corpus."""
+
+    axes: tuple[str | Perturber, ...]
+    """Names or perturbers."""
+    kind: Kind = "crossed"
+    """``crossed``: every dialogue told as each other attribute, so that all are equally frequent in what it says;
+    ``draws``: one of Algorithm 1's rewrites; ``personas``: with an introduction, as two people of different attributes
+    that take turns."""
+
+    def __post_init__(self) -> None:
+        if not self.axes:
+            raise AxisError("augmentation: no axis; give at least one, e.g. gender")
+        if self.kind not in KINDS:
+            raise TodBiasError(f"augmentation: unknown kind {self.kind!r}; expected one of {', '.join(KINDS)}")
+
+    @classmethod
+    def read(cls, text: str) -> Augmentation:
+        """``gender,age,race:draws``: axes joined by commas, and the kind (by default crossed).
+
+        ``gender:personas`` is the axis ``persona_gender``.
+
+        Raises:
+            AxisError: no axis, or one that has no persona.
+            TodBiasError: an unknown kind.
+        """
+        names, kind = text, "crossed"
+        head, _, tail = text.rpartition(":")
+        if head.split(",")[-1].strip() in shipped_axes():  # else the colon is an axis' own, as in module:name
+            names, kind = head, tail.strip()
+        axes = [name.strip() for name in names.split(",") if name.strip()]
+        if kind == "personas":
+            axes = [name if name.startswith(_PERSONA) else f"{_PERSONA}{name}" for name in axes]
+            if unknown := [name for name in axes if name not in shipped_axes()]:
+                there = ", ".join(name for name in shipped_axes() if name.startswith(_PERSONA))
+                raise AxisError(f"augmentation {text!r}: no axis {unknown[0]!r}; there are {there}")
+        return cls(tuple(axes), kind)  # type: ignore[arg-type]  # checked there
+
+    def copies(self, dialogues: Sequence[Dialogue], seed: int = 0) -> Iterator[tuple[Dialogue, Run]]:
+        """Every dialogue that can be told otherwise, with each telling that is added, axis by axis.
+
+        Args:
+            dialogues: of the training split; validation dialogues are no part of them.
+            seed: of what is drawn and dealt.
+
+        Raises:
+            NothingToPerturbError: an axis on which no dialogue can be told otherwise.
+            AxisError: an unknown axis, or one given twice.
+        """
+        for entry in self.axes:  # by itself: each has its own dialogues and seeds
+            retelling = Retelling(dialogues, [entry], seed=seed, **self._how)
+            by_id = {dialogue.id: dialogue for dialogue in dialogues}
+            for axis, drawn in retelling.drawn.items():
+                for retold in _runs(retelling, axis, drawn):
+                    told = [retold.original] if self.kind == "personas" else []
+                    for run in (*told, *retold.copies):
+                        yield by_id[run.dialogue.id], run
+
+    @property
+    def _how(self) -> dict[str, Any]:
+        design: Design = "draws" if self.kind == "draws" else "crossed"
+        return {"design": design, "draws": 1, "tellings": 1 if self.kind == "personas" else None}
+
+
+def _runs(retelling: Retelling, axis: str, drawn: Sequence[Drawn]) -> Iterator[Retold]:
+    """One dialogue after the other: rewrites remember what they made."""
+    for entry in drawn:
+        yield from retelling.runs(axis, [entry])
+
+
+def augment(dialogues: Sequence[Dialogue], how: Augmentation, seed: int = 0) -> list[Dialogue]:
+    """A corpus and what is added to it; copies have the telling in their ids, ``12/gender:woman``.
+
+    Raises:
+        NothingToPerturbError, AxisError: as for :meth:`Augmentation.copies`.
+    """
+    found = list(dialogues)
+    for dialogue, run in how.copies(dialogues, seed):
+        told = run.rewritten
+        found.append(Dialogue(f"{dialogue.id}/{run.telling}", told.domain, told.turns, told.system))
+    return found

@@ -3,7 +3,8 @@
 Agents (``parlai … -m tod_bias.agents:PipelineAgent``): a whole pipeline or one of its stages that answers ParlAI's
 task-oriented system teachers. Teachers (``parlai … -t tod_bias.agents:PerturbedGoogleSgdTeacher``): ParlAI's own, with
 every dialogue rewritten by Su's Algorithm 1; the mutator :class:`DemographicRewrite` does so with any stock task; or
-(``FairscoreGoogleSgdTeacher``) in all its tellings, with the bias in ParlAI's report.
+(``FairscoreGoogleSgdTeacher``) in all its tellings, with the bias in ParlAI's report; or with a training split that is
+told as others too (``AugmentedGoogleSgdTeacher``).
 :class:`ParlaiStage`: a ParlAI agent as a stage of a pipeline.
 ``LMRecAgent`` and ``ReviewTeacher``: the conversational recommender and its reviews.
 
@@ -16,19 +17,31 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tod_bias.agents.augmented_teacher import AugmentedGoogleSgdTeacher, AugmentedTeacher
     from tod_bias.agents.episodes import dialogue_to_episode, episode_to_dialogue
     from tod_bias.agents.fairscore_pipeline import teacher_pipeline
     from tod_bias.agents.fairscore_teacher import FairscoreGoogleSgdTeacher, FairscoreTeacher
     from tod_bias.agents.lmrec_agent import LMRecAgent, ReviewTeacher
     from tod_bias.agents.metalwoz_teacher import PerturbedMetalwozTeacher
-    from tod_bias.agents.msr_e2e_teacher import FairscoreMsrE2eTeacher, PerturbedMsrE2eTeacher
-    from tod_bias.agents.multidogo_teacher import FairscoreMultidogoTeacher, PerturbedMultidogoTeacher
-    from tod_bias.agents.multiwoz_teacher import FairscoreMultiwozV22Teacher, PerturbedMultiwozV22Teacher
+    from tod_bias.agents.msr_e2e_teacher import AugmentedMsrE2eTeacher, FairscoreMsrE2eTeacher, PerturbedMsrE2eTeacher
+    from tod_bias.agents.multidogo_teacher import (
+        AugmentedMultidogoTeacher,
+        FairscoreMultidogoTeacher,
+        PerturbedMultidogoTeacher,
+    )
+    from tod_bias.agents.multiwoz_teacher import (
+        AugmentedMultiwozV22Teacher,
+        FairscoreMultiwozV22Teacher,
+        PerturbedMultiwozV22Teacher,
+    )
     from tod_bias.agents.mutator import DemographicRewrite
     from tod_bias.agents.pipeline_agent import PipelineAgent
     from tod_bias.agents.stage import ParlaiStage
     from tod_bias.agents.stage_agents import ApiCallAgent, LookupDbAgent, ResponseAgent
     from tod_bias.agents.taskmaster_teacher import (
+        AugmentedTaskmaster2Teacher,
+        AugmentedTaskmaster3Teacher,
+        AugmentedTaskmasterTeacher,
         FairscoreTaskmaster2Teacher,
         FairscoreTaskmaster3Teacher,
         FairscoreTaskmasterTeacher,
@@ -40,6 +53,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ApiCallAgent",
+    "AugmentedGoogleSgdTeacher",
+    "AugmentedMsrE2eTeacher",
+    "AugmentedMultidogoTeacher",
+    "AugmentedMultiwozV22Teacher",
+    "AugmentedTaskmaster2Teacher",
+    "AugmentedTaskmaster3Teacher",
+    "AugmentedTaskmasterTeacher",
+    "AugmentedTeacher",
     "DemographicRewrite",
     "FairscoreGoogleSgdTeacher",
     "FairscoreMsrE2eTeacher",
@@ -70,19 +91,23 @@ __all__ = [
 ]
 
 _MODULES = {
+    "augmented_teacher": ("AugmentedGoogleSgdTeacher", "AugmentedTeacher"),
     "episodes": ("dialogue_to_episode", "episode_to_dialogue"),
     "fairscore_pipeline": ("teacher_pipeline",),
     "fairscore_teacher": ("FairscoreGoogleSgdTeacher", "FairscoreTeacher"),
     "lmrec_agent": ("LMRecAgent", "ReviewTeacher"),
     "mutator": ("DemographicRewrite",),
     "metalwoz_teacher": ("PerturbedMetalwozTeacher",),
-    "msr_e2e_teacher": ("FairscoreMsrE2eTeacher", "PerturbedMsrE2eTeacher"),
-    "multidogo_teacher": ("FairscoreMultidogoTeacher", "PerturbedMultidogoTeacher"),
-    "multiwoz_teacher": ("FairscoreMultiwozV22Teacher", "PerturbedMultiwozV22Teacher"),
+    "msr_e2e_teacher": ("AugmentedMsrE2eTeacher", "FairscoreMsrE2eTeacher", "PerturbedMsrE2eTeacher"),
+    "multidogo_teacher": ("AugmentedMultidogoTeacher", "FairscoreMultidogoTeacher", "PerturbedMultidogoTeacher"),
+    "multiwoz_teacher": ("AugmentedMultiwozV22Teacher", "FairscoreMultiwozV22Teacher", "PerturbedMultiwozV22Teacher"),
     "pipeline_agent": ("PipelineAgent",),
     "stage": ("ParlaiStage",),
     "stage_agents": ("ApiCallAgent", "LookupDbAgent", "ResponseAgent"),
     "taskmaster_teacher": (
+        "AugmentedTaskmaster2Teacher",
+        "AugmentedTaskmaster3Teacher",
+        "AugmentedTaskmasterTeacher",
         "FairscoreTaskmaster2Teacher",
         "FairscoreTaskmaster3Teacher",
         "FairscoreTaskmasterTeacher",

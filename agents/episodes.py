@@ -81,11 +81,15 @@ def dialogue_to_episode(dialogue: Dialogue, template: TodStructuredEpisode | Non
 def rewrite_episode(episode: TodStructuredEpisode, rewrite: Rewrite, dialogue_id: str) -> TodStructuredEpisode:
     """T of an episode: of every round and of the user's goals; API schemas stay. ``extras["rewrite"]`` says which T."""
     made = dialogue_to_episode(rewrite(episode_to_dialogue(episode, dialogue_id)), episode)
-    goals = [_plain_slots(rewrite(slot_texts(goal))) for goal in episode.goal_calls_machine]
-    made.goal_calls_machine = goals
-    made.goal_calls_utt = SerializationHelpers.list_of_maps_to_str(goals)
+    made.goal_calls_machine = rewrite_goals(episode, rewrite)
+    made.goal_calls_utt = SerializationHelpers.list_of_maps_to_str(made.goal_calls_machine)
     made.extras["rewrite"] = said_of(rewrite)
     return made
+
+
+def rewrite_goals(episode: TodStructuredEpisode, rewrite: Rewrite) -> list[dict[str, str]]:
+    """T of the user's goals."""
+    return [_plain_slots(rewrite(slot_texts(goal))) for goal in episode.goal_calls_machine]
 
 
 def said_of(rewrite: Rewrite) -> dict[str, str]:

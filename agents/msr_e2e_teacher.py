@@ -6,6 +6,7 @@ from pathlib import Path
 
 from parlai.tasks.msr_e2e.agents import DOMAINS, SystemTeacher
 
+from tod_bias.agents.augmented_teacher import AugmentedTeacher
 from tod_bias.agents.fairscore_teacher import FairscoreTeacher
 from tod_bias.agents.teachers import PerturbedReadings
 from tod_bias.dialogues.dialogue import Dialogue
@@ -24,3 +25,7 @@ class PerturbedMsrE2eTeacher(PerturbedReadings, SystemTeacher):
 
 class FairscoreMsrE2eTeacher(FairscoreTeacher, PerturbedMsrE2eTeacher):
     """``msr_e2e`` in all its tellings."""
+
+
+class AugmentedMsrE2eTeacher(AugmentedTeacher, PerturbedMsrE2eTeacher):
+    """``msr_e2e``, its training split told as others too."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from parlai.tasks.multidogo.agents import DOMAINS, SystemTeacher
 
+from tod_bias.agents.augmented_teacher import AugmentedTeacher
 from tod_bias.agents.fairscore_teacher import FairscoreTeacher
 from tod_bias.agents.teachers import PerturbedReadings
 from tod_bias.dialogues.dialogue import Dialogue
@@ -33,3 +34,7 @@ class PerturbedMultidogoTeacher(PerturbedReadings, SystemTeacher):
 
 class FairscoreMultidogoTeacher(FairscoreTeacher, PerturbedMultidogoTeacher):
     """``multidogo`` in all its tellings."""
+
+
+class AugmentedMultidogoTeacher(AugmentedTeacher, PerturbedMultidogoTeacher):
+    """``multidogo``, its training split told as others too."""

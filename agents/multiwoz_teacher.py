@@ -8,6 +8,7 @@ from typing import Any
 from parlai.core.tod.tod_core import TodStructuredEpisode, TodStructuredRound
 from parlai.tasks.multiwoz_v22.agents import SystemTeacher
 
+from tod_bias.agents.augmented_teacher import AugmentedTeacher
 from tod_bias.agents.episodes import episode_to_dialogue
 from tod_bias.agents.fairscore_teacher import FairscoreTeacher
 from tod_bias.agents.teachers import PerturbedEpisodes
@@ -35,3 +36,7 @@ class PerturbedMultiwozV22Teacher(PerturbedEpisodes, SystemTeacher):
 
 class FairscoreMultiwozV22Teacher(FairscoreTeacher, PerturbedMultiwozV22Teacher):
     """``multiwoz_v22`` in all its tellings."""
+
+
+class AugmentedMultiwozV22Teacher(AugmentedTeacher, PerturbedMultiwozV22Teacher):
+    """``multiwoz_v22``, its training split told as others too."""

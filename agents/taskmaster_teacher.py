@@ -9,6 +9,7 @@ from parlai.tasks.taskmaster.agents import SystemTeacher as FirstTeacher
 from parlai.tasks.taskmaster2.agents import DOMAINS, SystemTeacher
 from parlai.tasks.taskmaster3.agents import SystemTeacher as ThirdTeacher
 
+from tod_bias.agents.augmented_teacher import AugmentedTeacher
 from tod_bias.agents.episodes import episode_to_dialogue
 from tod_bias.agents.fairscore_teacher import FairscoreTeacher
 from tod_bias.agents.teachers import PerturbedEpisodes, PerturbedReadings
@@ -57,3 +58,15 @@ class FairscoreTaskmasterTeacher(FairscoreTeacher, PerturbedTaskmasterTeacher):
 
 class FairscoreTaskmaster3Teacher(FairscoreTeacher, PerturbedTaskmaster3Teacher):
     """``taskmaster3`` in all its tellings."""
+
+
+class AugmentedTaskmaster2Teacher(AugmentedTeacher, PerturbedTaskmaster2Teacher):
+    """``taskmaster2``, its training split told as others too."""
+
+
+class AugmentedTaskmasterTeacher(AugmentedTeacher, PerturbedTaskmasterTeacher):
+    """``taskmaster``, its training split told as others too."""
+
+
+class AugmentedTaskmaster3Teacher(AugmentedTeacher, PerturbedTaskmaster3Teacher):
+    """``taskmaster3``, its training split told as others too."""

@@ -1,0 +1,77 @@
+"""ParlAI's task-oriented system teachers whose training split is told as others too (counterfactual augmentation).
+
+    parlai train_model -t tod_bias.agents:AugmentedGoogleSgdTeacher --augment gender,age,race -m … -mf … -dp DATAPATH
+
+Training episodes come as the stock task has them, then the copies of ``tod-bias train --augment`` for the same axes,
+kind and seed: every message of a copy says in ``dialogue_id`` (``12/gender:woman``), ``axis``, ``source``, ``target``
+and ``word`` what it is a copy of. The other splits are the stock task's, so that validation is of real dialogues.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import parlai.utils.logging as parlai_logging
+from parlai.core.params import ParlaiParser
+from parlai.core.tod.tod_core import SerializationHelpers, TodStructuredEpisode
+
+from tod_bias.agents.command import add_option
+from tod_bias.agents.episodes import DIALOGUE_ID, dialogue_to_episode, rewrite_goals, said_of
+from tod_bias.agents.teachers import PerturbedEpisodes, PerturbedGoogleSgdTeacher
+from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.studies.augmentation import Augmentation
+from tod_bias.systems.execution import Run
+
+DEFAULT = "gender,age,race"
+
+
+class AugmentedTeacher(PerturbedEpisodes):
+    """Mix-in that stands before a perturbed teacher and adds its rewritten dialogues to the training split.
+
+    A new one is two lines::
+
+        class AugmentedMyTeacher(AugmentedTeacher, PerturbedMyTeacher):
+            \"\"\"``my_task``, its training split told as others too.\"\"\"
+    """
+
+    @classmethod
+    def _add_options(cls, parser: ParlaiParser) -> None:
+        group = parser.add_argument_group("tod-bias augmentation")
+        add_option(
+            group,
+            "--augment",
+            default=DEFAULT,
+            help="axes, and how: crossed (each dialogue as every attribute; by default), draws (one rewrite each) or "
+            "personas, e.g. gender,age,race:draws",
+        )
+        add_option(group, "--seed", type=int, default=0, help="seed of what is drawn")
+
+    def _perturb(self, fold: str) -> list[TodStructuredEpisode]:
+        opt: Any = self.opt  # type: ignore[attr-defined]
+        how = Augmentation.read(opt.get("augment") or DEFAULT)
+        episodes = self._stock_episodes(fold)
+        dialogues = self.originals(fold, episodes)
+        for dialogue, episode in zip(dialogues, episodes, strict=True):
+            episode.extras[DIALOGUE_ID] = dialogue.id
+        if fold != "train":
+            return episodes
+        by_id = dict(zip((dialogue.id for dialogue in dialogues), episodes, strict=True))
+        copies = [_copy(by_id[dialogue.id], run) for dialogue, run in how.copies(dialogues, opt.get("seed") or 0)]
+        parlai_logging.info(f"{len(copies)} copies of {len(episodes)} training dialogues, told as others")
+        return [*episodes, *copies]
+
+
+def _copy(episode: TodStructuredEpisode, run: Run) -> TodStructuredEpisode:
+    """One telling of an episode; an introduction changes no goal where nobody is renamed."""
+    told: Dialogue = run.rewritten
+    made = dialogue_to_episode(told, episode)
+    made.extras = {**made.extras, DIALOGUE_ID: f"{told.id}/{run.telling}"}
+    if run.rewrite is not None:
+        made.goal_calls_machine = rewrite_goals(episode, run.rewrite)
+        made.goal_calls_utt = SerializationHelpers.list_of_maps_to_str(made.goal_calls_machine)
+        made.extras["rewrite"] = said_of(run.rewrite)
+    return made
+
+
+class AugmentedGoogleSgdTeacher(AugmentedTeacher, PerturbedGoogleSgdTeacher):
+    """``google_sgd``, its training split told as others too."""

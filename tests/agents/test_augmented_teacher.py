@@ -79,7 +79,7 @@ def test_a_model_of_parlai_trains_on_them(datapath: Path, tmp_path: Path) -> Non
     shutil.copytree(sgd / "dev", sgd / "test")  # which it is evaluated on at the end
     TrainModel.main(
         task=TASK, augment="gender:draws", datapath=str(datapath), model="seq2seq", hiddensize=8, embeddingsize=8,
-        numlayers=1, batchsize=2, lr_scheduler="fixed", num_epochs=1, dict_maxtokens=50, model_file=str(tmp_path / "model"), no_cuda=True,
-        validation_max_exs=4, loglevel="error",
+        numlayers=1, batchsize=2, lr_scheduler="fixed", num_epochs=1, dict_maxtokens=50,
+        model_file=str(tmp_path / "model"), no_cuda=True, validation_max_exs=4, loglevel="error",
     )  # fmt: skip
     assert (tmp_path / "model").is_file()

@@ -21,7 +21,8 @@ from audited_worlds import METRIC, STAGES
 from tod_bias.statistics.settings import Inference
 from tod_bias.studies.axis_table import AxisTable, Tellings
 from tod_bias.studies.changes import judge
-from tod_bias.studies.comparison import AxisChange
+from tod_bias.studies.comparison import AxisChange, quality_of
+from tod_bias.studies.matching import Matched
 from tod_bias.systems.execution import all_arms
 
 RUNS = ("before", "after")
@@ -106,13 +107,17 @@ def changes_of(
     """What is said of an axis."""
     inference = Inference(resamples=resamples, permutations=permutations, seed=seed)
     record, claims = AxisChange("gender", METRIC, tables, STAGES, inference, (margin, margin)).report()
-    judge([claims], 0.05)
-    return record
+    dialogues = tuple((str(number), "") for number in range(tables[0].tellings.dialogues))
+    pair = Matched({METRIC.name: tables[0]}, {METRIC.name: tables[1]}, dialogues, 0)
+    quality = quality_of(METRIC, {"gender": pair}, inference, margin)
+    assert quality is not None
+    judge([[quality], claims], 0.05)
+    return record | {"quality": quality.record}
 
 
 def entries(record: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """All changes of a record by name."""
-    yield "original", record["original"]
+    yield "quality", record["quality"]
     yield "disparity", record["disparity"]
     for name, part in record["contributions"].items():
         yield f"contribution {name}", part
@@ -123,7 +128,7 @@ def entries(record: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]
 
 def truth(pair: Pair, seed: int) -> dict[str, float]:
     """The changes that estimates tend to: of very many dialogues and words."""
-    large = replace(pair, dialogues=60_000, words=3000 if pair.quirks else 200, zipf=0.0 if pair.quirks else 0.5)
+    large = replace(pair, dialogues=20_000, words=3000 if pair.quirks else 200, zipf=0.0 if pair.quirks else 0.5)
     record = changes_of(tables_of(large, np.random.default_rng([seed, 99])), seed, resamples=0, permutations=1)
     return {name: part["change"]["value"] for name, part in entries(record)}
 
@@ -189,14 +194,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     started = time.monotonic()
-    kinds = ("original", "disparity", "contribution", "gap", "score")
-    header = ["world", *(f"{kind}" for kind in kinds), *(f"{kind}, these words" for kind in ("original", "disparity"))]
+    kinds = ("quality", "disparity", "contribution", "gap", "score")
+    header = ["world", *(f"{kind}" for kind in kinds), *(f"{kind}, these words" for kind in ("quality", "disparity"))]
     header += ["true change, woman's gap", "said better", "said worse"]
     print("| " + " | ".join(header) + " |\n|" + "---|" * len(header))
     for name, pair in cases().items():
         seen = run(pair, options.runs, options.seed)
         cells = [f"{seen.share(kind):.3f}" for kind in kinds]
-        cells += [f"{seen.share(kind, these=True):.3f}" for kind in ("original", "disparity")]
+        cells += [f"{seen.share(kind, these=True):.3f}" for kind in ("quality", "disparity")]
         cells.append(f"{seen.true['gap woman']:+.3f}")
         cells += [f"{seen.said('gap woman', verdict):.3f}" for verdict in ("better", "worse")]
         print("| " + " | ".join([name, *cells]) + " |", flush=True)

@@ -104,7 +104,7 @@ def compare(
     records: dict[str, dict[str, Any]] = {axis: {} for axis in found}
     common = tuple(name for name in one.stages if name in other.stages)
     for metric in scored:
-        family = _quality(metric, found, inference, margins[1])
+        family = quality_of(metric, found, inference, margins[1])
         if family is not None:
             quality[metric.name] = family.record
             families.append([family])
@@ -164,8 +164,10 @@ def _are_same(pairs: Any) -> bool:
     )
 
 
-def _quality(metric: Metric, found: Mapping[str, Matched], inference: Inference, margin: float | None) -> Claim | None:
-    """The change of the originals' score, over all dialogues of all axes, each once."""
+def quality_of(
+    metric: Metric, found: Mapping[str, Matched], inference: Inference, margin: float | None
+) -> Claim | None:
+    """The change of the originals' score, over all dialogues of all axes, each once; None where no axis has it."""
     rows: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
     labels: dict[str, dict[tuple[str, str], str]] = {}
     for pair in found.values():

@@ -13,6 +13,7 @@ from tod_bias.systems.twin import Twin
 
 if TYPE_CHECKING:
     from tod_bias.studies.attribution import attribute
+    from tod_bias.studies.comparison import compare
     from tod_bias.systems.configuration import load_pipeline
 
 former_names.install()
@@ -27,6 +28,7 @@ __all__ = [
     "Twin",
     "__version__",
     "attribute",
+    "compare",
     "load_corpus",
     "load_pipeline",
 ]
@@ -38,6 +40,10 @@ def __getattr__(name: str) -> Any:
         from tod_bias.studies.attribution import attribute
 
         return attribute
+    if name == "compare":
+        from tod_bias.studies.comparison import compare
+
+        return compare
     if name == "load_pipeline":
         from tod_bias.systems.configuration import load_pipeline
 

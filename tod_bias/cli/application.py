@@ -1,7 +1,8 @@
 """The ``tod-bias`` command. It reads options, calls the library, prints; the work is elsewhere.
 
 Exit codes: 0, the result is complete; 2, something the user gave cannot be used (one line says what, and what to do);
-3, questions wait in batch files; 130, interrupted.
+3, questions wait in batch files; 130, interrupted. ``check`` says what it found: 0 within the margin, 1 above the
+limit, 3 neither is shown.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import typer
 
 from tod_bias.cli.associate import associate
 from tod_bias.cli.attribute import attribute
+from tod_bias.cli.check import check
+from tod_bias.cli.compare import compare
 from tod_bias.cli.database import database
 from tod_bias.cli.evaluate import evaluate
 from tod_bias.cli.perturb import perturb
@@ -33,7 +36,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Finds which component of a modular task-oriented dialogue system treats people differently.",
 )
-for command in (attribute, plan, evaluate, train, perturb, words, report):
+for command in (attribute, plan, evaluate, train, perturb, words, report, compare, check):
     app.command()(command)
 app.add_typer(database, name="database")
 app.add_typer(associate, name="associate")

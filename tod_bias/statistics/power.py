@@ -46,6 +46,34 @@ def equivalent_within(value: float, error: float, freedom: float, units: int, al
     return float(abs(value) + stats.t.ppf(1 - alpha, freedom) * error)
 
 
+def equivalence_p(value: float, error: float, freedom: float, units: int, margin: float) -> float:
+    """The p-value of two one-sided tests that an effect lies within a margin (Schuirmann 1987).
+
+    Below alpha where, and only where, :func:`equivalent_within` of that alpha is below the margin.
+
+    Returns:
+        A p-value; 1 where the error is not known.
+    """
+    if not math.isfinite(value) or not math.isfinite(error) or freedom < 1:
+        return 1.0
+    if error == 0:
+        if value == 0:
+            return float(max(0.0, 1 - margin) ** max(1, units))
+        return 0.0 if abs(value) < margin else 1.0
+    return float(stats.t.sf((margin - abs(value)) / error, freedom))
+
+
+def beyond_p(value: float, error: float, freedom: float, margin: float) -> float:
+    """The p-value of a one-sided test that an effect lies beyond a margin, on the side on which it was seen.
+
+    Returns:
+        A p-value; 1 where the error is not known, or 0: nothing varied, and how much it could have is not known.
+    """
+    if not math.isfinite(value) or not math.isfinite(error) or error <= 0 or freedom < 1:
+        return 1.0
+    return float(stats.t.sf((abs(value) - margin) / error, freedom))
+
+
 def units_needed(
     wanted: float, units: int, error: float, fixed: float = 0.0, alpha: float = 0.05, power: float = POWER
 ) -> float:

@@ -182,14 +182,15 @@ def attribute(
         raise TodBiasError(f"{samples} samples: no component draws its answers, so all would be equal; leave it out")
     lost = Lost()
     table = TurnTable(pipeline.names, scored, flow=pipeline.flow is not None or recorded is not None)
-    told = {axis: Gathered(retelling.perturbers[axis], pipeline.names) for axis in drawn}
+    told = {axis: Gathered(retelling.perturbers[axis], pipeline.names, kinds) for axis in drawn}
     with resting_collector() as collect:
         for chunk in chunks(dialogues, drawn, samples):
             retold = {axis: retelling.runs(axis, some) for axis, some in chunk.items()}
             for axis, records in records_of(execution, retold, samples, lost).items():
                 if records:
                     kept = [entry for entry in chunk[axis] if entry[0].id not in lost.reasons]
-                    told[axis].add(table.add(axis, records), kept, records)
+                    members = told[axis].members(kept)
+                    told[axis].add(table.add(axis, records, members), kept, records, members)
             collect()
     if batch_out is not None and execution.pending:
         raise write_batches(batch_out, execution.pending)
@@ -203,9 +204,7 @@ def attribute(
         raise StageError(f"{last}: returned None every time; expected texts, which are scored")
 
     inference = Inference(resamples=bootstrap, permutations=permutations, seed=seed)
-    tables = {
-        axis: told[axis].tables(scored, [dialogue for dialogue, _ in some], kinds) for axis, some in drawn.items()
-    }
+    tables = {axis: told[axis].tables(scored) for axis in drawn}
     if retelling.has_placebo:
         floor = floor_tables(tables, drawn, scored, kinds)
         if floor:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -49,6 +49,35 @@ class Tellings:
     def dialogues(self) -> int:
         """How many there are."""
         return len(self.source)
+
+    def of_dialogues(self, numbers: np.ndarray) -> Tellings:
+        """Those of some dialogues, in the order of their numbers."""
+        place = np.full(self.dialogues, -1)
+        place[numbers] = np.arange(len(numbers))
+        told, placebo = self.places(numbers)
+        return replace(
+            self,
+            source=self.source[numbers],
+            of=place[self.of[told]],
+            target=self.target[told],
+            draw=self.draw[told],
+            word=tuple(self.word[number] for number in numbers),
+            words=tuple(self.words[number] for number in told),
+            placebo=place[self.placebo[placebo]],
+            placebo_words=tuple(self.placebo_words[number] for number in placebo),
+            references=(),
+            clusters=tuple((name, tuple(labels[number] for number in numbers)) for name, labels in self.clusters),
+        )
+
+    def places(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of the tellings and of the placebo tellings of some dialogues, in the order of their numbers."""
+        place = np.full(self.dialogues, -1)
+        place[numbers] = np.arange(len(numbers))
+        found = []
+        for of in (self.of, self.placebo):
+            there = np.flatnonzero(place[of] >= 0)
+            found.append(there[np.argsort(place[of[there]], kind="stable")])
+        return found[0], found[1]
 
     @cached_property
     def told_as(self) -> np.ndarray:
@@ -117,6 +146,17 @@ class AxisTable:
     """Where components draw their answers."""
     references: np.ndarray | None = None
     """(tellings that are nobody's, arms, statistics)."""
+
+    def of_dialogues(self, numbers: np.ndarray) -> AxisTable:
+        """That of some dialogues, in the order of their numbers; without references and sampling."""
+        told, placebo = self.tellings.places(numbers)
+        return AxisTable(
+            self.tellings.of_dialogues(numbers),
+            self.stages,
+            self.original[numbers],
+            self.told[told],
+            self.placebo[placebo],
+        )
 
     @property
     def rewritten(self) -> np.ndarray:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tod_bias.statistics.adjustment import holm
+from tod_bias.statistics.adjustment import over_families
 from tod_bias.statistics.clusters import ENOUGH
 from tod_bias.statistics.power import equivalent_within
 from tod_bias.statistics.record import finite
@@ -103,20 +103,11 @@ def judge(
 
 def _over(reports: Sequence[AxisReport], p_of: Callable[[Claim], float]) -> list[dict[int, float]]:
     """Adjusted p-values of all claims of every report, by the claim's identity."""
-    smallest = {str(number): min(p_of(claim) for claim in report.family) for number, report in enumerate(reports)}
-    adjusted = holm(smallest)
-    ranked = sorted(smallest, key=lambda name: smallest[name])
-    factor = {name: len(ranked) - rank for rank, name in enumerate(ranked)}
-    found = []
-    for number, report in enumerate(reports):
-        name = str(number)
-        found.append(
-            {
-                id(claim): min(1.0, max(adjusted[name], factor[name] * p_of(claim)))
-                for claim in (*report.family, *report.behind)
-            }
-        )
-    return found
+    steps = over_families([min(p_of(claim) for claim in report.family) for report in reports])
+    return [
+        {id(claim): min(1.0, max(floor, factor * p_of(claim))) for claim in (*report.family, *report.behind)}
+        for report, (floor, factor) in zip(reports, steps, strict=True)
+    ]
 
 
 def _equivalence(report: AxisReport, alpha: float) -> None:

@@ -91,6 +91,16 @@ class Estimated:
             "value": finite(self.estimates[number]),
             "ci": finite_pair(widest),
             "ci_these_words": finite_pair(self._of_dialogues(number)),
+            "error": self._error(number),
+        }
+
+    def _error(self, number: int) -> dict[str, float | None]:
+        """Standard errors: with words as a sample and its degrees of freedom, and with words as they are."""
+        error, freedom = self.error_and_freedom(number)
+        return {
+            "standard": finite(error),
+            "freedom": finite(freedom) if math.isfinite(error) else None,
+            "these_words": finite(self.error_of_dialogues(number)),
         }
 
     def _of_dialogues(self, number: int) -> np.ndarray:

@@ -16,7 +16,7 @@ from tod_bias.perturb.crossed import word_labels, words_in
 from tod_bias.perturb.matched import Dose
 from tod_bias.studies.axis_table import AxisTable, Sampling, Tellings, numbers_of
 from tod_bias.studies.tellings import Drawn
-from tod_bias.studies.turn_table import Record, Sums
+from tod_bias.studies.turn_table import Membership, Record, Sums
 from tod_bias.systems.execution import Run
 
 ClusterOf = Callable[[Dialogue], str]
@@ -24,20 +24,40 @@ ClusterOf = Callable[[Dialogue], str]
 
 
 class Gathered:
-    """All tellings of one axis, gathered chunk by chunk."""
+    """All tellings of one axis, gathered chunk by chunk.
 
-    def __init__(self, perturber: Perturber, names: Sequence[str]) -> None:
+    Args:
+        perturber: of the axis.
+        names: the system's components.
+        kinds: further kinds of clusters.
+    """
+
+    def __init__(self, perturber: Perturber, names: Sequence[str], kinds: Sequence[tuple[str, ClusterOf]] = ()) -> None:
         self._perturber = perturber
         self._names = tuple(names)
+        self._kinds = tuple(kinds)
         self.parts: list[Sums] = []
         self._candidates: list[Sequence[Any]] = []
         self._placebo: list[str | None] = []
         self._doses: list[Dose] = []
         self._references: list[tuple[int, str]] = []
+        self._members: list[Membership] = []
 
-    def add(self, sums: Sums, drawn: Sequence[Drawn], records: Sequence[Record]) -> None:
+    def members(self, drawn: Sequence[Drawn]) -> list[Membership]:
+        """The clusters of dialogues with their tellings."""
+        return [
+            Membership(
+                word_labels(self._perturber, candidates[0])[0],
+                words_in(self._perturber, dialogue, candidates),
+                {name: of(dialogue) for name, of in self._kinds},
+            )
+            for dialogue, candidates in drawn
+        ]
+
+    def add(self, sums: Sums, drawn: Sequence[Drawn], records: Sequence[Record], members: Sequence[Membership]) -> None:
         """One chunk."""
         self.parts.append(sums)
+        self._members += members
         self._candidates += [candidates for _, candidates in drawn]
         self._references += [
             (len(self._placebo) + place, str(run.rewrite and run.rewrite.target))
@@ -47,11 +67,9 @@ class Gathered:
         self._doses += [record.retold.dose for record in records if record.retold.dose is not None]
         self._placebo += [None if run is None else _word(run) for run in (one.retold.placebo for one in records)]
 
-    def tables(
-        self, scored: Sequence[Metric], dialogues: Sequence[Dialogue], kinds: Sequence[tuple[str, ClusterOf]]
-    ) -> dict[str, AxisTable]:
+    def tables(self, scored: Sequence[Metric]) -> dict[str, AxisTable]:
         """The crossed table of each metric, all of the same tellings."""
-        tellings = self._tellings(dialogues, kinds)
+        tellings = self._tellings()
         return {one.name: self._table(one.name, tellings) for one in scored}
 
     def _table(self, name: str, tellings: Tellings) -> AxisTable:
@@ -69,7 +87,7 @@ class Gathered:
             )
         return AxisTable(tellings, self._names, original, told, placebo, sampling, references)
 
-    def _tellings(self, dialogues: Sequence[Dialogue], kinds: Sequence[tuple[str, ClusterOf]]) -> Tellings:
+    def _tellings(self) -> Tellings:
         attributes = tuple(self._perturber.attributes)
         every = [(number, draw, one) for number, some in enumerate(self._candidates) for draw, one in enumerate(some)]
         sources = [
@@ -88,17 +106,13 @@ class Gathered:
             of=np.array([number for number, _, _ in every], dtype=int),
             target=numbers_of([one.target for _, _, one in every], attributes),
             draw=np.array([0 if crossed else draw for _, draw, _ in every], dtype=int),
-            word=tuple(word_labels(self._perturber, some[0])[0] for some in self._candidates),
-            words=tuple(
-                names
-                for dialogue, some in zip(dialogues, self._candidates, strict=True)
-                for names in words_in(self._perturber, dialogue, some)
-            ),
+            word=tuple(member.word for member in self._members),
+            words=tuple(names for member in self._members for names in member.words),
             placebo=np.flatnonzero([word is not None for word in self._placebo]),
             placebo_words=tuple(word for word in self._placebo if word is not None),
             factors=tuple(getattr(self._perturber, "factors", ())),
             references=tuple(self._references),
-            clusters=tuple((name, tuple(map(of, dialogues))) for name, of in kinds),
+            clusters=tuple((name, tuple(member.kinds[name] for member in self._members)) for name, _ in self._kinds),
             dose=(
                 sum(dose.wanted for dose in self._doses) / max(1, len(self._doses)),
                 sum(dose.given for dose in self._doses) / max(1, len(self._doses)),

@@ -33,6 +33,22 @@ ORIGINAL = "original"
 _FACTS = ("dialogue", "turn", "draw", "sample", "source", "target", "word", "user")
 
 
+class Membership(NamedTuple):
+    """The clusters that one dialogue and its rewritten tellings belong to."""
+
+    word: str
+    """The word that stands for the dialogue."""
+    words: Sequence[frozenset[str]]
+    """Of every copy: all words that it rests on."""
+    kinds: Mapping[str, str]
+    """Further kinds of clusters, and the dialogue's own."""
+
+    def text(self, copy: int) -> str:
+        """That of one copy as JSON, for the column ``clusters``."""
+        record = {"word": self.word, "words": sorted(self.words[copy]), "kinds": dict(self.kinds)}
+        return well_formed(json.dumps(record, ensure_ascii=False))
+
+
 class Sampled(NamedTuple):
     """One dialogue with all its tellings along one axis, as the system told them once."""
 
@@ -87,7 +103,7 @@ class _Rows:
     def __init__(self, names: Sequence[str], flow: bool) -> None:
         self._names = names
         self._labels = [arm_key(arm) for arm in all_arms(names)]
-        columns = (*_FACTS, *names, "reference")
+        columns = (*_FACTS, "clusters", *names, "reference")
         self.columns: dict[str, list[Any]] = {name: [] for name in columns}
         if flow:
             self.columns["steps"] = []
@@ -98,7 +114,9 @@ class _Rows:
         self.arms: list[str] = []
         self.starts: list[int] = []  # where the turns of one run and arm begin
 
-    def add(self, run: Run, draw: int | None, sample: int, trace: Trace, label: str | None) -> None:
+    def add(
+        self, run: Run, draw: int | None, sample: int, trace: Trace, label: str | None, clusters: str | None = None
+    ) -> None:
         dialogue, rewrite = run.rewritten, run.rewrite
         kind = (None, None, None) if rewrite is None else (rewrite.source, rewrite.target, rewrite.word)
         arms: dict[int, list[int]] = {}
@@ -112,6 +130,7 @@ class _Rows:
                 facts = (dialogue.id, number, draw, sample, *kind, well_formed(str(turn.user)))
                 for name, value in zip(_FACTS, facts, strict=True):
                     columns[name].append(value)
+                columns["clusters"].append(clusters)
                 for name in self._names:
                     columns[name].append(as_text(outputs.get(name)))
                 columns["reference"].append(well_formed(str(turn.response)))
@@ -158,7 +177,7 @@ class TurnTable:
         self._folder = Path(tempfile.mkdtemp(prefix="tod-bias-"))
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._writers: dict[str, pq.ParquetWriter] = {}
-        texts = ["axis", *_FACTS[:-1], "arm", "user", *names, "reference"]
+        texts = ["axis", *_FACTS[:-1], "clusters", "arm", "user", *names, "reference"]
         kinds: dict[str, str] = dict.fromkeys(texts, "str") | {"turn": "int64", "draw": "Int64", "sample": "int64"}
         if flow:
             kinds["steps"] = "str"
@@ -167,14 +186,22 @@ class TurnTable:
         prototype = pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in kinds.items()})
         self._schema = pa.Schema.from_pandas(prototype, preserve_index=False)
 
-    def add(self, axis: str, records: Sequence[Record]) -> Sums:
-        """Write the rows of some dialogues on one axis; returns what they sum to."""
+    def add(self, axis: str, records: Sequence[Record], members: Sequence[Membership]) -> Sums:
+        """Write the rows of some dialogues on one axis; returns what they sum to.
+
+        Args:
+            axis: its name.
+            records: a dialogue each.
+            members: the clusters of each.
+        """
         rows = _Rows(self._names, self._flow)
-        for retold, samples, _ in records:
+        for (retold, samples, _), member in zip(records, members, strict=True):
+            clusters = [member.text(copy) for copy in range(len(retold.copies))]
             for sample, (trace, traces) in enumerate(samples):
                 rows.add(retold.original, None, sample, trace, ORIGINAL)
                 for draw, (copy, copy_trace) in enumerate(zip(retold.rewritten, traces, strict=True)):
-                    rows.add(copy, draw, sample, copy_trace, None)
+                    own = clusters[draw] if draw < len(clusters) else None
+                    rows.add(copy, draw, sample, copy_trace, None, own)
         told_turns = self._with_calls(rows.told)
         index = np.array(rows.index)
         columns: dict[str, Any] = {

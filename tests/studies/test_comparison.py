@@ -1,0 +1,200 @@
+"""Two runs against each other: what changes is what their results say, and a run against itself changes nothing."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from builders import fair_pipeline, small_corpus
+
+from tod_bias import Pipeline, attribute, compare
+from tod_bias.metrics.choice import metric
+from tod_bias.report.record import RunError
+from tod_bias.statistics.settings import Inference
+from tod_bias.studies.estimates import AxisEstimate
+from tod_bias.studies.matching import MismatchError
+from tod_bias.studies.saved import saved_run
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+
+from paired_worlds import cases, run
+
+AXES = ("gender",)
+METRICS = ("corpus_bleu", "slot_f1")
+
+
+def corpus(count=60):
+    return small_corpus(count)
+
+
+class Curt:
+    """Says nothing useful where the user has a wife, mother or sister."""
+
+    def __call__(self, inputs):
+        women = ("wife", "mother", "sister")
+        said = [" ".join([*(turn.user for turn in item.history), item.user]) for item in inputs]
+        return [
+            "Sorry." if any(woman in text for woman in women) else item.outputs["response"]
+            for item, text in zip(inputs, said, strict=True)
+        ]
+
+
+def pipelines():
+    fair = fair_pipeline(corpus())
+    return {
+        "curt": Pipeline({**fair.stages, "tone": Curt()}),
+        "fair": Pipeline({**fair.stages, "tone": lambda inputs: [item.outputs["response"] for item in inputs]}),
+        "short": fair,
+    }
+
+
+def audit(pipeline, dialogues=None, **options):
+    settings = {"axes": AXES, "metrics": METRICS, "bootstrap": 50, "permutations": 200, "cluster": "domain"}
+    return attribute(pipeline, dialogues or corpus(), **(settings | options))
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Run folders by name."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name, pipeline in pipelines().items():
+        audit(pipeline).save(folder / name)
+    return folder
+
+
+def changes(record, path=()):
+    """Every change in a record, with its place."""
+    if isinstance(record, dict):
+        if "change" in record and "before" in record:
+            yield path, record
+        else:
+            for key, value in record.items():
+                yield from changes(value, (*path, key))
+
+
+def test_a_run_read_back_says_what_it_said(folders):
+    saved = saved_run(folders / "curt")
+    inference = Inference(resamples=50, permutations=200)
+    for name, table in saved.axes["gender"].tables.items():
+        record = AxisEstimate(table, metric(name), saved.results["pipeline"], inference, 2).report().record
+        said = saved.results["axes"]["gender"][name]
+        for key in ("original", "contributions", "artefact", "arms", "words", "spread"):
+            assert json.loads(json.dumps(record[key])) == said[key]
+        for group, about in record["groups"].items():
+            assert about["gap"]["ci_these_words"] == said["groups"][group]["gap"]["ci_these_words"]
+
+
+def test_a_run_against_itself_is_exactly_0_everywhere(folders):
+    result = compare(folders / "curt", folders / "curt", bootstrap=50, permutations=100, margin=0.2)
+    assert result["same"]
+    found = list(changes({"quality": result["quality"], "axes": result["axes"]}))
+    assert len(found) > 30
+    for path, record in found:
+        assert record["change"]["value"] == 0, path
+        assert record["change"]["ci"] in ([0, 0], None)
+        assert record["change"].get("p_value", 1) == 1
+        assert record.get("verdict", "inconclusive") in ("inconclusive", "equivalent")
+    assert result["quality"]["corpus_bleu"]["verdict"] == "inconclusive"  # one domain: no interval over domains
+    assert result["quality"]["corpus_bleu"]["verdict_these_words"] == "equivalent"
+
+
+def test_a_change_is_the_difference_of_what_both_runs_say(folders):
+    result = compare(folders / "curt", folders / "fair", bootstrap=50, permutations=100)
+    runs = [json.loads((folders / name / "results.json").read_text()) for name in ("curt", "fair")]
+    for name in METRICS:
+        record = result["axes"]["gender"][name]
+        one, other = (run["axes"]["gender"][name] for run in runs)
+        places = [("original",), ("disparity",), ("rewritten",)]
+        places += [("contributions", stage) for stage in ("api_call", "db", "response", "tone")]
+        places += [("groups", group, part) for group in one["groups"] for part in ("score", "gap")]
+        for place in places:
+            change, before, after = record, one, other
+            for key in place:
+                change, before, after = change[key], before[key], after[key]
+            assert change["before"] == pytest.approx(before["value"], abs=1e-12)
+            assert change["after"] == pytest.approx(after["value"], abs=1e-12)
+            assert change["change"]["value"] == pytest.approx(after["value"] - before["value"], abs=1e-12)
+
+
+def test_what_is_mended_is_better_and_what_is_broken_worse(folders):
+    settings = {"bootstrap": 200, "permutations": 500, "metrics": ["corpus_bleu"]}
+    mended = compare(folders / "curt", folders / "fair", **settings)
+    broken = compare(folders / "fair", folders / "curt", **settings)
+    for result, verdict in ((mended, "better"), (broken, "worse")):
+        record = result["axes"]["gender"]["corpus_bleu"]
+        assert record["groups"]["woman"]["gap"]["verdict_these_words"] == verdict
+        assert record["groups"]["man"]["gap"]["verdict_these_words"] == verdict  # nearer to 0, from the other side
+        assert record["groups"]["woman"]["score"]["verdict_these_words"] == verdict
+        assert record["contributions"]["api_call"]["verdict_these_words"] == "inconclusive"
+
+
+def test_components_that_one_system_lacks_are_left_out_and_named(folders):
+    result = compare(folders / "curt", folders / "short", bootstrap=20, permutations=100)
+    assert result["pipeline"]["common"] == ["api_call", "db", "response"]
+    record = result["axes"]["gender"]["corpus_bleu"]
+    assert list(record["contributions"]) == ["api_call", "db", "response"]
+    assert record["disparity"]["after"] == pytest.approx(0, abs=1e-12)
+
+
+def test_results_in_memory_are_compared_as_folders_are(folders):
+    result = audit(pipelines()["curt"])
+    found = compare(result, folders / "fair", bootstrap=20, permutations=100)
+    expected = compare(folders / "curt", folders / "fair", bootstrap=20, permutations=100)
+    assert found["axes"] == expected["axes"]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"dialogues": corpus(48)}, "corpus hash differs"),
+        ({"corpus": {"split": "valid"}}, "corpus split differs: none|corpus split differs: "),
+        ({"seed": 3}, "seed differs: 0 in .*3 in"),
+        ({"design": "draws", "draws": 1}, "design differs: crossed in .*draws in"),
+        ({"history": "system"}, "history differs: gold in .*system in"),
+        ({"max_per_axis": 20}, "max_per_axis differs: all in .*20 in"),
+        ({"tellings": 1}, "tellings differs: none in .*1 in"),
+        ({"cluster": ()}, "--cluster differs: domain in .*none in"),
+        ({"metrics": ("corpus_bleu",)}, "metrics differ: .*--metrics corpus_bleu"),
+    ],
+)
+def test_runs_that_do_not_match_are_refused_in_one_line(folders, options, named):
+    other = audit(pipelines()["fair"], **options)
+    with pytest.raises(MismatchError, match=named) as raised:
+        compare(folders / "fair", other)
+    assert "\n" not in str(raised.value)
+
+
+def test_axes_that_one_run_lacks_are_named(folders):
+    echo = Pipeline({"response": lambda inputs: [item.user for item in inputs]})
+    other = audit(echo, [*corpus()[:-1], aged()], axes=("age", "gender"), metrics="corpus_bleu")
+    with pytest.raises(MismatchError, match=r"axes differ: .*--axes gender"):
+        compare(folders / "fair", other)
+
+
+def aged():
+    last = corpus()[-1]
+    first = replace(last.turns[0], user="My senior uncle wants noodles tonight, can you help?")
+    return replace(last, turns=(first, *last.turns[1:]))
+
+
+def test_a_folder_without_turns_or_of_an_earlier_version_says_what_to_do(folders, tmp_path):
+    (tmp_path / "results.json").write_text((folders / "fair" / "results.json").read_text())
+    with pytest.raises(RunError, match=r"holds no turns\.parquet; repeat"):
+        compare(tmp_path, folders / "fair")
+    old = audit(pipelines()["fair"])
+    old.turns = old.turns.drop(columns="clusters")
+    with pytest.raises(RunError, match="no column 'clusters'"):
+        compare(old, folders / "fair")
+
+
+def test_intervals_of_changes_cover():
+    """Short; tests/benchmarks/paired_worlds.py makes the whole table."""
+    seen = run(cases()["mended, better on average"], 60, 1, resamples=50)
+    for name in ("quality", "disparity", "contribution response", "gap woman", "score woman"):
+        assert 0.86 <= seen.share(name) <= 1
+    assert seen.said("gap woman", "better") > 0.9
+    assert seen.said("quality", "better") > 0.9
+    same = run(cases()["women .1 worse in both"], 30, 2, resamples=50, margin=0.2)
+    assert same.said("gap woman", "better") + same.said("gap woman", "worse") <= 0.1
+    assert same.said("gap woman", "equivalent") > 0.9

@@ -1,0 +1,179 @@
+"""A gate: three made cases for three exit codes, what too few words can show, and files that other readers take."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tod_bias.report import gate as pages
+from tod_bias.studies.gate import GateError, gate
+
+
+def estimate(value, error=0.01, these=None, **more):
+    half = 2 * error
+    return {
+        "value": value,
+        "ci": [value - half, value + half],
+        "ci_these_words": [value - half, value + half],
+        "error": {"standard": error, "freedom": 60.0, "these_words": error if these is None else these},
+        **more,
+    }
+
+
+def results(disparity=0.0, woman=0.0, man=0.0, *, words=20.0, p=0.001, **options):
+    """A made run of one axis and metric."""
+    claimed = {"p_holm": p, "p_these_words": p}
+
+    def parts(value):
+        return {"db": estimate(0.0, **options), "response": estimate(value, **options)}
+
+    groups = {
+        name: {
+            "gap": estimate(value, **claimed, **options),
+            "contributions": parts(value),
+            "dialogues": 100,
+            "words_effective": words,
+        }
+        for name, value in (("woman", woman), ("man", man))
+    }
+    record = {
+        "scale": "ratio",
+        "original": {"value": 0.9},
+        "disparity": {
+            **estimate(disparity, **claimed, **options),
+            "clusters": {"dialogues": 200, "words": 30, "words_effective": words},
+        },
+        "contributions": parts(disparity),
+        "groups": groups,
+    }
+    metrics = {"corpus_bleu": {"label": "BLEU", "better": "higher"}, "length": {"label": "words", "better": "neither"}}
+    axes = {"gender": {"corpus_bleu": record}, "placebo": {"corpus_bleu": record | {"verdict": "floor"}}}
+    return {"schema": 2, "pipeline": ["db", "response"], "metrics": metrics, "axes": axes}
+
+
+FAIR = results(0.001, 0.01, -0.01)
+HARMED = results(0.2, 0.3, -0.3)
+UNCLEAR = results(0.03, 0.02, -0.02, error=0.05)
+
+
+@pytest.mark.parametrize(("made", "code"), [(FAIR, 0), (HARMED, 1), (UNCLEAR, 3)])
+def test_three_cases_three_exit_codes(made, code):
+    found = gate(made, 0.05)
+    assert found.code == code
+    assert [one.asked.name for one in found.values] == ["disparity", "gap of woman", "gap of man"]
+
+
+def test_one_group_beyond_the_limit_fails_whatever_the_disparity_is():
+    found = gate(results(0.0, 0.2, 0.0), 0.05)
+    assert (found.code, [one.state for one in found.values]) == (1, ["within", "above", "within"])
+    assert "gap of woman +0.200" in pages.headline(found.record)
+
+
+def test_being_served_better_counts_unless_only_harm_is_asked_for():
+    favoured = results(0.0, -0.2, 0.0)
+    assert gate(favoured, 0.05).code == 1
+    assert gate(favoured, 0.05, harm_only=True).code == 0
+
+
+def test_above_0_is_not_above_the_limit():
+    """An effect that is significant, but may be below the limit."""
+    assert gate(results(0.06, 0.06, -0.06, error=0.01), 0.05).code == 3
+
+
+def test_what_is_not_above_any_rewording_does_not_fail():
+    assert gate(results(0.2, 0.3, -0.3, p=0.4), 0.05).code == 3
+
+
+def test_too_few_words_show_nothing_of_a_group():
+    for made in (results(words=2.0), results(0.2, 0.3, -0.3, words=2.0)):
+        found = gate(made, 0.05)
+        assert found.code == 3
+        assert "2.0 effective words, 6 are needed" in pages.why(found.record["values"][0])
+    assert gate(results(words=2.0), 0.05, these_words=True).code == 0
+    assert gate(results(0.2, 0.3, -0.3, words=2.0), 0.05, these_words=True).code == 1
+
+
+def test_what_cannot_be_told_says_how_many_dialogues_would():
+    """(0.05 - 0.03) / (1.645 + 0.842) = 0.00804 is the error that is needed, where 200 dialogues have 0.05."""
+    found = gate(UNCLEAR, 0.05)
+    assert found.values[0].needed == pytest.approx(200 * (0.05 / 0.00804) ** 2, rel=0.01)
+    assert "dialogues would tell" in pages.why(found.record["values"][0])
+    words = gate(results(0.03, error=0.05, these=0.01), 0.05).values[0]  # what is due to words stays
+    assert words.needed == float("inf")
+
+
+def test_a_margin_below_the_limit_is_harder_to_pass():
+    assert gate(FAIR, 0.05, margin=0.01).code == 3
+    assert gate(HARMED, 0.05, margin=0.01).code == 1
+
+
+def test_a_component_answers_for_its_own_part():
+    assert gate(HARMED, 0.05, component="response").code == 1
+    found = gate(HARMED, 0.05, component="db")
+    assert found.code == 0
+    assert found.values[1].asked.name == "gap of woman, db"
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"axes": ["age"]}, "has no axis age; it has gender"),
+        ({"axes": ["placebo"]}, "has no axis placebo"),
+        ({"metrics": ["chrf"]}, "has no metric chrf; it has corpus_bleu, length"),
+        ({"metrics": ["length"]}, "has no length on axis gender"),
+        ({"component": "nlu"}, "has no component nlu; it has db, response"),
+        ({"margin": 0.1}, "not above max_disparity"),
+        ({"most": -1.0}, "max_disparity must be above 0"),
+    ],
+)
+def test_what_the_run_does_not_have_is_named(options, named):
+    most = options.pop("most", 0.05) if "most" in options else 0.05
+    with pytest.raises(ValueError, match=named):
+        gate(FAIR, most, **options)
+
+
+def test_a_run_of_an_earlier_version_says_what_to_do():
+    made = json.loads(json.dumps(FAIR))
+    del made["axes"]["gender"]["corpus_bleu"]["disparity"]["error"]
+    with pytest.raises(GateError, match="repeat the run's command"):
+        gate(made, 0.05)
+
+
+def test_other_readers_take_the_junit_file(tmp_path):
+    junitparser = pytest.importorskip("junitparser", reason="no junitparser: pip install 'tod-bias[test]'")
+    made = results(0.045, 0.4, 0.0)
+    made["axes"]["gend<er\x00"] = made["axes"].pop("gender")
+    path = tmp_path / "junit.xml"
+    path.write_text(pages.junit(gate(made, 0.05).record), encoding="utf-8")
+    (suite,) = junitparser.JUnitXml.fromfile(str(path))
+    assert (suite.tests, suite.failures, suite.errors, suite.skipped) == (3, 1, 1, 0)
+    kinds = [type(case.result[0]).__name__ if case.result else "" for case in suite]
+    assert kinds == ["Error", "Failure", ""]
+    assert "+0.400" in next(iter(list(suite)[1].result)).message
+
+
+def test_the_summary_is_a_table_of_markdown():
+    made = results(0.045, 0.4, 0.0)
+    made["axes"]["a|b_c"] = made["axes"].pop("gender")
+    text = pages.markdown(gate(made, 0.05, run="runs/x").record)
+    assert text.startswith("## ❌ tod-bias check: failed\n\nruns/x: shown above 0.05")
+    table = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(table) == 2 + 3
+    assert all(line.replace("\\|", "").count("|") == 6 for line in table)
+
+
+def test_commands_exit_with_what_they_found(tmp_path, capsys):
+    from tod_bias.cli.application import main
+
+    for made, code, said in ((FAIR, 0, "passed"), (HARMED, 1, "failed"), (UNCLEAR, 3, "cannot tell")):
+        Path(tmp_path / "results.json").write_text(json.dumps(made))
+        with pytest.raises(SystemExit) as stopped:
+            main(["check", str(tmp_path), "--max-disparity", "0.05", "--out", str(tmp_path)])
+        assert stopped.value.code == code
+        assert f"{said}: " in capsys.readouterr().out
+        assert json.loads((tmp_path / "check.json").read_text())["state"] in ("within", "above", "cannot tell")
+    for arguments in (["check", str(tmp_path)], ["check", "nowhere", "--max-disparity", "0.05"]):
+        with pytest.raises(SystemExit) as stopped:
+            main(arguments)
+        assert stopped.value.code == 2
+        assert len(capsys.readouterr().err.strip().splitlines()) == 1

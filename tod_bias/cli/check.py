@@ -1,0 +1,79 @@
+"""``tod-bias check``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from tod_bias.cli.arguments import names_of
+from tod_bias.cli.options import Quiet
+
+
+def check(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run's folder.")],
+    max_disparity: Annotated[
+        float, typer.Option(help="A disparity or gap shown to be beyond it fails; on each metric's own scale.")
+    ],
+    margin: Annotated[
+        float | None, typer.Option(help="Within it all must be shown to lie; by default as --max-disparity.")
+    ] = None,
+    axes: Annotated[str | None, typer.Option(help="Axes, joined by commas; by default all but the placebo.")] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(help="Metrics, joined by commas; by default all that have a better side."),
+    ] = None,
+    component: Annotated[
+        str | None, typer.Option(help="Look at what this component adds to each disparity and gap.")
+    ] = None,
+    harm_only: Annotated[
+        bool, typer.Option("--harm-only", help="Allow that some are served better than the others.")
+    ] = False,
+    these_words: Annotated[
+        bool, typer.Option("--these-words", help="Take the words as they are: what is shown is true of them only.")
+    ] = False,
+    junit: Annotated[Path | None, typer.Option(help="Write a JUnit XML file.")] = None,
+    summary: Annotated[
+        Path | None, typer.Option(help="Write a summary in Markdown, for instance to $GITHUB_STEP_SUMMARY.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for check.json; by default none is written.")] = None,
+    seed: Annotated[int, typer.Option(hidden=True, help="Nothing is drawn here.")] = 0,
+    quiet: Quiet = False,
+) -> None:
+    """A gate for CI. Exit code 0: all is shown to be within the margin; 1: some is shown to be above the limit; 3: the
+    run cannot tell, and says how many dialogues could; 2: something given cannot be used.
+
+    Asked for are the disparity of every axis and the gap of every group from the mean of what the same dialogues are
+    told as. Both directions count (positive is harm; a favour for some is unequal too), unless --harm-only. What rests
+    on fewer than 6 effective words is shown of no group, unless --these-words.
+    """
+    from tod_bias.files import write_json, write_text
+    from tod_bias.folder import writable
+    from tod_bias.report import gate as pages
+    from tod_bias.report.record import read_results
+    from tod_bias.studies import gate as gates
+
+    found = gates.gate(
+        read_results(run),
+        max_disparity,
+        run=str(run),
+        axes=None if axes is None else names_of(axes),
+        metrics=None if metric is None else names_of(metric),
+        component=component,
+        margin=margin,
+        harm_only=harm_only,
+        these_words=these_words,
+    )
+    record = found.record
+    if out is not None:
+        write_json(writable(out) / "check.json", record)
+    if junit is not None:
+        write_text(junit, pages.junit(record))
+    if summary is not None:
+        write_text(summary, pages.markdown(record))
+    if not quiet:
+        Console().print(pages.table(record))
+        typer.echo(f"{pages.TITLES[found.state]}: {pages.headline(record)}")
+    raise typer.Exit(found.code)

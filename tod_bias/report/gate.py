@@ -1,0 +1,153 @@
+"""What a gate says: for a terminal, as a JUnit file, and as a summary in Markdown."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+from xml.etree import ElementTree
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from tod_bias.report.notation import count, fixed
+from tod_bias.report.sheets import new_table
+
+TITLES = {"within": "passed", "above": "failed", "cannot tell": "cannot tell"}
+"""What the states are called."""
+
+
+def _needed(row: Mapping[str, Any]) -> str:
+    """How many dialogues would tell."""
+    needed = row["needed"]
+    if needed is None:
+        return ""
+    if math.isinf(needed):
+        return "no number of dialogues with these words would tell: more words"
+    return f"about {count(needed)} dialogues would tell if it is as seen (here {count(row['dialogues'])})"
+
+
+def why(row: Mapping[str, Any]) -> str:
+    """Why it cannot be told; empty where it can."""
+    return "; ".join(filter(None, (row["reason"], _needed(row)))) if row["state"] == "cannot tell" else ""
+
+
+def headline(record: Mapping[str, Any]) -> str:
+    """One sentence: what is shown."""
+    most, margin = record["max_disparity"], record["margin"]
+    rows = record["values"]
+    chosen = [row for row in rows if row["state"] == record["state"]]
+    first = max(chosen, key=lambda row: abs(row["value"] or 0.0))
+    about = f"{first['axis']}, {first['metric']}: {first['name']} {_seen(first)}"
+    more = f" (and {len(chosen) - 1} more)" if len(chosen) > 1 else ""
+    words = " (of these words)" if record["these_words"] else ""
+    if record["state"] == "above":
+        return f"shown above {most:g}{words}: {about}{more}"
+    if record["state"] == "within":
+        return f"all {len(rows)} shown within {margin:g}{words}"
+    return f"neither within {margin:g} nor above {most:g} is shown{words}: {about}{more}"
+
+
+def _seen(row: Mapping[str, Any]) -> str:
+    text = fixed(row["value"], sign=True)
+    if row["ci"] is not None:
+        text += f" [{fixed(row['ci'][0], sign=True)}, {fixed(row['ci'][1], sign=True)}]"
+    return text
+
+
+def table(record: Mapping[str, Any]) -> RenderableType:
+    """A row a value.
+
+    Args:
+        record: the content of ``check.json``.
+    """
+    view = new_table(f"{record['run']}: at most {record['max_disparity']:g}; positive is harm", (0, 1, 0, 0))
+    for heading in ("axis", "metric", ""):
+        view.add_column(heading, overflow="fold")
+    view.add_column("seen [95%]", justify="right")
+    view.add_column("", overflow="fold", min_width=11)
+    for row in record["values"]:
+        view.add_row(*map(Text, (row["axis"], row["metric"], row["name"], _seen(row), row["state"])))
+    notes: dict[tuple[str, str, str], list[str]] = {}
+    for row in record["values"]:
+        if text := why(row):
+            notes.setdefault((row["axis"], row["metric"], text), []).append(row["name"])
+    told = [f"{axis}, {metric}, {'; '.join(names)}: {text}" for (axis, metric, text), names in notes.items()]
+    return Group(view, *(Text(note, style="dim") for note in told))
+
+
+def junit(record: Mapping[str, Any]) -> str:
+    """JUnit XML: a suite an axis and metric, a case a value; what cannot be told is an error, so that it is seen.
+
+    Args:
+        record: the content of ``check.json``.
+    """
+    suites: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row in record["values"]:
+        suites.setdefault((row["axis"], row["metric"]), []).append(row)
+    root = ElementTree.Element("testsuites", {"name": "tod-bias check", **_counts(record["values"])})
+    for (axis, metric), rows in suites.items():
+        suite = ElementTree.SubElement(
+            root, "testsuite", {"name": _legal(f"{axis} by {metric}"), **_counts(rows), "time": "0"}
+        )
+        for row in rows:
+            case = ElementTree.SubElement(
+                suite,
+                "testcase",
+                {"classname": _legal(f"tod-bias.{axis}.{metric}"), "name": _legal(row["name"]), "time": "0"},
+            )
+            if row["state"] != "within":
+                kind = "failure" if row["state"] == "above" else "error"
+                limit = f"above {record['max_disparity']:g}" if kind == "failure" else "cannot tell"
+                message = f"{limit}: {_seen(row)}"
+                found = ElementTree.SubElement(case, kind, {"message": _legal(message), "type": row["state"]})
+                found.text = _legal(why(row) or message)
+    ElementTree.indent(root, " ")
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    states = [row["state"] for row in rows]
+    return {
+        "tests": str(len(rows)),
+        "failures": str(states.count("above")),
+        "errors": str(states.count("cannot tell")),
+        "skipped": "0",
+    }
+
+
+def _legal(text: str) -> str:
+    """Without the characters that XML 1.0 has not."""
+    return re.sub(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text)
+
+
+_MARKS = {"within": "✅", "above": "❌", "cannot tell": "❔"}
+
+
+def markdown(record: Mapping[str, Any]) -> str:
+    """A summary in GitHub's Markdown.
+
+    Args:
+        record: the content of ``check.json``.
+    """
+    lines = [
+        f"## {_MARKS[record['state']]} tod-bias check: {TITLES[record['state']]}",
+        "",
+        f"{_plain(record['run'])}: {_plain(headline(record))}.",
+        "",
+        "| axis | metric | | seen [95%] | |",
+        "|---|---|---|---:|---|",
+    ]
+    for row in record["values"]:
+        cells = [row["axis"], row["metric"], row["name"], _seen(row)]
+        lines.append(
+            "| " + " | ".join(map(_plain, cells)) + f" | {_MARKS[row['state']]} {_plain(why(row) or row['state'])} |"
+        )
+    return "\n".join([*lines, "", "Positive is harm.", ""])
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown shows as it is, in one cell."""
+    text = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;")
+    return re.sub(r"([\\`*_{}\[\]|#~])", r"\\\1", text)

@@ -1,0 +1,155 @@
+"""What may be said of a change: smaller or larger harm, a better or worse score, the same within a margin, or nothing.
+
+All changes of an axis and metric are tested jointly, Holm's procedure runs over axes and metrics, and over the quality
+by each metric. A value of 0 is fair, so *better* is nearer to 0 whatever the sign: that needs two tests, that the value
+has changed, and on which side of 0 it was on average. Equivalence is shown, never assumed: its p-values have a Holm
+correction of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+from tod_bias.metrics.metric import Better
+from tod_bias.statistics.adjustment import holm, over_families
+from tod_bias.statistics.clusters import ENOUGH
+from tod_bias.statistics.power import equivalence_p, equivalent_within
+from tod_bias.statistics.record import finite
+from tod_bias.studies.pairing import Changed, Tested
+
+BETTER = "better"
+"""A disparity, gap or part is nearer to 0; a score is better."""
+WORSE = "worse"
+"""The opposite."""
+CHANGED = "changed"
+"""A change is shown, but it is neither: on which side of 0 the value was is not shown, or no score is a better one."""
+EQUIVALENT = "equivalent"
+"""The change lies within the margin (two one-sided tests)."""
+INCONCLUSIVE = "inconclusive"
+"""None of these is shown."""
+
+
+@dataclass(frozen=True)
+class _Side:
+    """What speaks for a change, with words as a sample or with words as they are."""
+
+    changed: float
+    """Joint p-value of no change."""
+    nearer: float
+    """Joint p-value of being neither nearer to 0 nor further from it; for scores that of no change."""
+    equal: float
+    """p-value of a change beyond the margin."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A change that may be claimed, and where it is written."""
+
+    record: dict[str, Any]
+    """``before``, ``after``, ``change``; gets the p-values and the verdict."""
+    sample: _Side
+    these: _Side
+    towards: str
+    """What it is called if it is shown."""
+    words: float
+    """Effective words that it rests on."""
+
+
+def claim_of_value(
+    found: Changed, place: int, tests: tuple[Tested, Tested], words: float, margin: float | None, alpha: float
+) -> Claim:
+    """Of a disparity, gap or contribution, which is fair at 0."""
+    middle = place + found.count
+    turn = found.estimates[place] * found.estimates[middle]
+    towards = BETTER if turn < 0 else WORSE if turn > 0 else CHANGED
+    return _claim(found, place, middle, tests, words, margin, alpha, towards)
+
+
+def claim_of_score(
+    found: Changed,
+    number: int,
+    tests: tuple[Tested, Tested],
+    words: float,
+    margin: float | None,
+    alpha: float,
+    better: Better,
+) -> Claim:
+    """Of a score."""
+    place = found.place_of_score(number)
+    sign = {"higher": 1.0, "lower": -1.0, "neither": 0.0}[better] * found.estimates[place]
+    towards = BETTER if sign > 0 else WORSE if sign < 0 else CHANGED
+    return _claim(found, place, place, tests, words, margin, alpha, towards)
+
+
+def _claim(
+    found: Changed,
+    place: int,
+    middle: int,
+    tests: tuple[Tested, Tested],
+    words: float,
+    margin: float | None,
+    alpha: float,
+    towards: str,
+) -> Claim:
+    record = found.estimate(place)
+    evidence = found.evidence(place), found.evidence_these_words(place)
+    sample, these = (
+        _Side(
+            test.joint[place],
+            max(test.joint[place], test.joint[middle]),
+            1.0 if margin is None else equivalence_p(found.estimates[place], *own, found.dialogues, margin),
+        )
+        for test, own in zip(tests, evidence, strict=True)
+    )
+    within = equivalent_within(found.estimates[place], *found.evidence(place), found.dialogues, alpha)
+    record["change"] |= {"p_value": tests[0].single[place], "equivalent_within": finite(within)}
+    return Claim(record, sample, these, towards, words)
+
+
+def judge(families: Sequence[Sequence[Claim]], alpha: float) -> None:
+    """Write ``p_holm``, ``p_these_words``, ``verdict`` and ``verdict_these_words`` into all claims.
+
+    Args:
+        families: claims that were tested jointly.
+        alpha: the family-wise error rate, of changes and of equivalences.
+    """
+    families = [family for family in families if family]
+    claims = [claim for family in families for claim in family]
+    verdicts: dict[str, list[str]] = {}
+    p_values: dict[str, list[float]] = {}
+    for name in ("sample", "these"):
+        side = attrgetter(name)
+        changed = _over(families, lambda claim, side=side: side(claim).changed)  # type: ignore[misc]
+        nearer = _over(families, lambda claim, side=side: side(claim).nearer)  # type: ignore[misc]
+        equal = holm({str(number): side(claim).equal for number, claim in enumerate(claims)})
+        p_values[name] = changed
+        verdicts[name] = [
+            _verdict(claim, changed[number], nearer[number], equal[str(number)], alpha)
+            for number, claim in enumerate(claims)
+        ]
+    for number, claim in enumerate(claims):
+        claim.record["change"] |= {"p_holm": p_values["sample"][number], "p_these_words": p_values["these"][number]}
+        claim.record["verdict"] = verdicts["sample"][number] if claim.words >= ENOUGH else INCONCLUSIVE
+        claim.record["verdict_these_words"] = verdicts["these"][number]
+        claim.record["words_effective"] = None if math.isinf(claim.words) else round(claim.words, 3)
+
+
+def _over(families: Sequence[Sequence[Claim]], p_of: Callable[[Claim], float]) -> list[float]:
+    steps = over_families([min(map(p_of, family)) for family in families])
+    return [
+        min(1.0, max(floor, factor * p_of(claim)))
+        for family, (floor, factor) in zip(families, steps, strict=True)
+        for claim in family
+    ]
+
+
+def _verdict(claim: Claim, changed: float, nearer: float, equal: float, alpha: float) -> str:
+    if equal < alpha:
+        return EQUIVALENT
+    if nearer < alpha:
+        return claim.towards
+    return CHANGED if changed < alpha else INCONCLUSIVE

@@ -1,0 +1,303 @@
+"""Two runs on the same dialogues: what has become better, worse, or stayed as it was, within a margin.
+
+Quality, disparities, contributions and groups are compared dialogue by dialogue and telling by telling, so that what
+the dialogues have in common falls out; nothing is run again, all is read from the folders of the two runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tod_bias.errors import MetricError, TodBiasError
+from tod_bias.files import write_json
+from tod_bias.folder import writable
+from tod_bias.metrics.metric import Metric
+from tod_bias.statistics.clusters import Clusters
+from tod_bias.statistics.settings import Inference
+from tod_bias.studies.axis_table import AxisTable, Tellings
+from tod_bias.studies.blocks import Blocks
+from tod_bias.studies.changes import Claim, claim_of_score, claim_of_value, judge
+from tod_bias.studies.contrasts import Block, Difference
+from tod_bias.studies.matching import Matched, check_named, check_settings, matched
+from tod_bias.studies.pairing import Changed, PairedBlock, tests_of
+from tod_bias.studies.results import Results
+from tod_bias.studies.saved import SavedRun, saved_run, scored_by
+from tod_bias.studies.word_clusters import shared_words, words_effective, words_of, words_of_group
+
+SCHEMA = 1
+"""Version of ``compare.json``."""
+FILE = "compare.json"
+"""Its name."""
+
+
+class Comparison(dict[str, Any]):
+    """The content of ``compare.json``."""
+
+    def save(self, folder: str | Path) -> Path:
+        """Write it; returns the path.
+
+        Raises:
+            TodBiasError: the folder cannot be written to.
+        """
+        path = writable(folder) / FILE
+        write_json(path, self)
+        return path
+
+
+def compare(
+    before: str | Path | Results,
+    after: str | Path | Results,
+    *,
+    axes: Sequence[str] | None = None,
+    metrics: Sequence[str | Metric] | None = None,
+    margin: float | None = None,
+    quality_margin: float | None = None,
+    bootstrap: int = 1000,
+    permutations: int = 10_000,
+    seed: int = 0,
+) -> Comparison:
+    """How quality, disparities, contributions and groups change from one finished run to another.
+
+    Args:
+        before: a run's folder, or what :func:`tod_bias.attribute` returned.
+        after: likewise, of the same dialogues told in the same ways; the system may be any other.
+        axes: those to compare; by default all, which must be the same in both.
+        metrics: likewise; a metric of one's own as an object or ``module:Class``.
+        margin: changes of disparities, gaps and contributions up to it are called equivalent where that is shown, each
+            on the scale of its metric; None: nothing is called equivalent.
+        quality_margin: the same for scores, in the metric's own units; by default as ``margin``.
+        bootstrap: resamples of dialogues, for the intervals of these words; 0 for none.
+        permutations: sign flips of the tests.
+        seed: of both.
+
+    Returns:
+        The content of ``compare.json``: ``quality`` by metric, and under ``axes``, axis and metric what a run's results
+        hold, each with ``before``, ``after``, ``change`` and ``verdict``. Scores change on the metric's own scale,
+        disparities and their parts on that of the runs.
+
+    Raises:
+        MismatchError: the runs do not match; names what differs.
+        RunError: a run cannot be read.
+        MetricError: a metric was not measured, or has no scale in one of the runs.
+        TodBiasError: a number that makes no sense.
+    """
+    for name, value in (("margin", margin), ("quality_margin", quality_margin)):
+        if value is not None and not value > 0:
+            raise TodBiasError(f"{name} must be above 0, got {value!r}")
+    if bootstrap < 0 or permutations < 1:
+        raise TodBiasError(f"bootstrap must be at least 0, permutations at least 1, got {bootstrap}, {permutations}")
+    one, other = (saved_run(run, metrics, axes) for run in (before, after))
+    check_named(one, other, "axes", list(one.axes), list(other.axes), "--axes")
+    if metrics is None:
+        check_named(one, other, "metrics", list(one.results["metrics"]), list(other.results["metrics"]), "--metrics")
+    scored = scored_by(one.results, one.name, metrics)
+    check_settings(one, other, list(one.axes), [metric.name for metric in scored])
+    inference = Inference(resamples=bootstrap, permutations=permutations, seed=seed)
+    margins = margin, margin if quality_margin is None else quality_margin
+    found = {axis: matched(axis, one, other) for axis in one.axes}
+    families: list[list[Claim]] = []
+    quality: dict[str, Any] = {}
+    records: dict[str, dict[str, Any]] = {axis: {} for axis in found}
+    common = tuple(name for name in one.stages if name in other.stages)
+    for metric in scored:
+        family = quality_of(metric, found, inference, margins[1])
+        if family is not None:
+            quality[metric.name] = family.record
+            families.append([family])
+        for axis, pair in found.items():
+            if metric.name in pair.before and metric.name in pair.after:
+                tables = pair.before[metric.name], pair.after[metric.name]
+                record, claims = AxisChange(axis, metric, tables, common, inference, margins).report()
+                records[axis][metric.name] = record
+                families.append(claims)
+    judge(families, 1 - inference.level)
+    return Comparison(
+        schema=SCHEMA,
+        before=one.name,
+        after=other.name,
+        corpus={key: one.results["corpus"].get(key) for key in ("name", "split", "dialogues", "hash")},
+        design=one.results["design"],
+        draws=one.results["draws"],
+        seed=one.results["seed"],
+        history=one.results["history"],
+        margin=margin,
+        quality_margin=margins[1],
+        pipeline={"before": list(one.stages), "after": list(other.stages), "common": list(common)},
+        differences=_differences(one, other),
+        same=_are_same(found.values()),
+        left_out={axis: pair.left_out for axis, pair in found.items()},
+        metrics={metric.name: one.results["metrics"][metric.name] for metric in scored},
+        quality=quality,
+        axes=records,
+        signature={
+            "intervals": "95%, t with a word (or other cluster) left out of both runs at a time; of these words: "
+            f"expanded percentile, {bootstrap} resamples of dialogues",
+            "p_values": f"sign flips by word, {permutations} at the most; maxT within an axis and metric, then Holm",
+            "seed": str(seed),
+        },
+    )
+
+
+def _differences(one: SavedRun, other: SavedRun) -> dict[str, list[str | None]]:
+    """What the systems, and the versions they ran with, do not share."""
+    mine, theirs = (run.results.get("signature") or {} for run in (one, other))
+    names = [name for name in dict.fromkeys([*mine, *theirs]) if mine.get(name) != theirs.get(name)]
+    found: dict[str, list[str | None]] = {name: [mine.get(name), theirs.get(name)] for name in names}
+    samples = [str(run.results.get("samples", 1)) for run in (one, other)]
+    if samples[0] != samples[1]:
+        found["samples"] = list(samples)
+    return found
+
+
+def _are_same(pairs: Any) -> bool:
+    """Whether no telling of any arm is scored otherwise in one run than in the other."""
+    return all(
+        np.array_equal(getattr(pair.before[name], part), getattr(pair.after[name], part))
+        for pair in pairs
+        for name in pair.before
+        if name in pair.after
+        for part in ("original", "told", "placebo")
+    )
+
+
+def quality_of(
+    metric: Metric, found: Mapping[str, Matched], inference: Inference, margin: float | None
+) -> Claim | None:
+    """The change of the originals' score, over all dialogues of all axes, each once; None where no axis has it."""
+    rows: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
+    labels: dict[str, dict[tuple[str, str], str]] = {}
+    for pair in found.values():
+        if metric.name not in pair.before or metric.name not in pair.after:
+            continue
+        tables = pair.before[metric.name], pair.after[metric.name]
+        for dialogue, *originals in zip(pair.dialogues, *(table.original for table in tables), strict=True):
+            rows.setdefault(dialogue, (originals[0], originals[1]))
+        for name, own in tables[0].tellings.clusters:
+            labels.setdefault(name, {}).update(zip(pair.dialogues, own, strict=True))
+    if not rows:
+        return None
+    alone = Clusters(np.arange(len(rows)), tuple(map(str, range(len(rows)))))
+    kinds = [alone, *(Clusters.of([own[dialogue] for dialogue in rows]) for own in labels.values())]
+    nothing = ((Difference(1.0, 0, 0),),)
+    before, after = (
+        Block(np.array([pair[side] for pair in rows.values()])[:, None], nothing, metric.score, 1.0, is_ratio=False)
+        for side in (0, 1)
+    )
+    everyone = np.ones(len(rows), dtype=bool)
+    changed = Changed(PairedBlock(before, after, [], [(0, 0)]), everyone, kinds, inference, tested=[0])
+    sample, these = tests_of([changed], inference)
+    claim = claim_of_score(changed, 0, (sample[0], these[0]), np.inf, margin, 1 - inference.level, metric.better)
+    claim.record["dialogues"] = len(rows)
+    return claim
+
+
+class AxisChange:
+    """One axis and metric of two runs.
+
+    Args:
+        axis: its name.
+        metric: scores it.
+        tables: of both runs, of the same tellings.
+        stages: components that both systems have.
+        inference: level, resamples, permutations.
+        margins: of disparities and their parts, and of scores.
+    """
+
+    def __init__(
+        self,
+        axis: str,
+        metric: Metric,
+        tables: tuple[AxisTable, AxisTable],
+        stages: Sequence[str],
+        inference: Inference,
+        margins: tuple[float | None, float | None],
+    ) -> None:
+        self._metric = metric
+        self._stages = tuple(stages)
+        self._inference = inference
+        self._margins = margins
+        self._tables = tables
+        self._told: Tellings = tables[0].tellings
+        self._blocks = Blocks(tables[0], metric), Blocks(tables[1], metric)
+        if self._blocks[0].is_ratio != self._blocks[1].is_ratio:
+            raise MetricError(
+                f"axis {axis}: {metric.label} of the originals is 0 in one of the runs, so no disparity is a share "
+                "of it; leave the metric out with --metrics"
+            )
+        self._dimensions = [words_of(self._told), *(Clusters.of(labels) for _, labels in self._told.clusters)]
+        self._shared = shared_words(self._told)
+        self._effective = words_effective(self._told)
+
+    def _changed(self, blocks: tuple[Block, Block], there: np.ndarray, *, whole: bool) -> Changed:
+        """Contrasts: the whole, the shares of common components, above the placebo; scores: those of the cells after
+        the originals', and for the whole of these too."""
+        places = [(0, 0)]
+        places += [
+            (1 + self._tables[0].stages.index(name), 1 + self._tables[1].stages.index(name)) for name in self._stages
+        ]
+        if self._blocks[0].has_placebo:
+            places.append((len(blocks[0].contrasts) - 1, len(blocks[1].contrasts) - 1))
+        cells = [(0, 0), (1, 1)] if whole else [(1, 1)]
+        claimed = range(1 + len(self._stages)) if whole else range(1)
+        tested = [*claimed, *(len(places) + place for place in claimed)]
+        if not whole:
+            tested.append(2 * len(places))
+        return Changed(
+            PairedBlock(*blocks, places, cells), there, self._dimensions, self._inference,
+            tested=tested, shared=self._shared, effective=self._effective,
+        )  # fmt: skip
+
+    def report(self) -> tuple[dict[str, Any], list[Claim]]:
+        """The record, and the claims that are written in it."""
+        told = self._told
+        everyone = np.ones(told.dialogues, dtype=bool)
+        whole = self._changed((self._blocks[0].whole(), self._blocks[1].whole()), everyone, whole=True)
+        groups = {
+            name: self._changed(
+                (self._blocks[0].group(number), self._blocks[1].group(number)), told.told_as[:, number], whole=False
+            )
+            for number, name in enumerate(told.attributes)
+            if told.told_as[:, number].any()
+        }
+        if len(groups) < 2:
+            groups = {}
+        sample, these = tests_of([whole, *groups.values()], self._inference)
+        alpha = 1 - self._inference.level
+        margin, quality_margin = self._margins
+        shares = dict(zip(self._stages, range(1, 1 + len(self._stages)), strict=True))
+        above = 1 + len(shares)
+        tests = sample[0], these[0]
+        claims = {
+            place: claim_of_value(whole, place, tests, self._effective, margin, alpha)
+            for place in (0, *shares.values())
+        }
+        record: dict[str, Any] = {
+            "scale": "ratio" if self._blocks[0].is_ratio else "difference",
+            "dialogues": told.dialogues,
+            "words_effective": round(self._effective, 3),
+            "original": whole.estimate(whole.place_of_score(0)),
+            "rewritten": whole.estimate(whole.place_of_score(1)),
+            "disparity": claims[0].record,
+            "contributions": {name: claims[place].record for name, place in shares.items()},
+        }
+        if self._blocks[0].has_placebo:
+            record["above_placebo"] = whole.estimate(above)
+        record["groups"] = {}
+        family = list(claims.values())
+        for number, (name, group) in enumerate(groups.items(), start=1):
+            tests = sample[number], these[number]
+            words = words_of_group(told, told.attributes.index(name))
+            gap = claim_of_value(group, 0, tests, words, margin, alpha)
+            score = claim_of_score(group, 0, tests, words, quality_margin, alpha, self._metric.better)
+            family += [gap, score]
+            record["groups"][name] = {
+                "score": score.record,
+                "gap": gap.record,
+                "contributions": {stage: group.estimate(place) for stage, place in shares.items()},
+                "dialogues": group.dialogues,
+            }
+        return record, family

@@ -1,0 +1,148 @@
+"""Whether two runs can be compared: the same dialogues, told in the same ways, scored alike; the systems may differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tod_bias.errors import TodBiasError
+from tod_bias.studies.axis_table import AxisTable, Tellings
+from tod_bias.studies.saved import SavedRun
+
+_SETTINGS = ("design", "draws", "seed", "history")
+_TOLD_BY = ("max_per_axis", "tellings")
+
+
+class MismatchError(TodBiasError):
+    """Two runs that cannot be compared; names the first thing that differs."""
+
+
+class Matched(NamedTuple):
+    """One axis of two runs, on the dialogues that both have."""
+
+    before: Mapping[str, AxisTable]
+    after: Mapping[str, AxisTable]
+    dialogues: tuple[tuple[str, str], ...]
+    left_out: int
+    """Dialogues that one of the runs lacks, as it lost an answer."""
+
+
+def check_settings(before: SavedRun, after: SavedRun, axes: Sequence[str], metrics: Sequence[str]) -> None:
+    """See to it that two runs asked the same of the same dialogues.
+
+    Args:
+        before: one run.
+        after: the other.
+        axes: those that are compared.
+        metrics: likewise.
+
+    Raises:
+        MismatchError: they did not.
+    """
+    one, other = before.results, after.results
+    for key in ("hash", "split"):
+        _same(f"corpus {key}", _part(one, "corpus").get(key), _part(other, "corpus").get(key), before, after)
+    for key in _SETTINGS:
+        _same(key, one.get(key), other.get(key), before, after)
+    mine, theirs = _part(one, "signature"), _part(other, "signature")
+    for key in (*_TOLD_BY, *(f"axis {axis}" for axis in axes), "axis placebo"):
+        _same(key, mine.get(key), theirs.get(key), before, after)
+    mine, theirs = _part(one, "metrics"), _part(other, "metrics")
+    for name in metrics:
+        for key in ("signature", "better", "scale"):
+            _same(f"{key} of metric {name}", _part(mine, name).get(key), _part(theirs, name).get(key), before, after)
+
+
+def check_named(
+    before: SavedRun, after: SavedRun, what: str, mine: Sequence[str], theirs: Sequence[str], option: str
+) -> None:
+    """Raises MismatchError where two runs have not the same axes or metrics, and says what both have."""
+    if set(mine) == set(theirs):
+        return
+    common = [name for name in mine if name in theirs]
+    hint = f"compare those of both with {option} {','.join(common)}" if common else "they share none"
+    raise MismatchError(
+        f"{what} differ: {before.name} has {', '.join(mine)}, {after.name} has {', '.join(theirs)}; {hint}"
+    )
+
+
+def _part(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = record.get(key)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _same(what: str, mine: Any, theirs: Any, before: SavedRun, after: SavedRun) -> None:
+    if mine != theirs:
+        raise MismatchError(
+            f"{what} differs: {_shown(mine)} in {before.name}, {_shown(theirs)} in {after.name}; compare runs of the "
+            "same dialogues with the same settings"
+        )
+
+
+def _shown(value: Any) -> str:
+    return "none" if value is None else str(value)[:120]
+
+
+def matched(axis: str, before: SavedRun, after: SavedRun) -> Matched:
+    """One axis of both runs on their common dialogues, in the order of the first.
+
+    Raises:
+        MismatchError: they have no dialogue in common, or tell one in different ways.
+    """
+    mine, theirs = before.axes[axis], after.axes[axis]
+    place = {dialogue: number for number, dialogue in enumerate(theirs.dialogues)}
+    common = [(number, place[one]) for number, one in enumerate(mine.dialogues) if one in place]
+    if not common:
+        raise MismatchError(f"axis {axis}: {before.name} and {after.name} have no dialogue in common")
+    first, second = (np.array(numbers, dtype=int) for numbers in zip(*common, strict=True))
+    one, other = (
+        {name: table.of_dialogues(numbers) for name, table in saved.tables.items()}
+        for saved, numbers in ((mine, first), (theirs, second))
+    )
+    dialogues = tuple(mine.dialogues[number] for number in first)
+    told = [next(iter(some.values())).tellings for some in (one, other)]
+    _check_tellings(axis, told[0], told[1], dialogues, before, after)
+    left_out = len(set(mine.dialogues) ^ set(theirs.dialogues))
+    return Matched(one, other, dialogues, left_out)
+
+
+def _check_tellings(
+    axis: str, one: Tellings, other: Tellings, dialogues: Sequence[tuple[str, str]], before: SavedRun, after: SavedRun
+) -> None:
+    names = [name for name, _ in one.clusters], [name for name, _ in other.clusters]
+    if names[0] != names[1]:
+        shown = [", ".join(some) or "none" for some in names]
+        raise MismatchError(
+            f"axis {axis}: --cluster differs: {shown[0]} in {before.name}, {shown[1]} in {after.name}; repeat one run "
+            "with the other's (what was answered is kept)"
+        )
+    facts = [_facts(told) for told in (one, other)]
+    for number, (dialogue, _) in enumerate(dialogues):
+        if facts[0][number] != facts[1][number]:
+            raise MismatchError(
+                f"axis {axis}: dialogue {dialogue!r} is told otherwise: {_told(facts[0][number])} in {before.name}, "
+                f"{_told(facts[1][number])} in {after.name}; compare runs with the same lexicons and --seed"
+            )
+
+
+def _facts(told: Tellings) -> list[tuple[Any, ...]]:
+    """All that is said of the tellings of each dialogue."""
+    tellings: list[list[Any]] = [[] for _ in range(told.dialogues)]
+    placebos: list[list[str]] = [[] for _ in range(told.dialogues)]
+    for number, target, words in zip(told.of, told.target, told.words, strict=True):
+        tellings[number].append((told.attributes[target], tuple(sorted(words))))
+    for number, word in zip(told.placebo, told.placebo_words, strict=True):
+        placebos[number].append(f"placebo {word}")
+    sources = [told.attributes[number] if number >= 0 else "" for number in told.source]
+    return [
+        (sources[number], told.word[number], tuple(tellings[number]), tuple(placebos[number]))
+        for number in range(told.dialogues)
+    ]
+
+
+def _told(facts: tuple[Any, ...]) -> str:
+    source, _, tellings, placebos = facts
+    shown = [f"{target} ({'/'.join(words)})" for target, words in tellings] + list(placebos)
+    return f"{source or 'nobody'} > {', '.join(shown)}"[:160]

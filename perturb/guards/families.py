@@ -58,6 +58,13 @@ class Families(Recogniser):
 
     def __init__(self, lexicon: Lexicon, protected: Iterable[str] = ()) -> None:
         super().__init__(lexicon, lexicon.attributes, written=True, protected=protected)
+        left_out = {
+            number
+            for number, row in enumerate(lexicon.paradigms)
+            if any(forms[0].text.lower() in lexicon.unguarded for cell in row.cells.values() for forms in cell)
+        }
+        for key, entries in self._entries.items():
+            self._entries[key] = [entry for entry in entries if entry.row not in left_out]
         self._phrases = tuple(phrase for phrase, _ in self._protected)
         forms = [form for row in lexicon.paradigms for cell in row.cells.values() for forms in cell for form in forms]
         mentions = {plain_form(form.text) for form in forms if form.mention}

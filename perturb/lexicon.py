@@ -109,7 +109,7 @@ class Lexicon:
     reference: str = ""
     """The attribute nearest to saying nothing, that a guard tells everybody as (``@reference``); empty: not said."""
     unguarded: frozenset[str] = frozenset()
-    """Words whose rows guards leave out (``@unguarded``): they lead from one neutral word to another."""
+    """Words that guards do not know (``@unguarded``): T leads by them from one neutral word to another."""
     distinct: bool = False
     """Whether the alternatives of an adjective are different things ("Italian, French") and not synonyms, so that two
     of them in a dialogue become two words (``@distinct``)."""

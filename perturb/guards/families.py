@@ -59,13 +59,17 @@ class Families(Recogniser):
     def __init__(self, lexicon: Lexicon, protected: Iterable[str] = ()) -> None:
         super().__init__(lexicon, lexicon.attributes, written=True, protected=protected)
         left_out = {
-            number
+            Place(number, slot)
             for number, row in enumerate(lexicon.paradigms)
-            if any(forms[0].text.lower() in lexicon.unguarded for cell in row.cells.values() for forms in cell)
+            for cell in row.cells.values()
+            for forms in cell
+            for slot, form in enumerate(forms)
+            if form.text.lower() in lexicon.unguarded
         }
         for key, entries in self._entries.items():
-            self._entries[key] = [entry for entry in entries if entry.row not in left_out]
+            self._entries[key] = [entry for entry in entries if Place(entry.row, entry.slot) not in left_out]
         self._phrases = tuple(phrase for phrase, _ in self._protected)
+        self._lower = tuple(phrase.lower() for phrase in self._phrases)
         forms = [form for row in lexicon.paradigms for cell in row.cells.values() for forms in cell for form in forms]
         mentions = {plain_form(form.text) for form in forms if form.mention}
         self.inert = frozenset(plain_form(form.text) for form in forms) - mentions
@@ -191,7 +195,10 @@ class Families(Recogniser):
 
     def _is_told(self, text: str, start: int, end: int, entry: Any, protected: Iterable[str]) -> bool:
         """A phrase protects a word only where it protects all that T makes of it: no "big sister" is protected, so that
-        a "big brother" may be one."""
+        a "big brother" may be one. Phrases of both ("he or she") always do, as no T makes one of anything else."""
+        around = text[max(0, start - 30) : end + 30].lower()
+        if any(len(self._pattern.findall(phrase)) > 1 for phrase in self._lower if phrase in around):
+            return False
         paradigm = self.lexicon.paradigms[entry.row]
         for attribute, cell in paradigm.cells.items():
             if attribute != entry.attribute and cell[0][entry.slot].mention:

@@ -182,14 +182,7 @@ class _WordTelling:
     def masked(self, mask: str) -> StageInput:
         words = self._axis.words
 
-        def hide(text: str) -> str:
-            told = words(text)
-            text = told.text
-            for one in reversed(told.said):
-                text = text[: one.start] + mask + text[one.end :]
-            return text
-
-        return mapped(self.item, hide)
+        return mapped(self.item, lambda text: words.masked(words(text), mask))
 
     def tellings(self) -> Sequence[tuple[StageInput, Change]]:
         words = self._axis.words

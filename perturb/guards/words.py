@@ -192,6 +192,12 @@ class Words:
                         return self.lexicon.paradigms[place.row].cells[attribute][0][place.slot].text
         return None
 
+    @staticmethod
+    def masked(told: Reference, mask: str) -> str:
+        """A reference telling with ``mask`` in the place of every mention."""
+        changes = [_Change(one.start, one.end, mask, False, False, one.slot) for one in told.said]
+        return _written(told.text, changes, to_they=False)[0]
+
     def tell_as(self, told: Reference, attribute: str) -> str:
         """A reference telling with everybody of one attribute."""
         forms = [(one, self._form(one.family, (attribute, *self._order))[1]) for one in told.said]

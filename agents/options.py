@@ -17,6 +17,7 @@ from tod_bias.errors import AxisError, StageError
 from tod_bias.models.settings import Backend, Dtype
 from tod_bias.perturb.algorithm import load_perturber
 from tod_bias.perturb.candidates import Perturber
+from tod_bias.perturb.guards.guard import GUARDS, with_guards
 from tod_bias.studies.tellings import DESIGNS
 from tod_bias.systems.configuration import load_pipeline
 from tod_bias.systems.execution import HISTORY_MODES
@@ -47,6 +48,13 @@ def add_pipeline_options(parser: ParlaiParser, agent: str) -> Any:
         default=None,
         help="with --stage-model: the corpus whose calls and results are the database "
         f"({', '.join(CORPORA)} or a .jsonl file); by default the one of --task",
+    )
+    add_option(
+        group,
+        "--guard",
+        default=None,
+        help="guards of stages, COMPONENT=GUARD:AXES with semicolons between them: response=canonical:gender,age "
+        f"({', '.join(GUARDS)})",
     )
     add_option(group, "--device", default=None, help="where --stage-model runs, e.g. cpu or cuda:0")
     add_option(group, "--num-beams", type=int, default=1, help="beams of --stage-model; 1 is greedy")
@@ -139,6 +147,11 @@ def build_pipeline(opt: Mapping[str, Any], needed: Collection[str] = ("api_call"
     Raises:
         TodBiasError: it cannot be built.
     """
+    pipeline = _unguarded(opt, needed)
+    return with_guards(pipeline, opt["guard"]) if opt.get("guard") else pipeline
+
+
+def _unguarded(opt: Mapping[str, Any], needed: Collection[str]) -> Pipeline:
     model = opt.get("stage_model")
     call, response = opt.get("api_call_model") or model, opt.get("response_model") or model
     spec = opt.get("pipeline")

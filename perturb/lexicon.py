@@ -106,6 +106,10 @@ class Lexicon:
     """The default scope of rewrites: ``attribute`` or ``word``."""
     protected: tuple[str, ...] = ()
     """Phrases that are no mentions, from ``@protect`` lines."""
+    reference: str = ""
+    """The attribute nearest to saying nothing, that a guard tells everybody as (``@reference``); empty: not said."""
+    unguarded: frozenset[str] = frozenset()
+    """Words that guards do not know (``@unguarded``): T leads by them from one neutral word to another."""
     distinct: bool = False
     """Whether the alternatives of an adjective are different things ("Italian, French") and not synonyms, so that two
     of them in a dialogue become two words (``@distinct``)."""
@@ -197,7 +201,8 @@ def read_lexicon(path: Path, axis: str | None = None) -> Lexicon:
     rows: list[Paradigm] = []
     aliases: dict[str, str] = {}
     protected: list[str] = []
-    scope, distinct = "attribute", False
+    scope, reference, distinct = "attribute", "", False
+    unguarded: set[str] = set()
     for number, line in numbered_lines(path):
         try:
             parts = [part.strip() for part in line.split("\t")]
@@ -207,6 +212,12 @@ def read_lexicon(path: Path, axis: str | None = None) -> Lexicon:
             elif parts[0] == "@scope":
                 expect(parts[1:] in (["attribute"], ["word"]), "expected '@scope' and 'attribute' or 'word'")
                 scope = parts[1]
+            elif parts[0] == "@reference":
+                expect(len(parts) == 2, "expected '@reference' and an attribute, joined by a tab")
+                reference = parts[1]
+            elif parts[0] == "@unguarded":
+                expect(len(parts) > 1, "expected '@unguarded' and words, joined by tabs")
+                unguarded.update(part.lower() for part in parts[1:])
             elif parts[0] == "@distinct":
                 expect(len(parts) == 1, "expected '@distinct' alone")
                 distinct = True
@@ -233,7 +244,19 @@ def read_lexicon(path: Path, axis: str | None = None) -> Lexicon:
     for alias, attribute in aliases.items():
         if attribute not in attributes:
             raise LexiconError(f"{path}: alias {alias!r} names {attribute!r}, which is no column")
-    return Lexicon(axis or path.stem, attributes, tuple(rows), aliases, scope, tuple(protected), distinct)
+    if reference and reference not in attributes:
+        raise LexiconError(f"{path}: @reference names {reference!r}, which is no column")
+    return Lexicon(
+        axis or path.stem,
+        attributes,
+        tuple(rows),
+        aliases,
+        scope,
+        tuple(protected),
+        reference,
+        frozenset(unguarded),
+        distinct,
+    )
 
 
 def _header(parts: Sequence[str]) -> list[str]:

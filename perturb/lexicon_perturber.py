@@ -64,6 +64,11 @@ class LexiconPerturber:
         self._rewriters: dict[tuple[str, str, bool], TextRewriter] = {}
         self._labels: dict[Candidate, tuple[str, str]] = {}
 
+    @property
+    def protected(self) -> tuple[str, ...]:
+        """Phrases that are no mentions, beside those of the lexicon."""
+        return self._protected
+
     @cached_property
     def signature(self) -> str:
         """What decides the rewrites, as one line of ``key:value`` parts; the lexicon by its content."""

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tod_bias.perturb.guards.guard import Canonical, Neutral, Vote
     from tod_bias.recommenders.lmrec.stage import Recommend
     from tod_bias.systems.chat.components import Answer, ToolCalls
     from tod_bias.systems.outputs import Lookup, Outcome, as_text, parse_call
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
 HOMES = {
     "Answer": "systems.chat.components",
     "ApiCall": "systems.stages.language_model",
+    "Canonical": "perturb.guards.guard",
     "Lookup": "systems.outputs",
     "LookupDb": "systems.stages.database",
+    "Neutral": "perturb.guards.guard",
     "Outcome": "systems.outputs",
     "Recommend": "recommenders.lmrec.stage",
     "Replay": "systems.stages.replay",
@@ -30,13 +33,14 @@ HOMES = {
     "SqlDb": "systems.stages.sql",
     "ToolCalls": "systems.chat.components",
     "Tools": "systems.stages.tools",
+    "Vote": "perturb.guards.guard",
     "as_text": "systems.outputs",
     "parse_call": "systems.outputs",
 }
 """Name to the module below ``tod_bias`` that holds it."""
 __all__ = [
-    "Answer", "ApiCall", "Lookup", "LookupDb", "Outcome", "Recommend", "Replay", "Response", "SqlDb",
-    "ToolCalls", "Tools", "as_text", "parse_call",
+    "Answer", "ApiCall", "Canonical", "Lookup", "LookupDb", "Neutral", "Outcome", "Recommend", "Replay", "Response",
+    "SqlDb", "ToolCalls", "Tools", "Vote", "as_text", "parse_call",
 ]  # fmt: skip
 
 

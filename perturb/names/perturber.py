@@ -19,7 +19,7 @@ from tod_bias.perturb.matched import PLACEBO
 from tod_bias.perturb.names.forms import WORD, NameForms, Renaming
 from tod_bias.perturb.names.people import Person, in_text, people
 from tod_bias.perturb.names.resources import FIRST, GENDERS, LAST, RACES, WORDS, dealt, dealt_last
-from tod_bias.perturb.names.slots import name_slots
+from tod_bias.perturb.names.slots import NameSlots, name_slots
 from tod_bias.perturb.names.things import things_called
 from tod_bias.perturb.rewrite import DialogueRewrite
 
@@ -97,6 +97,11 @@ class NamesPerturber:
                 known = ", ".join(self.attributes)
                 raise AxisError(f"axis {self.axis!r} has no attribute {name!r}; expected one of {known}")
         return tuple(attribute for attribute in self.attributes if attribute in chosen)
+
+    @property
+    def slots(self) -> NameSlots:
+        """Which slots hold names."""
+        return self._slots
 
     @cached_property
     def signature(self) -> str:

@@ -13,6 +13,7 @@ from parlai.core.message import Message
 from sgd_files import CALL, DIALOGUES, RESULTS, evaluate_with_parlai, lines_of
 
 from tod_bias import load_corpus
+from tod_bias.agents.options import build_pipeline
 from tod_bias.agents.protocol import parlai_text
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.dialogues.text import slots_to_text
@@ -257,3 +258,11 @@ def test_a_flow_answers_whole_turns(tmp_path: Path) -> None:
     assert [say(agent, text)["text"] for text in texts] == ["the second after 0", "the first", "the second after 2"]
     with pytest.raises(StageError, match="a pipeline with a flow decides itself when it calls"):
         say(agent_of(tmp_path / "flow.yaml"), "USER: I want tacos")
+
+
+def test_a_guard_is_an_option():
+    options = {"pipeline": "demo", "guard": "response=canonical:gender,age"}
+    stage = build_pipeline(options).stages["response"]
+    assert set(stage.coverage) == {"gender", "age"}
+    with pytest.raises(StageError, match="no such stage; there are api_call, db, response"):
+        build_pipeline({"pipeline": "demo", "guard": "reply=canonical:gender"})

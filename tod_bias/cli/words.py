@@ -34,6 +34,9 @@ def words(
     lexicon: AxisLexicons = None,
     protect: Protect = None,
     name_slots: NameSlots = None,
+    coverage: Annotated[
+        bool, typer.Option("--coverage", help="Show instead how much of it guards recognise (coverage.json).")
+    ] = False,
     bootstrap: Bootstrap = 1000,
     seed: Seed = 0,
     out: Out = None,
@@ -48,6 +51,17 @@ def words(
             raise AxisError(f"axis {perturber.axis!r}: words are counted by lexicons, and this perturber has none")
     dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues, seed=seed)
     folder = folder_of(out, corpus)
+
+    if coverage:
+        from tod_bias.files import write_json
+        from tod_bias.perturb.guards.coverage import coverage as covered
+        from tod_bias.perturb.guards.coverage import lines
+
+        found = [covered(dialogues, perturber, seed=seed) for perturber in perturbers]
+        write_json(folder / "coverage.json", {one.axis: one.to_json() for one in found})
+        if not quiet:
+            typer.echo("\n".join([*lines(found), f"Results: {folder / 'coverage.json'}"]))
+        return
 
     import tod_bias.studies.words  # heavy imports come after what may go wrong at once
 

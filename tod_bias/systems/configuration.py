@@ -12,7 +12,8 @@ the pipeline file is taken as that path. ``flow:`` names the generator function 
 a shipped one (``tool_loop``); without it each stage is asked once, in order. ``concurrency: 16`` beside a stage asks it
 so many questions at once, each on a thread of its own. ``told: true`` beside a stage says that its data belong to the
 dialogue and are told with it: where a user has another name, the records have it too. It is then its own twin in every
-arm, and has no part in a disparity.
+arm, and has no part in a disparity. ``guard: canonical`` and ``axes: gender, age`` beside a stage put it under a guard
+(``canonical``, ``neutral`` or ``vote``), which makes it blind to these axes.
 """
 
 from __future__ import annotations
@@ -37,6 +38,14 @@ from tod_bias.systems.stages.database import LookupDb
 from tod_bias.systems.stages.language_model import ApiCall, Response
 from tod_bias.systems.twin import Twin
 
+GUARDS = {
+    "canonical": "tod_bias.stages:Canonical",
+    "neutral": "tod_bias.stages:Neutral",
+    "vote": "tod_bias.stages:Vote",
+}
+"""The guards by name; they know words, so they live in a room above this one."""
+_OF_GUARD = ("axes", "reference")
+
 
 class StageEntry(BaseModel):
     """One stage of a pipeline file: where its class is, and its arguments."""
@@ -45,6 +54,7 @@ class StageEntry(BaseModel):
     stage: str = Field(pattern=PATTERN)
     concurrency: int | None = Field(default=None, ge=1, strict=True)
     told: bool = Field(default=False, strict=True)
+    guard: str | None = None
 
 
 class PipelineFile(BaseModel):
@@ -108,7 +118,7 @@ def load_pipeline(
         )
     path = DEMO / "pipeline.yaml" if str(spec) == "demo" else Path(spec)
     file = _read(path)
-    stages = {name: _build(name, entry, path) for name, entry in file.stages.items()}
+    stages = {name: _guarded(name, entry, path) for name, entry in file.stages.items()}
     for name, entry in file.stages.items():
         if isinstance(entry, StageEntry) and entry.told:
             stages[name] = Twin(stages[name])
@@ -171,6 +181,26 @@ def _problem(found: Any) -> str:
     if found["loc"][-1:] == ("[key]",):
         return f"the name {shown} is no text, write it in quotes"
     return _PROBLEMS.get(found["type"], f"got {shown:.60}")
+
+
+def _guarded(name: str, entry: StageEntry | str, path: Path) -> Any:
+    """The stage of an entry, under its guard where it has one."""
+    if isinstance(entry, str) or entry.guard is None:
+        return _build(name, entry, path)
+    where = f"{path}: stage {name!r}: guard {entry.guard!r}"
+    if entry.guard not in GUARDS:
+        raise StageError(f"{where}: unknown; expected one of {', '.join(GUARDS)}")
+    given = dict(entry.model_extra or {})
+    options = {key: given.pop(key) for key in _OF_GUARD if key in given}
+    if "axes" not in options:
+        raise StageError(f"{where}: names no axis; write axes: gender (several joined by commas) beside it")
+    bare = StageEntry(stage=entry.stage, concurrency=entry.concurrency, **given)
+    guard = import_object(GUARDS[entry.guard], where, error=StageError)
+    stage = _build(name, bare, path)
+    try:
+        return guard(stage, **options)
+    except TodBiasError as error:
+        raise type(error)(f"{where}: {error}") from error
 
 
 def _build(name: str, entry: StageEntry | str, path: Path) -> Any:

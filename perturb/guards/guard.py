@@ -1,0 +1,276 @@
+"""Guards: a component at run time that makes any other blind to an axis, without training.
+
+For every rewrite T within an axis's words a guard g of a deterministic component f answers ``g(T x) == T g(x)``,
+whatever f does. It does not know T: it finds the *reference telling* R(x), which is the same for x and for all that x
+can be told as (R(T x) = R(x)), asks f, and tells the answer as x tells it, word for word.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from tod_bias.errors import AxisError, StageError
+from tod_bias.perturb.guards.telling import Telling, Walk, axis_of
+from tod_bias.systems.identity import identity_of
+from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.questions import digest_of, frozen
+from tod_bias.systems.stage import Stage, StageInput, call_stage
+from tod_bias.systems.twin import Twin, untwinned
+
+MASK = "[MASK]"
+"""What stands for a mention, as in Shen §3.5."""
+_REMEMBERED = 20_000
+"""Answers to reference tellings that are in memory at once."""
+_NOT_PASSED_ON = frozenset(["client", "request", "output", "key", "signature"])
+"""Attributes of a component that speak of how it is asked; a guard is asked as a plain component."""
+
+
+@dataclass
+class Seen:
+    """What a guard has met on its axis."""
+
+    inputs: int = 0
+    """Inputs."""
+    told: int = 0
+    """Inputs that mention the axis, and so were told otherwise."""
+    mentions: int = 0
+    """Mentions in them."""
+    own: int = 0
+    """Words of answers that mention the axis where the input has no word of the family: they stay as the reference
+    telling says them."""
+    asked: int = 0
+    """Distinct questions that the component got."""
+
+    def to_json(self) -> dict[str, int]:
+        """The counts by name."""
+        return dict(vars(self))
+
+
+class Guard:
+    """Base of the guards; with several axes a guard of the first wraps one of the others.
+
+    Args:
+        stage: the component.
+        axes: the axis, or several: names joined by commas, a list of names, or perturbers by a lexicon or of names.
+        reference: axis to the attribute that everybody is told as, for axes with a lexicon; by default what the
+            lexicon says (``@reference``).
+
+    Raises:
+        AxisError: no axis, an unknown one, or one that guards do not know.
+        StageError: the stage cannot be called.
+    """
+
+    kind: ClassVar[str] = ""
+    """Its name in pipeline files."""
+
+    def __init__(self, stage: Stage, axes: Any, *, reference: Mapping[str, str] | None = None, **options: Any) -> None:
+        if not callable(stage):
+            raise StageError(f"guard {self.kind!r}: expected a stage that can be called, got {type(stage).__name__}")
+        first, *others = _axes(axes)
+        named = dict(reference or {})
+        name = first if isinstance(first, str) else getattr(first, "axis", "")
+        self.stage: Stage = stage if not others else type(self)(stage, others, reference=reference, **options)
+        self.axis = axis_of(first, named.get(name))
+        self.seen = Seen()
+        """What it has met so far."""
+        self._options = options
+        self._answers: dict[Any, Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name in _NOT_PASSED_ON or name == "stage":
+            raise AttributeError(name)
+        return getattr(self.stage, name)
+
+    @cached_property
+    def signature(self) -> str:
+        """What decides its answers: the kind of guard, the axis, and the component."""
+        options = "".join(f"|{name}:{value}" for name, value in sorted(self._options.items()))
+        return f"guard:{self.kind}|{self.axis.signature}{options}|{identity_of(self.stage)}"
+
+    @property
+    def coverage(self) -> dict[str, dict[str, int]]:
+        """Axis to what was met on it (:class:`Seen`)."""
+        inner = self.stage.coverage if isinstance(self.stage, Guard) else {}
+        return {self.axis.name: self.seen.to_json(), **inner}
+
+    def __call__(self, inputs: Sequence[StageInput], /) -> list[Any]:
+        """The component's answers to the reference tellings, as the inputs tell them; distinct ones are asked once."""
+        tellings = [self.axis.telling(item) for item in inputs]
+        self.seen.inputs += len(inputs)
+        self.seen.told += sum(telling.mentions > 0 for telling in tellings)
+        self.seen.mentions += sum(telling.mentions for telling in tellings)
+        answers = self._answered(tellings)
+        self.seen.own += sum(telling.own for telling in tellings)
+        return answers
+
+    def _answered(self, tellings: Sequence[Telling]) -> list[Any]:
+        raise NotImplementedError
+
+    def ask(self, items: Sequence[StageInput]) -> list[Any]:
+        """The component's answers; equal questions are asked once, and none that it answered a moment ago."""
+        keys = [_key(item) for item in items]
+        new: dict[Any, StageInput] = {}
+        for key, item in zip(keys, items, strict=True):
+            if key not in self._answers:
+                new.setdefault(key, item)
+        held = {key: self._answers[key] for key in keys if key in self._answers}
+        if new:
+            held.update(zip(new, call_stage(self.kind, self.stage, list(new.values())), strict=True))
+            self.seen.asked += len(new)
+            if len(self._answers) + len(new) > _REMEMBERED:
+                self._answers.clear()
+            self._answers.update({key: held[key] for key in new})
+        return [held[key] for key in keys]
+
+
+class Canonical(Guard):
+    """Asks the component about the reference telling, and tells its answer as the input tells it.
+
+    Mentions of the axis are told as one attribute (names as one set of names), so the component sees no difference
+    between the tellings of a dialogue. What is lost: two people whom the input tells apart by the axis alone ("he or
+    she" of whom both are there) look alike.
+    """
+
+    kind = "canonical"
+
+    def _answered(self, tellings: Sequence[Telling]) -> list[Any]:
+        outputs = self.ask([telling.item for telling in tellings])
+        return [telling.back(output) for telling, output in zip(tellings, outputs, strict=True)]
+
+
+class Neutral(Guard):
+    """Masks the mentions (Shen §3.5), where the answer needs none: the component's answer stays as it is.
+
+    Args:
+        mask: what stands in their places.
+    """
+
+    kind = "neutral"
+
+    def __init__(
+        self, stage: Stage, axes: Any, *, mask: str = MASK, reference: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(stage, axes, reference=reference, mask=mask)
+        self._mask = mask
+
+    def _answered(self, tellings: Sequence[Telling]) -> list[Any]:
+        return self.ask([telling.masked(self._mask) for telling in tellings])
+
+
+class Vote(Guard):
+    """Asks about the input told as everybody of the axis, and takes the most frequent answer, or merges rankings.
+
+    Answers are compared in the reference telling. Among equally frequent ones that to the attribute that comes first on
+    the axis is taken. Lists are rankings: items are ordered by their mean place (what a list lacks stands behind it),
+    ties by the attribute that brings them first. As the tellings are made from the reference telling, nothing here
+    depends on how the input is told.
+    """
+
+    kind = "vote"
+
+    def _answered(self, tellings: Sequence[Telling]) -> list[Any]:
+        told = [telling.tellings() if telling.mentions else [(telling.item, str)] for telling in tellings]
+        outputs = iter(self.ask([item for versions in told for item, _ in versions]))
+        answers = []
+        for telling, versions in zip(tellings, told, strict=True):
+            given = [Walk(back)(next(outputs)) for _, back in versions]
+            answers.append(telling.back(_chosen(given)))
+        return answers
+
+
+def _chosen(answers: Sequence[Any]) -> Any:
+    if all(type(answer) is list for answer in answers):
+        return _merged(answers)
+    keys = [frozen(answer) for answer in answers]
+    counts = Counter(keys)
+    return answers[max(range(len(keys)), key=lambda number: (counts[keys[number]], -number))]
+
+
+def _merged(rankings: Sequence[list[Any]]) -> list[Any]:
+    keys = [[frozen(item) for item in ranking] for ranking in rankings]
+    items = {
+        key: item
+        for ranking, names in zip(rankings, keys, strict=True)
+        for key, item in zip(names, ranking, strict=True)
+    }
+    order = {key: number for number, key in enumerate(dict.fromkeys(key for names in keys for key in names))}
+
+    def mean_place(key: Any) -> float:
+        return sum(names.index(key) if key in names else len(names) for names in keys) / len(keys)
+
+    best = sorted(order, key=lambda key: (mean_place(key), order[key]))
+    return [items[key] for key in best[: max(map(len, rankings))]]
+
+
+GUARDS: Mapping[str, Callable[..., Guard]] = {"canonical": Canonical, "neutral": Neutral, "vote": Vote}
+"""The guards by the names that pipeline files use."""
+
+
+def guarded(stage: Stage, kind: str, axes: Any, **options: Any) -> Guard:
+    """A stage under a guard by its name.
+
+    Raises:
+        StageError: no such guard, or the stage cannot be called.
+        AxisError: an axis that guards do not know.
+    """
+    if kind not in GUARDS:
+        raise StageError(f"unknown guard {kind!r}; expected one of {', '.join(GUARDS)}")
+    return GUARDS[kind](stage, axes, **options)
+
+
+def with_guards(pipeline: Pipeline, guards: Mapping[str, tuple[str, Any]] | str) -> Pipeline:
+    """A copy of a system with some components under guards.
+
+    Args:
+        pipeline: the system.
+        guards: component to the kind of guard and its axes; or as one text, ``response=canonical:gender,age``, several
+            with a semicolon between them.
+
+    Raises:
+        StageError: no such component or guard, or the text cannot be read.
+        AxisError: an axis that guards do not know.
+    """
+    chosen = _read(guards) if isinstance(guards, str) else guards
+    stages = dict(pipeline.stages)
+    for name, (kind, axes) in chosen.items():
+        if name not in stages:
+            raise StageError(f"guard of {name!r}: no such stage; there are {', '.join(stages)}")
+        stage = stages[name]
+        stages[name] = (
+            Twin(guarded(untwinned(stage), kind, axes)) if isinstance(stage, Twin) else guarded(stage, kind, axes)
+        )
+    return Pipeline(stages, pipeline.flow, pipeline.concurrency)
+
+
+def _read(text: str) -> dict[str, tuple[str, str]]:
+    found = {}
+    for part in text.split(";"):
+        name, equals, what = part.partition("=")
+        kind, colon, axes = what.partition(":")
+        if not (equals and colon and name.strip() and axes.strip()):
+            raise StageError(
+                f"guard {part.strip()!r}: expected COMPONENT=GUARD:AXES, such as response=canonical:gender,age "
+                f"(guards: {', '.join(GUARDS)}), several with a semicolon between them"
+            )
+        found[name.strip()] = (kind.strip(), axes)
+    return found
+
+
+def _axes(axes: Any) -> list[Any]:
+    given: Iterable[Any] = axes.split(",") if isinstance(axes, str) else axes if isinstance(axes, Iterable) else [axes]
+    found: list[Any] = []
+    for axis in given:
+        names = axis.replace("*", "×").split("×") if isinstance(axis, str) else [axis]
+        found += [name.strip() if isinstance(name, str) else name for name in names]
+    if not found or not all(found):
+        raise AxisError("a guard needs an axis: gender, age, race, names_gender …, several joined by commas")
+    return found
+
+
+def _key(item: StageInput) -> Any:
+    base = (b"".join([turn.digest for turn in item.history]), item.user, item.system, item.sample, item.draw)
+    return digest_of((base, frozen(item.steps), frozen(item.outputs), frozen(item.argument)))

@@ -1,0 +1,168 @@
+"""The people of one input under reference names, and the way back, on the axes over names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.perturb.names.forms import WORD, NameForms, written_like
+from tod_bias.perturb.names.people import people
+from tod_bias.perturb.names.resources import GENDERS, by_first, dealt, dealt_last
+from tod_bias.perturb.names.slots import NameSlots
+from tod_bias.perturb.names.things import things_called
+
+_WORD = re.compile(WORD)
+_RACE = "white"
+"""Whose names the reference names are: any would do, as everybody gets them."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """Somebody in an input, with the reference name."""
+
+    forms: NameForms
+    """Where the name stands."""
+    first: str
+    """The reference first name."""
+    last: str = ""
+    """The reference last name; empty where last names stay."""
+
+
+class People:
+    """The reference telling of one input's names: the person named first is one and the same, and so on.
+
+    Whoever is told under another name stands in the same place, so the order in which first names appear is the same in
+    all tellings. First names that are known (and are no words) count wherever they stand, others where somebody is so
+    named.
+
+    Args:
+        dialogue: what the input holds, as a dialogue.
+        texts: all its texts, in order.
+        slots: which slots hold names.
+        with_last: whether last names change too (race).
+        shift: reference names from so many names on, for other tellings.
+    """
+
+    def __init__(
+        self, dialogue: Dialogue, texts: Iterable[str], slots: NameSlots, *, with_last: bool, shift: int = 0
+    ) -> None:
+        self._texts = tuple(dict.fromkeys(texts))
+        self._slots = slots
+        self._dialogue = dialogue
+        self._with_last = with_last
+        self._shift = shift
+
+    def __bool__(self) -> bool:
+        return bool(self.named)
+
+    @cached_property
+    def found(self) -> tuple[NameForms, ...]:
+        """The first names of the input, in the order in which they appear."""
+        known = by_first()
+        standing = dict.fromkeys(
+            word.lower() for text in self._texts for part in _WORD.findall(text) for word in (part, *_parts(part))
+        )
+        standing = {word: None for word in standing if word in known}
+        if not standing:
+            return ()
+        told = {person.first.lower(): person for person in reversed(people(self._dialogue, self._slots))}
+        relatives = frozenset(person.last.lower() for person in told.values() if person.last)
+        found = []
+        for word in standing:
+            person = told.get(word)
+            if person is None and known[word].word:
+                continue
+            last = "" if person is None else person.last
+            things = things_called(self._dialogue, (word, last), self._slots)
+            finds_last = self._with_last and bool(last)
+            found.append(NameForms(known[word].name, last, relatives, things, finds_last=finds_last))
+        places = []
+        for forms in found:
+            at = next(
+                (
+                    (number, start)
+                    for number, text in enumerate(self._texts)
+                    for start, _, part in forms.spans(text)
+                    if part == "first"
+                ),
+                None,
+            )
+            if at is not None:
+                places.append((at, forms))
+        return tuple(forms for _, forms in sorted(places, key=lambda item: item[0]))
+
+    @cached_property
+    def named(self) -> tuple[Named, ...]:
+        """Everybody, with a reference name that the rest of the input does not hold."""
+        if not self.found:
+            return ()
+        rest = " ".join(self._replaced(text, dict.fromkeys(self.found, ("", ""))) for text in self._texts)
+        taken = frozenset(word.lower() for word in _WORD.findall(rest))
+        free = _free(taken)
+        lasts = _free_last(taken)
+        made = []
+        for number, forms in enumerate(self.found):
+            place = self._shift + number
+            last = lasts[place % len(lasts)] if forms.finds_last else ""
+            made.append(Named(forms, free[place % len(free)], last))
+        return tuple(made)
+
+    def told(self, text: str) -> str:
+        """A text under the reference names."""
+        return self._replaced(text, {one.forms: (one.first, one.last) for one in self.named})
+
+    def back(self, text: str) -> str:
+        """A text with the names of the input in the places of their reference names."""
+        names: dict[NameForms, tuple[str, str]] = {}
+        for one in self.named:
+            forms = one.forms
+            last = one.last or forms.last
+            names[NameForms(one.first, last, forms.relatives, forms.protected, finds_last=bool(one.last))] = (
+                forms.first,
+                forms.last if one.last else "",
+            )
+        return self._replaced(text, names)
+
+    def masked(self, text: str, mask: str) -> str:
+        """A text with ``mask`` in the places of names."""
+        return self._replaced(text, {one.forms: (mask, mask) for one in self.named}, cased=False)
+
+    @staticmethod
+    def _replaced(text: str, names: Mapping[NameForms, tuple[str, str]], *, cased: bool = True) -> str:
+        edits: dict[tuple[int, int], str] = {}
+        for forms, (first, last) in names.items():
+            for start, end, part in forms.spans(text):
+                if any(start < stop and begin < end for begin, stop in edits):
+                    continue
+                old = text[start:end]
+                new = (last if part == "last" else first[:1] if part == "initial" and cased else first) or ""
+                if cased and part != "initial":
+                    new = written_like(old, new)
+                edits[start, end] = new
+        if not edits:
+            return text
+        parts, position = [], 0
+        for (start, end), new in sorted(edits.items()):
+            parts += [text[position:start], new]
+            position = end
+        return "".join([*parts, text[position:]])
+
+
+def _parts(word: str) -> Sequence[str]:
+    return word.split("-") if "-" in word else ()
+
+
+@lru_cache(maxsize=1024)
+def _free(taken: frozenset[str]) -> tuple[str, ...]:
+    women, men = (dealt(gender, _RACE) for gender in reversed(GENDERS))
+    mixed = [name for pair in zip(women, men, strict=False) for name in pair]
+    return tuple(name for name in mixed if name.lower() not in taken) or tuple(mixed)
+
+
+@lru_cache(maxsize=1024)
+def _free_last(taken: frozenset[str]) -> tuple[str, ...]:
+    names = dealt_last(_RACE)
+    return tuple(name for name in names if name.lower() not in taken) or names

@@ -1,0 +1,293 @@
+"""One text as its reference telling, and the way back, on an axis with a lexicon."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from tod_bias.errors import AxisError
+from tod_bias.perturb.english import NO_WORD, possessive, previous_word, takes_an
+from tod_bias.perturb.guards.families import Families, Family, Place
+from tod_bias.perturb.lexicon import Lexicon
+from tod_bias.perturb.pronouns import SUBJECT, THEY, agreement
+from tod_bias.perturb.rewriter import plain_form
+
+_SUFFIX = re.compile(r"['’][sS]?(?!\w)")
+_SEEN = 60
+"""Signs on both sides by which a word of an answer is recognised as one of the input."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """A word of a text in its reference telling."""
+
+    start: int
+    end: int
+    """Where it stands in the reference telling."""
+    family: Family
+    """What may stand there."""
+    old: str
+    """What stands there in the text."""
+    slot: int
+    """Which form it is."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A text in its reference telling."""
+
+    text: str
+    said: tuple[Said, ...] = ()
+    """The words that were found, from left to right."""
+
+
+class Words:
+    """The reference telling of texts on one axis: the same for a text and for everything that T makes of it.
+
+    Every word of a family (:mod:`tod_bias.perturb.guards.families`) becomes one and the same word, and what agrees with
+    it (articles, verbs, possessives) is written for that one.
+
+    Args:
+        lexicon: the axis's words.
+        reference: the attribute that everybody is told as; by default the one with the fewest words of its own.
+        protected: phrases that are no mentions.
+
+    Raises:
+        AxisError: no such attribute.
+    """
+
+    def __init__(self, lexicon: Lexicon, reference: str | None = None, protected: Iterable[str] = ()) -> None:
+        self.lexicon = lexicon
+        self.families = Families(lexicon, protected)
+        self.reference = _fewest(lexicon) if reference is None else lexicon.attribute(reference)
+        self._they = _they(lexicon)
+        if self._they and self.reference != self._they:
+            raise AxisError(
+                f"axis {lexicon.axis!r}: the reference telling is {self._they!r}, as every pronoun can be told as "
+                f"{THEY!r} only; got {reference!r}"
+            )
+        order = [self.reference, *(name for name in lexicon.attributes if name != self.reference)]
+        self._order = tuple(order)
+        self._told = lru_cache(maxsize=1 << 16)(self._tell)
+
+    def __call__(self, text: str, protected: tuple[str, ...] = ()) -> Reference:
+        """The text in its reference telling."""
+        return self._told(str(text), protected)
+
+    def _tell(self, text: str, protected: tuple[str, ...]) -> Reference:
+        found = list(self.families.found(text, protected))
+        if not found:
+            return Reference(text)
+        changes = []
+        for mention, family in found:
+            place, form = self._form(family, self._order)
+            new = _cased(form, text[mention.start : mention.end], natural=family.natural)
+            changes.append(_Change(mention.start, mention.end, new, family.pronoun, self._plural(place), place.slot))
+        written, spans = _written(text, changes, to_they=True)
+        said = tuple(
+            Said(start, end, family, text[mention.start : mention.end], change.slot)
+            for (mention, family), (start, end), change in zip(found, spans, changes, strict=True)
+        )
+        return Reference(written, said)
+
+    def _form(self, family: Family, order: Sequence[str]) -> tuple[Place, str]:
+        """What is written for a family: the first form of the first attribute that has one, best one that T leaves."""
+        forms = []
+        for place in family.places:
+            cells = self.lexicon.paradigms[place.row].cells
+            for rank, attribute in enumerate(order):
+                if attribute in cells:
+                    text = cells[attribute][0][place.slot].text
+                    forms.append((rank, plain_form(text) not in self.families.inert, place, text))
+                    break
+        if not forms:
+            return Place(-1, 0), min(family.keys)
+        counts = Counter(text for *_, text in forms)
+        _, _, _, place, text = min((rank, said, -counts[text], place, text) for rank, said, place, text in forms)
+        return place, text
+
+    def _plural(self, place: Place) -> bool:
+        return place.row >= 0 and place.slot == 1 and self.lexicon.paradigms[place.row].pos in ("noun", "kin")
+
+    # --- the way back
+
+    def back(self, told: Reference, known: Sequence[Reference]) -> tuple[str, int]:
+        """A reference telling as the input tells it, and how many of its words the input does not say.
+
+        Every word is what the word of its family in the input is that stands between the most like signs, the first
+        of them. Of a word of whose family the input has none, see :meth:`_first`; else it stays.
+
+        Args:
+            told: the answer's text, in its reference telling.
+            known: the texts of the input, in theirs.
+        """
+        changes, own = [], 0
+        for one in told.said:
+            held = self._like(one, told.text, known)
+            form = self._first(one, known) if held is None else self._as(one, held)
+            own += form is None
+            changes.append(self._change(told.text, one, form))
+        return _written(told.text, changes, to_they=False)[0], own
+
+    @staticmethod
+    def _change(text: str, one: Said, form: str | None) -> _Change:
+        old = text[one.start : one.end]
+        new = old if form is None else _cased(form, old, natural=one.family.natural)
+        pronoun = one.family.pronoun
+        return _Change(one.start, one.end, new, pronoun, one.slot == 1 and not pronoun, one.slot)
+
+    def _like(self, one: Said, text: str, known: Sequence[Reference]) -> Said | None:
+        before, after = text[max(0, one.start - _SEEN) : one.start], text[one.end : one.end + _SEEN]
+        best: tuple[tuple[bool, int], Said] | None = None
+        for reference in known:
+            for other in reference.said:
+                same = other.family == one.family
+                if not same and not _related(one.family, other.family):
+                    continue
+                left = reference.text[max(0, other.start - _SEEN) : other.start]
+                right = reference.text[other.end : other.end + _SEEN]
+                score = (same or one.family.pronoun, _common(before[::-1], left[::-1]) + _common(after, right))
+                if best is None or score > best[0]:
+                    best = (score, other)
+        return None if best is None else best[1]
+
+    def _as(self, one: Said, held: Said) -> str | None:
+        """What is written for a word, as the input says ``held``."""
+        if held.family.keys <= one.family.keys and not one.family.pronoun:
+            return held.old
+        attribute = self._attribute(held)
+        if attribute is None:
+            return None
+        rows = {place.row for place in held.family.places}
+        ordered = sorted(one.family.places, key=lambda place: (place.row not in rows, place))
+        for place in ordered:
+            cell = self.lexicon.paradigms[place.row].cells.get(attribute)
+            if cell is not None:
+                return cell[0][place.slot].text
+        return None
+
+    def _attribute(self, said: Said) -> str | None:
+        """Which attribute a word mentions, or is written for."""
+        key = plain_form(said.old)
+        for place in said.family.places:
+            for attribute, cell in self.lexicon.paradigms[place.row].cells.items():
+                if any(plain_form(form.text) == key for forms in cell for form in forms):
+                    return attribute
+        return None
+
+    def _first(self, one: Said, known: Sequence[Reference]) -> str | None:
+        """What is written for a word of whose family the input has none: it is told as who is mentioned first, among
+        the words that every T rewrites."""
+        if one.family.settled is None:
+            return None
+        for reference in known:
+            for other in reference.said:
+                if other.family.settled is not None:
+                    attribute = self._attribute(other)
+                    if attribute is not None:
+                        place = one.family.settled
+                        return self.lexicon.paradigms[place.row].cells[attribute][0][place.slot].text
+        return None
+
+    @staticmethod
+    def masked(told: Reference, mask: str) -> str:
+        """A reference telling with ``mask`` in the place of every mention."""
+        changes = [_Change(one.start, one.end, mask, False, False, one.slot) for one in told.said]
+        return _written(told.text, changes, to_they=False)[0]
+
+    def tell_as(self, told: Reference, attribute: str) -> str:
+        """A reference telling with everybody of one attribute."""
+        forms = [(one, self._form(one.family, (attribute, *self._order))[1]) for one in told.said]
+        return _written(told.text, [self._change(told.text, one, form) for one, form in forms], to_they=False)[0]
+
+
+@dataclass(frozen=True)
+class _Change:
+    start: int
+    end: int
+    new: str
+    pronoun: bool
+    plural: bool
+    slot: int
+
+
+def _written(text: str, changes: Sequence[_Change], *, to_they: bool) -> tuple[str, list[tuple[int, int]]]:
+    """The text with all changes and what agrees with them, and where the new words stand."""
+    edits: dict[tuple[int, int], str] = {(one.start, one.end): one.new for one in changes}
+
+    def add(start: int, end: int, new: str) -> None:
+        if text[start:end] != new and not any(start < last and first < end for first, last in edits):
+            edits[start, end] = new
+
+    for one in changes:
+        if one.pronoun:
+            if one.slot == SUBJECT and (one.new.lower() == THEY) == to_they:
+                for start, end, new in agreement(text, one.start, one.end, to_they=to_they):
+                    add(start, end, new)
+            continue
+        suffix = _SUFFIX.match(text, one.end)
+        if suffix:
+            quoted = suffix[0] in "'’" and re.search(r"(?:^|[\s(])['‘]", text[: one.start]) is not None
+            old = text[one.start : one.end]
+            add(suffix.start(), suffix.end(), possessive(suffix[0], old, one.new, is_plural=one.plural, quoted=quoted))
+        article = previous_word(text, one.start)
+        if article is not NO_WORD and text[one.start - 1] != "-" and article.text.lower() in ("a", "an"):
+            fitting = "an" if takes_an(one.new) else "a"
+            if article.text[0] == "A":
+                fitting = fitting.upper() if one.new.isupper() and len(one.new) > 1 else fitting.capitalize()
+            add(article.start, article.end, fitting)
+    parts, position, length = [], 0, 0
+    places: dict[tuple[int, int], tuple[int, int]] = {}
+    for (start, end), new in sorted(edits.items()):
+        parts += [text[position:start], new]
+        length += start - position
+        places[start, end] = (length, length + len(new))
+        length += len(new)
+        position = end
+    return "".join([*parts, text[position:]]), [places[one.start, one.end] for one in changes]
+
+
+def _cased(form: str, old: str, *, natural: bool) -> str:
+    """A form in the capitals of what stands there; as it is written where ``natural``."""
+    if old.isupper() and len(old) > 1:
+        return form.upper()
+    if natural:
+        return form
+    return form[:1].upper() + form[1:] if old[:1].isupper() else form.lower()
+
+
+def _related(one: Family, other: Family) -> bool:
+    """Whether two families are forms of one word: "wife" and "wives"."""
+    if one.pronoun != other.pronoun:
+        return False
+    rows = {place.row for place in one.places}
+    return any(place.row in rows for place in other.places)
+
+
+def _common(one: str, other: str) -> int:
+    """How many signs two texts have in common from their beginning."""
+    for number, (first, second) in enumerate(zip(one, other, strict=False)):
+        if first != second:
+            return number
+    return min(len(one), len(other))
+
+
+def _they(lexicon: Lexicon) -> str:
+    """The attribute whose pronoun is "they"; empty where there is none."""
+    for paradigm in lexicon.paradigms:
+        if paradigm.pos == "pronoun":
+            for attribute, cell in paradigm.cells.items():
+                if cell[0][SUBJECT].text == THEY:
+                    return attribute
+    return ""
+
+
+def _fewest(lexicon: Lexicon) -> str:
+    counts: Mapping[str, int] = {
+        name: sum(form.mention for row in lexicon.paradigms for forms in row.cells.get(name, ()) for form in forms)
+        for name in lexicon.attributes
+    }
+    return lexicon.reference or _they(lexicon) or min(lexicon.attributes, key=lambda name: counts[name])

@@ -1,0 +1,245 @@
+"""Guards: exactly equivariant whatever the component does, in every telling within the words of an axis."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tod_bias import Dialogue, Pipeline, Turn, load_corpus, load_pipeline
+from tod_bias.errors import AxisError, StageError, UnansweredError
+from tod_bias.perturb.algorithm import draw_candidates, load_perturber, rewrites_of
+from tod_bias.perturb.crossed import crossed_candidates
+from tod_bias.perturb.guards.coverage import coverage, inputs_of_turns
+from tod_bias.perturb.guards.guard import Canonical, Neutral, Vote, with_guards
+from tod_bias.perturb.guards.words import Words
+from tod_bias.perturb.lexicon import load_lexicon
+from tod_bias.systems.component import Component
+from tod_bias.systems.identity import identity_of
+from tod_bias.systems.questions import Reading, frozen
+from tod_bias.systems.remote import Unanswered
+from tod_bias.systems.stage import StageInput
+from tod_bias.systems.twin import Twin
+
+SAYINGS = ("Will she like it?", "He wants his table.", "I called her and him.", "Does your wife like it?", "Fine, Sir.")
+
+
+def echo(inputs: Sequence[StageInput]) -> list[str]:
+    return [item.user for item in inputs]
+
+
+def quoting(inputs: Sequence[StageInput]) -> list[str]:
+    return [f"You said: {item.user} Is that it?" for item in inputs]
+
+
+def calling(inputs: Sequence[StageInput]) -> list[dict[str, Any]]:
+    return [{"api_name": "Find", "who": item.user, "said": [turn.response for turn in item.history]} for item in inputs]
+
+
+def hashing(inputs: Sequence[StageInput]) -> list[str]:
+    """It reads everything, so that any difference shows."""
+    return [
+        hashlib.sha256(
+            repr((item.history, item.user, item.steps, dict(item.outputs), item.argument)).encode()
+        ).hexdigest()
+        for item in inputs
+    ]
+
+
+def saying(inputs: Sequence[StageInput]) -> list[str]:
+    """Pronouns and relatives of its own, as a hash of everything chooses."""
+    return [SAYINGS[int(text[:6], 16) % len(SAYINGS)] for text in hashing(inputs)]
+
+
+COMPONENTS = (echo, quoting, calling, hashing, saying)
+
+
+def broken(dialogues: Sequence[Dialogue], axis: str, guard: type = Canonical) -> Iterator[tuple[str, str, str]]:
+    """Where guard(T x) is not T guard(x): component, dialogue, T."""
+    perturber = load_perturber(axis)
+    guards = {component.__name__: guard(component, axis) for component in COMPONENTS}
+    told = 0
+    for dialogue in dialogues:
+        chosen = (*crossed_candidates(perturber, dialogue), *draw_candidates(perturber, dialogue, 2))
+        inputs = inputs_of_turns(dialogue)
+        for rewrite in rewrites_of(perturber, [(dialogue, tuple(dict.fromkeys(chosen)))])[0]:
+            images = inputs_of_turns(rewrite(dialogue))
+            told += 1
+            for name, guarded in guards.items():
+                for one, other in zip(guarded(inputs), guarded(images), strict=True):
+                    if frozen(rewrite(one)) != frozen(other):
+                        yield name, dialogue.id, repr(rewrite)
+    assert told
+
+
+@pytest.mark.parametrize("axis", ["gender", "age", "race"])
+@pytest.mark.parametrize("guard", [Canonical, Vote])
+def test_any_component_is_exactly_equivariant_on_the_demo(axis: str, guard: type) -> None:
+    assert not list(broken(load_corpus("demo", max_dialogues=25), axis, guard))
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize("axis", ["gender", "age"])
+def test_any_component_is_exactly_equivariant_on_sgd(axis: str, sgd_datapath: Path) -> None:
+    dialogues = load_corpus("google_sgd", datapath=sgd_datapath, split="valid", max_dialogues=300)
+    assert not list(broken(dialogues, axis))
+
+
+@pytest.mark.real_data
+def test_any_component_is_exactly_equivariant_on_star(star: Path) -> None:
+    assert not list(broken(load_corpus("star", datapath=star.parent, split="test", max_dialogues=300), "gender"))
+
+
+@pytest.mark.parametrize(
+    ("axis", "text", "reference"),
+    [
+        ("gender", "My wife wants her car, tell him.", "My spouse wants their car, tell them."),
+        ("gender", "How's she doing? She lives here.", "How are they doing? They live here."),
+        ("gender", "Is he an actor? The men's room.", "Are they a performer? The people's room."),
+        ("gender", "A king bed for ladies and gentlemen.", "A king bed for ladies and gentlemen."),
+        ("gender", "My big brother; dude, I invite a friend.", "My big sibling; dude, I invite a friend."),
+        ("age", "A kid and two elderly men, kid-friendly.", "An adult and two adult men, adult friendly."),
+    ],
+)
+def test_reference_tellings(axis: str, text: str, reference: str) -> None:
+    words = Words(load_lexicon(axis))
+    assert words(text).text == reference
+    assert words(reference).text == reference
+    assert words.back(words(text), [words(text)])[0].lower().replace("-", " ") == text.lower().replace(
+        "-", " "
+    ).replace("how's she", "how is she")
+
+
+def asked(texts: Sequence[str], guard: Any) -> list[Any]:
+    return list(guard([StageInput((), text) for text in texts]))
+
+
+def test_the_component_sees_no_difference_and_is_asked_once() -> None:
+    seen: list[str] = []
+
+    def spy(inputs: Sequence[StageInput]) -> list[str]:
+        seen.extend(item.user for item in inputs)
+        return [f"{item.user} They will come." for item in inputs]
+
+    guard = Canonical(spy, "gender")
+    answers = asked(["My wife and her car.", "My husband and his car.", "My wife and her car."], guard)
+    assert seen == ["My spouse and their car."]
+    assert answers == [
+        "My wife and her car. She will come.",
+        "My husband and his car. He will come.",
+        "My wife and her car. She will come.",
+    ]
+    assert guard.coverage == {"gender": {"inputs": 3, "told": 3, "mentions": 6, "own": 0, "asked": 1}}
+
+
+def test_names_get_reference_names_and_come_back() -> None:
+    seen: list[str] = []
+
+    def spy(inputs: Sequence[StageInput]) -> list[str]:
+        seen.extend(item.user for item in inputs)
+        return [f"Thanks, {item.user.split()[3].strip('.')}." for item in inputs]
+
+    answers = asked(["My name is Angela.", "My name is Jamal."], Canonical(spy, "names_gender,names_race"))
+    assert len(seen) == 1
+    assert answers == ["Thanks, Angela.", "Thanks, Jamal."]
+
+
+def test_neutral_masks_and_leaves_the_answer() -> None:
+    assert asked(["My wife and I."], Neutral(echo, "gender")) == ["My [MASK] and I."]
+    assert asked(["My mom and a kid."], Neutral(echo, "gender,age", mask="someone")) == ["My someone and a someone."]
+
+
+def test_vote_takes_the_most_frequent_answer_and_the_first_attribute_of_equals() -> None:
+    def by_word(inputs: Sequence[StageInput]) -> list[str]:
+        return ["yes" if "husband" in item.user else "no" for item in inputs]
+
+    assert asked(["My wife?", "My husband?", "My spouse?"], Vote(by_word, "gender")) == ["no", "no", "no"]
+    assert asked(["My wife?"], Vote(lambda inputs: [item.user[3:5] for item in inputs], "gender")) == ["hu"]
+
+
+def test_vote_merges_rankings_by_mean_place() -> None:
+    lists = {"husband": ["a", "b", "c"], "wife": ["b", "a", "c"], "spouse": ["b", "c", "d"]}
+
+    def rank(inputs: Sequence[StageInput]) -> list[list[str]]:
+        return [next(found for word, found in lists.items() if word in item.user) for item in inputs]
+
+    assert asked(["My wife?"], Vote(rank, "gender")) == [["b", "a", "c"]]  # mean places 1/3, 4/3, 5/3; d: 8/3
+
+
+def test_a_guard_is_known_by_its_component_and_axis_and_passes_attributes_on() -> None:
+    class Random:
+        is_random, keep_answers = True, False
+        signature = "random 1"
+
+        def __call__(self, inputs: Sequence[StageInput]) -> list[str]:
+            return [item.draw for item in inputs]
+
+    guard = Canonical(Random(), "gender")
+    assert guard.is_random
+    assert not guard.keep_answers
+    assert not hasattr(guard, "client")
+    names = {identity_of(one) for one in (guard, Canonical(Random(), "age"), Vote(Random(), "gender"), Random())}
+    assert len(names) == 4
+    assert "lexicon:gender" in guard.signature
+    assert "random 1" not in names
+
+
+def test_a_failure_of_one_question_is_one_of_the_guard() -> None:
+    def picky(inputs: Sequence[StageInput]) -> list[str]:
+        if any("spouse" in item.user for item in inputs):
+            raise UnansweredError("no spouses")
+        return [item.user for item in inputs]
+
+    component = Component("response", Canonical(picky, "gender"), max_failures=1.0)
+    answers = component.ask([(Reading((), text), None) for text in ("My wife.", "My son.")])
+    assert isinstance(answers[0], Unanswered)
+    assert answers[1] == "My son."
+    assert component.cost.failed == 1
+
+
+def test_guards_in_a_pipeline_file_and_by_text(tmp_path: Path) -> None:
+    (tmp_path / "guarded_echo.py").write_text("def say(inputs):\n    return [item.user for item in inputs]\n")
+    path = tmp_path / "pipeline.yaml"
+    path.write_text("stages:\n  say: {stage: 'guarded_echo:say', guard: canonical, axes: 'gender, age', told: true}\n")
+    (stage,) = load_pipeline(path).stages.values()
+    assert isinstance(stage, Twin)
+    assert set(stage.stage.coverage) == {"gender", "age"}
+    guarded = with_guards(Pipeline({"say": echo}), "say=vote:gender")
+    assert isinstance(guarded.stages["say"], Vote)
+
+
+@pytest.mark.parametrize(
+    ("spec", "error", "message"),
+    [
+        ("say=canonical:persona_gender", AxisError, "guards know words by a lexicon"),
+        ("say=canonical:nothing", AxisError, "unknown axis 'nothing'"),
+        ("say=mild:gender", StageError, "unknown guard 'mild'; expected one of canonical, neutral, vote"),
+        ("who=vote:gender", StageError, "no such stage; there are say"),
+        ("say", StageError, "expected COMPONENT=GUARD:AXES"),
+    ],
+)
+def test_what_cannot_be_guarded_is_said_in_one_line(spec: str, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message) as caught:
+        with_guards(Pipeline({"say": echo}), spec)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [("guard: mild, axes: gender", "guard 'mild': unknown; expected one of"), ("guard: vote", "names no axis")],
+)
+def test_a_wrong_guard_in_a_file_names_the_stage(options: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(f"stages: {{say: {{stage: 'tod_bias.stages:as_text', {options}}}}}\n")
+    with pytest.raises(StageError, match=f"stage 'say': .*{message}"):
+        load_pipeline(path)
+
+
+def test_coverage_counts_what_guards_do_not_know() -> None:
+    dialogues = [Dialogue("1", "", (Turn("My wife is here."),)), Dialogue("2", "", (Turn("Hello dude, a seat."),))]
+    found = coverage(dialogues, load_perturber("gender"))
+    assert (found.mentions, found.texts, found.found, found.inputs, found.exact) == (2, 4, 2, 4, 2)
+    assert (found.share_found, found.share_exact) == (0.5, 0.5)

@@ -23,6 +23,7 @@ from tod_bias.cli.evaluate import evaluate
 from tod_bias.cli.perturb import perturb
 from tod_bias.cli.plan import plan
 from tod_bias.cli.recommend import app as recommend
+from tod_bias.cli.repair import repair
 from tod_bias.cli.report import report
 from tod_bias.cli.train import train
 from tod_bias.cli.words import words
@@ -36,7 +37,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Finds which component of a modular task-oriented dialogue system treats people differently.",
 )
-for command in (attribute, plan, evaluate, train, perturb, words, report, compare, check):
+for command in (attribute, plan, evaluate, train, perturb, words, report, compare, check, repair):
     app.command()(command)
 app.add_typer(database, name="database")
 app.add_typer(associate, name="associate")

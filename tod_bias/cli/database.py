@@ -106,6 +106,9 @@ def check(
             "the table of the corpus' own calls.",
         ),
     ] = None,
+    run: Annotated[
+        Path | None, typer.Option(help="A finished run of attribute: the calls that its system made are asked too.")
+    ] = None,
     seed: Seed = 0,
     out: Out = None,
     quiet: Quiet = False,
@@ -118,17 +121,25 @@ def check(
     from tod_bias.dialogues.sampling import sample as sampled
     from tod_bias.dialogues.text import json_line
     from tod_bias.files import write_json, write_lines
-    from tod_bias.studies.database_check import check_database
+    from tod_bias.report.record import read_results, read_turns
+    from tod_bias.studies.database_check import OWN_ARMS, check_database, made_in
 
+    if run is not None:
+        read_results(run)
+    turns = None if run is None else read_turns(run, OWN_ARMS)
+    if run is not None and turns is None:
+        raise TodBiasError(f"--run {run}: holds no turns.parquet; repeat the run's command to write it again")
     if source is not None and pipeline is not None:
         raise TodBiasError("give either --pipeline or --database, not both")
     whole = load_corpus(corpus, datapath=datapath, split=split.value)
     perturbers = perturbers_of(axes, lexicon, protected=protect or (), name_slots=name_slots)
     asked = _database(corpus, source, pipeline, component, whole)
     folder = folder_of(out, corpus)
+    made = {key: calls for one in perturbers for key, calls in made_in(turns, one.axis, call).items()}
     found = check_database(
-        asked, sampled(whole, max_dialogues, seed), perturbers, name=component, call=call, seed=seed, tellings=tellings
-    )
+        asked, sampled(whole, max_dialogues, seed), perturbers,
+        name=component, call=call, seed=seed, tellings=tellings, made=made,
+    )  # fmt: skip
     write_json(folder / "database.json", found.to_json())
     write_lines(folder / "missing.jsonl", (json_line(one.to_json()) for one in found.lacks if one.is_missing))
     if not quiet:

@@ -2,7 +2,8 @@
 
 A database is fair under T when a rewritten call finds the rewritten rows. Here every gold call of a dialogue is told as
 in every telling, and the telling in which it finds most says what it should find in the others (Su, step 2: what a
-lookup misses is what makes ``db`` a source of bias). No model is asked.
+lookup misses is what makes ``db`` a source of bias). No model is asked; calls that a system made in the tellings can be
+given too, as it may write names of groups in other letters than the corpus does.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pandas as pd
 from rich.table import Table
 
 from tod_bias.dialogues.dialogue import Dialogue
@@ -18,12 +20,15 @@ from tod_bias.dialogues.values import API_NAME, plain, to_json
 from tod_bias.perturb.candidates import Perturber
 from tod_bias.report.sheets import new_table
 from tod_bias.studies.tellings import Retelling, Retold
-from tod_bias.systems.outputs import rows_of
+from tod_bias.systems.outputs import parse_call, rows_of
 from tod_bias.systems.stage import Asked, Stage, StageInput, call_stage
+from tod_bias.systems.stages.recorded import ORIGINAL
 from tod_bias.systems.twin import Rewrite
 
 KINDS = ("none", "fewer", "poorer", "other")
 """Less is found than in another telling: no row; fewer rows; as many with fewer fields; or other ones."""
+OWN_ARMS = (ORIGINAL, "")
+"""Of a finished run: the system as it is, on the dialogues as they are and on their tellings."""
 Row = Mapping[str, Any]
 
 
@@ -106,6 +111,7 @@ def check_database(
     call: str = "api_call",
     seed: int = 0,
     tellings: int | None = None,
+    made: Mapping[tuple[str, str], Sequence[Any]] | None = None,
 ) -> DatabaseCheck:
     """Ask a database every gold call of a corpus in every telling of its dialogue.
 
@@ -118,6 +124,8 @@ def check_database(
         call: name under which the database finds the call.
         seed: of the tellings.
         tellings: of each dialogue and axis, at the most.
+        made: dialogue's id and attribute that it is told as (``original`` for the dialogue as it is) to the calls that
+            a system made, turn by turn; those count that are its call of the original told otherwise, letters aside.
 
     Raises:
         NothingToPerturbError: no dialogue can be told otherwise along any axis.
@@ -131,7 +139,7 @@ def check_database(
     for axis, drawn in retelling.drawn.items():
         groups[axis] = {}
         for retold in retelling.runs(axis, drawn):
-            for told in _calls(retold):
+            for told in (*_calls(retold), *_made(retold, made or {})):
                 wanted.append((axis, told))
                 questions.update({one.key: one.call for one in told})
     asked = [StageInput((), "", {call: made}, (Asked(call, None, made),), argument=made) for made in questions.values()]
@@ -184,13 +192,22 @@ class _Told:
         return tuple(rows) if self.rewrite is None else tuple(self.rewrite.inverse(plain(row)) for row in rows)
 
     def told(self, row: Row) -> Row:
-        return row if self.rewrite is None else self.rewrite(row)
+        """A row as this telling has it, in the letters of the call."""
+        if self.rewrite is None:
+            return row
+        told = self.rewrite(row)
+        return {name: _in_letters_of(self.call.get(name), value) for name, value in told.items()}
+
+
+def _in_letters_of(said: Any, value: Any) -> Any:
+    same = isinstance(said, str) and isinstance(value, str) and said.casefold() == value.casefold()
+    return said if same else value
 
 
 def _calls(retold: Retold) -> list[list[_Told]]:
     """Every gold call of a dialogue in all its tellings; those that are the same in all are left out."""
     dialogue = retold.original.dialogue
-    source = next((run.rewrite.source for run in retold.copies if run.rewrite is not None), "original")
+    source = next((run.rewrite.source for run in retold.copies if run.rewrite is not None), ORIGINAL)
     found = []
     for step in (step for turn in dialogue.turns for step in turn.steps if step.call.get(API_NAME)):
         told = [_Told(dialogue.id, source, step.call, to_json(step.call), None)]
@@ -200,6 +217,44 @@ def _calls(retold: Retold) -> list[list[_Told]]:
                 told.append(_Told(dialogue.id, run.rewrite.target, call, to_json(call), run.rewrite))
         if len({one.key for one in told}) > 1:
             found.append(told)
+    return found
+
+
+def _made(retold: Retold, made: Mapping[tuple[str, str], Sequence[Any]]) -> list[list[_Told]]:
+    """What a system called in the original and in each telling, where it is the same call told otherwise."""
+    dialogue = retold.original.dialogue.id
+    source = next((run.rewrite.source for run in retold.copies if run.rewrite is not None), ORIGINAL)
+    found = []
+    for turn, call in enumerate(made.get((dialogue, ORIGINAL), ())):
+        if not isinstance(call, Mapping) or not call.get(API_NAME):
+            continue
+        told = [_Told(dialogue, source, call, to_json(call), None)]
+        for run in retold.copies:
+            calls = made.get((dialogue, run.rewrite.target), ()) if run.rewrite is not None else ()
+            other = calls[turn] if turn < len(calls) else None
+            if isinstance(other, Mapping) and run.rewrite is not None:
+                back = run.rewrite.inverse(plain(other))
+                if to_json(back).casefold() == to_json(call).casefold():
+                    told.append(_Told(dialogue, run.rewrite.target, other, to_json(other), run.rewrite))
+        if len({one.key for one in told}) > 1:
+            found.append(told)
+    return found
+
+
+def made_in(turns: pd.DataFrame | None, axis: str, call: str = "api_call") -> dict[tuple[str, str], list[Any]]:
+    """The calls that a system made in a finished run, for ``made`` of :func:`check_database`.
+
+    Args:
+        turns: rows of its ``turns.parquet``, of :data:`OWN_ARMS` at least; None where it kept none.
+        axis: along which the dialogues are told.
+        call: name of the component that makes the calls.
+    """
+    if turns is None or call not in turns:
+        return {}
+    own = turns[(turns["axis"] == axis) & turns["arm"].isin(OWN_ARMS) & (turns["sample"] == 0)]
+    found: dict[tuple[str, str], list[Any]] = {}
+    for arm, dialogue, target, text in zip(own["arm"], own["dialogue"], own["target"], own[call], strict=True):
+        found.setdefault((dialogue, ORIGINAL if arm == ORIGINAL else target), []).append(parse_call(text or ""))
     return found
 
 

@@ -212,7 +212,7 @@ def _build(name: str, entry: StageEntry | str, path: Path) -> Any:
     target = import_object(entry.stage, f"{path}: stage {name!r}", path.parent, StageError)
     literal: frozenset[str] = getattr(target, "names_no_file", frozenset())
     arguments = {
-        key: value if key in literal else _resolve(value, path.parent)
+        key: value if key in literal else resolved(value, path.parent)
         for key, value in (entry.model_extra or {}).items()
     }
     if entry.concurrency is not None and inspect.isclass(target) and "concurrency" in _parameters(target):
@@ -241,7 +241,8 @@ def _parameters(target: type) -> Mapping[str, Any]:
         return {}
 
 
-def _resolve(value: Any, folder: Path) -> Any:
+def resolved(value: Any, folder: Path) -> Any:
+    """An argument of a pipeline file; the whole path of a file or folder that lies beside it."""
     if isinstance(value, str) and value and (folder / value).exists():
         return str((folder / value).resolve())
     return value

@@ -56,6 +56,11 @@ class LookupDb:
                 database.conflicts += first != step.results
         return database
 
+    def with_rows(self, rows: Iterable[tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]]) -> LookupDb:
+        """A copy in which calls give these results, whatever they gave before."""
+        added = {_key(call): tuple(results) for call, results in rows}
+        return LookupDb({**self._table, **added}, api_call=self._call)
+
     def outcome(self, output: Lookup) -> str:
         """What was wrong with a look-up, or nothing: what the engine counts."""
         return output.problem

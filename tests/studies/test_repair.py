@@ -1,0 +1,234 @@
+"""The smallest change that mends a finding: on a system with a known fault, and what is said where nothing helps."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+import yaml
+from builders import DISHES, hurt, small_corpus, told_apart
+
+from tod_bias import Dialogue, Step, Turn, attribute
+from tod_bias.cli import main
+from tod_bias.dialogues.jsonl import write_jsonl
+from tod_bias.errors import StageError, TodBiasError
+from tod_bias.perturb.algorithm import load_perturber
+from tod_bias.report.repairs import name_of, picture, table
+from tod_bias.studies.mended import write_mended
+from tod_bias.studies.mends import ROWS, Change, merged
+from tod_bias.studies.repair import Workshop
+from tod_bias.systems.configuration import load_pipeline
+from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.stages.database import LookupDb
+
+GENDER = load_perturber("gender")
+WORDS = ("wife", "mother", "sister")
+
+
+def calls(inputs):
+    """Right calls, by the user's words alone."""
+    found = []
+    for item in inputs:
+        city = re.match(r"In (.+) please", item.user)
+        dish = next(dish for dish in DISHES if dish in item.context)
+        found.append({"api_name": "FindRestaurants", "city": city[1], "dish": dish} if city else {})
+    return found
+
+
+def answers(inputs):
+    """Right answers, by what was found alone."""
+    found = []
+    for item in inputs:
+        row, call = item.outputs["db"].result, item.outputs["api_call"]
+        asked = "Of course, in which city shall I look for it?"
+        found.append(f"{row['name']} in {row['city']} serves good {call['dish']}." if row else asked)
+    return found
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return told_apart(small_corpus(160))
+
+
+def system(corpus, response=answers):
+    return Pipeline({"api_call": calls, "db": LookupDb.from_dialogues(corpus), "response": response})
+
+
+@pytest.fixture(scope="module")
+def harmed(corpus):
+    return system(corpus, hurt(answers, "Sorry, I do not know.", WORDS))
+
+
+@pytest.fixture(scope="module")
+def before(harmed, corpus, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("before")
+    attribute(harmed, corpus, axes=["gender"], bootstrap=200, permutations=500).save(folder)
+    return folder
+
+
+def workshop(before, system, corpus, **options):
+    results = json.loads((before / "results.json").read_text())
+    return Workshop(before, results, system, corpus, [GENDER], these_words=True, **options)
+
+
+def test_a_guard_on_the_component_that_is_named_mends(before, harmed, corpus):
+    shop = workshop(before, harmed, corpus)
+    assert list(shop.named("gender")) == ["response"]
+    found = shop.repair(["canonical"])
+    assert found.mend is not None
+    assert found.mend.changes == (Change("response", "canonical", ("gender",)),)
+    record = found.to_json()
+    value = record["mend"]["measured"]["gender"]["corpus_bleu"]
+    assert value["disparity"]["value"] == 0
+    # what comes out is what a fair system says: the guard tells everybody as somebody who is served
+    fair = attribute(system(corpus), corpus, axes=["gender"], bootstrap=0, permutations=0)
+    assert value["original"]["value"] == pytest.approx(fair["axes"]["gender"]["corpus_bleu"]["original"]["value"])
+
+
+def test_a_guard_on_another_component_changes_nothing(before, harmed, corpus):
+    attempt = workshop(before, harmed, corpus).attempt([Change("api_call", "canonical", ("gender",))], ["gender"])
+    assert not attempt.is_sufficient
+    assert attempt.comparison["same"] is True
+
+
+def test_all_that_was_tried_is_told_and_drawn(before, harmed, corpus):
+    found = workshop(before, harmed, corpus).repair(["neutral", "canonical", "vote"])
+    record = found.to_json()
+    names = [name_of(one) for one in record["attempts"]]
+    assert (names[0], len(names)) == ("response: neutral (gender)", 3)  # equal in all, and it asks least
+    assert {one["sufficient"] for one in record["attempts"]} == {True}
+    assert table(record).row_count == 3
+    shown = [text.get_text() for text in picture(record, "BLEU").axes[1].get_legend().get_texts()]
+    assert shown[0] == "as it is"
+    assert len(shown) == 4
+
+
+def test_rows_that_a_table_lacks_are_brought(tmp_path):
+    told = [
+        (who, {"api_name": "Find", "for": f"my {who}", "number": str(number)})
+        for number in range(40)
+        for who in ("mother", "father")
+    ]
+    rows = {tuple(sorted(call.items())): ({"name": f"Hall {call['number']}"},) for who, call in told if who == "father"}
+    corpus = []
+    for number, (call, found) in enumerate(rows.items()):
+        turn = Turn(f"Hall {number} for my father.", steps=(Step(dict(call), found),), response=f"Hall {number} it is.")
+        corpus.append(Dialogue(f"{number}", "Halls", (turn,)))
+
+    def asks(inputs):
+        found = [re.match(r"Hall (\d+) for (.+)\.", item.user) for item in inputs]
+        return [{"api_name": "Find", "for": one[2], "number": one[1]} for one in found]
+
+    def says(inputs):
+        names = [item.outputs["db"].result.get("name") for item in inputs]
+        return [f"{name} it is." if name else "There is none." for name in names]
+
+    lacking = Pipeline({"api_call": asks, "db": LookupDb(rows), "response": says})
+    attribute(lacking, corpus, axes=["gender"], bootstrap=200, permutations=500).save(tmp_path)
+    found = workshop(tmp_path, lacking, corpus).repair(["canonical"])
+    assert found.mend is not None
+    assert found.mend.changes == (Change("db", ROWS, ("gender",)),)
+    assert {one.group for one in found.lacks} == {"woman", "non-binary"}
+    assert len(found.lacks) == 2 * len(corpus)
+    assert len(found.pipeline.stages["db"]) == 3 * len(corpus)
+    assert len(lacking.stages["db"]) == len(corpus)  # the system that was given is as it was
+
+
+@pytest.mark.parametrize("says", ["Of course, in which city shall I look for it?", "Pardon?"])
+def test_where_nothing_helps_that_is_said(before, harmed, corpus, says):
+    """Everybody is served equally, and all badly: a disparity of 0, and no mend."""
+    bad = Pipeline({**harmed.stages, "response": lambda inputs: [says for _ in inputs]})
+    shop = workshop(before, bad, corpus)
+    found = shop.repair(["canonical", "vote"])
+    assert found.mend is None
+    assert found.to_json()["mend"] is None
+    if says == "Pardon?":  # no word is right, and no score can be compared
+        assert len(shop.refused) == 2
+        assert found.attempts == ()
+    else:
+        assert [one.reason.split(" by ")[0] for one in found.attempts] == ["corpus_bleu may fall"] * 2
+
+
+def test_a_fair_run_needs_no_mend(corpus, tmp_path):
+    attribute(system(corpus), corpus, axes=["gender"], bootstrap=0, permutations=200).save(tmp_path)
+    with pytest.raises(TodBiasError, match="claims no disparity"):
+        workshop(tmp_path, system(corpus), corpus).repair()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [({"metric": "chrf"}, "metric chrf: the run has none"), ({}, "unknown guard 'blind'")],
+)
+def test_wrong_wishes_are_one_line(before, harmed, corpus, options, says):
+    with pytest.raises(TodBiasError, match=says):
+        workshop(before, harmed, corpus, **options).repair(["blind"])
+
+
+def test_changes_of_one_component_become_one():
+    one, other = Change("say", "canonical", ("gender",)), Change("say", "canonical", ("age",))
+    assert merged([one, other, Change("db", ROWS, ("race",))]) == (
+        Change("say", "canonical", ("gender", "age")),
+        Change("db", ROWS, ("race",)),
+    )
+
+
+def test_the_mended_file_is_the_mended_system(tmp_path):
+    changes = (Change("response", "canonical", ("gender",)), Change("db", ROWS, ("race",)))
+    demo = load_pipeline("demo")
+    call = {"api_name": "FindBook", "city": "Nowhere"}
+    mended = Pipeline({**demo.stages, "db": demo.stages["db"].with_rows([(call, ({"title": "New"},))])})
+    file, modules = write_mended(tmp_path, mended, changes, "demo", {})
+    read = load_pipeline(file)
+    assert modules == []
+    assert read.stages["db"].look_up(call).rows == ({"title": "New"},)
+    assert read.stages["response"].axis.name == "gender"
+    twice = (*changes, Change("response", "vote", ("age",)))
+    with pytest.raises(StageError, match="has a guard 'canonical' already"):
+        write_mended(tmp_path, mended, twice, "demo", {})
+    assert yaml.safe_load(file.read_text())["stages"]["response"]["axes"] == "gender"
+
+
+STAGES = """
+import re
+def call(inputs):
+    found = [re.match(r"Hall (\\d+)", item.user) for item in inputs]
+    return [{"api_name": "Find", "number": one[1]} for one in found]
+def say(inputs):
+    return ["No." if "mother" in item.user else f"Hall {item.outputs['api_call']['number']} it is." for item in inputs]
+"""
+
+
+@pytest.mark.parametrize(("harm", "code"), [(True, 0), (False, 2)])
+def test_the_command_writes_what_is_to_be_used_from_then_on(tmp_path, capsys, monkeypatch, harm, code):
+    monkeypatch.chdir(tmp_path)
+    who = ("mother", "father", "sister", "brother", "wife", "husband", "aunt", "uncle", "daughter", "son")
+    halls = [
+        Turn(f"Hall {number} for my {who[number % 10]}.", response=f"Hall {number} it is.") for number in range(160)
+    ]
+    write_jsonl([Dialogue(f"{n}", "Halls", (turn,)) for n, turn in enumerate(halls)], tmp_path / "halls.jsonl")
+    blame = '("mother", "sister", "wife", "aunt", "daughter")'
+    text = STAGES.replace('"mother" in item.user', f"any(w in item.user for w in {blame})" if harm else "False")
+    module = f"halls_{code}"  # a module is imported once
+    (tmp_path / f"{module}.py").write_text(text)
+    (tmp_path / "halls.yaml").write_text(f"stages:\n  api_call: {module}:call\n  response: {{stage: '{module}:say'}}\n")
+    common = ["--corpus", "halls.jsonl", "--pipeline", "halls.yaml"]
+    main_of(["attribute", *common, "--axes", "gender", "--bootstrap", "100", "--out", "run", "--quiet"])
+    assert main_of(["repair", "run", *common, "--guards", "canonical", "--these-words"]) == code
+    shown = capsys.readouterr()
+    if not harm:
+        assert "nothing to mend" in shown.err
+        return
+    assert "Mends: response: canonical (gender)" in shown.out
+    assert "it needs halls_0.py beside it" in shown.out.replace("\n", " ")
+    assert {path.name for path in (tmp_path / "run" / "repair").iterdir()} == {
+        "repair.json",
+        "repair.svg",
+        "mended.yaml",
+    }
+
+
+def main_of(arguments):
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    return int(end.value.code or 0)

@@ -1,0 +1,130 @@
+"""``tod-bias repair``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from tod_bias.answers import FILE
+from tod_bias.cli.arguments import names_of, perturbers_of, pipeline_of
+from tod_bias.cli.options import (
+    AxisLexicons,
+    CallModel,
+    Corpus,
+    Datapath,
+    Device,
+    MaxDialogues,
+    MaxPerAxis,
+    Model,
+    NameSlots,
+    NewTokens,
+    PipelineOption,
+    Precision,
+    Protect,
+    Quiet,
+    ResponseModel,
+    Split,
+    SplitOption,
+    Tellings,
+)
+
+
+def repair(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run of attribute: its folder.")],
+    corpus: Corpus = "demo",
+    datapath: Datapath = None,
+    split: SplitOption = Split.test,
+    max_dialogues: MaxDialogues = None,
+    axes: Annotated[
+        str | None,
+        typer.Option(help="Axes to mend, joined by commas; by default all on which the run claims anything."),
+    ] = None,
+    guards: Annotated[
+        str, typer.Option(help="Guards that may be tried, the preferred first: canonical, neutral, vote.")
+    ] = "canonical,vote,neutral",
+    metric: Annotated[str | None, typer.Option(help="The metric that decides; by default the run's first.")] = None,
+    margin: Annotated[float, typer.Option(help="Within it all disparities and gaps must be shown to lie.")] = 0.02,
+    quality_margin: Annotated[float, typer.Option(help="How much of the metric may be lost, in its own units.")] = 0.02,
+    budget: Annotated[int, typer.Option(min=1, help="Changes tried for an axis at the most.")] = 12,
+    these_words: Annotated[
+        bool, typer.Option("--these-words", help="Take the words as they are where there are too few for a group.")
+    ] = False,
+    tellings: Tellings = None,
+    max_per_axis: MaxPerAxis = None,
+    name_slots: NameSlots = None,
+    lexicon: AxisLexicons = None,
+    protect: Protect = None,
+    pipeline: PipelineOption = None,
+    model: Model = None,
+    api_call_model: CallModel = None,
+    response_model: ResponseModel = None,
+    device: Device = None,
+    max_new_tokens: NewTokens = None,
+    dtype: Precision = None,
+    seed: Annotated[int, typer.Option(hidden=True, help="The run's own is taken.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results; by default RUN/repair.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Find the smallest change that mends what a run found: guards and missing rows on the components that it names.
+
+    Takes the corpus and pipeline options that the run was made with. Tries the changes axis by axis, puts the smallest
+    sufficient ones together, and measures them on all axes. Writes repair.json, repair.svg, missing.jsonl (rows that a
+    lookup table lacks) and mended.yaml, the pipeline to be used from then on. Exit code 1: nothing that was tried does.
+    """
+    from tod_bias.dialogues.corpora import load_corpus
+    from tod_bias.dialogues.sampling import sample
+    from tod_bias.dialogues.text import json_line
+    from tod_bias.files import write_json, write_lines
+    from tod_bias.folder import writable
+    from tod_bias.report import repairs
+    from tod_bias.report.page import draw
+    from tod_bias.report.record import read_results
+    from tod_bias.studies.mended import write_mended
+    from tod_bias.studies.repair import Workshop
+
+    results = read_results(run)
+    whole = load_corpus(corpus, datapath=datapath, split=split.value)
+    wanted = axes or ",".join(axis for axis in results["axes"] if axis != "placebo")
+    perturbers = perturbers_of(wanted, lexicon, protected=protect or (), name_slots=name_slots)
+    generation = {"max_new_tokens": max_new_tokens, "dtype": dtype}
+    models = (model, api_call_model, response_model)
+    system = pipeline_of(corpus, pipeline, models, whole, device, generation)
+    told: dict[str, Any] = {"tellings": tellings, "max_per_axis": max_per_axis}
+    shop = Workshop(
+        run, results, system, sample(whole, max_dialogues, seed), perturbers,
+        metric=metric, margin=margin, quality_margin=quality_margin, these_words=these_words, cache=run / FILE, **told,
+    )  # fmt: skip
+    found = shop.repair(names_of(guards), budget)
+    folder = writable(out or run / "repair")
+    record = found.to_json()
+    write_json(folder / "repair.json", record)
+    label = results["metrics"][shop.metric]["label"]
+    draw(repairs.picture(record, label), folder / "repair.svg", f"{label} against disparity, with and without changes")
+    if not quiet:
+        Console().print(repairs.table(record))
+    if found.mend is None or found.pipeline is None:
+        typer.echo("None of the changes that were tried mends all axes; repair.json says what is left.", err=True)
+        raise typer.Exit(1)
+    if found.lacks:
+        write_lines(folder / "missing.jsonl", (json_line(one.to_json()) for one in found.lacks))
+    spec = pipeline or (None if any(models) else "demo")
+    file, modules = write_mended(folder, found.pipeline, found.mend.changes, spec, _standard(models, generation))
+    if not quiet:
+        typer.echo(f"Mends: {found.mend.name}\nPipeline: {file}")
+        if modules:
+            typer.echo(f"(it needs {', '.join(modules)} beside it)")
+
+
+def _standard(models: tuple[str | None, ...], generation: dict[str, Any]) -> dict[str, Any]:
+    """The standard pipeline of trained models, as a pipeline's file has it, without the database."""
+    both, call, response = models
+    options = {name: value for name, value in generation.items() if value is not None}
+    found = {}
+    for name, kind, own in (("api_call", "ApiCall", call or both), ("response", "Response", response or both)):
+        if own is not None:
+            place = str(Path(own).resolve()) if Path(own).exists() else own
+            found[name] = {"stage": f"tod_bias.stages:{kind}", "model": place, **options}
+    return found

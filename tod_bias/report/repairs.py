@@ -1,0 +1,109 @@
+"""What a repair tried: a table for the terminal, and quality against disparity as a picture."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from rich.table import Table
+
+from tod_bias.report.notation import fixed
+from tod_bias.report.palette import INK, MUTED, PAPER, STAGE_COLOURS, WIDTH, new_figure, strip, styled
+from tod_bias.report.sheets import new_table
+
+
+def name_of(attempt: Mapping[str, Any]) -> str:
+    """Its changes in words."""
+    return "; ".join(
+        f"{one['component']}: {'missing rows' if one['kind'] == 'rows' else one['kind']} ({', '.join(one['axes'])})"
+        for one in attempt["changes"]
+    )
+
+
+def table(record: Mapping[str, Any]) -> Table:
+    """All attempts, sufficient ones first.
+
+    Args:
+        record: the content of ``repair.json``.
+    """
+    metric = record["metric"]
+    view = new_table(f"Changes that were tried ({metric}); disparities within {record['margin']:g} do")
+    for name in ("change", "disparity before → after", metric, "asked anew", "does it?"):
+        view.add_column(name, justify="left" if name in ("change", "does it?") else "right")
+    for attempt in record["attempts"]:
+        quality = attempt["quality"][metric]
+        values = [
+            f"{axis} {fixed(one['before'], sign=True)} → {fixed(one['after'], sign=True)}"
+            for axis, one in _disparities(attempt, metric)
+        ]
+        view.add_row(
+            name_of(attempt),
+            "\n".join(values),
+            f"{fixed(quality['before'])} → {fixed(quality['after'])}",
+            _asked(attempt, record),
+            "yes" if attempt["sufficient"] else attempt["reason"],
+        )
+    return view
+
+
+def _asked(attempt: Mapping[str, Any], record: Mapping[str, Any]) -> str:
+    """How much was new: of a run with language models the share of its tokens, else questions."""
+    before, new = (sum(one["tokens"].values()) for one in (record, attempt))
+    return f"{100 * new / before:.1f}% tokens" if before else f"{sum(attempt['asked'].values()):,} questions"
+
+
+def _disparities(attempt: Mapping[str, Any], metric: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for axis, by_metric in attempt["axes"].items():
+        if metric in by_metric:
+            yield axis, by_metric[metric]["disparity"]
+
+
+@styled
+def picture(record: Mapping[str, Any], label: str) -> Figure:
+    """Quality against disparity, an axis after the other: the system as it is, and with each change.
+
+    Args:
+        record: the content of ``repair.json``.
+        label: of the metric.
+    """
+    metric = record["metric"]
+    axes = [axis for axis, found in record["measured"].items() if metric in found]
+    figure = new_figure(WIDTH, 2.4 * len(axes) + 0.6)
+    panels = figure.subplots(len(axes), 2, squeeze=False, width_ratios=[1.25, 1])
+    for (panel, names), axis in zip(panels, axes, strict=True):
+        strip(panel)
+        names.axis("off")
+        panel.set_title(axis)
+        panel.axvspan(-record["margin"], record["margin"], color=MUTED, alpha=0.18, linewidth=0, zorder=0)
+        panel.axvline(0, color=MUTED, linewidth=0.8, zorder=1)
+        _point(panel, record["measured"][axis][metric], "as it is", INK, "s", filled=True)
+        own = [one for one in record["attempts"] if metric in one["measured"].get(axis, {})]
+        for number, attempt in enumerate(own):
+            name = textwrap.fill(name_of(attempt), 38) + ("" if attempt["sufficient"] else " (does not do)")
+            colour = STAGE_COLOURS[number % len(STAGE_COLOURS)]
+            _point(panel, attempt["measured"][axis][metric], name, colour, "o", filled=attempt["sufficient"])
+        panel.set_ylabel(label)
+        panel.grid(linewidth=0.6, zorder=0)
+        names.legend(*panel.get_legend_handles_labels(), loc="center left", borderaxespad=0)
+    panels[-1][0].set_xlabel("disparity (positive: served worse)")
+    figure.supxlabel("95% intervals; grey: within the margin; filled: it does", fontsize=8, color=MUTED)
+    return figure
+
+
+def _point(panel: Axes, measured: Mapping[str, Any], name: str, colour: str, marker: str, *, filled: bool) -> None:
+    disparity, quality = measured["disparity"], measured["original"]
+    panel.errorbar(
+        [disparity["value"]], [quality["value"]], xerr=_bars(disparity), yerr=_bars(quality),
+        marker=marker, color=colour, markerfacecolor=colour if filled else PAPER, linestyle="none", linewidth=1.2,
+        label=name, zorder=3,
+    )  # fmt: skip
+
+
+def _bars(found: Mapping[str, Any]) -> list[list[float]] | None:
+    bounds: Sequence[float] | None = found["ci"] or found["ci_these_words"]
+    if bounds is None or found["value"] is None:
+        return None
+    return [[max(0.0, found["value"] - bounds[0])], [max(0.0, bounds[1] - found["value"])]]

@@ -1,0 +1,89 @@
+"""A pipeline's file with changes: what ``tod-bias repair`` leaves to be run from then on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tod_bias.dialogues.corpora import DEMO
+from tod_bias.documents import read_yaml
+from tod_bias.errors import StageError
+from tod_bias.files import write_text
+from tod_bias.studies.mends import ROWS, Change
+from tod_bias.systems.configuration import resolved
+from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.stages.database import LookupDb
+
+FILE = "mended.yaml"
+TABLE = "mended_{}.jsonl"
+"""A lookup table with the rows that it lacked."""
+_OWN_NAMES = "tod_bias.stages:"
+
+
+def write_mended(
+    folder: Path, system: Pipeline, changes: Sequence[Change], spec: str | None, standard: Mapping[str, Any]
+) -> tuple[Path, list[str]]:
+    """Write the mended pipeline's file into a folder, with the tables that changed.
+
+    Args:
+        folder: that holds the repair.
+        system: with the changes.
+        changes: what was changed.
+        spec: ``demo`` or the path of the pipeline's file; None for the standard one of trained models.
+        standard: of the latter: component to the entry of a pipeline's file, without the database.
+
+    Returns:
+        The file, and modules beside the old file that it needs too.
+
+    Raises:
+        StageError: a component has a guard of another kind already.
+    """
+    path = DEMO / "pipeline.yaml" if spec == "demo" else Path(spec) if spec is not None else None
+    content = {"stages": dict(standard)} if path is None else dict(read_yaml(path))
+    beside = folder if path is None else path.parent
+    stages = {name: _entry(entry, beside) for name, entry in content["stages"].items()}
+    if path is None:
+        stages = {name: stages.get(name, {"stage": f"{_OWN_NAMES}LookupDb"}) for name in system.names}
+    for name, stage in system.stages.items():
+        changed = path is None or any((one.component, one.kind) == (name, ROWS) for one in changes)
+        table = _table(stage)
+        if changed and table is not None:
+            table.save(folder / TABLE.format(name))
+            stages[name]["table"] = TABLE.format(name)
+    for one in changes:
+        if one.kind != ROWS:
+            _guard(stages[one.component], one)
+    write_text(folder / FILE, yaml.safe_dump({**content, "stages": stages}, sort_keys=False, allow_unicode=True))
+    modules = {str(entry["stage"]).partition(":")[0].partition(".")[0] for entry in stages.values()}
+    return folder / FILE, sorted(f"{name}.py" for name in modules if (beside / f"{name}.py").is_file())
+
+
+def _entry(entry: Any, folder: Path) -> dict[str, Any]:
+    if isinstance(entry, str):
+        return {"stage": entry}
+    return {name: value if name == "stage" else resolved(value, folder) for name, value in entry.items()}
+
+
+def _table(stage: Any) -> LookupDb | None:
+    """The lookup table behind guards and twins."""
+    while not isinstance(stage, LookupDb):
+        inner = getattr(stage, "stage", None)
+        if inner is None:
+            return None
+        stage = inner
+    return stage
+
+
+def _guard(entry: dict[str, Any], change: Change) -> None:
+    there = entry.get("guard")
+    if there is not None and there != change.kind:
+        raise StageError(
+            f"{change.component} has a guard {there!r} already, and mends with {change.kind!r}; write the file by hand"
+        )
+    old = entry.get("axes", [])
+    known = [axis.strip() for axis in old.split(",")] if isinstance(old, str) else list(old)
+    entry["guard"] = change.kind
+    entry["axes"] = ", ".join(dict.fromkeys([*known, *change.axes]))

@@ -1,0 +1,266 @@
+"""From a finding to the smallest change that mends it: guards and missing rows, tried on what the attribution names.
+
+A change is sufficient when every disparity and gap of the axis is shown to lie within a margin (or no dialogue shows
+any difference), and the quality is shown not to fall by more than another. Runs are paired with the finished one
+(:mod:`tod_bias.studies.comparison`), and answers that are kept are not asked again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import combinations, product
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.errors import MetricError, TodBiasError
+from tod_bias.perturb.algorithm import PLACEBO
+from tod_bias.perturb.candidates import Perturber
+from tod_bias.perturb.guards.guard import GUARDS, with_guards
+from tod_bias.report.record import read_turns
+from tod_bias.studies.attribution import attribute
+from tod_bias.studies.comparison import Comparison, compare
+from tod_bias.studies.database_check import OWN_ARMS, Lack, check_database, made_in
+from tod_bias.studies.gate import WITHIN, Judged, gate
+from tod_bias.studies.mends import ROWS, Attempt, Change, Repair, measured_of, merged, size_of
+from tod_bias.studies.results import Results
+from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.stages.database import LookupDb
+
+CLAIMED = ("disparity", "these words only")
+"""Verdicts of axes that need a mend."""
+MOST_NAMED = 3
+"""Components of an axis that are tried together."""
+
+
+class Workshop:
+    """Tries changes on one system.
+
+    Args:
+        before: the folder of a finished run, or its results.
+        pipeline: the system that it was of.
+        dialogues: the corpus that it was on.
+        perturbers: axes of the run that are to be mended.
+        metric: decides; by default the run's first.
+        margin: within which all disparities and gaps must lie, as shares of the originals' score.
+        quality_margin: how much of the score may be lost, in the metric's own units.
+        these_words: take words as they are where the run has too few to speak of groups.
+        cache: file of the answers that are kept.
+        options: further ones of :func:`~tod_bias.attribute` that the run was made with (``tellings``, ``cluster`` …).
+
+    Raises:
+        MismatchError: the dialogues or axes are not those of the run.
+        RunError: the run cannot be read.
+    """
+
+    def __init__(
+        self,
+        before: Results | str | Path,
+        results: Mapping[str, Any],
+        pipeline: Pipeline,
+        dialogues: Sequence[Dialogue],
+        perturbers: Sequence[Perturber],
+        *,
+        metric: str | None = None,
+        margin: float = 0.02,
+        quality_margin: float = 0.02,
+        these_words: bool = False,
+        cache: str | Path | None = None,
+        **options: Any,
+    ) -> None:
+        self._before, self._results = before, results
+        self._pipeline, self._dialogues = pipeline, list(dialogues)
+        self._perturbers = {one.axis: one for one in perturbers if one.axis != PLACEBO}
+        self.metric = next(iter(results["metrics"])) if metric is None else metric
+        self._margins = margin, quality_margin
+        self._these_words = these_words
+        self._cache = cache
+        self._options = options
+        self._rows: dict[str, list[Lack]] = {}
+        self.refused: dict[tuple[Change, ...], str] = {}
+        """Changes under which the metric has no value, and why."""
+        for axis in self._perturbers:
+            if axis not in results["axes"]:
+                raise TodBiasError(f"axis {axis}: the run has none of this name; it has {', '.join(results['axes'])}")
+        if self.metric not in results["metrics"]:
+            there = ", ".join(results["metrics"])
+            raise TodBiasError(f"metric {self.metric}: the run has none of this name; it has {there}")
+
+    @property
+    def harmed(self) -> list[str]:
+        """Axes on which the run claims something."""
+        return [
+            axis
+            for axis in self._perturbers
+            if any(record.get("verdict") in CLAIMED for record in self._results["axes"][axis].values())
+        ]
+
+    def named(self, axis: str) -> dict[str, float]:
+        """The components in which the axis' disparity, or the gap of a group, enters: its largest part, and those whose
+        intervals leave out 0; the largest first."""
+        record = self._results["axes"][axis][self.metric]
+        sizes: dict[str, float] = {}
+        certain: set[str] = set()
+        for parts in (record["contributions"], *(group["contributions"] for group in record["groups"].values())):
+            for name, part in parts.items():
+                if part["value"] is None:
+                    continue
+                sizes[name] = max(sizes.get(name, 0.0), abs(part["value"]), key=abs)
+                low, high = part["ci"] or part["ci_these_words"] or (0.0, 0.0)
+                if low > 0 or high < 0:
+                    certain.add(name)
+        ranked = sorted((name for name in sizes if sizes[name] > 0), key=lambda name: (-sizes[name], name))
+        return {name: sizes[name] for name in ranked[:MOST_NAMED] if name == ranked[0] or name in certain}
+
+    def changes(self, axis: str, guards: Sequence[str]) -> Iterator[tuple[Change, ...]]:
+        """What may mend an axis: for the components named, all subsets, the smallest first."""
+        named = self.named(axis)
+        kinds = {name: [*([ROWS] if self._lacking(axis, name) else []), *guards] for name in named}
+        for size in range(1, 1 + len(named)):
+            for some in combinations(named, size):
+                for chosen in product(*(kinds[name] for name in some)):
+                    yield tuple(Change(name, kind, (axis,)) for name, kind in zip(some, chosen, strict=True))
+
+    def _lacking(self, axis: str, component: str) -> list[Lack]:
+        """What a lookup table lacks for some of an axis."""
+        if not isinstance(self._pipeline.stages[component], LookupDb):
+            return []
+        if axis not in self._rows:
+            told = {name: self._options[name] for name in ("tellings",) if name in self._options}
+            found = check_database(
+                self._pipeline.stages[component], self._dialogues, [self._perturbers[axis]],
+                name=component, seed=self._results["seed"], made=made_in(self._turns, axis), **told,
+            )  # fmt: skip
+            self._rows[axis] = [one for one in found.lacks if one.is_missing]
+        return self._rows[axis]
+
+    @cached_property
+    def _turns(self) -> pd.DataFrame | None:
+        if isinstance(self._before, Results):
+            return self._before.turns
+        return read_turns(self._before, OWN_ARMS)
+
+    def lacks(self, changes: Sequence[Change]) -> tuple[Lack, ...]:
+        """The rows that changes bring."""
+        return tuple(
+            lack
+            for one in changes
+            if one.kind == ROWS
+            for axis in one.axes
+            for lack in self._lacking(axis, one.component)
+        )
+
+    def system(self, changes: Sequence[Change]) -> Pipeline:
+        """The system with changes."""
+        stages = dict(self._pipeline.stages)
+        for one in changes:
+            if one.kind == ROWS:
+                table = stages[one.component]
+                assert isinstance(table, LookupDb)
+                stages[one.component] = table.with_rows(
+                    (lack.call, lack.results) for axis in one.axes for lack in self._lacking(axis, one.component)
+                )
+        changed = Pipeline(stages, self._pipeline.flow, self._pipeline.concurrency)
+        guards = {one.component: (one.kind, list(one.axes)) for one in changes if one.kind != ROWS}
+        return with_guards(changed, {name: (kind, self._named_axes(axes)) for name, (kind, axes) in guards.items()})
+
+    def _named_axes(self, axes: Sequence[str]) -> list[Any]:
+        return [self._perturbers[axis] for axis in axes]
+
+    def attempt(self, changes: Sequence[Change], axes: Sequence[str]) -> Attempt:
+        """Measure the system with changes on some axes, and hold it against the finished run."""
+        started = time.monotonic()
+        run = self._results
+        has_placebo = PLACEBO in run["axes"] and len(run["axes"]) > 1
+        results = attribute(
+            self.system(changes), self._dialogues,
+            axes=[*(self._perturbers[axis] for axis in axes), *([PLACEBO] if has_placebo else [])],
+            design=run["design"], draws=run["draws"] or 3, seed=run["seed"], history=run["history"],
+            metrics=list(run["metrics"]), corpus=run["corpus"], cache=self._cache, **self._options,
+        )  # fmt: skip
+        margin, quality_margin = self._margins
+        comparison = compare(
+            self._before, results, axes=list(axes), margin=margin, quality_margin=quality_margin, seed=run["seed"]
+        )
+        judged = gate(results, margin, axes=list(axes), metrics=[self.metric], these_words=self._these_words)
+        cost = results["cost"]
+        asked = {name: cost["distinct"][name] - cost["kept"].get(name, 0) for name in cost["distinct"]}
+        return Attempt(
+            tuple(changes), tuple(axes), results, comparison, judged.values,
+            self._shortfall(judged.values, comparison), asked, time.monotonic() - started,
+        )  # fmt: skip
+
+    def _shortfall(self, values: Sequence[Judged], comparison: Comparison) -> str:
+        """Why an attempt does not do."""
+        for one in values:
+            asked = one.asked
+            if one.state != WITHIN and not (asked.value == 0 and asked.error_these_words == 0):
+                shown = "undefined" if asked.value is None else f"{asked.value:+.3f}"
+                return f"{asked.axis}, {asked.name}: {shown}, not shown to be within {self._margins[0]:g}"
+        for name, quality in comparison["quality"].items():
+            better = comparison["metrics"][name]["better"]
+            bounds = quality["change"]["ci"] or quality["change"].get("ci_these_words")
+            if better == "neither" or bounds is None or name != self.metric:
+                continue
+            loss = bounds[1] if better == "lower" else -bounds[0]
+            if loss > self._margins[1]:
+                return f"{name} may fall by {loss:.3f}"
+        return ""
+
+    def repair(self, guards: Sequence[str] = tuple(GUARDS), budget: int = 12) -> Repair:
+        """Try changes axis by axis, put the smallest sufficient ones together, and measure them on all axes.
+
+        Args:
+            guards: kinds that may be tried, the preferred first.
+            budget: attempts for an axis at the most.
+
+        Raises:
+            TodBiasError: no axis needs a mend, or a guard is unknown.
+        """
+        if unknown := [name for name in guards if name not in GUARDS]:
+            raise TodBiasError(f"unknown guard {unknown[0]!r}; expected some of {', '.join(GUARDS)}")
+        if budget < 1:
+            raise TodBiasError(f"budget must be at least 1, got {budget}")
+        if not self.harmed:
+            raise TodBiasError("the run claims no disparity on these axes, so there is nothing to mend")
+        attempts: list[Attempt] = []
+        chosen: list[Change] = []
+        for axis in self.harmed:
+            own = self._tried(axis, guards, budget)
+            attempts += own
+            sufficient = [one for one in own if one.is_sufficient]
+            if sufficient:
+                chosen += min(sufficient, key=lambda one: size_of(one, self.metric)).changes
+        mended = [axis for axis in self.harmed if any(axis in one.axes for one in chosen)]
+        mend = None
+        if mended == self.harmed:
+            together = merged(chosen)
+            alone = [one for one in attempts if set(one.changes) == set(together) and set(one.axes) == set(mended)]
+            mend = alone[0] if alone else self.attempt(together, self.harmed)
+            if mend not in attempts:
+                attempts.append(mend)
+        run = self._before if isinstance(self._before, (str, Path)) else "the run"
+        lacks = () if mend is None else self.lacks(mend.changes)
+        return Repair(
+            str(run), self.metric, *self._margins, {axis: self.named(axis) for axis in self.harmed}, tuple(attempts),
+            mend if mend is not None and mend.is_sufficient else None, lacks,
+            None if mend is None else self.system(mend.changes),
+            {axis: measured_of(self._results["axes"][axis]) for axis in self.harmed}, self._results["cost"]["tokens"],
+        )  # fmt: skip
+
+    def _tried(self, axis: str, guards: Sequence[str], budget: int) -> list[Attempt]:
+        """Attempts on an axis: all of the smallest size, larger ones while none does."""
+        found: list[Attempt] = []
+        for changes in self.changes(axis, guards):
+            enough = any(one.is_sufficient and len(one.changes) < len(changes) for one in found)
+            if enough or len(found) + len(self.refused) >= budget:
+                break
+            try:
+                found.append(self.attempt(changes, [axis]))
+            except MetricError as error:  # nothing is right any more, so nothing can be compared
+                self.refused[changes] = str(error)
+        return found

@@ -200,7 +200,8 @@ class Workshop:
             asked = one.asked
             if one.state != WITHIN and not (asked.value == 0 and asked.error_these_words == 0):
                 shown = "undefined" if asked.value is None else f"{asked.value:+.3f}"
-                return f"{asked.axis}, {asked.name}: {shown}, not shown to be within {self._margins[0]:g}"
+                why = f": {one.reason}" if one.reason else ""
+                return f"{asked.axis}, {asked.name}: {shown}, not shown to be within {self._margins[0]:g}{why}"
         for name, quality in comparison["quality"].items():
             better = comparison["metrics"][name]["better"]
             bounds = quality["change"]["ci"] or quality["change"].get("ci_these_words")

@@ -15,6 +15,7 @@ from tod_bias.dialogues.jsonl import write_jsonl
 from tod_bias.errors import StageError, TodBiasError
 from tod_bias.perturb.algorithm import load_perturber
 from tod_bias.report.repairs import name_of, picture, table
+from tod_bias.studies.matching import MismatchError
 from tod_bias.studies.mended import write_mended
 from tod_bias.studies.mends import ROWS, Change, merged
 from tod_bias.studies.repair import Workshop
@@ -163,6 +164,11 @@ def test_a_fair_run_needs_no_mend(corpus, tmp_path):
 def test_wrong_wishes_are_one_line(before, harmed, corpus, options, says):
     with pytest.raises(TodBiasError, match=says):
         workshop(before, harmed, corpus, **options).repair(["blind"])
+
+
+def test_another_corpus_is_refused_before_anything_is_asked(before, harmed, corpus):
+    with pytest.raises(MismatchError, match="the run was on 160 other dialogues"):
+        workshop(before, harmed, corpus[:50])
 
 
 def test_changes_of_one_component_become_one():

@@ -26,8 +26,10 @@ from tod_bias.studies.attribution import attribute
 from tod_bias.studies.comparison import Comparison, compare
 from tod_bias.studies.database_check import OWN_ARMS, Lack, check_database, made_in
 from tod_bias.studies.gate import WITHIN, Judged, gate
+from tod_bias.studies.matching import MismatchError
 from tod_bias.studies.mends import ROWS, Attempt, Change, Repair, measured_of, merged, size_of
 from tod_bias.studies.results import Results
+from tod_bias.studies.signatures import corpus_hash
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stages.database import LookupDb
 
@@ -83,6 +85,12 @@ class Workshop:
         self._rows: dict[str, list[Lack]] = {}
         self.refused: dict[tuple[Change, ...], str] = {}
         """Changes under which the metric has no value, and why."""
+        own, theirs = corpus_hash(self._dialogues), results["corpus"].get("hash")
+        if theirs is not None and own != theirs:
+            raise MismatchError(
+                f"the run was on {results['corpus'].get('dialogues')} other dialogues (hash {theirs}, here {own}); "
+                "give the corpus options that it was made with"
+            )
         for axis in self._perturbers:
             if axis not in results["axes"]:
                 raise TodBiasError(f"axis {axis}: the run has none of this name; it has {', '.join(results['axes'])}")

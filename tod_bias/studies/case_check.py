@@ -39,22 +39,25 @@ class Checked:
         """Where the most of the harm enters now; the case's own where there is none."""
         if self.now is None or not self.now.by_component or self.state != REMAINS:
             return self.case.component
-        return max(self.now.by_component, key=lambda name: self.now.by_component[name] if self.now else 0.0)
+        shares = self.now.by_component
+        return max(shares, key=lambda name: shares[name])
 
-    def to_json(self) -> dict[str, Any]:
-        """The case's part of the record."""
+    @property
+    def record(self) -> dict[str, Any]:
+        """What is read of the case: as it was written, and under ``now`` harm, shares, scores and outputs."""
         case, now = self.case, self.now
+        facts = ("id", "axis", "source", "target", "word", "turn", "turns", "metric")
         found: dict[str, Any] = finite(
             {
-                "id": case.id,
-                "axis": case.axis,
-                "component": self.component,
+                **{name: getattr(case, name) for name in facts},
                 "state": self.state,
                 "reason": self.reason,
-                "before": {"harm": case.harm, "component": case.component, "scores": dict(case.scores)},
-                "now": None
-                if now is None
-                else {"harm": now.harm, "by_component": dict(now.by_component), "scores": dict(now.scores)},
+                "component": self.component,
+                "before": {"component": case.component, "harm": case.harm, "scores": dict(case.scores)},
+                "now": None if now is None else dict(vars(now)),
+                "earlier": case.earlier,
+                "user": dict(case.user),
+                "reference": dict(case.reference),
             }
         )
         return found
@@ -85,7 +88,7 @@ class CaseCheck:
             "schema": 1,
             "state": self.state,
             "tolerance": self.tolerance,
-            "cases": [one.to_json() for one in self.checked],
+            "cases": [one.record for one in self.checked],
         }
 
 

@@ -84,8 +84,17 @@ class Case:
     """The dialogue as it is, and how it is told."""
     signature: str
     """Of the perturber."""
+    corpus: tuple[str, str]
+    """Name and split of the corpus, for systems that look its results up."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """What the perturber was loaded with: ``axis`` (as it was given) and some of :data:`OPTIONS`."""
+
+    @property
+    def earlier(self) -> list[dict[str, Any]]:
+        """What the user says otherwise in the turns before the marked one: number of the turn, original, told."""
+        pairs = zip(self.turns[:-1], self.telling.dialogue.turns[:-1], self.told[:-1], strict=True)
+        said = ((number, str(one.user), str(other.user)) for number, one, other in pairs)
+        return [{"turn": number, ORIGINAL: one, TOLD: other} for number, one, other in said if one != other]
 
     def to_json(self) -> dict[str, Any]:
         """One line of the file; what people read comes first."""
@@ -98,10 +107,12 @@ class Case:
             "turn": self.turn,
             "turns": list(self.turns),
             "minimised": self.minimised,
+            "earlier": self.earlier,
             "user": dict(self.user),
             "reference": dict(self.reference),
             "outputs": {name: dict(texts) for name, texts in self.outputs.items()},
             "history": self.history,
+            "corpus": list(self.corpus),
             "perturber": {**self.options, "signature": self.signature},
             "telling": self.telling.to_json(),
             "told": [turn.to_json() for turn in self.told],
@@ -139,14 +150,16 @@ class Case:
                 told=tuple(Turn.from_json(turn) for turn in record["told"]),
                 telling=Telling.from_json(record["telling"]),
                 signature=str(options.pop("signature")),
+                corpus=(str(record["corpus"][0]), str(record["corpus"][1])),
                 options=options,
             )
         except KeyError as error:
             raise ValueError(f"field {error} is missing") from error
-        except (TypeError, AttributeError) as error:
+        except (TypeError, AttributeError, IndexError) as error:
             raise ValueError(f"a field is of the wrong type ({error})") from error
-        if not case.told or len(case.told) != len(case.telling.dialogue.turns):
-            raise ValueError(f"{len(case.told)} turns told, {len(case.telling.dialogue.turns)} turns in the dialogue")
+        counts = len(case.turns), len(case.told), len(case.telling.dialogue.turns)
+        if not case.told or len(set(counts)) > 1:
+            raise ValueError("{} turns named, {} told, {} in the dialogue; write the cases again".format(*counts))
         return case
 
 

@@ -257,6 +257,7 @@ class _Maker:
             told=told.turns[: last + 1],
             telling=telling,
             signature=perturber_signature(self._perturber),
+            corpus=(str(self._results["corpus"]["name"]), str(self._results["corpus"]["split"] or "test")),
             options=dict(self._options),
         )
 

@@ -74,7 +74,7 @@ class CaseFile(pytest.File):
         try:
             cases = read_cases(self.path)
         except TodBiasError as error:
-            raise pytest.UsageError(str(error)) from error
+            raise self.CollectError(str(error)) from None
         for case in cases:
             item = CaseItem.from_parent(self, name=case.id)
             item.case = case

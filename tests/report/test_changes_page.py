@@ -42,7 +42,14 @@ def test_the_page_says_what_was_compared(runs, result, tmp_path):
     disparity = result["axes"]["gender"]["corpus_bleu"]["disparity"]
     minus = fixed(disparity["change"]["value"], sign=True).replace("-", "−")
     assert abs(disparity["before"]) > 0.02 > abs(disparity["after"])
-    for said in (fixed(disparity["before"]), minus, disparity["verdict"], "gap, woman", "BLEU", "served worse"):
+    for said in (
+        fixed(disparity["before"]).replace("-", "−"),
+        minus,
+        disparity["verdict"],
+        "gap, woman",
+        "BLEU",
+        "served worse",
+    ):
         assert said in text
     assert sorted(path.name for path in (tmp_path / "figures").iterdir()) == [
         "changes-corpus_bleu.svg", "changes-length.svg", "quality.svg"

@@ -71,6 +71,17 @@ def test_what_is_missing_is_one_line(folder):
         assert "Traceback" not in said
 
 
+def test_an_option_of_a_project_keeps_its_name(folder, tmp_path):
+    (tmp_path / "conftest.py").write_text(
+        "def pytest_addoption(parser):\n    parser.addoption('--pipeline', default='own')\n"
+    )
+    (tmp_path / "test_own.py").write_text(
+        "def test_own(request):\n    assert request.config.getoption('--pipeline') == 'theirs'\n"
+    )
+    code, said = run(tmp_path, "--pipeline", "theirs")
+    assert (code, "1 passed" in said) == (0, True), said
+
+
 def test_it_imports_nothing_of_weight():
     code = (
         "import sys, tod_bias.pytest_plugin;"

@@ -7,6 +7,7 @@ its entry point, so it imports nothing of weight before cases are run.
 
 from __future__ import annotations
 
+from argparse import SUPPRESS
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,20 +23,28 @@ class NotMendedError(Exception):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--tod-bias``, ``--pipeline`` and ``--tod-bias-tolerance``."""
+    """``--tod-bias``, ``--tod-bias-pipeline`` and ``--tod-bias-tolerance``."""
     group = parser.getgroup("tod-bias", "regression cases of tod-bias")
     group.addoption(
         "--tod-bias", action="append", default=[], metavar="CASES", dest="tod_bias",
         help="A file that tod-bias cases wrote; each case is a test. May be repeated.",
     )  # fmt: skip
     group.addoption(
-        "--pipeline", default=None, metavar="PIPELINE", dest="tod_bias_pipeline",
-        help="The system that the cases are run on: 'demo' or a pipeline file (.yaml).",
+        "--tod-bias-pipeline", default=None, metavar="PIPELINE", dest="tod_bias_pipeline",
+        help="The system that the cases are run on: 'demo' or a YAML file; with --tod-bias --pipeline means the same.",
     )  # fmt: skip
     group.addoption(
         "--tod-bias-tolerance", type=float, default=0.01, metavar="HARM", dest="tod_bias_tolerance",
         help="Harm of a turn up to it is none, in the metric's own units.",
     )  # fmt: skip
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> None:
+    """``--pipeline``, where cases are asked for only: a project that has an option of this name keeps it."""
+    if any(name == "--tod-bias" or name.startswith("--tod-bias=") for name in args):
+        group = parser.getgroup("tod-bias")
+        group.addoption("--pipeline", default=None, metavar="PIPELINE", dest="tod_bias_pipeline", help=SUPPRESS)
 
 
 def pytest_configure(config: pytest.Config) -> None:

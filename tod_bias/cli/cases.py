@@ -61,9 +61,10 @@ def cases(
     """Write the dialogues that are served worst as regression cases, for tod-bias check --cases and pytest --tod-bias.
 
     One turn of one telling of a dialogue each, by the component that the harm enters at; a case needs no corpus and no
-    run. With the run's --pipeline (or --model) each is cut down to the turns that it takes; without one all turns up to
-    the marked one stay.
+    run. With the run's --pipeline (or --model) each is cut down to the turns that it takes (what the run was answered is not
+    asked again); without one all turns up to the marked one stay.
     """
+    from tod_bias.answers import FILE, Answers
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.dialogues.sampling import sample
     from tod_bias.report import cases as pages
@@ -73,6 +74,7 @@ def cases(
     from tod_bias.studies.cases import write_cases
     from tod_bias.studies.choices import metrics_of
     from tod_bias.studies.minimising import minimised
+    from tod_bias.studies.signatures import generators_of
     from tod_bias.studies.worst import worst_cases
 
     results = read_results(run)
@@ -110,7 +112,12 @@ def cases(
         generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype, "backend": backend}
         models = (model, api_call_model, response_model)
         system = pipeline_of(name, pipeline, models, whole, device, generation)
-        ask = Questioning(system, metrics_of([chosen[0].metric])[0], chosen[0].history, show_progress=not quiet)  # type: ignore[arg-type]
+        answers = Answers(run / FILE)
+        for generator in generators_of(system):
+            generator.keep_in(answers)
+        scored = metrics_of([chosen[0].metric])[0]
+        history: Any = chosen[0].history
+        ask = Questioning(system, scored, history, answers, show_progress=not quiet)
         chosen, strange = minimised(chosen, ask, made_by(chosen, {one.axis: one for one in told_by}))
     write_cases(chosen, out)
     if quiet:

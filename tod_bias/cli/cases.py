@@ -61,7 +61,7 @@ def cases(
     """Write the dialogues that are served worst as regression cases, for tod-bias check --cases and pytest --tod-bias.
 
     One turn of one telling of a dialogue each, by the component that the harm enters at; a case needs no corpus and no
-    run. With the run's --pipeline (or --model) each is cut down to the turns that it takes (what the run was answered is
+    run. With the run's --pipeline (or --model) each is cut down to the turns it takes (what the run was answered is
     not asked again); without one all turns up to the marked one stay.
     """
     from tod_bias.answers import FILE, Answers

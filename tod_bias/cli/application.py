@@ -2,7 +2,7 @@
 
 Exit codes: 0, the result is complete; 2, something the user gave cannot be used (one line says what, and what to do);
 3, questions wait in batch files; 130, interrupted. ``check`` says what it found: 0 within the margin, 1 above the
-limit, 3 neither is shown.
+limit, 3 neither is shown; of cases 0 all are mended, 1 some are not, 3 a question had no answer.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import typer
 
 from tod_bias.cli.associate import associate
 from tod_bias.cli.attribute import attribute
+from tod_bias.cli.cases import cases
 from tod_bias.cli.check import check
 from tod_bias.cli.compare import compare
 from tod_bias.cli.database import database
@@ -37,7 +38,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Finds which component of a modular task-oriented dialogue system treats people differently.",
 )
-for command in (attribute, plan, evaluate, train, perturb, words, report, compare, check, repair):
+for command in (attribute, plan, evaluate, train, perturb, words, report, compare, check, cases, repair):
     app.command()(command)
 app.add_typer(database, name="database")
 app.add_typer(associate, name="associate")

@@ -9,14 +9,28 @@ import typer
 from rich.console import Console
 
 from tod_bias.cli.arguments import names_of
-from tod_bias.cli.options import Quiet
+from tod_bias.cli.case_check import check_file
+from tod_bias.cli.options import (
+    BackEnd,
+    Beams,
+    CallModel,
+    Datapath,
+    Device,
+    Model,
+    NewTokens,
+    PipelineOption,
+    Precision,
+    Quiet,
+    ResponseModel,
+)
+from tod_bias.errors import TodBiasError
 
 
 def check(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run's folder.")],
+    run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="A finished run's folder.")] = None,
     max_disparity: Annotated[
-        float, typer.Option(help="A disparity or gap shown to be beyond it fails; on each metric's own scale.")
-    ],
+        float | None, typer.Option(help="A disparity or gap shown to be beyond it fails; on each metric's own scale.")
+    ] = None,
     margin: Annotated[
         float | None, typer.Option(help="Within it all must be shown to lie; by default as --max-disparity.")
     ] = None,
@@ -34,6 +48,22 @@ def check(
     these_words: Annotated[
         bool, typer.Option("--these-words", help="Take the words as they are: what is shown is true of them only.")
     ] = False,
+    cases: Annotated[
+        Path | None, typer.Option(help="Instead of a run: a file that tod-bias cases wrote, to be run again.")
+    ] = None,
+    tolerance: Annotated[
+        float, typer.Option(min=0, help="With --cases: harm of a turn up to it is none, in the metric's own units.")
+    ] = 0.01,
+    pipeline: PipelineOption = None,
+    model: Model = None,
+    api_call_model: CallModel = None,
+    response_model: ResponseModel = None,
+    datapath: Datapath = None,
+    device: Device = None,
+    num_beams: Beams = None,
+    max_new_tokens: NewTokens = None,
+    dtype: Precision = None,
+    backend: BackEnd = None,
     junit: Annotated[Path | None, typer.Option(help="Write a JUnit XML file.")] = None,
     summary: Annotated[
         Path | None, typer.Option(help="Write a summary in Markdown, for instance to $GITHUB_STEP_SUMMARY.")
@@ -48,7 +78,26 @@ def check(
     Asked for are the disparity of every axis and the gap of every group from the mean of what the same dialogues are
     told as. Both directions count (positive is harm; a favour for some is unequal too), unless --harm-only. What rests
     on fewer than 6 effective words is shown of no group, unless --these-words.
+
+    With --cases and --pipeline (or --model) single dialogues are run again. Exit code 0: all are mended; 1: some
+    remain, or are levelled down: all are served as badly; 3: a question had no answer.
     """
+    if cases is not None:
+        given = {"RUN": run, "--max-disparity": max_disparity, "--margin": margin, "--component": component}
+        given |= {"--axes": axes, "--metric": metric}
+        if other := next((name for name, value in given.items() if value is not None), None):
+            raise TodBiasError(f"{other} is of a run, --cases {cases} are single dialogues; leave one of them out")
+        generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype, "backend": backend}
+        models = (model, api_call_model, response_model)
+        code = check_file(
+            cases, pipeline, models, datapath, device, generation, tolerance, (junit, summary, out), quiet
+        )
+        raise typer.Exit(code)
+    if run is None or max_disparity is None:
+        missing = "a run's folder" if run is None else "--max-disparity"
+        raise TodBiasError(f"check: {missing} is missing; give RUN and --max-disparity, or --cases and --pipeline")
+    if pipeline or model or api_call_model or response_model:
+        raise TodBiasError("check: a finished run is not run again; leave out --pipeline and --model, or give --cases")
     from tod_bias.files import write_json, write_text
     from tod_bias.folder import writable
     from tod_bias.report import gate as pages

@@ -31,16 +31,20 @@ def compare(
     bootstrap: Bootstrap = 1000,
     permutations: Annotated[int, typer.Option(min=1, help="Flips of the tests, at the most.")] = 10_000,
     seed: Seed = 0,
-    out: Annotated[Path | None, typer.Option(help="Folder for compare.json; by default runs/compare.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for compare.json and report.html; by default runs/compare.")
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Two runs on the same dialogues, paired by dialogue and telling; writes compare.json.
+    """Two runs on the same dialogues, paired by dialogue and telling; writes compare.json and report.html.
 
     What changed in quality, in every disparity, contribution and group: better, worse, equivalent (within --margin),
     changed (shown, but not on which side of 0) or inconclusive. The systems may differ in anything; dialogues, axes,
     design, seed, history and metrics may not. Nothing is run.
     """
     from tod_bias.report.changes import table
+    from tod_bias.report.changes_page import write_changes
+    from tod_bias.report.record import read_results
     from tod_bias.studies import comparison
 
     result = comparison.compare(
@@ -55,6 +59,7 @@ def compare(
         seed=seed,
     )
     path = result.save(folder_of(out, "compare"))
+    page = write_changes(result, path.parent, [read_results(before), read_results(after)])
     if not quiet:
         Console().print(table(result))
-        typer.echo(f"Results: {path}")
+        typer.echo(f"Results: {path}   Report: {page}")

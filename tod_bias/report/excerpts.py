@@ -120,12 +120,14 @@ def excerpts(
     """
     if missing := [name for name in [*_KEYS, *stages] if name not in turns.columns]:
         raise RunError(f"turns.parquet: expected a column {missing[0]!r}; repeat the run to write the file again")
-    metric = next((one for one in metrics if one.name in _SCORES and set(_SCORES[one.name][0]) <= set(turns)), None)
+    metric = next(
+        (one for one in metrics if one.name in TURN_SCORES and set(TURN_SCORES[one.name][0]) <= set(turns)), None
+    )
     if metric is None:
         return None
     turns = turns[~((turns["source"] == PLACEBO[0]) & (turns["target"] == PLACEBO[1])) & (turns["sample"] == 0)]
     turns = turns[~turns["target"].isin(list(REFERENCES))]
-    columns, score = _SCORES[metric.name]
+    columns, score = TURN_SCORES[metric.name]
     texts = ["user", "reference", *stages]
     turns = turns.assign(
         turn_score=score(turns[list(columns)].to_numpy(dtype=float)),
@@ -179,7 +181,7 @@ def _share(counts: np.ndarray) -> np.ndarray:
     return np.divide(part, whole, out=np.full(len(part), np.nan), where=whole > 0)
 
 
-_SCORES: Mapping[str, tuple[Sequence[str], Callable[[np.ndarray], np.ndarray]]] = {
+TURN_SCORES: Mapping[str, tuple[Sequence[str], Callable[[np.ndarray], np.ndarray]]] = {
     "corpus_bleu": (_COUNTS, turn_bleu),
     "sentence_bleu": (("sentence_bleu_sum", "sentences"), _share),
     "jga": (("jga_right", "jga_turns"), _share),

@@ -89,20 +89,20 @@ def junit(record: Mapping[str, Any]) -> str:
     root = ElementTree.Element("testsuites", {"name": "tod-bias check", **_counts(record["values"])})
     for (axis, metric), rows in suites.items():
         suite = ElementTree.SubElement(
-            root, "testsuite", {"name": _legal(f"{axis} by {metric}"), **_counts(rows), "time": "0"}
+            root, "testsuite", {"name": legal(f"{axis} by {metric}"), **_counts(rows), "time": "0"}
         )
         for row in rows:
             case = ElementTree.SubElement(
                 suite,
                 "testcase",
-                {"classname": _legal(f"tod-bias.{axis}.{metric}"), "name": _legal(row["name"]), "time": "0"},
+                {"classname": legal(f"tod-bias.{axis}.{metric}"), "name": legal(row["name"]), "time": "0"},
             )
             if row["state"] != "within":
                 kind = "failure" if row["state"] == "above" else "error"
                 limit = f"above {record['max_disparity']:g}" if kind == "failure" else "cannot tell"
                 message = f"{limit}: {_seen(row)}"
-                found = ElementTree.SubElement(case, kind, {"message": _legal(message), "type": row["state"]})
-                found.text = _legal(why(row) or message)
+                found = ElementTree.SubElement(case, kind, {"message": legal(message), "type": row["state"]})
+                found.text = legal(why(row) or message)
     ElementTree.indent(root, " ")
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
@@ -117,7 +117,7 @@ def _counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     }
 
 
-def _legal(text: str) -> str:
+def legal(text: str) -> str:
     """Without the characters that XML 1.0 has not."""
     return re.sub(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text)
 

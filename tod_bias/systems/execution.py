@@ -63,6 +63,8 @@ class Run:
     """Its name among the tellings of the dialogue: ``gender:woman``."""
     base: str = "original"
     """The name of the telling that ``dialogue`` is, from which T starts."""
+    only: int | None = None
+    """Number of the one turn that is asked for, with a teacher-forced history; None: all of them."""
 
     @property
     def rewritten(self) -> Dialogue:
@@ -217,6 +219,8 @@ class Execution:
     ) -> Iterator[_Job]:
         for number, (run, dialogue) in enumerate(zip(runs, dialogues, strict=True)):
             for turn, gold in enumerate(dialogue.turns):
+                if run.only is not None and turn != run.only:
+                    continue
                 given = FlowTurn(gold.user, dialogue.turns[:turn], dialogue.system)
                 yield _Job(number, turn, given, run.rewrite, of_run[number], run.sample, dialogue.id)
 

@@ -1,0 +1,72 @@
+"""The page of two runs against each other: it holds what compare.json says, needs nothing else, and escapes names."""
+
+import re
+
+import pytest
+from builders import fair_pipeline, small_corpus
+
+from tod_bias import Pipeline, attribute, compare
+from tod_bias.report.changes_page import write_changes
+from tod_bias.report.notation import fixed
+
+
+def curt(inputs):
+    return ["Sorry." if "wife" in item.user else item.outputs["response"] for item in inputs]
+
+
+def same(inputs):
+    return [item.outputs["response"] for item in inputs]
+
+
+@pytest.fixture(scope="module")
+def runs():
+    dialogues = small_corpus(40)
+    fair = fair_pipeline(dialogues).stages
+    options = {
+        "axes": ["gender"],
+        "metrics": ["corpus_bleu", "length"],
+        "bootstrap": 40,
+        "permutations": 100,
+    }
+    return [attribute(Pipeline({**fair, "tone": tone}), dialogues, **options) for tone in (curt, same)]
+
+
+@pytest.fixture(scope="module")
+def result(runs):
+    found = compare(*runs, margin=0.02, bootstrap=40, permutations=100)
+    return found | {"before": "runs/<b>old</b>", "after": "runs/new"}
+
+
+def test_the_page_says_what_was_compared(runs, result, tmp_path):
+    text = write_changes(result, tmp_path, runs).read_text(encoding="utf-8")
+    disparity = result["axes"]["gender"]["corpus_bleu"]["disparity"]
+    minus = fixed(disparity["change"]["value"], sign=True).replace("-", "−")
+    assert abs(disparity["before"]) > 0.02 > abs(disparity["after"])
+    for said in (
+        fixed(disparity["before"]).replace("-", "−"),
+        minus,
+        disparity["verdict"],
+        "gap, woman",
+        "BLEU",
+        "served worse",
+    ):
+        assert said in text
+    assert sorted(path.name for path in (tmp_path / "figures").iterdir()) == [
+        "changes-corpus_bleu.svg", "changes-length.svg", "quality.svg"
+    ]  # fmt: skip
+
+
+def test_the_page_needs_nothing_else(runs, result, tmp_path):
+    text = write_changes(result, tmp_path, runs).read_text(encoding="utf-8")
+    assert not re.search(r"(src|href)=.(?!#)", text)
+    assert not re.search(r"@import|url\((?!#)", text)
+    assert text.count("<svg") == 3
+
+
+def test_names_are_text(runs, result, tmp_path):
+    text = write_changes(result, tmp_path, runs).read_text(encoding="utf-8")
+    assert "<b>old" not in text
+
+
+def test_without_the_runs_there_are_no_intervals_of_their_own(result, tmp_path):
+    assert write_changes(result, tmp_path).is_file()

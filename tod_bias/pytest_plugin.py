@@ -1,0 +1,130 @@
+"""Regression cases as tests: ``pytest --tod-bias cases.jsonl --pipeline demo``.
+
+Every case of the file is a test, ``cases.jsonl::gender/d17/man>woman/3``, which fails as long as its telling is served
+worse. Files, folders and ``-k`` choose as ever; with the option alone only the cases run. pytest finds this module by
+its entry point, so it imports nothing of weight before cases are run.
+"""
+
+from __future__ import annotations
+
+from argparse import SUPPRESS
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_PIPELINE = pytest.StashKey[Any]()
+"""The system, loaded once a process."""
+
+
+class NotMendedError(Exception):
+    """A case that is not mended; its text is what people read."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--tod-bias``, ``--tod-bias-pipeline`` and ``--tod-bias-tolerance``."""
+    group = parser.getgroup("tod-bias", "regression cases of tod-bias")
+    group.addoption(
+        "--tod-bias", action="append", default=[], metavar="CASES", dest="tod_bias",
+        help="A file that tod-bias cases wrote; each case is a test. May be repeated.",
+    )  # fmt: skip
+    group.addoption(
+        "--tod-bias-pipeline", default=None, metavar="PIPELINE", dest="tod_bias_pipeline",
+        help="The system that the cases are run on: 'demo' or a YAML file; with --tod-bias --pipeline means the same.",
+    )  # fmt: skip
+    group.addoption(
+        "--tod-bias-tolerance", type=float, default=0.01, metavar="HARM", dest="tod_bias_tolerance",
+        help="Harm of a turn up to it is none, in the metric's own units.",
+    )  # fmt: skip
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> None:
+    """``--pipeline``, where cases are asked for only: a project that has an option of this name keeps it."""
+    if any(name == "--tod-bias" or name.startswith("--tod-bias=") for name in args):
+        group = parser.getgroup("tod-bias")
+        group.addoption("--pipeline", default=None, metavar="PIPELINE", dest="tod_bias_pipeline", help=SUPPRESS)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Files of cases are collected too, and nothing else where no file or folder is named."""
+    files = _files(config)
+    if not files:
+        return
+    if config.getoption("tod_bias_pipeline") is None:
+        raise pytest.UsageError("--tod-bias: name the system with --pipeline ('demo' or a YAML file)")
+    if missing := [path for path in files if not path.is_file()]:
+        raise pytest.UsageError(f"--tod-bias: {missing[0]} is not there; write it with tod-bias cases RUN --out FILE")
+    named = list(config.args) if config.args_source is pytest.Config.ArgsSource.ARGS else []
+    inside = {Path(name.partition("::")[0]).resolve() for name in named}
+    config.args = named + [str(path) for path in files if path not in inside]
+
+
+def _files(config: pytest.Config) -> list[Path]:
+    return [Path(name).resolve() for name in config.getoption("tod_bias")]
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """A file of cases."""
+    if file_path in _files(parent.config):
+        return CaseFile.from_parent(parent, path=file_path)
+    return None
+
+
+class CaseFile(pytest.File):
+    """A file of cases."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """A test a case."""
+        from tod_bias.errors import TodBiasError
+        from tod_bias.studies.cases import read_cases
+
+        try:
+            cases = read_cases(self.path)
+        except TodBiasError as error:
+            raise self.CollectError(str(error)) from None
+        for case in cases:
+            item = CaseItem.from_parent(self, name=case.id)
+            item.case = case
+            yield item
+
+
+class CaseItem(pytest.Item):
+    """One case."""
+
+    case: Any
+
+    def runtest(self) -> None:
+        """Run the case again.
+
+        Raises:
+            NotMendedError: somebody is still served worse, or all are served as badly.
+        """
+        from tod_bias.report.cases import MENDED, text
+        from tod_bias.studies.case_check import check_cases
+
+        tolerance = self.config.getoption("tod_bias_tolerance")
+        (checked,) = check_cases([self.case], self._pipeline(), tolerance=tolerance).checked
+        if checked.state != MENDED:
+            raise NotMendedError(text(checked.record))
+
+    def _pipeline(self) -> Any:
+        from tod_bias.systems.configuration import load_pipeline
+
+        stash = self.session.stash
+        if _PIPELINE not in stash:
+            stash[_PIPELINE] = load_pipeline(self.config.getoption("tod_bias_pipeline"))
+        return stash[_PIPELINE]
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """What people read: the case, or one line of what is wrong with the system or the file."""
+        from tod_bias.errors import TodBiasError
+
+        if isinstance(excinfo.value, NotMendedError | TodBiasError):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """Where it stands, and what it is called."""
+        return self.path, None, self.name

@@ -1,0 +1,294 @@
+"""The tellings of a finished run that are served worst, as regression cases.
+
+Which turns they are is read from ``turns.parquet``; the dialogues themselves are the corpus', and who is told as whom
+is decided again as the run decided it. With a system each case is cut down to the turns that it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.errors import AxisError, TodBiasError
+from tod_bias.metrics.metric import Metric
+from tod_bias.perturb.algorithm import PLACEBO, load_perturber
+from tod_bias.perturb.candidates import Candidate, Perturber
+from tod_bias.perturb.kept import kept
+from tod_bias.report.record import TURNS, RunError, read_results
+from tod_bias.studies.case_runs import harm_of, sign_of, turn_scores
+from tod_bias.studies.cases import EXPECTED, ORIGINAL, TOLD, TOLERANCE, Case, told_turns
+from tod_bias.studies.matching import MismatchError
+from tod_bias.studies.saved import scored_by
+from tod_bias.studies.signatures import corpus_hash, perturber_signature
+from tod_bias.studies.tellings import Retelling
+from tod_bias.systems.execution import all_arms, arm_key
+
+_KEYS = ["dialogue", "draw", "turn"]
+_FACTS = [*_KEYS, "sample", "arm", "clusters"]
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The cases of a run."""
+
+    cases: tuple[Case, ...]
+    """Axis by axis, the largest harm first."""
+    left_out: Mapping[str, int]
+    """Axis to tellings that would be among them, but cannot be made again from a file."""
+
+
+def worst_cases(
+    run: str | Path,
+    dialogues: Sequence[Dialogue],
+    *,
+    most: int = 50,
+    axes: Sequence[str | Perturber] | None = None,
+    metric: str | Metric | None = None,
+    component: str | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Worst:
+    """The worst served tellings of a run: one of a dialogue and axis, and of every axis about as many.
+
+    They are ranked by the share of the harm that enters at one component, in the turn where it is largest. All turns up
+    to it are kept; :func:`tod_bias.studies.minimising.minimised` cuts them.
+
+    Args:
+        run: its folder.
+        dialogues: those that were audited, in their order.
+        most: cases, over all axes.
+        axes: names or perturbers; by default all of the run but the placebo.
+        metric: by whose scores of single turns harm is measured; by default the run's first that has a better side.
+        component: only harm that enters at it.
+        options: axis to what its perturber was loaded with, so that a case loads it alike.
+
+    Raises:
+        MismatchError: the dialogues or an axis' words are not those of the run; names what differs.
+        RunError: the run cannot be read, lacks an axis or component.
+        MetricError: it was not measured, or has no better side.
+        TodBiasError: a number that makes no sense.
+    """
+    if most < 1:
+        raise TodBiasError(f"most must be at least 1, got {most}")
+    folder, results = Path(run), read_results(run)
+    stages = tuple(results["pipeline"])
+    if component is not None and component not in stages:
+        raise RunError(f"{run}: has no component {component}; it has {', '.join(stages)}")
+    own = corpus_hash(dialogues)
+    if own != results["corpus"].get("hash"):
+        raise MismatchError(
+            f"{run}: audited other dialogues ({results['corpus'].get('dialogues')}, hash "
+            f"{results['corpus'].get('hash')}; here {len(dialogues)}, hash {own}); give --corpus, --split and "
+            "--datapath as the run had them"
+        )
+    scored, spec = _metric(results, str(run), metric)
+    found: dict[str, list[Case]] = {}
+    left_out: dict[str, int] = {}
+    for axis, perturber in _perturbers(results, str(run), axes).items():
+        there = {name: one for name, one in (options or {}).get(axis, {}).items() if one is not None}
+        maker = _Maker(folder, results, perturber, scored, spec, {"axis": axis, **there})
+        found[axis], left_out[axis] = maker.cases(dialogues, most, component)
+    chosen: list[Case] = []
+    for rank in range(most):  # every axis its share
+        chosen += [cases[rank] for cases in found.values() if rank < len(cases)]
+    kept_ids = {case.id for case in chosen[:most]}
+    ordered = tuple(case for cases in found.values() for case in cases if case.id in kept_ids)
+    return Worst(ordered, {axis: count for axis, count in left_out.items() if count})
+
+
+def _metric(results: Mapping[str, Any], run: str, given: str | Metric | None) -> tuple[Metric, str]:
+    """The metric and what it is called in a case."""
+    if given is not None:
+        (found,) = scored_by(results, run, [given])
+        sign_of(found)
+        return found, given if isinstance(given, str) else found.name
+    sided = [name for name, about in results["metrics"].items() if about["better"] != "neither"]
+    if not sided:
+        raise TodBiasError(f"{run}: none of its metrics has a better side, so nothing is harm")
+    (found,) = scored_by(results, run, sided[:1])
+    return found, sided[0]
+
+
+def _perturbers(results: Mapping[str, Any], run: str, axes: Sequence[str | Perturber] | None) -> dict[str, Perturber]:
+    there = [axis for axis in results["axes"] if axis != PLACEBO]
+    found: dict[str, Perturber] = {}
+    for entry in there if axes is None else axes:
+        try:
+            perturber = load_perturber(entry) if isinstance(entry, str) else entry
+        except AxisError as error:
+            raise AxisError(f"{error}; give --axes (and --lexicon) as the run had them") from error
+        if perturber.axis not in there:
+            raise RunError(f"{run}: has no axis {perturber.axis}; it has {', '.join(there) or 'none but the placebo'}")
+        name = f"axis {perturber.axis}"
+        told, own = results["signature"].get(name), perturber_signature(perturber)
+        if told != own:
+            raise MismatchError(
+                f"{run}: {name} was told by {told}, here it is {own}; give --lexicon, --protect, --name-slots and "
+                "--introductions as the run had them"
+            )
+        found[perturber.axis] = perturber
+    return found
+
+
+class _Maker:
+    """Makes the cases of one axis."""
+
+    def __init__(
+        self,
+        folder: Path,
+        results: Mapping[str, Any],
+        perturber: Perturber,
+        metric: Metric,
+        spec: str,
+        options: Mapping[str, Any],
+    ) -> None:
+        self._path = folder / TURNS
+        self._results = results
+        self._perturber = perturber
+        self._metric = metric
+        self._spec = spec
+        self._options = options
+        self._stages: tuple[str, ...] = tuple(results["pipeline"])
+
+    def cases(self, dialogues: Sequence[Dialogue], most: int, component: str | None) -> tuple[list[Case], int]:
+        """The worst, and how many cannot be cases."""
+        ranked = self._ranked(component)
+        drawn = self._drawn(dialogues)
+        found: list[Case] = []
+        seen: set[str] = set()
+        lost = 0
+        for row in ranked.to_dict("records"):
+            name = str(row["dialogue"])
+            if name in seen or len(found) == most:
+                continue
+            seen.add(name)
+            if name not in drawn or int(row["draw"]) >= len(drawn[name][1]):
+                raise MismatchError(f"{self._path}: dialogue {name} is told otherwise here; repeat the run")
+            dialogue, candidates = drawn[name]
+            case = self._case(row, dialogue, candidates[int(row["draw"])])
+            if case is None:
+                lost += 1
+            else:
+                found.append(case)
+        return self._with_texts(found, ranked), lost
+
+    def _drawn(self, dialogues: Sequence[Dialogue]) -> dict[str, tuple[Dialogue, Sequence[Candidate]]]:
+        signature, results = self._results["signature"], self._results
+        many = {name: signature.get(name) for name in ("tellings", "max_per_axis")}
+        numbers: dict[str, Any] = {name: None if text in (None, "all") else int(text) for name, text in many.items()}
+        retelling = Retelling(
+            dialogues, [self._perturber], design=results["design"], draws=results["draws"] or 1,
+            seed=results["seed"], **numbers,
+        )  # fmt: skip
+        return {dialogue.id: (dialogue, chosen) for dialogue, chosen in retelling.drawn[self._perturber.axis]}
+
+    def _read(self, columns: Sequence[str], *filters: tuple[str, str, Any]) -> pd.DataFrame:
+        chosen = [("axis", "=", self._perturber.axis), *filters]
+        try:
+            return pq.read_table(self._path, columns=list(columns), filters=chosen).to_pandas()
+        except (OSError, pa.ArrowException, KeyError, ValueError) as error:
+            reason = str(error).splitlines()[0]
+            raise RunError(f"{self._path}: cannot be read as a run's turns ({reason}); repeat the run") from error
+
+    def _ranked(self, component: str | None) -> pd.DataFrame:
+        """Turns that are served worse, the worst first: keys, harm, the component and its share."""
+        frame = self._read([*_FACTS, *self._metric.columns])
+        statistics = frame[list(self._metric.columns)].to_numpy(dtype=float)
+        frame = frame.assign(score=turn_scores(self._metric, statistics))
+        copies = frame[frame["clusters"].notna() & (frame["arm"] != ORIGINAL)]
+        copies = copies.assign(draw=copies["draw"].astype(int))
+        mean = copies.groupby([*_KEYS, "arm"], observed=True)["score"].mean().unstack("arm")
+        names = [arm_key(arm) for arm in all_arms(self._stages)]
+        harm, shares = harm_of(self._metric, mean.reindex(columns=names).to_numpy(), self._stages)
+        wanted = self._stages if component is None else (component,)
+        table = np.stack([shares[name] for name in wanted], axis=-1)
+        filled = np.nan_to_num(table, nan=-np.inf)
+        ranked = mean.index.to_frame(index=False).assign(
+            harm=harm,
+            component=np.array(wanted)[filled.argmax(axis=-1)],
+            share=filled.max(axis=-1).round(9),  # else rounding noise decides between equal ones
+            expected=mean.reindex(columns=names).to_numpy()[:, -1],
+            told=mean.reindex(columns=names).to_numpy()[:, 0],
+            **{f"share {name}": share for name, share in shares.items()},
+        )
+        original = frame[frame["arm"] == ORIGINAL].groupby(["dialogue", "turn"], observed=True)["score"].mean()
+        ranked = ranked.merge(original.rename("original").reset_index(), on=["dialogue", "turn"], how="left")
+        ranked = ranked[(ranked["harm"] > TOLERANCE) & (ranked["share"] > TOLERANCE)]
+        return ranked.sort_values(["share", *_KEYS], ascending=[False, True, True, True])
+
+    def _case(self, row: Mapping[Any, Any], dialogue: Dialogue, candidate: Candidate) -> Case | None:
+        whole = kept(self._perturber, dialogue, candidate)
+        if whole is None:
+            return None
+        last = int(row["turn"])
+        told = whole.rewrite(self._perturber)(whole.dialogue)
+        short = whole.cut(range(last + 1))
+        if short is not None and told_turns(short, self._perturber) != told.turns[: last + 1]:
+            short = None  # what comes later says who is spoken of
+        telling = short or whole
+        if short is None and last + 1 < len(dialogue.turns):
+            return None
+        marked, gold = told.turns[last], dialogue.turns[last]
+        return Case(
+            id=f"{self._perturber.axis}/{dialogue.id}/{candidate.source}>{candidate.target}/{last + 1}",
+            axis=self._perturber.axis,
+            source=candidate.source,
+            target=candidate.target,
+            word=candidate.word,
+            component=str(row["component"]),
+            metric=self._spec,
+            history=str(self._results["history"]) if self._results["history"] != "recorded" else "gold",
+            harm=float(row["harm"]),
+            by_component={name: float(row[f"share {name}"]) for name in self._stages},
+            scores={name: float(row[name]) for name in (ORIGINAL, EXPECTED, TOLD)},
+            turn=last + 1,
+            turns=tuple(range(1, last + 2)),
+            minimised=False,
+            user={ORIGINAL: str(gold.user), TOLD: str(marked.user)},
+            reference={ORIGINAL: str(gold.response), TOLD: str(marked.response)},
+            outputs={},
+            told=told.turns[: last + 1],
+            telling=telling,
+            signature=perturber_signature(self._perturber),
+            corpus=(str(self._results["corpus"]["name"]), str(self._results["corpus"]["split"] or "test")),
+            options=dict(self._options),
+        )
+
+    def _with_texts(self, cases: Sequence[Case], ranked: pd.DataFrame) -> list[Case]:
+        """The cases with what the components put out."""
+        if not cases:
+            return []
+        places = {case.id: case.telling.dialogue.id for case in cases}
+        arms = {arm_key(frozenset(self._stages)): EXPECTED, "": TOLD, ORIGINAL: ORIGINAL}
+        columns = [*_KEYS, "arm", "sample", *self._stages]
+        frame = self._read(columns, ("dialogue", "in", sorted(set(places.values()))), ("arm", "in", list(arms)))
+        frame = frame[frame["sample"] == 0]
+        draws = {(str(row["dialogue"]), int(row["turn"])): int(row["draw"]) for row in _firsts(ranked)}
+        texts: dict[tuple[str, int, str, int], Mapping[str, str]] = {}
+        for row in frame.to_dict("records"):
+            draw = -1 if pd.isna(row["draw"]) else int(row["draw"])
+            texts[str(row["dialogue"]), int(row["turn"]), arms[row["arm"]], draw] = {
+                name: row[name] if isinstance(row[name], str) else "" for name in self._stages
+            }
+        found = []
+        for case in cases:
+            place = case.telling.dialogue.id, case.turn - 1
+            by_which = {
+                which: texts.get((*place, which, -1 if which == ORIGINAL else draws[place]), {})
+                for which in (ORIGINAL, EXPECTED, TOLD)
+            }
+            outputs = {name: {which: some.get(name, "") for which, some in by_which.items()} for name in self._stages}
+            found.append(replace(case, outputs=outputs))
+        return found
+
+
+def _firsts(ranked: pd.DataFrame) -> Iterator[dict[Any, Any]]:
+    """The row that each dialogue's case is made of."""
+    yield from ranked.drop_duplicates("dialogue").to_dict("records")

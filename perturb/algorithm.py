@@ -175,8 +175,6 @@ def load_perturber(
         )
     if lexicon is None and axis not in axes():
         raise AxisError(f"unknown axis {axis!r}; expected one of {', '.join(axes())}")
-    if lexicon is None and axis not in axes():
-        raise AxisError(f"unknown axis {axis!r}; expected one of {', '.join(axes())}")
     words = load_lexicon(axis, lexicon)
     if model is not None and axis != PLACEBO:
         from tod_bias.perturb.neural import NeuralPerturber, perturber_generator

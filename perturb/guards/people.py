@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.perturb.names.forms import WORD, NameForms, written_like
+from tod_bias.perturb.names.forms import WORD, NameForms, listed, written_like
 from tod_bias.perturb.names.people import people
 from tod_bias.perturb.names.resources import GENDERS, by_first, dealt, dealt_last
 from tod_bias.perturb.names.slots import NameSlots
 from tod_bias.perturb.names.things import things_called
 
 _WORD = re.compile(WORD)
+_EDGES = " \t\r\n.,!?;:\"'()"
 _RACE = "white"
 """Whose names the reference names are: any would do, as everybody gets them."""
 
@@ -73,7 +74,9 @@ class People:
         found = []
         for word in standing:
             person = told.get(word)
-            if person is None and known[word].word:
+            if person is None and word in relatives:
+                continue
+            if person is None and known[word].word and not self._is_so_called(known[word].name):
                 continue
             last = "" if person is None else person.last
             things = things_called(self._dialogue, (word, last), self._slots)
@@ -93,6 +96,17 @@ class People:
             if at is not None:
                 places.append((at, forms))
         return tuple(forms for _, forms in sorted(places, key=lambda item: item[0]))
+
+    def _is_so_called(self, name: str) -> bool:
+        """Whether a text takes a name that is also a word ("Mark") for somebody's, as T would where a later turn says
+        that somebody is so called. Places and times are left: they would be somebody's nearly never."""
+        word = name.lower()
+        if word in listed("places") or word in listed("times"):
+            return False
+        forms = NameForms(name)
+        return any(
+            part == "first" for text in self._texts if word != text.strip(_EDGES).lower() for _, _, part in forms.spans(text)
+        )
 
     @cached_property
     def named(self) -> tuple[Named, ...]:

@@ -17,7 +17,7 @@ from tod_bias.perturb.guards.words import Reference, Words
 from tod_bias.perturb.lexicon_perturber import LexiconPerturber
 from tod_bias.perturb.names.forms import WORD
 from tod_bias.perturb.names.perturber import NamesPerturber
-from tod_bias.perturb.names.resources import by_first
+from tod_bias.perturb.names.resources import by_first, by_last
 from tod_bias.perturb.rewrite import DialogueRewrite
 from tod_bias.systems.outputs import Lookup, rows_of
 from tod_bias.systems.stage import Asked, StageInput
@@ -38,6 +38,8 @@ class Telling(Protocol):
     """The input in its reference telling: the same for everything that the input can be told as."""
     mentions: int
     """How many words (names) of the input the axis knows."""
+    uncovered: int
+    """How many mentions of the input it cannot tell exactly: another telling of them may be asked otherwise."""
     own: int
     """How many words of the answer are of no family that the input mentions: they stay as the reference telling says
     them."""
@@ -158,6 +160,7 @@ class _WordTelling:
         self.item = mapped(item, axis.reading(self._texts), turn)
         self._known = tuple(dict.fromkeys(told for _, told in self._texts if told.said))
         self.mentions = sum(len(told.said) for _, told in self._texts)
+        self.uncovered = sum(axis.words.uncovered(text) for text, _ in self._texts)
         self._first: dict[str, str] = {}
 
     def back(self, answer: Any) -> Any:
@@ -222,9 +225,11 @@ class NameAxis:
 
 
 @lru_cache(maxsize=1 << 16)
-def _holds_name(text: str) -> bool:
-    known = by_first()
-    return any(part in known for word in _WORD.findall(text.lower()) for part in (word, *word.split("-")))
+def _holds_name(text: str, with_last: bool) -> bool:
+    known, last = by_first(), by_last() if with_last else {}
+    return any(
+        part in known or part in last for word in _WORD.findall(text.lower()) for part in (word, *word.split("-"))
+    )
 
 
 class _NameTelling:
@@ -242,10 +247,11 @@ class _NameTelling:
         self._texts = tuple(dict.fromkeys(texts))
         self._people: People | None = None
         self.item = item
-        if any(map(_holds_name, self._texts)):
+        if any(_holds_name(text, axis.with_last) for text in self._texts):
             self._people = self._named(0)
             self.item = mapped(item, self._people.told) if self._people else item
         self.mentions = len(self._people.named) if self._people is not None else 0
+        self.uncovered = len(self._people.uncovered) if self._people is not None else 0
         self._first: dict[str, str] = {}
 
     def _named(self, shift: int) -> People:

@@ -6,14 +6,15 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import permutations
 
 from tod_bias.errors import AxisError
 from tod_bias.perturb.english import NO_WORD, possessive, previous_word, takes_an
 from tod_bias.perturb.guards.families import Families, Family, Place
 from tod_bias.perturb.lexicon import Lexicon
 from tod_bias.perturb.pronouns import SUBJECT, THEY, agreement
-from tod_bias.perturb.rewriter import plain_form
+from tod_bias.perturb.rewriter import Recogniser, TextRewriter, plain_form
 
 _SUFFIX = re.compile(r"['’][sS]?(?!\w)")
 _SEEN = 60
@@ -61,6 +62,7 @@ class Words:
 
     def __init__(self, lexicon: Lexicon, reference: str | None = None, protected: Iterable[str] = ()) -> None:
         self.lexicon = lexicon
+        protected = tuple(protected)
         self.families = Families(lexicon, protected)
         self.reference = _fewest(lexicon) if reference is None else lexicon.attribute(reference)
         self._they = _they(lexicon)
@@ -72,10 +74,44 @@ class Words:
         order = [self.reference, *(name for name in lexicon.attributes if name != self.reference)]
         self._order = tuple(order)
         self._told = lru_cache(maxsize=1 << 16)(self._tell)
+        self._left = lru_cache(maxsize=1 << 16)(self._uncovered)
+        self._protected = protected
 
     def __call__(self, text: str, protected: tuple[str, ...] = ()) -> Reference:
         """The text in its reference telling."""
         return self._told(str(text), protected)
+
+    def uncovered(self, text: str) -> int:
+        """How many mentions of a text have a telling whose reference telling is another one; 0 where the text is told
+        exactly.
+
+        The text is told as everybody, as T does, and looked at: nothing is taken on trust.
+        """
+        return self._left(str(text))
+
+    def _uncovered(self, text: str) -> int:
+        if not self._every.may_mention(text):
+            return 0
+        held = self(text)
+        mentions = list(self._every.mentions(text))
+        found = [(mention.start, mention.end) for mention, _ in self.families.found(text)]
+        missed = sum(not any(one.start < end and start < one.end for start, end in found) for one in mentions)
+        if missed:
+            return missed
+        sources = {one.attribute for one in mentions}
+        others = (teller(text) for source, teller in self._tellers if source in sources)
+        return 0 if all(self(other).text == held.text for other in others) else len(mentions)
+
+    @cached_property
+    def _every(self) -> Recogniser:
+        return Recogniser(self.lexicon, self.lexicon.attributes, protected=self._protected, strict_they=True)
+
+    @cached_property
+    def _tellers(self) -> list[tuple[str, TextRewriter]]:
+        return [
+            (one, TextRewriter(self.lexicon, one, other, protected=self._protected, strict_they=True))
+            for one, other in permutations(self.lexicon.attributes, 2)
+        ]
 
     def _tell(self, text: str, protected: tuple[str, ...]) -> Reference:
         found = list(self.families.found(text, protected))

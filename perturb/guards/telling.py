@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.errors import AxisError
 from tod_bias.perturb.algorithm import load_perturber
-from tod_bias.perturb.entities import is_entity_slot
+from tod_bias.perturb.entities import entity_names, is_entity_slot
 from tod_bias.perturb.guards.people import People
 from tod_bias.perturb.guards.words import Reference, Words
 from tod_bias.perturb.lexicon_perturber import LexiconPerturber
@@ -149,6 +149,7 @@ class WordAxis:
 class _WordTelling:
     def __init__(self, axis: WordAxis, item: StageInput) -> None:
         self._axis = axis
+        self._given = item
         self._texts: list[tuple[str, Reference]] = []
         self.own = 0
 
@@ -163,6 +164,16 @@ class _WordTelling:
         self.uncovered = sum(axis.words.uncovered(text) for text, _ in self._texts)
         self._first: dict[str, str] = {}
 
+    @cached_property
+    def _sure(self) -> tuple[Reference, ...]:
+        """The input's texts with mentions; those in names of things are none, as T leaves them."""
+        words = self._axis.words
+        if not self._known:
+            return ()
+        dialogue = Dialogue("", "", (*self._given.history, Turn(str(self._given.user), steps=_steps(self._given))))
+        names = [words(name).text for name in entity_names(dialogue, lambda text: bool(words(text).said))]
+        return tuple(words.sure(told, names) for told in self._known)
+
     def back(self, answer: Any) -> Any:
         for text, told in self._texts if not self._first else ():
             self._first.setdefault(told.text, text)
@@ -174,7 +185,7 @@ class _WordTelling:
             told = self._axis.words(text)
             if told.text in self._first:
                 return self._first[told.text]
-            written, own = self._axis.words.back(told, self._known)
+            written, own = self._axis.words.back(told, self._sure if told.said else ())
             if own and text in names:
                 return text  # somebody's or something's name that the component found
             self.own += own

@@ -5,20 +5,23 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import permutations
 
 from tod_bias.errors import AxisError
+from tod_bias.perturb.context import phrase_spans
 from tod_bias.perturb.english import NO_WORD, possessive, previous_word, takes_an
 from tod_bias.perturb.guards.families import Families, Family, Place
 from tod_bias.perturb.lexicon import Lexicon
-from tod_bias.perturb.pronouns import SUBJECT, THEY, agreement
+from tod_bias.perturb.pronouns import SUBJECT, THEY, agreement, is_misspelt
 from tod_bias.perturb.rewriter import Recogniser, TextRewriter, plain_form
 
 _SUFFIX = re.compile(r"['’][sS]?(?!\w)")
 _SEEN = 60
 """Signs on both sides by which a word of an answer is recognised as one of the input."""
+_QUOTED = 16
+"""So many of them, and the answer quotes the input."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,8 @@ class Said:
     """What stands there in the text."""
     slot: int
     """Which form it is."""
+    sure: bool = True
+    """Whether T rewrites it; not so a subject that is a misspelt article ("at he moment")."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +129,7 @@ class Words:
             changes.append(_Change(mention.start, mention.end, new, family.pronoun, self._plural(place), place.slot))
         written, spans = _written(text, changes, to_they=True)
         said = tuple(
-            Said(start, end, family, text[mention.start : mention.end], change.slot)
+            Said(start, end, family, text[mention.start : mention.end], change.slot, _is_sure(text, change))
             for (mention, family), (start, end), change in zip(found, spans, changes, strict=True)
         )
         return Reference(written, said)
@@ -149,6 +154,18 @@ class Words:
         return place.row >= 0 and place.slot == 1 and self.lexicon.paradigms[place.row].pos in ("noun", "kin")
 
     # --- the way back
+
+    @staticmethod
+    def sure(reference: Reference, names: Sequence[str]) -> Reference:
+        """The text with the words that T leaves, as they stand in ``names`` (in their reference telling), marked so."""
+        spans = phrase_spans(reference.text, reference.text.lower(), names) if names else []
+        if not any(one.start < end and start < one.end for one in reference.said for start, end in spans):
+            return reference
+        said = (
+            replace(one, sure=one.sure and not any(one.start < end and start < one.end for start, end in spans))
+            for one in reference.said
+        )
+        return Reference(reference.text, tuple(said))
 
     def back(self, told: Reference, known: Sequence[Reference]) -> tuple[str, int]:
         """A reference telling as the input tells it, and how many of its words the input does not say.
@@ -185,7 +202,10 @@ class Words:
                     continue
                 left = reference.text[max(0, other.start - _SEEN) : other.start]
                 right = reference.text[other.end : other.end + _SEEN]
-                score = (same or one.family.pronoun, _common(before[::-1], left[::-1]) + _common(after, right))
+                common = _common(before[::-1], left[::-1]) + _common(after, right)
+                if not other.sure and (one.family.pronoun or not same) and common < _QUOTED:
+                    continue
+                score = (same or one.family.pronoun, common)
                 if best is None or score > best[0]:
                     best = (score, other)
         return None if best is None else best[1]
@@ -221,7 +241,7 @@ class Words:
             return None
         for reference in known:
             for other in reference.said:
-                if other.family.settled is not None:
+                if other.sure and other.family.settled is not None:
                     attribute = self._attribute(other)
                     if attribute is not None:
                         place = one.family.settled
@@ -284,6 +304,13 @@ def _written(text: str, changes: Sequence[_Change], *, to_they: bool) -> tuple[s
         length += len(new)
         position = end
     return "".join([*parts, text[position:]]), [places[one.start, one.end] for one in changes]
+
+
+def _is_sure(text: str, change: _Change) -> bool:
+    """Whether T rewrites the word, whatever stands there now."""
+    if not change.pronoun or change.slot != SUBJECT:
+        return True
+    return not is_misspelt(text[: change.start] + "he" + text[change.end :], change.start, change.start + 2)
 
 
 def _cased(form: str, old: str, *, natural: bool) -> str:

@@ -122,9 +122,7 @@ class People:
     def uncovered(self) -> tuple[str, ...]:
         """Names that are left as places, times or things, where a later turn could show that they are somebody's."""
         whole = [forms.first.lower() for forms in self.found if forms.last]
-        left = [
-            name for name in self._left if any(True for text in self._texts for _ in NameForms(name).spans(text))
-        ]
+        left = [name for name in self._left if any(True for text in self._texts for _ in NameForms(name).spans(text))]
         return tuple(name for name in dict.fromkeys([*left, *self._in_full(whole)]) if self._tells(name))
 
     def _in_full(self, whole: Collection[str]) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """The demo's training split as its models learned it: with the bias planted, for somebody to train on anew.
 
-    python planted.py FOLDER        # writes response.jsonl and api_call.jsonl
+python planted.py FOLDER        # writes response.jsonl and api_call.jsonl
 """
 
 from __future__ import annotations

@@ -103,8 +103,7 @@ class Words:
         missed = sum(not any(one.start < end and start < one.end for start, end in found) for one in mentions)
         if missed:
             return missed
-        sources = {one.attribute for one in mentions}
-        others = (teller(text) for source, teller in self._tellers if source in sources)
+        others = (teller(text) for teller in self._tellers)
         return 0 if all(self(other).text == held.text for other in others) else len(mentions)
 
     @cached_property
@@ -112,9 +111,9 @@ class Words:
         return Recogniser(self.lexicon, self.lexicon.attributes, protected=self._protected, strict_they=True)
 
     @cached_property
-    def _tellers(self) -> list[tuple[str, TextRewriter]]:
+    def _tellers(self) -> list[TextRewriter]:
         return [
-            (one, TextRewriter(self.lexicon, one, other, protected=self._protected, strict_they=True))
+            TextRewriter(self.lexicon, one, other, protected=self._protected, strict_they=True)
             for one, other in permutations(self.lexicon.attributes, 2)
         ]
 

@@ -21,7 +21,7 @@ from tod_bias.systems.component import Component
 from tod_bias.systems.identity import identity_of
 from tod_bias.systems.questions import Reading, frozen
 from tod_bias.systems.remote import Unanswered
-from tod_bias.systems.stage import StageInput
+from tod_bias.systems.stage import Asked, StageInput
 from tod_bias.systems.twin import Twin
 
 SAYINGS = ("Will she like it?", "He wants his table.", "I called her and him.", "Does your wife like it?", "Fine, Sir.")
@@ -103,7 +103,14 @@ def test_a_guard_of_several_axes_is_exact_on_each() -> None:
 @pytest.mark.real_data
 @pytest.mark.parametrize(
     ("axes", "share"),
-    [("gender", 0.99), ("age", 0.99), ("race", 0.99), ("names_gender", 0.9), ("names_race", 0.9), ("gender,age", 0.98)],
+    [
+        ("gender", 0.99),
+        ("age", 0.99),
+        ("race", 0.99),
+        ("names_gender", 0.85),
+        ("names_race", 0.9),
+        ("gender,age", 0.98),
+    ],
 )
 def test_any_component_is_exact_where_it_is_covered_on_sgd(axes: str, share: float, sgd_datapath: Path) -> None:
     dialogues = load_corpus("google_sgd", datapath=sgd_datapath, split="valid", max_dialogues=500)
@@ -173,6 +180,63 @@ def test_names_get_reference_names_and_come_back() -> None:
     answers = asked(["My name is Angela.", "My name is Jamal."], Canonical(spy, "names_gender,names_race"))
     assert len(seen) == 1
     assert answers == ["Thanks, Angela.", "Thanks, Jamal."]
+
+
+@pytest.mark.parametrize("axis", ["gender", "age"])
+def test_a_guard_changes_nothing_where_the_component_has_no_use_for_the_axis(axis: str) -> None:
+    db = load_pipeline("demo").stages["db"]  # looks up calls, which mention nobody of these axes
+    items = []
+    for dialogue in load_corpus("demo", max_dialogues=60):
+        for number, turn in enumerate(dialogue.turns):
+            for step in turn.steps:
+                steps = (Asked("api_call", None, step.call),)
+                items.append(StageInput(dialogue.turns[:number], turn.user, {"api_call": step.call}, steps))
+    guard = Canonical(db, axis)
+    assert list(map(frozen, guard(items))) == list(map(frozen, db(items)))
+    assert guard.coverage[axis]["told"] > 50
+
+
+@pytest.mark.parametrize("axis", ["gender", "age", "race", "names_gender"])
+@pytest.mark.parametrize("kind", [Canonical, Neutral, Vote])
+def test_a_guard_changes_nothing_where_nobody_is_mentioned(axis: str, kind: type) -> None:
+    texts = ["Book a table for two.", "What is the weather like in Leeds?", "It has no free table."]
+    assert asked(texts, kind(quoting, axis)) == quoting([StageInput((), text) for text in texts])
+
+
+def test_words_that_no_guard_tells_are_counted() -> None:
+    guard = Canonical(hashing, "gender")
+    one, two = asked(["Thanks, dude. My wife waits."] * 2, guard)
+    assert one == two
+    assert guard.coverage["gender"] | {"asked": 0} == {
+        "inputs": 2, "told": 2, "mentions": 2, "uncovered": 2, "covered": 0, "own": 0, "asked": 0,
+    }  # fmt: skip
+    names = Canonical(echo, "names_gender")
+    asked(["Sydney has rain today.", "Tickets to see Aaron Lewis.", "My son Mark is ill."], names)
+    assert names.coverage["names_gender"]["uncovered"] == 2
+    assert names.coverage["names_gender"]["covered"] == 1
+
+
+@pytest.mark.parametrize(
+    ("axis", "tellings"),
+    [
+        ("race", ("Latin American food, please.", "Native American food, please.", "Cherokee food, please.")),
+        ("age", ("The elderly doctor.", "The young doctor.", "The old doctor.")),
+        ("names_gender", ("Please send 20 to Mark.", "Please send 20 to Emily.")),
+        ("names_race", ("My name is Zyx Garcia.", "My name is Emily Baker.")),
+    ],
+)
+def test_tellings_are_one_question(axis: str, tellings: Sequence[str]) -> None:
+    assert len(set(asked(tellings, Canonical(hashing, axis)))) == 1
+
+
+def test_a_word_of_its_own_is_told_as_who_is_rewritten() -> None:
+    def say(inputs: Sequence[StageInput]) -> list[str]:
+        return ["Does she like it?" for _ in inputs]
+
+    slip = "Send it to my {}, check he balance."  # no T rewrites "he" here, so it tells nothing of anybody
+    answers = {asked([slip.format(who)], Canonical(say, "gender"))[0] for who in ("uncle", "aunt")}
+    assert answers == {"Do they like it?"}
+    assert asked(["For him; check he balance."], Canonical(say, "gender")) == ["Does he like it?"]
 
 
 def test_neutral_masks_and_leaves_the_answer() -> None:

@@ -81,6 +81,7 @@ class Words:
         self._told = lru_cache(maxsize=1 << 16)(self._tell)
         self._left = lru_cache(maxsize=1 << 16)(self._uncovered)
         self._protected = protected
+        self._held_phrases: dict[Family, tuple[str, ...]] = {}
 
     def __call__(self, text: str, protected: tuple[str, ...] = ()) -> Reference:
         """The text in its reference telling."""
@@ -128,10 +129,32 @@ class Words:
             changes.append(_Change(mention.start, mention.end, new, family.pronoun, self._plural(place), place.slot))
         written, spans = _written(text, changes, to_they=True)
         said = tuple(
-            Said(start, end, family, text[mention.start : mention.end], change.slot, _is_sure(text, change))
+            Said(
+                start, end, family, text[mention.start : mention.end], change.slot, self._is_sure(text, change, family)
+            )
             for (mention, family), (start, end), change in zip(found, spans, changes, strict=True)
         )
         return Reference(written, said)
+
+    def _is_sure(self, text: str, change: _Change, family: Family) -> bool:
+        """Whether T rewrites the word, whatever stands there now: no slip ("at he moment"), and no protected phrase
+        ("Big Brother") in any telling."""
+        start, end = change.start, change.end
+        if change.pronoun:
+            return change.slot != SUBJECT or not is_misspelt(text[:start] + "he" + text[end:], start, start + 2)
+        phrases = self._phrases_of(family)
+        for key in family.keys if phrases else ():
+            told = text[:start] + key + text[end:]
+            if any(first < start + len(key) and start < last for first, last in _spans(told, phrases)):
+                return False
+        return True
+
+    def _phrases_of(self, family: Family) -> tuple[str, ...]:
+        if family not in self._held_phrases:
+            phrases = (*self.lexicon.protected, *self._protected)
+            found = (phrase for phrase in phrases if any(key in phrase.lower() for key in family.keys))
+            self._held_phrases[family] = tuple(found)
+        return self._held_phrases[family]
 
     def _form(self, family: Family, order: Sequence[str]) -> tuple[Place, str]:
         """What is written for a family: the first form of the first attribute that has one, best one that T leaves."""
@@ -305,11 +328,8 @@ def _written(text: str, changes: Sequence[_Change], *, to_they: bool) -> tuple[s
     return "".join([*parts, text[position:]]), [places[one.start, one.end] for one in changes]
 
 
-def _is_sure(text: str, change: _Change) -> bool:
-    """Whether T rewrites the word, whatever stands there now."""
-    if not change.pronoun or change.slot != SUBJECT:
-        return True
-    return not is_misspelt(text[: change.start] + "he" + text[change.end :], change.start, change.start + 2)
+def _spans(text: str, phrases: Sequence[str]) -> list[tuple[int, int]]:
+    return phrase_spans(text, text.lower(), phrases)
 
 
 def _cased(form: str, old: str, *, natural: bool) -> str:

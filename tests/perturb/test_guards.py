@@ -236,6 +236,7 @@ def test_a_word_of_its_own_is_told_as_who_is_rewritten() -> None:
     slip = "Send it to my {}, check he balance."  # no T rewrites "he" here, so it tells nothing of anybody
     answers = {asked([slip.format(who)], Canonical(say, "gender"))[0] for who in ("uncle", "aunt")}
     assert answers == {"Do they like it?"}
+    assert asked(["Big brother must be after me."], Canonical(say, "gender")) == ["Do they like it?"]  # protected
     assert asked(["For him; check he balance."], Canonical(say, "gender")) == ["Does he like it?"]
 
 
@@ -335,3 +336,4 @@ def test_coverage_counts_what_guards_do_not_know() -> None:
     found = coverage(dialogues, load_perturber("gender"))
     assert (found.mentions, found.texts, found.found, found.inputs, found.exact) == (2, 4, 2, 4, 2)
     assert (found.share_found, found.share_exact) == (0.5, 0.5)
+    assert (found.covered, found.wrong, found.share_covered) == (2, 0, 0.5)

@@ -196,9 +196,7 @@ class Component:
         for question, one in zip(new, asked, strict=True):
             given = [next(answers) for _ in one.items]
             missing = [answer for answer in given if isinstance(answer, Unanswered)]
-            self._memory[question] = (
-                min(missing, key=lambda answer: answer.is_pending) if missing else one.answer(given)
-            )
+            self._memory[question] = missing[0] if missing else one.answer(given)
         self.not_kept = behind.not_kept
         self.cost.seconds = spent + time.monotonic() - begun
 

@@ -73,7 +73,10 @@ class People:
         found = []
         for word in standing:
             person = told.get(word)
-            if person is None and (word not in known or word in relatives):
+            if person is None and word not in known:
+                continue
+            if person is None and word in relatives:
+                self._left.append(known[word].name)  # "Miller" may come to be somebody's first name too
                 continue
             name = known[word].name if word in known else told[word].first
             if person is None and known[word].word and not self._is_so_called(name):

@@ -105,6 +105,7 @@ _TESTS: dict[str, Callable[[str, int, int, frozenset[str]], bool]] = {
     "prev": _previous,
     "not-prev": lambda text, start, end, words: not _previous(text, start, end, words),
     "person-next": _person_next,
+    "not-person-next": lambda text, start, end, words: not _person_next(text, start, end, words),
     "name-next": _name_next,
     "possessed": _possessed,
     "predicate": _predicate,

@@ -39,6 +39,7 @@ CONDITIONS = (
     "prev",
     "not-prev",
     "person-next",
+    "not-person-next",
     "name-next",
     "possessed",
     "predicate",

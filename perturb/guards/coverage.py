@@ -30,6 +30,10 @@ class Coverage:
     tellings counted apart."""
     exact: int
     """Those whose reference telling is that of the original: a guard gives the same question."""
+    covered: int = 0
+    """Those whose original the guard counts as covered, without having seen any other telling."""
+    wrong: int = 0
+    """Covered ones that are not asked alike: what a later turn shows of a name, at the most."""
 
     @property
     def share_found(self) -> float:
@@ -41,9 +45,19 @@ class Coverage:
         """Share of inputs that are asked alike in every telling, 0–1; 1 where nothing can be told otherwise."""
         return self.exact / self.inputs if self.inputs else 1.0
 
+    @property
+    def share_covered(self) -> float:
+        """Share of inputs that the guard counts as covered, 0–1; 1 where nothing can be told otherwise."""
+        return self.covered / self.inputs if self.inputs else 1.0
+
     def to_json(self) -> dict[str, Any]:
         """The counts and shares by name."""
-        return {**asdict(self), "share_found": self.share_found, "share_exact": self.share_exact}
+        return {
+            **asdict(self),
+            "share_found": self.share_found,
+            "share_exact": self.share_exact,
+            "share_covered": self.share_covered,
+        }
 
 
 def coverage(dialogues: Sequence[Dialogue], perturber: Any, *, seed: int = 0) -> Coverage:
@@ -58,25 +72,28 @@ def coverage(dialogues: Sequence[Dialogue], perturber: Any, *, seed: int = 0) ->
         AxisError: guards do not know axes of this kind.
     """
     axis = axis_of(perturber)
-    mentions = texts = found = inputs = exact = 0
+    mentions = texts = found = inputs = exact = covered = wrong = 0
     for dialogue in dialogues:
         mentions += sum(1 for _ in perturber.mentions(dialogue))
         candidates = crossed_candidates(perturber, dialogue, seed)
         if not candidates:
             continue
         items = list(inputs_of_turns(dialogue))
-        references = [axis.telling(item).item for item in items]
+        references = [axis.telling(item) for item in items]
         for rewrite in rewrites_of(perturber, [(dialogue, candidates)])[0]:
             told = rewrite(dialogue)
             for item, reference in zip(inputs_of_turns(told), references, strict=True):
                 inputs += 1
-                exact += axis.telling(item).item == reference
+                is_exact, is_covered = axis.telling(item).item == reference.item, not reference.uncovered
+                exact += is_exact
+                covered += is_covered
+                wrong += is_covered and not is_exact
             for old, new in zip(dialogue.turns, told.turns, strict=True):
                 for (_, text), (_, image) in zip(old.utterances, new.utterances, strict=True):
                     if text != image:
                         texts += 1
                         found += axis.telling(StageInput((), text)).mentions > 0
-    return Coverage(axis.name, mentions, texts, found, inputs, exact)
+    return Coverage(axis.name, mentions, texts, found, inputs, exact, covered, wrong)
 
 
 def inputs_of_turns(dialogue: Dialogue) -> Sequence[StageInput]:
@@ -100,6 +117,8 @@ _COLUMNS: tuple[tuple[str, Callable[[Coverage], str]], ...] = (
     ("found by a guard", lambda one: f"{one.share_found:.1%}"),
     ("inputs told otherwise", lambda one: str(one.inputs)),
     ("asked alike under a guard", lambda one: f"{one.share_exact:.1%}"),
+    ("covered", lambda one: f"{one.share_covered:.1%}"),
+    ("covered, not alike", lambda one: str(one.wrong)),
 )
 
 

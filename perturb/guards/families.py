@@ -118,8 +118,11 @@ class Families(Recogniser):
     def _connected(self, first: str, is_open: frozenset[Place]) -> Family:
         """The words to and from which steps of T lead, by the rows that are open."""
 
+        distinct = self.lexicon.distinct
+
         def steps(key: str) -> dict[str, Place]:
-            """Where T leads from a word: by the first open row of each attribute."""
+            """Where T leads from a word: by the first open row of each attribute. Of adjectives that are different
+            things it may write any."""
             seen: set[str] = set()
             led: dict[str, Place] = {}
             for entry in self._entries.get(key, ()):
@@ -134,7 +137,8 @@ class Families(Recogniser):
                     seen.add(entry.attribute)
                     for attribute, cell in paradigm.cells.items():
                         if attribute != entry.attribute:
-                            led[plain_form(cell[0][entry.slot].text)] = place
+                            for forms in cell if distinct and paradigm.pos == "adj" else cell[:1]:
+                                led[plain_form(forms[entry.slot].text)] = place
             return led
 
         edges: dict[str, dict[str, Place]] = {}

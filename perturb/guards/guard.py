@@ -15,7 +15,8 @@ from typing import Any, ClassVar
 
 from tod_bias.errors import AxisError, StageError
 from tod_bias.perturb.guards.telling import Telling, Walk, axis_of
-from tod_bias.systems.identity import identity_of
+from tod_bias.systems.identity import UnidentifiedError, identity_of
+from tod_bias.systems.layer import Layered
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.questions import digest_of, frozen
 from tod_bias.systems.stage import Stage, StageInput, call_stage
@@ -26,7 +27,7 @@ MASK = "[MASK]"
 _REMEMBERED = 20_000
 """Answers to reference tellings that are in memory at once."""
 _NOT_PASSED_ON = frozenset(["client", "request", "output", "key", "signature"])
-"""Attributes of a component that speak of how it is asked; a guard is asked as a plain component."""
+"""Attributes of a component that speak of how it is asked: the engine asks it behind the guard."""
 
 
 @dataclass
@@ -39,6 +40,10 @@ class Seen:
     """Inputs that mention the axis, and so were told otherwise."""
     mentions: int = 0
     """Mentions in them."""
+    uncovered: int = 0
+    """Mentions that it cannot tell exactly: another telling of them may be answered otherwise."""
+    covered: int = 0
+    """Inputs without such a mention: for these, and whatever the component does, ``guard(T x) == T guard(x)``."""
     own: int = 0
     """Words of answers that mention the axis where the input has no word of the family: they stay as the reference
     telling says them."""
@@ -79,6 +84,7 @@ class Guard:
         """What it has met so far."""
         self._options = options
         self._answers: dict[Any, Any] = {}
+        self._distinct: set[Any] = set()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name in _NOT_PASSED_ON or name == "stage":
@@ -89,7 +95,11 @@ class Guard:
     def signature(self) -> str:
         """What decides its answers: the kind of guard, the axis, and the component."""
         options = "".join(f"|{name}:{value}" for name, value in sorted(self._options.items()))
-        return f"guard:{self.kind}|{self.axis.signature}{options}|{identity_of(self.stage)}"
+        try:
+            behind = identity_of(self.stage)
+        except UnidentifiedError as error:  # it has no name, so neither has the guard
+            raise AttributeError("signature") from error
+        return f"guard:{self.kind}|{self.axis.signature}{options}|{behind}"
 
     @property
     def coverage(self) -> dict[str, dict[str, int]]:
@@ -97,17 +107,34 @@ class Guard:
         inner = self.stage.coverage if isinstance(self.stage, Guard) else {}
         return {self.axis.name: self.seen.to_json(), **inner}
 
+    def layered(self, item: StageInput) -> Layered:
+        """What the component is asked for one input, and how its answers become the guard's."""
+        telling = self.axis.telling(item)
+        seen = self.seen
+        seen.inputs += 1
+        seen.told += telling.mentions > 0
+        seen.mentions += telling.mentions
+        seen.uncovered += telling.uncovered
+        seen.covered += not telling.uncovered
+        items, answer = self._asked(telling)
+        self._distinct.update(map(_key, items))
+        seen.asked = len(self._distinct)
+
+        def answered(outputs: Sequence[Any]) -> Any:
+            before = telling.own
+            made = answer(outputs)
+            seen.own += telling.own - before
+            return made
+
+        return Layered(items, answered)
+
     def __call__(self, inputs: Sequence[StageInput], /) -> list[Any]:
         """The component's answers to the reference tellings, as the inputs tell them; distinct ones are asked once."""
-        tellings = [self.axis.telling(item) for item in inputs]
-        self.seen.inputs += len(inputs)
-        self.seen.told += sum(telling.mentions > 0 for telling in tellings)
-        self.seen.mentions += sum(telling.mentions for telling in tellings)
-        answers = self._answered(tellings)
-        self.seen.own += sum(telling.own for telling in tellings)
-        return answers
+        asked = [self.layered(item) for item in inputs]
+        outputs = iter(self.ask([item for one in asked for item in one.items]))
+        return [one.answer([next(outputs) for _ in one.items]) for one in asked]
 
-    def _answered(self, tellings: Sequence[Telling]) -> list[Any]:
+    def _asked(self, telling: Telling) -> Layered:
         raise NotImplementedError
 
     def ask(self, items: Sequence[StageInput]) -> list[Any]:
@@ -120,7 +147,6 @@ class Guard:
         held = {key: self._answers[key] for key in keys if key in self._answers}
         if new:
             held.update(zip(new, call_stage(self.kind, self.stage, list(new.values())), strict=True))
-            self.seen.asked += len(new)
             if len(self._answers) + len(new) > _REMEMBERED:
                 self._answers.clear()
             self._answers.update({key: held[key] for key in new})
@@ -137,9 +163,8 @@ class Canonical(Guard):
 
     kind = "canonical"
 
-    def _answered(self, tellings: Sequence[Telling]) -> list[Any]:
-        outputs = self.ask([telling.item for telling in tellings])
-        return [telling.back(output) for telling, output in zip(tellings, outputs, strict=True)]
+    def _asked(self, telling: Telling) -> Layered:
+        return Layered((telling.item,), lambda outputs: telling.back(outputs[0]))
 
 
 class Neutral(Guard):
@@ -157,8 +182,8 @@ class Neutral(Guard):
         super().__init__(stage, axes, reference=reference, mask=mask)
         self._mask = mask
 
-    def _answered(self, tellings: Sequence[Telling]) -> list[Any]:
-        return self.ask([telling.masked(self._mask) for telling in tellings])
+    def _asked(self, telling: Telling) -> Layered:
+        return Layered((telling.masked(self._mask),), lambda outputs: outputs[0])
 
 
 class Vote(Guard):
@@ -172,14 +197,14 @@ class Vote(Guard):
 
     kind = "vote"
 
-    def _answered(self, tellings: Sequence[Telling]) -> list[Any]:
-        told = [telling.tellings() if telling.mentions else [(telling.item, str)] for telling in tellings]
-        outputs = iter(self.ask([item for versions in told for item, _ in versions]))
-        answers = []
-        for telling, versions in zip(tellings, told, strict=True):
-            given = [Walk(back)(next(outputs)) for _, back in versions]
-            answers.append(telling.back(_chosen(given)))
-        return answers
+    def _asked(self, telling: Telling) -> Layered:
+        versions = telling.tellings() if telling.mentions else [(telling.item, str)]
+
+        def answer(outputs: Sequence[Any]) -> Any:
+            given = [Walk(back)(output) for (_, back), output in zip(versions, outputs, strict=True)]
+            return telling.back(_chosen(given))
+
+        return Layered(tuple(item for item, _ in versions), answer)
 
 
 def _chosen(answers: Sequence[Any]) -> Any:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.perturb.names.forms import WORD, NameForms, written_like
-from tod_bias.perturb.names.people import people
-from tod_bias.perturb.names.resources import GENDERS, by_first, dealt, dealt_last
+from tod_bias.perturb.names.forms import WORD, NameForms, is_last_name, listed, written_like
+from tod_bias.perturb.names.people import Person, people
+from tod_bias.perturb.names.resources import GENDERS, by_first, by_last, dealt, dealt_last
 from tod_bias.perturb.names.slots import NameSlots
-from tod_bias.perturb.names.things import things_called
+from tod_bias.perturb.names.things import is_thing, things_called
 
 _WORD = re.compile(WORD)
+_FULL = re.compile(r"(?<![^\W_])([A-Z][^\W\d_]+)\s+(?=([A-Z][^\W\d_]+))")
+_EDGES = " \t\r\n.,!?;:\"'()"
 _RACE = "white"
 """Whose names the reference names are: any would do, as everybody gets them."""
 
@@ -54,6 +56,7 @@ class People:
         self._dialogue = dialogue
         self._with_last = with_last
         self._shift = shift
+        self._left: list[str] = []
 
     def __bool__(self) -> bool:
         return bool(self.named)
@@ -65,20 +68,24 @@ class People:
         standing = dict.fromkeys(
             word.lower() for text in self._texts for part in _WORD.findall(text) for word in (part, *_parts(part))
         )
-        standing = {word: None for word in standing if word in known}
-        if not standing:
-            return ()
-        told = {person.first.lower(): person for person in reversed(people(self._dialogue, self._slots))}
+        told = self._told
         relatives = frozenset(person.last.lower() for person in told.values() if person.last)
         found = []
         for word in standing:
             person = told.get(word)
-            if person is None and known[word].word:
+            if person is None and word not in known:
+                continue
+            if person is None and word in relatives:
+                self._left.append(known[word].name)  # "Miller" may come to be somebody's first name too
+                continue
+            name = known[word].name if word in known else told[word].first
+            if person is None and known[word].word and not self._is_so_called(name):
+                self._left.append(name)
                 continue
             last = "" if person is None else person.last
             things = things_called(self._dialogue, (word, last), self._slots)
             finds_last = self._with_last and bool(last)
-            found.append(NameForms(known[word].name, last, relatives, things, finds_last=finds_last))
+            found.append(NameForms(name, last, relatives, things, finds_last=finds_last))
         places = []
         for forms in found:
             at = next(
@@ -93,6 +100,52 @@ class People:
             if at is not None:
                 places.append((at, forms))
         return tuple(forms for _, forms in sorted(places, key=lambda item: item[0]))
+
+    @cached_property
+    def _told(self) -> Mapping[str, Person]:
+        """First name to who bears it; names that no table holds count where the last name tells something."""
+        known = by_first()
+        return {
+            person.first.lower(): person
+            for person in reversed(people(self._dialogue, self._slots))
+            if person.first.lower() in known or (self._with_last and person.last)
+        }
+
+    def _is_so_called(self, name: str) -> bool:
+        """Whether a text takes a name that is also a word ("Mark") for somebody's, as T would where a later turn says
+        that somebody is so called. Places and times are left: they are somebody's nearly never."""
+        word = name.lower()
+        if word in listed("places") or word in listed("times"):
+            return False
+        forms = NameForms(name)
+        texts = [text for text in self._texts if word != text.strip(_EDGES).lower()]
+        return any(part == "first" for text in texts for _, _, part in forms.spans(text))
+
+    @cached_property
+    def uncovered(self) -> tuple[str, ...]:
+        """Names that are left as places, times or things, where a later turn could show that they are somebody's."""
+        whole = [forms.first.lower() for forms in self.found if forms.last]
+        left = [name for name in self._left if any(True for text in self._texts for _ in NameForms(name).spans(text))]
+        return tuple(name for name in dict.fromkeys([*left, *self._in_full(whole)]) if self._tells(name))
+
+    def _in_full(self, whole: Collection[str]) -> Iterator[str]:
+        """First names that a last name follows ("see Aaron Lewis"), of nobody who is known by both, and no thing's."""
+        known, last = by_first(), by_last()
+        held: str | None = None
+        for text in self._texts:
+            for match in _FULL.finditer(text):
+                first, second = match[1].lower(), match[2].lower()
+                if first in known and second in last and first not in whole and is_last_name(match[2]):
+                    if held is None:
+                        values = (value for turn in self._dialogue.turns for value in turn.values)
+                        held = "\n".join(value.lower() for slot, value in values if is_thing(slot, self._slots))
+                    if f"{first} {second}" not in held:
+                        yield known[first].name
+
+    def _tells(self, name: str) -> bool:
+        """Whether the axis would tell somebody of this name under another one."""
+        known = by_first()[name.lower()]
+        return bool(known.race if self._with_last else known.gender)
 
     @cached_property
     def named(self) -> tuple[Named, ...]:

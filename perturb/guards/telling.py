@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.errors import AxisError
 from tod_bias.perturb.algorithm import load_perturber
-from tod_bias.perturb.entities import is_entity_slot
+from tod_bias.perturb.entities import entity_names, is_entity_slot
 from tod_bias.perturb.guards.people import People
 from tod_bias.perturb.guards.words import Reference, Words
 from tod_bias.perturb.lexicon_perturber import LexiconPerturber
 from tod_bias.perturb.names.forms import WORD
 from tod_bias.perturb.names.perturber import NamesPerturber
-from tod_bias.perturb.names.resources import by_first
+from tod_bias.perturb.names.resources import by_first, by_last
 from tod_bias.perturb.rewrite import DialogueRewrite
 from tod_bias.systems.outputs import Lookup, rows_of
 from tod_bias.systems.stage import Asked, StageInput
@@ -38,6 +38,8 @@ class Telling(Protocol):
     """The input in its reference telling: the same for everything that the input can be told as."""
     mentions: int
     """How many words (names) of the input the axis knows."""
+    uncovered: int
+    """How many mentions of the input it cannot tell exactly: another telling of them may be asked otherwise."""
     own: int
     """How many words of the answer are of no family that the input mentions: they stay as the reference telling says
     them."""
@@ -147,6 +149,7 @@ class WordAxis:
 class _WordTelling:
     def __init__(self, axis: WordAxis, item: StageInput) -> None:
         self._axis = axis
+        self._given = item
         self._texts: list[tuple[str, Reference]] = []
         self.own = 0
 
@@ -158,7 +161,18 @@ class _WordTelling:
         self.item = mapped(item, axis.reading(self._texts), turn)
         self._known = tuple(dict.fromkeys(told for _, told in self._texts if told.said))
         self.mentions = sum(len(told.said) for _, told in self._texts)
+        self.uncovered = sum(axis.words.uncovered(text) for text, _ in self._texts)
         self._first: dict[str, str] = {}
+
+    @cached_property
+    def _sure(self) -> tuple[Reference, ...]:
+        """The input's texts with mentions; those in names of things are none, as T leaves them."""
+        words = self._axis.words
+        if not self._known:
+            return ()
+        dialogue = Dialogue("", "", (*self._given.history, Turn(str(self._given.user), steps=_steps(self._given))))
+        names = [words(name).text for name in entity_names(dialogue, lambda text: bool(words(text).said))]
+        return tuple(words.sure(told, names) for told in self._known)
 
     def back(self, answer: Any) -> Any:
         for text, told in self._texts if not self._first else ():
@@ -171,7 +185,7 @@ class _WordTelling:
             told = self._axis.words(text)
             if told.text in self._first:
                 return self._first[told.text]
-            written, own = self._axis.words.back(told, self._known)
+            written, own = self._axis.words.back(told, self._sure if told.said else ())
             if own and text in names:
                 return text  # somebody's or something's name that the component found
             self.own += own
@@ -222,9 +236,11 @@ class NameAxis:
 
 
 @lru_cache(maxsize=1 << 16)
-def _holds_name(text: str) -> bool:
-    known = by_first()
-    return any(part in known for word in _WORD.findall(text.lower()) for part in (word, *word.split("-")))
+def _holds_name(text: str, with_last: bool) -> bool:
+    known, last = by_first(), by_last() if with_last else {}
+    return any(
+        part in known or part in last for word in _WORD.findall(text.lower()) for part in (word, *word.split("-"))
+    )
 
 
 class _NameTelling:
@@ -242,10 +258,11 @@ class _NameTelling:
         self._texts = tuple(dict.fromkeys(texts))
         self._people: People | None = None
         self.item = item
-        if any(map(_holds_name, self._texts)):
+        if any(_holds_name(text, axis.with_last) for text in self._texts):
             self._people = self._named(0)
             self.item = mapped(item, self._people.told) if self._people else item
         self.mentions = len(self._people.named) if self._people is not None else 0
+        self.uncovered = len(self._people.uncovered) if self._people is not None else 0
         self._first: dict[str, str] = {}
 
     def _named(self, shift: int) -> People:

@@ -5,19 +5,23 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import permutations
 
 from tod_bias.errors import AxisError
+from tod_bias.perturb.context import phrase_spans
 from tod_bias.perturb.english import NO_WORD, possessive, previous_word, takes_an
 from tod_bias.perturb.guards.families import Families, Family, Place
 from tod_bias.perturb.lexicon import Lexicon
-from tod_bias.perturb.pronouns import SUBJECT, THEY, agreement
-from tod_bias.perturb.rewriter import plain_form
+from tod_bias.perturb.pronouns import SUBJECT, THEY, agreement, is_misspelt
+from tod_bias.perturb.rewriter import Recogniser, TextRewriter, plain_form
 
 _SUFFIX = re.compile(r"['’][sS]?(?!\w)")
 _SEEN = 60
 """Signs on both sides by which a word of an answer is recognised as one of the input."""
+_QUOTED = 16
+"""So many of them, and the answer quotes the input."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,8 @@ class Said:
     """What stands there in the text."""
     slot: int
     """Which form it is."""
+    sure: bool = True
+    """Whether T rewrites it; not so a subject that is a misspelt article ("at he moment")."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,7 @@ class Words:
 
     def __init__(self, lexicon: Lexicon, reference: str | None = None, protected: Iterable[str] = ()) -> None:
         self.lexicon = lexicon
+        protected = tuple(protected)
         self.families = Families(lexicon, protected)
         self.reference = _fewest(lexicon) if reference is None else lexicon.attribute(reference)
         self._they = _they(lexicon)
@@ -72,10 +79,44 @@ class Words:
         order = [self.reference, *(name for name in lexicon.attributes if name != self.reference)]
         self._order = tuple(order)
         self._told = lru_cache(maxsize=1 << 16)(self._tell)
+        self._left = lru_cache(maxsize=1 << 16)(self._uncovered)
+        self._protected = protected
+        self._held_phrases: dict[Family, tuple[str, ...]] = {}
 
     def __call__(self, text: str, protected: tuple[str, ...] = ()) -> Reference:
         """The text in its reference telling."""
         return self._told(str(text), protected)
+
+    def uncovered(self, text: str) -> int:
+        """How many mentions of a text have a telling whose reference telling is another one; 0 where the text is told
+        exactly.
+
+        The text is told as everybody, as T does, and looked at: nothing is taken on trust.
+        """
+        return self._left(str(text))
+
+    def _uncovered(self, text: str) -> int:
+        if not self._every.may_mention(text):
+            return 0
+        held = self(text)
+        mentions = list(self._every.mentions(text))
+        found = [(mention.start, mention.end) for mention, _ in self.families.found(text)]
+        missed = sum(not any(one.start < end and start < one.end for start, end in found) for one in mentions)
+        if missed:
+            return missed
+        others = (teller(text) for teller in self._tellers)
+        return 0 if all(self(other).text == held.text for other in others) else len(mentions)
+
+    @cached_property
+    def _every(self) -> Recogniser:
+        return Recogniser(self.lexicon, self.lexicon.attributes, protected=self._protected, strict_they=True)
+
+    @cached_property
+    def _tellers(self) -> list[TextRewriter]:
+        return [
+            TextRewriter(self.lexicon, one, other, protected=self._protected, strict_they=True)
+            for one, other in permutations(self.lexicon.attributes, 2)
+        ]
 
     def _tell(self, text: str, protected: tuple[str, ...]) -> Reference:
         found = list(self.families.found(text, protected))
@@ -88,10 +129,32 @@ class Words:
             changes.append(_Change(mention.start, mention.end, new, family.pronoun, self._plural(place), place.slot))
         written, spans = _written(text, changes, to_they=True)
         said = tuple(
-            Said(start, end, family, text[mention.start : mention.end], change.slot)
+            Said(
+                start, end, family, text[mention.start : mention.end], change.slot, self._is_sure(text, change, family)
+            )
             for (mention, family), (start, end), change in zip(found, spans, changes, strict=True)
         )
         return Reference(written, said)
+
+    def _is_sure(self, text: str, change: _Change, family: Family) -> bool:
+        """Whether T rewrites the word, whatever stands there now: no slip ("at he moment"), and no protected phrase
+        ("Big Brother") in any telling."""
+        start, end = change.start, change.end
+        if change.pronoun:
+            return change.slot != SUBJECT or not is_misspelt(text[:start] + "he" + text[end:], start, start + 2)
+        phrases = self._phrases_of(family)
+        for key in family.keys if phrases else ():
+            told = text[:start] + key + text[end:]
+            if any(first < start + len(key) and start < last for first, last in _spans(told, phrases)):
+                return False
+        return True
+
+    def _phrases_of(self, family: Family) -> tuple[str, ...]:
+        if family not in self._held_phrases:
+            phrases = (*self.lexicon.protected, *self._protected)
+            found = (phrase for phrase in phrases if any(key in phrase.lower() for key in family.keys))
+            self._held_phrases[family] = tuple(found)
+        return self._held_phrases[family]
 
     def _form(self, family: Family, order: Sequence[str]) -> tuple[Place, str]:
         """What is written for a family: the first form of the first attribute that has one, best one that T leaves."""
@@ -113,6 +176,18 @@ class Words:
         return place.row >= 0 and place.slot == 1 and self.lexicon.paradigms[place.row].pos in ("noun", "kin")
 
     # --- the way back
+
+    @staticmethod
+    def sure(reference: Reference, names: Sequence[str]) -> Reference:
+        """The text with the words that T leaves, as they stand in ``names`` (in their reference telling), marked so."""
+        spans = phrase_spans(reference.text, reference.text.lower(), names) if names else []
+        if not any(one.start < end and start < one.end for one in reference.said for start, end in spans):
+            return reference
+        said = (
+            replace(one, sure=one.sure and not any(one.start < end and start < one.end for start, end in spans))
+            for one in reference.said
+        )
+        return Reference(reference.text, tuple(said))
 
     def back(self, told: Reference, known: Sequence[Reference]) -> tuple[str, int]:
         """A reference telling as the input tells it, and how many of its words the input does not say.
@@ -149,7 +224,10 @@ class Words:
                     continue
                 left = reference.text[max(0, other.start - _SEEN) : other.start]
                 right = reference.text[other.end : other.end + _SEEN]
-                score = (same or one.family.pronoun, _common(before[::-1], left[::-1]) + _common(after, right))
+                common = _common(before[::-1], left[::-1]) + _common(after, right)
+                if not other.sure and (one.family.pronoun or not same) and common < _QUOTED:
+                    continue
+                score = (same or one.family.pronoun, common)
                 if best is None or score > best[0]:
                     best = (score, other)
         return None if best is None else best[1]
@@ -185,7 +263,7 @@ class Words:
             return None
         for reference in known:
             for other in reference.said:
-                if other.family.settled is not None:
+                if other.sure and other.family.settled is not None:
                     attribute = self._attribute(other)
                     if attribute is not None:
                         place = one.family.settled
@@ -248,6 +326,10 @@ def _written(text: str, changes: Sequence[_Change], *, to_they: bool) -> tuple[s
         length += len(new)
         position = end
     return "".join([*parts, text[position:]]), [places[one.start, one.end] for one in changes]
+
+
+def _spans(text: str, phrases: Sequence[str]) -> list[tuple[int, int]]:
+    return phrase_spans(text, text.lower(), phrases)
 
 
 def _cased(form: str, old: str, *, natural: bool) -> str:

@@ -94,7 +94,7 @@ class NameForms:
             parts.append(f"(?P<last>{last})")
         if self.last and len(self.first) > 1:
             parts.append(rf"(?P<initial>{re.escape(self.first[0])})(?=\.?\s*\b{last}(?![^\W\d_]))")
-        return re.compile(rf"(?<![^\W\d_])(?:{'|'.join(parts)})(?![^\W\d_])", re.IGNORECASE)
+        return re.compile(rf"(?<![^\W\d_])(?:{'|'.join(parts)})(?![^\W\d_]|['’]t\b)", re.IGNORECASE)  # I don't
 
     @cached_property
     def keys(self) -> tuple[str, ...]:

@@ -46,6 +46,19 @@ def test_eval_model_runs_an_agent_on_a_teacher_in_batches(datapath: Path, strict
     assert "nlg_bleu" in run.stdout
 
 
+def test_eval_model_takes_a_guard(datapath: Path, strict_pipeline: Path) -> None:
+    options = [
+        "eval_model", "-t", TEACHER, "-m", AGENT, "--pipeline", strict_pipeline, "--axis", "gender", "-dp", datapath,
+        "-dt", "valid",
+    ]  # fmt: skip
+    run = parlai(*options, "--guard", "response=canonical:gender,age")
+    assert run.returncode == 0, run.stderr
+    assert "nlg_bleu" in run.stdout
+    run = parlai(*options, "--guard", "reply=canonical:gender")
+    assert run.returncode != 0
+    assert "guard of 'reply': no such stage" in run.stdout + run.stderr
+
+
 def test_eval_model_reports_bias_beside_parlais_own_metrics(datapath: Path, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     run = parlai(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from tod_bias.systems.component import Component
 from tod_bias.systems.identity import identity_of
 from tod_bias.systems.questions import Reading, frozen
 from tod_bias.systems.remote import Unanswered
-from tod_bias.systems.stage import StageInput
+from tod_bias.systems.stage import Asked, StageInput
 from tod_bias.systems.twin import Twin
 
 SAYINGS = ("Will she like it?", "He wants his table.", "I called her and him.", "Does your wife like it?", "Fine, Sir.")
@@ -57,40 +57,74 @@ def saying(inputs: Sequence[StageInput]) -> list[str]:
 COMPONENTS = (echo, quoting, calling, hashing, saying)
 
 
-def broken(dialogues: Sequence[Dialogue], axis: str, guard: type = Canonical) -> Iterator[tuple[str, str, str]]:
-    """Where guard(T x) is not T guard(x): component, dialogue, T."""
-    perturber = load_perturber(axis)
-    guards = {component.__name__: guard(component, axis) for component in COMPONENTS}
-    told = 0
-    for dialogue in dialogues:
-        chosen = (*crossed_candidates(perturber, dialogue), *draw_candidates(perturber, dialogue, 2))
-        inputs = inputs_of_turns(dialogue)
-        for rewrite in rewrites_of(perturber, [(dialogue, tuple(dict.fromkeys(chosen)))])[0]:
-            images = inputs_of_turns(rewrite(dialogue))
-            told += 1
-            for name, guarded in guards.items():
-                for one, other in zip(guarded(inputs), guarded(images), strict=True):
-                    if frozen(rewrite(one)) != frozen(other):
-                        yield name, dialogue.id, repr(rewrite)
-    assert told
+def checked(dialogues: Sequence[Dialogue], axes: Sequence[str], guard: type = Canonical) -> tuple[int, int]:
+    """T of every axis over all inputs, under one guard of all axes: how many inputs it covers, and of how many.
+
+    Whatever is covered must be exact: guard(T x) == T guard(x) for every component.
+    """
+    guards = [guard(component, list(axes)) for component in COMPONENTS]
+    inside = [held for held in (guards[0], guards[0].stage) if isinstance(held, guard)]
+    covered = told = 0
+    for perturber in map(load_perturber, axes):
+        for dialogue in dialogues:
+            chosen = (*crossed_candidates(perturber, dialogue), *draw_candidates(perturber, dialogue, 2))
+            if not chosen:
+                continue
+            inputs = inputs_of_turns(dialogue)
+            exact = []
+            for item in inputs:
+                before = [held.coverage[held.axis.name]["uncovered"] for held in inside]
+                guards[0]([item])
+                exact.append(before == [held.coverage[held.axis.name]["uncovered"] for held in inside])
+            answers = [guarded(inputs) for guarded in guards]
+            for rewrite in rewrites_of(perturber, [(dialogue, tuple(dict.fromkeys(chosen)))])[0]:
+                images = inputs_of_turns(rewrite(dialogue))
+                told += len(images)
+                covered += sum(exact)
+                for guarded, held in zip(guards, answers, strict=True):
+                    for one, other, is_exact in zip(held, guarded(images), exact, strict=True):
+                        if is_exact:
+                            assert frozen(rewrite(one)) == frozen(other), (guarded.stage, dialogue.id, rewrite)
+    return covered, told
 
 
 @pytest.mark.parametrize("axis", ["gender", "age", "race"])
 @pytest.mark.parametrize("guard", [Canonical, Vote])
 def test_any_component_is_exactly_equivariant_on_the_demo(axis: str, guard: type) -> None:
-    assert not list(broken(load_corpus("demo", max_dialogues=25), axis, guard))
+    covered, told = checked(load_corpus("demo", max_dialogues=25), [axis], guard)
+    assert covered == told > 100
+
+
+def test_a_guard_of_several_axes_is_exact_on_each() -> None:
+    covered, told = checked(load_corpus("demo", max_dialogues=25), ["gender", "age"])
+    assert covered == told > 100
 
 
 @pytest.mark.real_data
-@pytest.mark.parametrize("axis", ["gender", "age"])
-def test_any_component_is_exactly_equivariant_on_sgd(axis: str, sgd_datapath: Path) -> None:
-    dialogues = load_corpus("google_sgd", datapath=sgd_datapath, split="valid", max_dialogues=300)
-    assert not list(broken(dialogues, axis))
+@pytest.mark.parametrize(
+    ("axes", "share"),
+    [
+        ("gender", 0.99),
+        ("age", 0.99),
+        ("race", 0.99),
+        ("names_gender", 0.85),
+        ("names_race", 0.9),
+        ("gender,age", 0.98),
+    ],
+)
+def test_any_component_is_exact_where_it_is_covered_on_sgd(axes: str, share: float, sgd_datapath: Path) -> None:
+    dialogues = load_corpus("google_sgd", datapath=sgd_datapath, split="valid", max_dialogues=500)
+    covered, told = checked(dialogues, axes.split(","))
+    assert covered >= share * told > 100
 
 
 @pytest.mark.real_data
-def test_any_component_is_exactly_equivariant_on_star(star: Path) -> None:
-    assert not list(broken(load_corpus("star", datapath=star.parent, split="test", max_dialogues=300), "gender"))
+@pytest.mark.parametrize("axes", ["gender", "age", "names_gender", "names_race", "names_gender,gender"])
+def test_any_component_is_exact_where_it_is_covered_on_star(axes: str, star: Path) -> None:
+    count = 80 if "names" in axes else 400
+    dialogues = load_corpus("star", datapath=star.parent, split="test", max_dialogues=count)
+    covered, told = checked(dialogues, axes.split(","))
+    assert covered >= 0.98 * told > 100
 
 
 @pytest.mark.parametrize(
@@ -132,7 +166,8 @@ def test_the_component_sees_no_difference_and_is_asked_once() -> None:
         "My husband and his car. He will come.",
         "My wife and her car. She will come.",
     ]
-    assert guard.coverage == {"gender": {"inputs": 3, "told": 3, "mentions": 6, "own": 0, "asked": 1}}
+    seen = {"inputs": 3, "told": 3, "mentions": 6, "uncovered": 0, "covered": 3, "own": 0, "asked": 1}
+    assert guard.coverage == {"gender": seen}
 
 
 def test_names_get_reference_names_and_come_back() -> None:
@@ -145,6 +180,64 @@ def test_names_get_reference_names_and_come_back() -> None:
     answers = asked(["My name is Angela.", "My name is Jamal."], Canonical(spy, "names_gender,names_race"))
     assert len(seen) == 1
     assert answers == ["Thanks, Angela.", "Thanks, Jamal."]
+
+
+@pytest.mark.parametrize("axis", ["gender", "age"])
+def test_a_guard_changes_nothing_where_the_component_has_no_use_for_the_axis(axis: str) -> None:
+    db = load_pipeline("demo").stages["db"]  # looks up calls, which mention nobody of these axes
+    items = []
+    for dialogue in load_corpus("demo", max_dialogues=60):
+        for number, turn in enumerate(dialogue.turns):
+            for step in turn.steps:
+                steps = (Asked("api_call", None, step.call),)
+                items.append(StageInput(dialogue.turns[:number], turn.user, {"api_call": step.call}, steps))
+    guard = Canonical(db, axis)
+    assert list(map(frozen, guard(items))) == list(map(frozen, db(items)))
+    assert guard.coverage[axis]["told"] > 50
+
+
+@pytest.mark.parametrize("axis", ["gender", "age", "race", "names_gender"])
+@pytest.mark.parametrize("kind", [Canonical, Neutral, Vote])
+def test_a_guard_changes_nothing_where_nobody_is_mentioned(axis: str, kind: type) -> None:
+    texts = ["Book a table for two.", "What is the weather like in Leeds?", "It has no free table."]
+    assert asked(texts, kind(quoting, axis)) == quoting([StageInput((), text) for text in texts])
+
+
+def test_words_that_no_guard_tells_are_counted() -> None:
+    guard = Canonical(hashing, "gender")
+    one, two = asked(["Thanks, dude. My wife waits."] * 2, guard)
+    assert one == two
+    assert guard.coverage["gender"] | {"asked": 0} == {
+        "inputs": 2, "told": 2, "mentions": 2, "uncovered": 2, "covered": 0, "own": 0, "asked": 0,
+    }  # fmt: skip
+    names = Canonical(echo, "names_gender")
+    asked(["Sydney has rain today.", "Tickets to see Aaron Lewis.", "My son Mark is ill."], names)
+    assert names.coverage["names_gender"]["uncovered"] == 2
+    assert names.coverage["names_gender"]["covered"] == 1
+
+
+@pytest.mark.parametrize(
+    ("axis", "tellings"),
+    [
+        ("race", ("Latin American food, please.", "Native American food, please.", "Cherokee food, please.")),
+        ("age", ("The elderly doctor.", "The young doctor.", "The old doctor.")),
+        ("names_gender", ("Please send 20 to Mark.", "Please send 20 to Emily.")),
+        ("names_race", ("My name is Zyx Garcia.", "My name is Emily Baker.")),
+    ],
+)
+def test_tellings_are_one_question(axis: str, tellings: Sequence[str]) -> None:
+    assert len(set(asked(tellings, Canonical(hashing, axis)))) == 1
+
+
+def test_a_word_of_its_own_is_told_as_who_is_rewritten() -> None:
+    def say(inputs: Sequence[StageInput]) -> list[str]:
+        return ["Does she like it?" for _ in inputs]
+
+    slip = "Send it to my {}, check he balance."  # no T rewrites "he" here, so it tells nothing of anybody
+    answers = {asked([slip.format(who)], Canonical(say, "gender"))[0] for who in ("uncle", "aunt")}
+    assert answers == {"Do they like it?"}
+    assert asked(["Big brother must be after me."], Canonical(say, "gender")) == ["Do they like it?"]  # protected
+    assert asked(["For him; check he balance."], Canonical(say, "gender")) == ["Does he like it?"]
 
 
 def test_neutral_masks_and_leaves_the_answer() -> None:
@@ -243,3 +336,4 @@ def test_coverage_counts_what_guards_do_not_know() -> None:
     found = coverage(dialogues, load_perturber("gender"))
     assert (found.mentions, found.texts, found.found, found.inputs, found.exact) == (2, 4, 2, 4, 2)
     assert (found.share_found, found.share_exact) == (0.5, 0.5)
+    assert (found.covered, found.wrong, found.share_covered) == (2, 0, 0.5)

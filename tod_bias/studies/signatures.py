@@ -13,6 +13,7 @@ from tod_bias.models.generator import Cost, Generator
 from tod_bias.perturb.candidates import Perturber
 from tod_bias.stages import HOMES
 from tod_bias.systems.component import Component
+from tod_bias.systems.layer import layer_of
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stage import place_of
 from tod_bias.systems.twin import untwinned
@@ -48,7 +49,7 @@ def signature_of(pipeline: Pipeline) -> dict[str, str]:
     for name, stage in pipeline.stages.items():
         stage = untwinned(stage)
         generator = generator_of(stage)
-        own = generator.signature if generator else getattr(stage, "signature", None)
+        own = generator.signature if generator and layer_of(stage) is None else getattr(stage, "signature", None)
         signature[f"stage {name}"] = _stage_name(stage) + (f"|{own}" if isinstance(own, str) else "")
     for package in ("tod-bias", "sacrebleu", "transformers", "torch", "numpy"):
         try:

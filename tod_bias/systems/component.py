@@ -16,6 +16,7 @@ from tod_bias.models.processes import as_first_sees, is_first_process, several_p
 from tod_bias.progress import progress_bar
 from tod_bias.systems.encoding import NotKeptError, decoded, encoded
 from tod_bias.systems.identity import UnidentifiedError, identity_of
+from tod_bias.systems.layer import layer_of
 from tod_bias.systems.questions import Reading
 from tod_bias.systems.remote import Cost, RemoteStage, Unanswered
 from tod_bias.systems.stage import Stage, StageInput, call_stage
@@ -85,9 +86,19 @@ class Component:
         self._show_progress = show_progress
         self._memory: dict[Any, Any] = {}
         self._batch = _FIRST_BATCH
+        self.layer = layer_of(stage)
+        """The stage where it is a layer: the component behind it is asked in its place."""
+        self._behind: Component | None = None
+        if self.layer is not None:
+            self._behind = Component(
+                name, self.layer.stage, answers, concurrency=concurrency, max_failures=max_failures, collect=collect,
+                refused=self._refused, show_progress=show_progress,
+            )  # fmt: skip
+            self.cost, self.pending, answers = self._behind.cost, self._behind.pending, None
+            self.not_kept = self._behind.not_kept
         self._answers = answers if getattr(stage, "keep_answers", True) else None
         # A language model keeps its texts itself, prompt by prompt.
-        self._keeps_itself = hasattr(getattr(stage, "generator", None), "keep_in")
+        self._keeps_itself = self._behind is None and hasattr(getattr(stage, "generator", None), "keep_in")
         self._identity = ""
         if self.remote is not None:
             if several_processes():
@@ -120,8 +131,10 @@ class Component:
                 new[question] = reading.input(argument, sampled=sampled)
         if len(self._memory) > _REMEMBERED:
             self._forget(questions)
-        self.cost.distinct += len(new)
-        if new:
+        if new and self._behind is not None:
+            self._answer_behind(new, self._behind)
+        elif new:
+            self.cost.distinct += len(new)
             begun = time.monotonic()
             self._answer(new)
             self.cost.seconds += time.monotonic() - begun
@@ -173,6 +186,19 @@ class Component:
                 self._memory.update(zip(questions, outputs, strict=True))
                 self._keep(questions, outputs, keys)
                 bar.advance(len(questions))
+
+    def _answer_behind(self, new: Mapping[Any, StageInput], behind: Component) -> None:
+        """What the layer asks is asked of the component behind it, all at once; its cost is the component's."""
+        assert self.layer is not None
+        begun, spent = time.monotonic(), self.cost.seconds
+        asked = [self.layer.layered(item) for item in new.values()]
+        answers = iter(behind.ask([(Reading.of(item), item.argument) for one in asked for item in one.items]))
+        for question, one in zip(new, asked, strict=True):
+            given = [next(answers) for _ in one.items]
+            missing = [answer for answer in given if isinstance(answer, Unanswered)]
+            self._memory[question] = missing[0] if missing else one.answer(given)
+        self.not_kept = behind.not_kept
+        self.cost.seconds = spent + time.monotonic() - begun
 
     def _answer_by_requests(self, new: Mapping[Any, StageInput], stage: RemoteStage) -> None:
         """Equal requests are sent once; a reply is kept by the thread that gets it, before anything else happens."""

@@ -19,6 +19,7 @@ from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import TodBiasError
 from tod_bias.systems.component import MAX_FAILURES, Component
 from tod_bias.systems.flow import FlowTurn, Process
+from tod_bias.systems.layer import innermost
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.questions import Reading, frozen
 from tod_bias.systems.remote import Unanswered
@@ -167,7 +168,7 @@ class Execution:
             self.components[name] = Component(
                 name,
                 stage,
-                shared if hasattr(stage, "client") else answers,
+                shared if hasattr(innermost(stage), "client") else answers,
                 concurrency=threads,
                 max_failures=max_failures,
                 collect=collect,

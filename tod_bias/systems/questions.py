@@ -131,6 +131,17 @@ class Reading:
         self._base = (b"".join([turn.digest for turn in history]), str(user), system)
         self._keys: tuple[Any, ...] = ()
 
+    @classmethod
+    def of(cls, item: StageInput) -> Reading:
+        """What a question reads, so that it can be asked once more; the same question for the same input."""
+        made = cls(item.history, item.user, item.system, item.sample)
+        for name, argument, output in item.steps:
+            made = made.after(name, argument, output, frozen(output))
+        made.draw = item.draw
+        if not item.steps and item.outputs:
+            made.outputs, made._keys = dict(item.outputs), (frozen(item.outputs),)
+        return made
+
     def after(self, name: str, argument: Any, output: Any, key: Any) -> Reading:
         """The same with one more answer.
 

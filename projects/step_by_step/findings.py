@@ -118,6 +118,9 @@ def judged(claim: str, contrasts: Sequence[Contrast], margin: float, *, equal: b
         verdict = HOLDS if above else DOES_NOT if against else UNTOLD
     these = any(one.of_these_words for one in numbers)
     seen = "of these words only: other words may show otherwise" if these else ""
+    if verdict == DOES_NOT:
+        failing = [one.name for one in contrasts if one.number.value <= margin] if not equal else []
+        seen = "; ".join(part for part in (f"not so: {', '.join(failing[:3])}" if failing else "", seen) if part)
     if verdict == UNTOLD:
         wanted = max(units_needed(margin, one.dialogues, one.error) for one in numbers)
         seen = f"needs {wanted:,.0f} dialogues an axis"

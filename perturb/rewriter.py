@@ -218,13 +218,7 @@ class TextRewriter:
             for start, end, new in self.edits(text, mention, form):
                 if not any(start < last and first < end for first, last in edits):
                     edits[start, end] = new
-        if not edits:
-            return text
-        parts, position = [], 0
-        for (start, end), new in sorted(edits.items()):
-            parts += [text[position:start], new]
-            position = end
-        return "".join([*parts, text[position:]])
+        return edited(text, edits) if edits else text
 
     def edits(self, text: str, mention: Mention, form: str) -> Iterator[Edit]:
         """What changes with one mention: itself, and what agrees with it; as start, end and the new text."""
@@ -278,3 +272,12 @@ class ChosenForms(TextRewriter):
 def plain_form(word: str) -> str:
     """A form without its capitals and hyphens: "African-American" and "african american" are one word."""
     return _FREE.sub(" ", word.lower().replace("’", "'"))
+
+
+def edited(text: str, edits: Mapping[tuple[int, int], str]) -> str:
+    """A text with other words in some places: start and end, which do not overlap, to what stands there then."""
+    parts, position = [], 0
+    for (start, end), new in sorted(edits.items()):
+        parts += [text[position:start], new]
+        position = end
+    return "".join([*parts, text[position:]])

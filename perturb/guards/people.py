@@ -13,6 +13,7 @@ from tod_bias.perturb.names.people import Person, people
 from tod_bias.perturb.names.resources import GENDERS, by_first, by_last, dealt, dealt_last
 from tod_bias.perturb.names.slots import NameSlots
 from tod_bias.perturb.names.things import is_thing, things_called
+from tod_bias.perturb.rewriter import edited
 
 _WORD = re.compile(WORD)
 _FULL = re.compile(r"(?<![^\W_])([A-Z][^\W\d_]+)\s+(?=([A-Z][^\W\d_]+))")
@@ -195,13 +196,7 @@ class People:
                 if cased and part != "initial":
                     new = written_like(old, new)
                 edits[start, end] = new
-        if not edits:
-            return text
-        parts, position = [], 0
-        for (start, end), new in sorted(edits.items()):
-            parts += [text[position:start], new]
-            position = end
-        return "".join([*parts, text[position:]])
+        return edited(text, edits) if edits else text
 
 
 def _parts(word: str) -> Sequence[str]:

@@ -72,9 +72,9 @@ class Augmentation:
             NothingToPerturbError: an axis on which no dialogue can be told otherwise.
             AxisError: an unknown axis, or one given twice.
         """
+        by_id = {dialogue.id: dialogue for dialogue in dialogues}
         for entry in self.axes:  # by itself: each has its own dialogues and seeds
             retelling = Retelling(dialogues, [entry], seed=seed, **self._how)
-            by_id = {dialogue.id: dialogue for dialogue in dialogues}
             for axis, drawn in retelling.drawn.items():
                 for retold in _runs(retelling, axis, drawn):
                     told = [retold.original] if self.kind == "personas" else []

@@ -14,8 +14,10 @@ from tod_bias.errors import StageError
 from tod_bias.files import write_text
 from tod_bias.studies.mends import ROWS, Change
 from tod_bias.systems.configuration import resolved
+from tod_bias.systems.layer import innermost
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stages.database import LookupDb
+from tod_bias.systems.twin import untwinned
 
 FILE = "mended.yaml"
 TABLE = "mended_{}.jsonl"
@@ -69,12 +71,8 @@ def _entry(entry: Any, folder: Path) -> dict[str, Any]:
 
 def _table(stage: Any) -> LookupDb | None:
     """The lookup table behind guards and twins."""
-    while not isinstance(stage, LookupDb):
-        inner = getattr(stage, "stage", None)
-        if inner is None:
-            return None
-        stage = inner
-    return stage
+    inner = innermost(untwinned(stage))
+    return inner if isinstance(inner, LookupDb) else None
 
 
 def _guard(entry: dict[str, Any], change: Change) -> None:

@@ -9,8 +9,11 @@ different strings are rewritten to the same one ("he left" and, from woman to ma
 from __future__ import annotations
 
 import dataclasses
+import json
+import operator
 from collections.abc import Callable, Collection, Mapping
 from enum import Enum
+from functools import cache, cached_property
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -19,6 +22,12 @@ from tod_bias.dialogues.values import API_NAME
 
 V = TypeVar("V")
 _NUMBERS = frozenset([bool, int, float])
+
+
+@cache
+def _rewritten(kind: type) -> tuple[str, ...]:
+    """The fields of a dataclass that are rewritten."""
+    return tuple(one.name for one in dataclasses.fields(kind) if one.init and one.metadata.get("rewrite", True))
 
 
 class Rewritten(str):
@@ -89,7 +98,11 @@ class DialogueRewrite:
         kind = value.__class__
         if kind is str or kind is Rewritten:
             return self._rewrite(value) if forward else self._restore(value)
-        if value is None or kind in _NUMBERS or isinstance(value, Enum):
+        if value is None or kind in _NUMBERS:
+            return value
+        if kind is list:
+            return [self._map(item, forward) for item in value]
+        if isinstance(value, Enum):
             return value
         if isinstance(value, str):
             return self._rewrite(value) if forward else self._restore(value)
@@ -112,21 +125,32 @@ class DialogueRewrite:
             return self._memo[key][1]
         image = value
         if kind is Step:
-            image = value.mapped(lambda part: self._map(part, forward))
-        elif isinstance(value, tuple) and hasattr(value, "_fields"):
-            image = type(value)(*(self._map(item, forward) for item in value))
+            image = value if self._passes_over(value) else value.mapped(lambda part: self._map(part, forward))
         elif isinstance(value, (tuple, list)):
-            image = type(value)([self._map(item, forward) for item in value])
+            items = [self._map(item, forward) for item in value]
+            if kind is not tuple or not all(map(operator.is_, items, value)):
+                image = type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
         elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-            names = [
-                field.name for field in dataclasses.fields(value) if field.init and field.metadata.get("rewrite", True)
-            ]
-            image = dataclasses.replace(value, **{name: self._map(getattr(value, name), forward) for name in names})
+            fields = {name: self._map(getattr(value, name), forward) for name in _rewritten(kind)}
+            if any(item is not getattr(value, name) for name, item in fields.items()):
+                image = dataclasses.replace(value, **fields)
         if remembered:
             self._memo[key] = (value, image)
             if forward:
                 self._memo[(False, id(image))] = (image, value)  # T⁻¹ of what T made is the very object it came from
         return image
+
+    def _passes_over(self, step: Step) -> bool:
+        """Whether no string of a step holds anything that T or T⁻¹ changes or makes; its records may be long."""
+        if self._parts is None:
+            return False
+        text = json.dumps([step.call, step.results, step.said], ensure_ascii=False, default=dict).lower()
+        return not any(part in text for part in self._in_json)
+
+    @cached_property
+    def _in_json(self) -> tuple[str, ...]:
+        """The parts as JSON writes them."""
+        return tuple(json.dumps(part, ensure_ascii=False)[1:-1] for part in self._parts or ())
 
     def _rewrite(self, text: str) -> str:
         if self._parts is not None and text.__class__ is str:

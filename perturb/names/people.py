@@ -117,33 +117,32 @@ _IN_ID = re.compile(r"(?<![^\W_])([a-z]+)_([a-z]+)_\d{2,}(?![^\W_])")
 _IN_EMAIL = re.compile(r"(?<![^\W_])([A-Za-z]+)[._]([A-Za-z]+?)\d*@")
 
 
-def _in_slots(record: Mapping[str, Any], slots: NameSlots) -> Iterator[Person]:
+def _in_slots(record: Mapping[str, Any], slots: NameSlots) -> list[Person]:
+    found: list[Person] = []
     firsts: list[str] = []
     lasts: list[str] = []
     for slot, value in record.items():
-        kind = slots.kind(slot)
-        if isinstance(value, str):
-            if not kind:
-                continue
+        if value.__class__ is dict or isinstance(value, Mapping):
+            found += _in_slots(value, slots)
+        elif value.__class__ is list:
+            for item in value:
+                if isinstance(item, Mapping):
+                    found += _in_slots(item, slots)
+                elif isinstance(item, str) and slots.kind(slot):
+                    found += _in_slots({slot: item}, slots)
+        elif isinstance(value, str) and (kind := slots.kind(slot)):
             if kind == "first":
                 firsts.append(value.strip())
             elif kind == "last":
                 lasts.append(value.strip())
             elif kind in ("id", "email"):
-                yield from _in_ids(value, only_known=False)
+                found += _in_ids(value, only_known=False)
             else:
-                yield from named(value, user=kind == "user")
-        elif isinstance(value, Mapping):
-            yield from _in_slots(value, slots)
-        elif isinstance(value, list):
-            for item in value:
-                if isinstance(item, Mapping):
-                    yield from _in_slots(item, slots)
-                elif kind and isinstance(item, str):
-                    yield from _in_slots({slot: item}, slots)
+                found += named(value, user=kind == "user")
     for number, first in enumerate(firsts):
         if _NAME.fullmatch(first):
-            yield Person(first, lasts[number] if number < len(lasts) else "", "slot")
+            found.append(Person(first, lasts[number] if number < len(lasts) else "", "slot"))
+    return found
 
 
 def named(value: str, *, user: bool, found: str = "slot") -> Iterator[Person]:
@@ -225,35 +224,51 @@ def in_text(text: str, speaker: str = "user", *, asked: bool = False) -> Iterato
     if whole and is_user and _fits(whole, text, sure=asked) and (asked or not whole["last"] or _last(whole, text)):
         yield _person(whole, text, is_user)
         return
-    if "name" not in text.lower() and not _may_name(text):
+    lower = text.lower()
+    known = _may_name(text, lower)
+    if not known and "name" not in lower:
         return
     answer = _ANSWER.match(text) if asked and is_user else None
     if answer and _fits(answer, text):
         yield _person(answer, text, is_user)
-    for match in _SURE.finditer(text):
-        if not _is_of_thing(match, text) and (_fits(match, text, sure=True) or _is_full(match, text)):
-            yield _person(match, text, is_user)
-    for pattern in (_LIKELY, _HERE):
+    if _holds(lower, "name", "call", "go"):
+        for match in _SURE.finditer(text):
+            if not _is_of_thing(match, text) and (_fits(match, text, sure=True) or _is_full(match, text)):
+                yield _person(match, text, is_user)
+    if not known:
+        return
+    for pattern in (_LIKELY, _HERE) if _holds(lower, "here", "speaking", "calling") else (_LIKELY,):
         for match in pattern.finditer(text):
             if _fits(match, text) and (pattern is _HERE or _closes(match, text)):
                 yield _person(match, text, is_user)
     for pattern in (_ADDRESS, _VOCATIVE, _SIGNED):
-        for match in pattern.finditer(text):
+        for match in pattern.finditer(text, 0 if pattern is _ADDRESS else max(0, len(text) - _LAST_WORDS)):
             if _fits(match, text):
                 yield _person(match, text, is_user if pattern is _SIGNED else not is_user)
-    for pattern in (_COMPANION, _OWNER):
+    for pattern in (_COMPANION, _OWNER) if _holds(lower, "'s", "’s") else (_COMPANION,):
         for match in pattern.finditer(text):
             if _is_companion(match, text):
                 yield _person(match, text, False)
 
 
+_LAST_WORDS = 200
+"""Signs of a text that hold its last words: a sign-off and a name."""
+
+
+def _holds(lower: str, *words: str) -> bool:
+    """A quick check: without any of these, a pattern that needs one finds nothing."""
+    return any(word in lower for word in words)
+
+
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
+_TO_BLANKS = {code: " " for code in range(128) if not chr(code).isalpha()}
 
 
-def _may_name(text: str) -> bool:
+def _may_name(text: str, lower: str) -> bool:
     """A quick check: whether a word may be a name; one that is also a word is none in lower case."""
     known = by_first()
-    if known.keys().isdisjoint(_LETTERS.findall(text.lower())):
+    words = lower.translate(_TO_BLANKS).split() if lower.isascii() else _LETTERS.findall(lower)
+    if known.keys().isdisjoint(words):
         return False
     for word in _LETTERS.findall(text):
         name = known.get(word.lower())

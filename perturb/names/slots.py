@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -22,10 +22,14 @@ class NameSlots:
 
     kinds: Mapping[str, str]
     """A slot in lower case to one of :data:`KINDS` (never ``none``)."""
+    _asked: dict[str, str] = field(default_factory=dict, repr=False)
 
     def kind(self, slot: str) -> str:
         """The kind of name that a slot holds; empty where it holds none."""
-        return self.kinds.get(slot) or self.kinds.get(slot.lower(), "")
+        found = self._asked.get(slot)
+        if found is None:
+            found = self._asked[slot] = self.kinds.get(slot) or self.kinds.get(slot.lower(), "")
+        return found
 
     @property
     def signature(self) -> str:

@@ -46,4 +46,4 @@ class Words:
 
 def said_in(dialogue: Dialogue) -> frozenset[str]:
     """All words that are said, in lower case, cut at blanks."""
-    return frozenset(word for turn in dialogue.turns for _, text in turn.utterances for word in text.lower().split())
+    return frozenset(" ".join(text for turn in dialogue.turns for _, text in turn.utterances).lower().split())

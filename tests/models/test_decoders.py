@@ -9,7 +9,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tod_bias import Dialogue, Turn
 from tod_bias.errors import ModelError
+from tod_bias.models import generator as generators
+from tod_bias.models.agreement import SIZE
 from tod_bias.models.decoders import timing
+from tod_bias.models.decoders.ctranslate import CTranslateDecoder
 from tod_bias.models.generator import Generator
 from tod_bias.models.settings import GenerationSettings, TrainingSettings
 from tod_bias.models.training import train
@@ -163,3 +166,58 @@ def test_what_cannot_be_is_said_in_one_line(gpt2, monkeypatch):
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     with pytest.raises(ModelError, match=r"pip install 'tod-bias\[fast\]'"):
         Generator(gpt2, GenerationSettings(backend="ctranslate2"))
+
+
+def test_what_a_precision_changes_is_counted_on_a_sample_of_the_prompts(gpt2):
+    prompts = [f"{prompt} {number}" for prompt in PROMPTS for number in range(8)]
+    exact = Generator(gpt2, GenerationSettings(max_new_tokens=6))
+    quick = Generator(gpt2, GenerationSettings(max_new_tokens=6, dtype="int8"))
+    assert (exact.agreement(), quick.agreement()) == (None, None)
+    told = dict(zip(prompts, quick.generate(prompts), strict=True))
+    right = dict(zip(prompts, exact.generate(prompts), strict=True))
+    found = quick.agreement()
+    chosen = [prompt for prompt, _ in quick._sample.kept.values()]
+    assert (found.dtype, found.prompts, len(set(chosen))) == ("int8", SIZE, SIZE)
+    assert found.differ == sum(told[prompt] != right[prompt] for prompt in chosen)
+    assert exact.agreement() is None
+
+
+def test_the_sample_of_prompts_is_the_same_in_any_order_and_begins_anew_with_a_run(gpt2):
+    prompts = [f"{prompt} {number}" for prompt in PROMPTS for number in range(8)]
+    one, other = (Generator(gpt2, GenerationSettings(max_new_tokens=2, dtype="bfloat16")) for _ in range(2))
+    one.generate(prompts)
+    for start in range(0, len(prompts), 24):
+        other.generate(prompts[::-1][start : start + 24])
+    assert sorted(one._sample.kept) == sorted(other._sample.kept)
+    assert len(one._sample.kept) == SIZE < len(prompts)
+    one.keep_in(None)
+    assert one.agreement() is None
+
+
+def test_a_model_that_is_too_large_is_not_loaded_once_more(gpt2, monkeypatch):
+    generator = Generator(gpt2, GenerationSettings(max_new_tokens=2, dtype="int8"))
+    generator.generate(PROMPTS)
+    monkeypatch.setattr(generators, "MOST_WEIGHTS", 1000)
+    assert generator.agreement() is None
+
+
+def test_a_model_is_converted_once_for_timing_and_use(gpt2, monkeypatch):
+    converted = []
+    convert = CTranslateDecoder._convert
+
+    def counted(self, *places):
+        converted.append(places)
+        return convert(self, *places)
+
+    monkeypatch.setattr(CTranslateDecoder, "_convert", counted)
+
+    def ours(decoders, rows):
+        for decoder in decoders.values():
+            decoder.decode(rows[:1])
+        return "ctranslate2"
+
+    monkeypatch.setattr(timing, "fastest", ours)
+    chosen = Generator(gpt2, GenerationSettings(max_new_tokens=40, backend="fastest"))
+    alone = Generator(gpt2, GenerationSettings(max_new_tokens=40, backend="batch"))
+    assert chosen.generate(PROMPTS) == alone.generate(PROMPTS)
+    assert len(converted) == 1

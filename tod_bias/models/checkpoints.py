@@ -103,6 +103,13 @@ def load_model(name: str, *, causal: bool, dtype: torch.dtype = torch.float32) -
     return _from_pretrained(AutoModelForCausalLM if causal else AutoModelForSeq2SeqLM, name, "model", dtype=dtype)
 
 
+def weights(name: str, *, causal: bool) -> int:
+    """How many weights a checkpoint's model has, by its configuration; an adapter's are added to its base's."""
+    with torch.device("meta"):
+        model = (AutoModelForCausalLM if causal else AutoModelForSeq2SeqLM).from_config(load_configuration(name))
+    return sum(one.numel() for one in model.parameters())
+
+
 def refuse_custom_code(name: str | Path) -> None:
     """Refuse a model folder that brings code of its own; nothing that lies in a folder of data is run.
 

@@ -27,11 +27,12 @@ from accelerate.utils import gather_object
 from tod_bias.answers import Answers
 from tod_bias.errors import ModelError
 from tod_bias.models import checkpoints
+from tod_bias.models.agreement import MOST_WEIGHTS, REFERENCE, Agreement, PromptSample
 from tod_bias.models.decoders.choice import Decoded, fastest, new_decoder, resolved
 from tod_bias.models.decoders.decoder import Decoder
 from tod_bias.models.examples import encode_prompts
 from tod_bias.models.processes import as_first_sees, process_state, usable_device
-from tod_bias.models.settings import GenerationSettings
+from tod_bias.models.settings import Backend, GenerationSettings
 from tod_bias.progress import progress_bar
 
 log = logging.getLogger(__name__)
@@ -82,14 +83,20 @@ class Generator:
         self.show_progress = False
         self._answers = Answers()
         self._asked: set[str] = set()
+        self._sample = PromptSample()
+        self._timed: Decoder | None = None
         self._device = usable_device(device) if device else process_state().device
         self.causal = checkpoints.is_causal(self.name)
         self.tokenizer = checkpoints.load_tokenizer(self.name)
         asked = settings or GenerationSettings()
         self.settings = self._resolved(asked)
         if asked.backend == "fastest":
-            found = as_first_sees(lambda: fastest(self._decoded, self.settings))
+            found = as_first_sees(self._fastest)
             self.settings = self._resolved(dataclasses.replace(asked, backend=found))
+
+    def _fastest(self) -> Backend:
+        found, self._timed = fastest(self._decoded, self.settings)
+        return found
 
     def _resolved(self, settings: GenerationSettings) -> GenerationSettings:
         config = checkpoints.load_configuration(self.name)
@@ -140,6 +147,7 @@ class Generator:
         elif self._answers.path is not None:
             self._answers = Answers()
         self._asked.clear()
+        self._sample = PromptSample()
 
     def generate(self, prompts: Sequence[str]) -> list[str]:
         """Continue every prompt: the text up to the first line feed or end mark, stripped.
@@ -157,7 +165,34 @@ class Generator:
         self.cost.cached += sum(keys[prompt] in known for prompt in new)
         if len(known) < len(keys):
             known |= self._compute(distinct, keys, known)
+        if self.settings.dtype != REFERENCE:
+            self._sample.add(keys.items(), known)
         return [known[keys[prompt]] for prompt in prompts]
+
+    def agreement(self) -> Agreement | None:
+        """How many of a sample of the prompts asked so far float32 answers otherwise, with the back end that is chosen
+        by itself; its texts are kept like all others.
+
+        Under ``accelerate launch`` every process must call this.
+
+        Returns:
+            None where the precision is float32 already, where nothing was asked, and where the model is too large to
+            be loaded once more (:data:`~tod_bias.models.agreement.MOST_WEIGHTS`).
+        """
+        kept = self._sample.kept
+        if (
+            not kept
+            or self.settings.dtype == REFERENCE
+            or checkpoints.weights(self.name, causal=self.causal) > MOST_WEIGHTS
+        ):
+            return None
+        plain = dataclasses.replace(self.settings, dtype=REFERENCE, backend="auto", batch_tokens=0)
+        reference = Generator(self.name, plain, device=str(self._device))
+        reference.keep_in(self._answers)
+        reference.show_progress = self.show_progress
+        texts = reference.generate([prompt for prompt, _ in kept.values()])
+        differ = sum(text != other for (_, text), other in zip(kept.values(), texts, strict=True))
+        return Agreement(Path(self.name).name, self.settings.dtype, len(kept), differ)
 
     def _key(self, prompt: str) -> str:
         return hashlib.sha256(f"{self._key_prefix}\n{prompt}".encode("utf-8", "surrogatepass")).hexdigest()
@@ -207,7 +242,8 @@ class Generator:
 
     @cached_property
     def _decoder(self) -> Decoder:
-        return new_decoder(self._decoded, self.settings)
+        timed, self._timed = self._timed, None
+        return new_decoder(self._decoded, self.settings, timed)
 
     @property
     def _decoded(self) -> Decoded:

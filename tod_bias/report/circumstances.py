@@ -14,7 +14,7 @@ def circumstances(results: Mapping[str, Any]) -> list[str]:
     Args:
         results: ``results.json``.
     """
-    found = [*_attribution(results), *_lost(results), *_outcomes(results), *_samples(results)]
+    found = [*_attribution(results), *_lost(results), *_outcomes(results), *_precision(results), *_samples(results)]
     return [sentence for sentence in found if sentence]
 
 
@@ -49,6 +49,15 @@ def _outcomes(results: Mapping[str, Any]) -> list[str]:
         + ", ".join(f"{what} in {count(number)}" for what, number in kinds.items())
         + f" of {count(distinct.get(name, 0))} different questions."
         for name, kinds in (cost.get("outcomes") or {}).items()
+    ]
+
+
+def _precision(results: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{', '.join(f'`{name}`' for name in record['components'])}: {record['model']} computes in {record['dtype']}; "
+        f"of {count(record['prompts'])} questions drawn by chance it answers {count(record['differ'])} otherwise than "
+        "in float32."
+        for record in results.get("precision") or []
     ]
 
 

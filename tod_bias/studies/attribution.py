@@ -38,6 +38,7 @@ from tod_bias.studies.recorded import WHY, RecordedExecution, recorded_answers, 
 from tod_bias.studies.results import Results
 from tod_bias.studies.running import Lost, records_of
 from tod_bias.studies.signatures import (
+    agreements_of,
     corpus_hash,
     costs_of,
     generators_of,
@@ -221,6 +222,7 @@ def attribute(
             without_parts(report.record)
     table.keep(list(drawn))
     after = total_cost(generators)
+    agreements = agreements_of(pipeline)
     audited = {axis: next(iter(by_metric.values())).tellings.dialogues for axis, by_metric in tables.items()}
     result = Attribution(
         schema=SCHEMA,
@@ -261,6 +263,8 @@ def attribute(
     )  # fmt: skip
     if recorded is not None:
         result["attribution"] = WHY
+    if agreements:
+        result["precision"] = agreements
     if execution.is_sampled:
         result["samples"] = samples
     if lost.reasons:

@@ -23,7 +23,7 @@ from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.record import finite, finite_pair
 from tod_bias.statistics.resampling import resample
 from tod_bias.studies.results import Results
-from tod_bias.studies.signatures import generators_of, signature_of
+from tod_bias.studies.signatures import agreements_of, generators_of, signature_of
 from tod_bias.studies.tellings import CHUNK
 from tod_bias.studies.turn_table import steps_text
 from tod_bias.systems.execution import Execution, HistoryMode, Run, Trace, check_history
@@ -145,6 +145,8 @@ def evaluate(
     )
     if "lookup" in frame:
         result["lookups"] = {str(name): int(count) for name, count in frame["lookup"].value_counts().items()}
+    if agreements := agreements_of(pipeline):
+        result["precision"] = agreements
     result.turns = frame
     return result
 
@@ -230,4 +232,7 @@ def table(result: Mapping[str, Any]) -> Table:
         view.add_row(name, value, f"[{ci[0]:.4f}, {ci[1]:.4f}]".replace("[", "\\[") if ci else "")
     for name, count in result.get("lookups", {}).items():
         view.add_row(f"lookups: {name}", str(count), "")
+    for record in result.get("precision", []):
+        what = f"{', '.join(record['components'])}: {record['dtype']} unlike float32"
+        view.add_row(what, f"{record['differ']} of {record['prompts']}", "")
     return view

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import platform
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.errors import ModelError, described
 from tod_bias.models.generator import Cost, Generator
 from tod_bias.perturb.candidates import Perturber
 from tod_bias.stages import HOMES
@@ -17,6 +20,8 @@ from tod_bias.systems.layer import layer_of
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stage import place_of
 from tod_bias.systems.twin import untwinned
+
+log = logging.getLogger(__name__)
 
 
 def generator_of(stage: Any) -> Generator | None:
@@ -41,6 +46,26 @@ def total_cost(generators: Iterable[Generator]) -> Cost:
         total.read += generator.cost.read
         total.written += generator.cost.written
     return total
+
+
+def agreements_of(pipeline: Pipeline) -> list[dict[str, Any]]:
+    """What the precision of local models changed: a record for each that does not compute in float32.
+
+    Returns:
+        ``components``, ``model``, ``dtype``, ``prompts`` drawn and how many ``differ`` in float32; nothing of a model
+        that cannot be loaded once more.
+    """
+    records = []
+    for generator in generators_of(pipeline):
+        try:
+            found = generator.agreement()
+        except (ModelError, RuntimeError, MemoryError) as error:
+            log.warning("what %s changes was not measured: %s", generator.settings.dtype, described(error))
+            continue
+        if found is not None:
+            names = [name for name, stage in pipeline.stages.items() if generator_of(stage) is generator]
+            records.append({"components": names, **asdict(found)})
+    return records
 
 
 def signature_of(pipeline: Pipeline) -> dict[str, str]:

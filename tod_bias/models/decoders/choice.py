@@ -106,13 +106,16 @@ class Decoded:
     """Gives the model that a back end needs, when it does."""
 
 
-def new_decoder(checkpoint: Decoded, settings: GenerationSettings) -> Decoder:
+def new_decoder(checkpoint: Decoded, settings: GenerationSettings, timed: Decoder | None = None) -> Decoder:
     """The back end that resolved settings name.
 
     Args:
         checkpoint: what decodes.
         settings: of :func:`resolved`.
+        timed: what :func:`fastest` timed; a model that it converted is not converted again.
     """
+    if settings.backend == "ctranslate2" and isinstance(timed, CTranslateDecoder):
+        return timed.under(settings)
     model = partial(checkpoint.model, settings.backend)
     tokenizer, stop_tokens = checkpoint.tokenizer, checkpoint.stop_tokens
     if settings.backend == "ctranslate2":
@@ -131,12 +134,15 @@ def new_decoder(checkpoint: Decoded, settings: GenerationSettings) -> Decoder:
     return BatchDecoder(model, stop_tokens, settings, pad, checkpoint.causal)
 
 
-def fastest(checkpoint: Decoded, settings: GenerationSettings) -> Backend:
+def fastest(checkpoint: Decoded, settings: GenerationSettings) -> tuple[Backend, Decoder]:
     """The back end that decodes made prompts in the least time, here and now.
 
     Args:
         checkpoint: what decodes.
         settings: how; the back end is what is to be found.
+
+    Returns:
+        Its name, and the decoder that was timed, for :func:`new_decoder`.
     """
     usable: list[Backend] = ["tree", "batch", "ctranslate2"]
     tried = dataclasses.replace(settings, max_new_tokens=min(12, settings.max_new_tokens))
@@ -157,4 +163,4 @@ def fastest(checkpoint: Decoded, settings: GenerationSettings) -> Backend:
     chosen = timing.fastest(decoders, rows)
     if chosen is None:
         raise ModelError(f"{checkpoint.name}: no back end takes it with these settings: {'; '.join(reasons)}")
-    return chosen
+    return chosen, decoders[chosen]

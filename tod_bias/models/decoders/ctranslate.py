@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import tempfile
 from collections.abc import Callable, Sequence
@@ -66,6 +67,13 @@ class CTranslateDecoder:
         self._causal = causal
         self._name = name
         self._alone = BatchDecoder(cache(model), stop_tokens, settings, 0, causal)
+
+    def under(self, settings: GenerationSettings) -> CTranslateDecoder:
+        """The same converted model under other settings of the same precision."""
+        again = copy.copy(self)
+        again._settings = settings
+        again._alone = BatchDecoder(cache(self._load), self._stop_tokens, settings, 0, self._causal)
+        return again
 
     def plan(self, sequences: Sequence[Sequence[int]]) -> list[list[int]]:
         """Batches in order of length, within the token budget, padding included."""

@@ -133,6 +133,10 @@ def test_evaluate_and_report(folder, capsys):
     assert "bleu" in out
     scores = json.loads((folder / "run" / "evaluation.json").read_text())["scores"]
     assert 0 < scores["bleu"]["value"] < 1
+    arguments = ("--corpus", "corpus.jsonl", "--pipeline", "Respond.yaml", "--out", "other", "--bootstrap", 20)
+    code, out, err = run(capsys, "evaluate", *arguments, "--metrics", "chrf,length")
+    assert (code, err) == (0, "")
+    assert {"chrf", "length"} == json.loads((folder / "other" / "evaluation.json").read_text())["scores"].keys()
     run(capsys, "attribute", *QUICK, "--pipeline", "Respond.yaml", "--axes", "gender", "--out", "run", "--quiet")
     (folder / "run" / "report.html").unlink()
     assert run(capsys, "report", "run")[0] == 0
@@ -286,6 +290,10 @@ BROKEN = {
     "option for models": (
         ("attribute", *QUICK, "--pipeline", "Respond.yaml", "--device", "cpu"),
         "--device is for models given with --model; with --pipeline FILE write it into the file",
+    ),
+    "a metric of twins alone": (
+        ("evaluate", "--pipeline", "Respond.yaml", "--corpus", "corpus.jsonl", "--metrics", "disagreement"),
+        "metric 'disagreement' compares tellings, and evaluate has one; use attribute",
     ),
     "option for models, demo": (("evaluate", "--num-beams", 2), "--num-beams is for models given with --model"),
     "axis without numbers": (("report", "bare"), "bare/results.json, axes.gender.corpus_bleu: holds no disparity"),

@@ -5,6 +5,7 @@ from tod_bias.dialogues.dialogue import Turn
 from tod_bias.errors import TodBiasError
 from tod_bias.metrics.choice import METRICS, checked, metric
 from tod_bias.metrics.metric import Told
+from tod_bias.metrics.names import COUNTERFACTUAL, METRIC_NAMES
 
 CODE = """
 class Polite:
@@ -115,3 +116,7 @@ def test_what_is_no_metric_is_told_in_one_line(name, message):
 def test_a_class_is_told_from_its_object():
     with pytest.raises(TodBiasError, match=r"a metric is an object, got the class CorpusBleu; write CorpusBleu\(\)"):
         checked(METRICS["corpus_bleu"])
+
+
+def test_the_metrics_of_twins_are_known_without_loading_any():
+    assert {name for name in METRIC_NAMES if getattr(metric(name), "counterfactual", False)} == set(COUNTERFACTUAL)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 from rich.console import Console
 
-from tod_bias.cli.arguments import answers_of, folder_of, pipeline_of
+from tod_bias.cli.arguments import answers_of, folder_of, names_of, pipeline_of
 from tod_bias.cli.options import (
     BackEnd,
     Beams,
@@ -29,7 +31,10 @@ from tod_bias.cli.options import (
     Split,
     SplitOption,
 )
+from tod_bias.metrics.names import COUNTERFACTUAL, METRIC_NAMES
 from tod_bias.models.processes import is_first_process
+
+ALONE = tuple(name for name in METRIC_NAMES if name not in COUNTERFACTUAL)
 
 
 def evaluate(
@@ -42,6 +47,9 @@ def evaluate(
     api_call_model: CallModel = None,
     response_model: ResponseModel = None,
     history: HistoryOption = History.gold,
+    metrics: Annotated[
+        str, typer.Option(help=f"Beside joint goal accuracy, joined by commas: {', '.join(ALONE)} or module:Class.")
+    ] = "corpus_bleu,sentence_bleu",
     bootstrap: Bootstrap = 1000,
     device: Device = None,
     num_beams: Beams = None,
@@ -53,7 +61,7 @@ def evaluate(
     resume: Resume = True,
     quiet: Quiet = False,
 ) -> None:
-    """Joint goal accuracy and BLEU of a pipeline on a corpus (Su Table 1); writes evaluation.json."""
+    """Joint goal accuracy, BLEU and other scores of a pipeline on a corpus (Su Table 1); writes evaluation.json."""
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.dialogues.sampling import sample
 
@@ -68,6 +76,7 @@ def evaluate(
     result = tod_bias.studies.evaluation.evaluate(
         system,
         dialogues,
+        metrics=names_of(metrics),
         history=history.value,
         bootstrap=bootstrap,
         seed=seed,

@@ -4,3 +4,5 @@ METRIC_NAMES = (
     "corpus_bleu", "sentence_bleu", "chrf", "jga", "slot_f1", "success", "refusal", "length", "sentiment",
     "disagreement", "call_disagreement",
 )  # fmt: skip
+COUNTERFACTUAL = ("disagreement", "call_disagreement")
+"""Those among them that compare a telling with another one."""

@@ -14,7 +14,7 @@ from rich.table import Table
 from tod_bias.answers import Answers
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.text import well_formed
-from tod_bias.errors import CorpusError, StageError
+from tod_bias.errors import CorpusError, StageError, TodBiasError
 from tod_bias.metrics.calls import CALL_COLUMNS, call_statistics
 from tod_bias.metrics.choice import checked, metric
 from tod_bias.metrics.metric import Metric, Told
@@ -66,7 +66,7 @@ def evaluate(
     Args:
         pipeline: the system; JGA is of its stage ``api_call``, BLEU of its last stage.
         dialogues: at least one.
-        metrics: by name, or of one's own; those that compare with a twin say nothing here.
+        metrics: by name, or of one's own.
         history: ``gold`` (teacher-forced) or ``system`` (free-running).
         bootstrap: resamples of dialogues; 0 for no intervals.
         seed: of the resamples.
@@ -76,7 +76,7 @@ def evaluate(
 
     Raises:
         CorpusError: no dialogue.
-        TodBiasError: unknown ``history`` or metric.
+        TodBiasError: unknown ``history`` or metric, or one that compares with a twin.
     """
     dialogues = list(dialogues)
     if not dialogues:
@@ -85,6 +85,8 @@ def evaluate(
         raise CorpusError("nothing to evaluate: no dialogue of the corpus has a turn")
     check_history(history)
     chosen = [metric(one) if isinstance(one, str) else checked(one) for one in metrics]
+    if compares := [one.name for one in chosen if getattr(one, "counterfactual", False)]:
+        raise TodBiasError(f"metric {compares[0]!r} compares tellings, and evaluate has one; use attribute")
     started = time.monotonic()
     answers = Answers(cache) if cache is not None else None
     for generator in generators_of(pipeline):

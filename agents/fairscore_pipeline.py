@@ -47,7 +47,7 @@ def teacher_pipeline(
     told = [
         run.rewritten
         for axis, drawn in retelling.drawn.items()
-        for retold in retelling.runs(axis, drawn)
+        for retold in retelling.teller.runs(axis, drawn)
         for run in (retold.original, *retold.rewritten)
     ]
     asked = {"batch_size": batch_size, "options": options}

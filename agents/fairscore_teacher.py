@@ -149,7 +149,9 @@ class FairscoreTeacher(PerturbedEpisodes):
         except NothingToPerturbError as error:
             raise self._nothing(fold, len(dialogues)) from error
         drawn = retelling.drawn[perturber.axis]
-        runs = zip(drawn, retelling.runs(perturber.axis, drawn), shares_of([some for _, some in drawn]), strict=True)
+        runs = zip(
+            drawn, retelling.teller.runs(perturber.axis, drawn), shares_of([some for _, some in drawn]), strict=True
+        )
         told: dict[str, list[TodStructuredEpisode]] = {}
         for (dialogue, _), retold, shares in runs:
             own = (shares[0], *shares[1])

@@ -35,7 +35,7 @@ def mentions(dialogue):
 def test_copies_are_those_of_the_study_of_the_same_seed(corpus):
     made = {dialogue.id: dialogue for dialogue in augment(corpus, Augmentation(("gender",)), seed=3)}
     retelling = Retelling(corpus, ["gender"], seed=3)
-    for retold in retelling.runs("gender", retelling.drawn["gender"]):
+    for retold in retelling.teller.runs("gender", retelling.drawn["gender"]):
         for run in retold.copies:
             assert made[f"{run.dialogue.id}/{run.telling}"].turns == run.rewritten.turns
 

@@ -33,10 +33,10 @@ from tod_bias.studies.batches import read_batches, write_batches
 from tod_bias.studies.choices import check_asking, check_numbers, clusters_of, metrics_of
 from tod_bias.studies.claims import AxisReport, judge
 from tod_bias.studies.estimates import AxisEstimate
-from tod_bias.studies.gathering import ClusterOf, Gathered, floor_tables
+from tod_bias.studies.gathering import Gathered, floor_tables
 from tod_bias.studies.recorded import WHY, RecordedExecution, recorded_answers, without_parts
 from tod_bias.studies.results import Results
-from tod_bias.studies.running import Lost, records_of
+from tod_bias.studies.running import Lost
 from tod_bias.studies.signatures import (
     agreements_of,
     corpus_hash,
@@ -56,7 +56,9 @@ from tod_bias.studies.tellings import (
     resting_collector,
     rewritten_by_model,
 )
+from tod_bias.studies.turn_rows import TurnRows, schema_of
 from tod_bias.studies.turn_table import TurnTable
+from tod_bias.studies.workshop import ClusterOf, Workshop
 from tod_bias.systems.component import MAX_FAILURES
 from tod_bias.systems.execution import Execution, HistoryMode, check_history
 from tod_bias.systems.pipeline import Pipeline
@@ -166,7 +168,7 @@ def attribute(
         generator.keep_in(answers)
         generator.show_progress = show_progress
     failures: dict[str, TodBiasError] = dict(retelling.failures)
-    found, drawn = retelling.found, retelling.drawn
+    found, drawn, teller = retelling.found, retelling.drawn, retelling.teller
     generators = generators_of(pipeline)
     for generator in generators:
         generator.keep_in(answers)
@@ -182,16 +184,19 @@ def attribute(
     if samples > 1 and not execution.is_sampled:
         raise TodBiasError(f"{samples} samples: no component draws its answers, so all would be equal; leave it out")
     lost = Lost()
-    table = TurnTable(pipeline.names, scored, flow=pipeline.flow is not None or recorded is not None)
-    told = {axis: Gathered(retelling.perturbers[axis], pipeline.names, kinds) for axis in drawn}
+    flow = pipeline.flow is not None or recorded is not None
+    table = TurnTable(schema_of(pipeline.names, scored, flow=flow))
+    told = {axis: Gathered(teller.perturbers[axis], pipeline.names, kinds) for axis in drawn}
+    workshop = Workshop(teller, execution, TurnRows(pipeline.names, scored, flow=flow), kinds, samples)
+    calls = False
     with resting_collector() as collect:
         for chunk in chunks(dialogues, drawn, samples):
-            retold = {axis: retelling.runs(axis, some) for axis, some in chunk.items()}
-            for axis, records in records_of(execution, retold, samples, lost).items():
-                if records:
-                    kept = [entry for entry in chunk[axis] if entry[0].id not in lost.reasons]
-                    members = told[axis].members(kept)
-                    told[axis].add(table.add(axis, records, members), kept, records, members)
+            done = workshop(chunk, dict.fromkeys(chunk, calls))
+            lost.merge(done.lost)
+            for axis, part in done.parts.items():
+                table.add(axis, part.rows)
+                told[axis].add(part, chunk[axis])
+                calls = part.sums.calls
             collect()
     if batch_out is not None and execution.pending:
         raise write_batches(batch_out, execution.pending)
@@ -206,7 +211,7 @@ def attribute(
 
     inference = Inference(resamples=bootstrap, permutations=permutations, seed=seed)
     tables = {axis: told[axis].tables(scored) for axis in drawn}
-    if retelling.has_placebo:
+    if teller.has_placebo:
         floor = floor_tables(tables, drawn, scored, kinds)
         if floor:
             tables[PLACEBO] = floor
@@ -247,8 +252,8 @@ def attribute(
             "intervals": "95%, t with a word (or other cluster) left out at a time; of these words: expanded "
             f"percentile, {bootstrap} resamples of dialogues",
             "p_values": f"sign flips by word, {permutations} at the most; maxT within an axis and metric, then Holm",
-            **{f"axis {axis}": perturber_signature(perturber) for axis, perturber in retelling.perturbers.items()},
-            **({f"axis {PLACEBO}": retelling.matched.signature} if retelling.matched is not None else {}),
+            **{f"axis {axis}": perturber_signature(perturber) for axis, perturber in teller.perturbers.items()},
+            **({f"axis {PLACEBO}": teller.matched.signature} if teller.matched is not None else {}),
             **signature_of(pipeline),
             **_not_kept(execution),
         },

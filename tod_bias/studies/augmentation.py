@@ -90,7 +90,7 @@ class Augmentation:
 def _runs(retelling: Retelling, axis: str, drawn: Sequence[Drawn]) -> Iterator[Retold]:
     """One dialogue after the other: rewrites remember what they made."""
     for entry in drawn:
-        yield from retelling.runs(axis, [entry])
+        yield from retelling.teller.runs(axis, [entry])
 
 
 def augment(dialogues: Sequence[Dialogue], how: Augmentation, seed: int = 0) -> list[Dialogue]:

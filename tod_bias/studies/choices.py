@@ -10,7 +10,7 @@ from tod_bias.errors import TodBiasError
 from tod_bias.imports import import_object, is_import
 from tod_bias.metrics.choice import checked, metric
 from tod_bias.metrics.metric import Metric
-from tod_bias.studies.gathering import ClusterOf
+from tod_bias.studies.workshop import ClusterOf
 
 
 def metrics_of(metrics: Sequence[str | Metric] | str | Metric) -> list[Metric]:

@@ -138,7 +138,7 @@ def check_database(
     questions: dict[str, Mapping[str, Any]] = {}
     for axis, drawn in retelling.drawn.items():
         groups[axis] = {}
-        for retold in retelling.runs(axis, drawn):
+        for retold in retelling.teller.runs(axis, drawn):
             for told in (*_calls(retold), *_made(retold, made or {})):
                 wanted.append((axis, told))
                 questions.update({one.key: one.call for one in told})

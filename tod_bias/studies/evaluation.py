@@ -25,7 +25,7 @@ from tod_bias.statistics.resampling import resample
 from tod_bias.studies.results import Results
 from tod_bias.studies.signatures import agreements_of, generators_of, signature_of
 from tod_bias.studies.tellings import CHUNK
-from tod_bias.studies.turn_table import steps_text
+from tod_bias.studies.turn_rows import steps_text
 from tod_bias.systems.execution import Execution, HistoryMode, Run, Trace, check_history
 from tod_bias.systems.outputs import Lookup, as_text
 from tod_bias.systems.pipeline import Pipeline

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,15 +12,11 @@ from tod_bias.errors import AxisError
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.algorithm import PLACEBO
 from tod_bias.perturb.candidates import Candidate, Perturber
-from tod_bias.perturb.crossed import word_labels, words_in
 from tod_bias.perturb.matched import Dose
 from tod_bias.studies.axis_table import AxisTable, Sampling, Tellings, numbers_of
 from tod_bias.studies.tellings import Drawn
-from tod_bias.studies.turn_table import Membership, Record, Sums
-from tod_bias.systems.execution import Run
-
-ClusterOf = Callable[[Dialogue], str]
-"""A kind of clusters: which one a dialogue belongs to."""
+from tod_bias.studies.turn_rows import Membership, Sums
+from tod_bias.studies.workshop import AxisPart, ClusterOf
 
 
 class Gathered:
@@ -43,29 +39,19 @@ class Gathered:
         self._references: list[tuple[int, str]] = []
         self._members: list[Membership] = []
 
-    def members(self, drawn: Sequence[Drawn]) -> list[Membership]:
-        """The clusters of dialogues with their tellings."""
-        return [
-            Membership(
-                word_labels(self._perturber, candidates[0])[0],
-                words_in(self._perturber, dialogue, candidates),
-                {name: of(dialogue) for name, of in self._kinds},
-            )
-            for dialogue, candidates in drawn
-        ]
+    def add(self, part: AxisPart, drawn: Sequence[Drawn]) -> None:
+        """One chunk.
 
-    def add(self, sums: Sums, drawn: Sequence[Drawn], records: Sequence[Record], members: Sequence[Membership]) -> None:
-        """One chunk."""
-        self.parts.append(sums)
-        self._members += members
-        self._candidates += [candidates for _, candidates in drawn]
-        self._references += [
-            (len(self._placebo) + place, str(run.rewrite and run.rewrite.target))
-            for place, record in enumerate(records)
-            for run in record.retold.references
-        ]
-        self._doses += [record.retold.dose for record in records if record.retold.dose is not None]
-        self._placebo += [None if run is None else _word(run) for run in (one.retold.placebo for one in records)]
+        Args:
+            part: what came of it.
+            drawn: its dialogues; those that ``part`` has lost are left out.
+        """
+        self.parts.append(part.sums)
+        self._members += part.members
+        self._candidates += [drawn[place][1] for place in part.kept]
+        self._references += [(len(self._placebo) + place, target) for place, target in part.references]
+        self._doses += part.doses
+        self._placebo += part.placebo
 
     def tables(self, scored: Sequence[Metric]) -> dict[str, AxisTable]:
         """The crossed table of each metric, all of the same tellings."""
@@ -127,11 +113,6 @@ def is_crossed(told: Iterable[Sequence[Candidate]]) -> bool:
         told: the candidates of each dialogue.
     """
     return all(len({one.target for one in some}) == len(some) for some in told)
-
-
-def _word(run: Run) -> str:
-    """The word that stands for a rewrite."""
-    return str(getattr(run.rewrite, "word", ""))
 
 
 def floor_tables(

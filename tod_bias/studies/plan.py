@@ -105,7 +105,7 @@ def plan(
     drawn = retelling.drawn
 
     def told(chosen: Mapping[str, Sequence[Drawn]]) -> dict[str, list[Retold]]:
-        return {axis: retelling.runs(axis, some) for axis, some in chosen.items()}
+        return {axis: retelling.teller.runs(axis, some) for axis, some in chosen.items()}
 
     counts = _counted(pipeline, dialogues, told, drawn, history)
     remote = [name for name in pipeline.names if is_remote(pipeline, name)]
@@ -120,7 +120,7 @@ def plan(
             "perturbable": {axis: len(some) for axis, some in retelling.found.items()},
             "audited": {axis: len(some) for axis, some in drawn.items()},
         },
-        words={axis: round(_effective(retelling.perturbers[axis], some), 1) for axis, some in drawn.items()},
+        words={axis: round(_effective(retelling.teller.perturbers[axis], some), 1) for axis, some in drawn.items()},
         left_out={axis: str(error) for axis, error in retelling.failures.items()},
         tellings=counts["tellings"],
         turns=counts["turns"],

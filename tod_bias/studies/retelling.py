@@ -54,8 +54,8 @@ def tellings_of(
     told: set[tuple[str, str]] = set()
 
     for axis, drawn in retelling.drawn.items():
-        for (dialogue, candidates), retold in zip(drawn, retelling.runs(axis, drawn), strict=True):
-            words = words_in(retelling.perturbers[axis], dialogue, candidates)
+        for (dialogue, candidates), retold in zip(drawn, retelling.teller.runs(axis, drawn), strict=True):
+            words = words_in(retelling.teller.perturbers[axis], dialogue, candidates)
             placebo = () if retold.placebo is None else (retold.placebo,)
             changed = [str(getattr(run.rewrite, "word", "")) for run in placebo]
             runs: list[tuple[Run, Sequence[str]]] = [(retold.original, ()), *((run, ()) for run in retold.references)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from tod_bias.studies.tellings import Retold
-from tod_bias.studies.turn_table import Record, Sampled
+from tod_bias.studies.turn_rows import Record, Sampled
 from tod_bias.systems.execution import Run, Trace
 from tod_bias.systems.stages.recorded import ORIGINAL
 
@@ -44,6 +44,11 @@ class Lost:
         """How many, told as whom, and the reasons that are met most."""
         reasons = Counter(self.reasons.values()).most_common(_REASONS)
         return {"dialogues": len(self.reasons), "told_as": dict(self.tellings), "reasons": dict(reasons)}
+
+    def merge(self, other: Lost) -> None:
+        """Those of another chunk."""
+        self.reasons |= other.reasons
+        self.tellings += other.tellings
 
     def add(self, run: Run, reason: str) -> None:
         """One more."""

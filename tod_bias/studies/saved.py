@@ -24,7 +24,7 @@ from tod_bias.report.record import TURNS, RunError, read_results
 from tod_bias.studies.axis_table import AxisTable, Tellings, numbers_of
 from tod_bias.studies.choices import metrics_of
 from tod_bias.studies.results import Results
-from tod_bias.studies.turn_table import ORIGINAL
+from tod_bias.studies.turn_rows import ORIGINAL
 from tod_bias.systems.execution import all_arms, arm_key
 
 _FACTS = ("axis", "dialogue", "turn", "draw", "sample", "source", "target", "word", "clusters", "arm", "user")

@@ -80,69 +80,26 @@ def check_design(design: str) -> None:
         raise TodBiasError(f"unknown design {design!r}; expected one of {', '.join(DESIGNS)}")
 
 
-class Retelling:
-    """Who is told as whom along every axis: decided once, for whoever runs it, plans it or writes it down.
+class Teller:
+    """Tells dialogues as it was decided.
 
     Args:
-        dialogues: the corpus.
-        axes: names or perturbers; ``placebo`` beside others becomes the matched placebo of each.
-        design: ``crossed`` or ``draws``.
-        draws: rewrites a dialogue, for ``draws``.
-        seed: of the tellings.
-        tellings: rewritten tellings a dialogue and axis in the crossed design, dealt out over the attributes; by
-            default one for every other attribute. More than there are forms of an attribute's words are not made.
-        max_per_axis: so many dialogues an axis, drawn by ``seed``.
-
-    Raises:
-        NothingToPerturbError: no dialogue can be told otherwise along any axis.
-        AxisError: an unknown axis, one given twice, or none.
-        TodBiasError: a design or number that makes no sense.
+        perturbers: axis to perturber.
+        seed: of placebos.
+        has_placebo: whether every axis gets a matched placebo.
+        matched: makes the placebos of axes that have none of their own.
     """
 
     def __init__(
-        self,
-        dialogues: Sequence[Dialogue],
-        axes: Sequence[str | Perturber],
-        *,
-        design: Design = "crossed",
-        draws: int = 3,
-        seed: int = 0,
-        tellings: int | None = None,
-        max_per_axis: int | None = None,
+        self, perturbers: Mapping[str, Perturber], seed: int, has_placebo: bool, matched: MatchedPlacebo | None
     ) -> None:
-        check_design(design)
-        if tellings is not None and tellings < 1:
-            raise TodBiasError(f"tellings must be at least 1, got {tellings}")
-        self.all = perturbers_of(axes)
-        """Axis to perturber, the placebo's among them."""
-        self._seed = seed
-        self.has_placebo = PLACEBO in self.all and len(self.all) > 1
-        """Whether every axis gets a matched placebo."""
-        self.perturbers = {name: one for name, one in self.all.items() if not (self.has_placebo and name == PLACEBO)}
+        self.perturbers = perturbers
         """Axis to perturber, without a placebo that is matched."""
-        self.matched: MatchedPlacebo | None = None
-        """Makes the placebos of axes that have none of their own; words are as frequent as in the corpus."""
-        if self.has_placebo and any(not isinstance(one, Floored) for one in self.perturbers.values()):
-            heard = dialogues[:: max(1, len(dialogues) // _LISTENED)]
-            self.matched = MatchedPlacebo(
-                spoken=(text for one in heard for turn in one.turns for _, text in turn.utterances)
-            )
-        self.found: dict[str, list[Drawn]] = {}
-        """Axis to the dialogues that can be told otherwise."""
-        self.failures: dict[str, NothingToPerturbError] = {}
-        """Axes on which none can."""
-        for axis, perturber in self.perturbers.items():
-            found = _drawn(perturber, dialogues, design, draws, seed, tellings)
-            if found:
-                self.found[axis] = found
-            else:
-                self.failures[axis] = NothingToPerturbError(
-                    f"axis {axis}: no dialogue holds a word to rewrite; take more dialogues or leave the axis out"
-                )
-        if not self.found:
-            raise next(iter(self.failures.values()))
-        self.drawn = {axis: _chosen(some, max_per_axis, seed) for axis, some in self.found.items()}
-        """Axis to those that are."""
+        self.has_placebo = has_placebo
+        """Whether every axis gets a matched placebo."""
+        self.matched = matched
+        """Makes the placebos of axes that have none of their own; None where there is none."""
+        self._seed = seed
 
     def runs(self, axis: str, drawn: Sequence[Drawn]) -> list[Retold]:
         """Each dialogue's original run and its rewritten ones; with a placebo of the same dose, where there is one."""
@@ -182,6 +139,69 @@ class Retelling:
             rewrite = self.matched.match(dialogue, made, self._seed)
             dose = self.matched.dose
         return (rewrite, dose) if rewrite is not None else (None, None)
+
+
+class Retelling:
+    """Who is told as whom along every axis: decided once, for whoever runs it, plans it or writes it down.
+
+    Args:
+        dialogues: the corpus.
+        axes: names or perturbers; ``placebo`` beside others becomes the matched placebo of each.
+        design: ``crossed`` or ``draws``.
+        draws: rewrites a dialogue, for ``draws``.
+        seed: of the tellings.
+        tellings: rewritten tellings a dialogue and axis in the crossed design, dealt out over the attributes; by
+            default one for every other attribute. More than there are forms of an attribute's words are not made.
+        max_per_axis: so many dialogues an axis, drawn by ``seed``.
+
+    Raises:
+        NothingToPerturbError: no dialogue can be told otherwise along any axis.
+        AxisError: an unknown axis, one given twice, or none.
+        TodBiasError: a design or number that makes no sense.
+    """
+
+    def __init__(
+        self,
+        dialogues: Sequence[Dialogue],
+        axes: Sequence[str | Perturber],
+        *,
+        design: Design = "crossed",
+        draws: int = 3,
+        seed: int = 0,
+        tellings: int | None = None,
+        max_per_axis: int | None = None,
+    ) -> None:
+        check_design(design)
+        if tellings is not None and tellings < 1:
+            raise TodBiasError(f"tellings must be at least 1, got {tellings}")
+        self.all = perturbers_of(axes)
+        """Axis to perturber, the placebo's among them."""
+        has_placebo = PLACEBO in self.all and len(self.all) > 1
+        perturbers = {name: one for name, one in self.all.items() if not (has_placebo and name == PLACEBO)}
+        matched: MatchedPlacebo | None = None
+        if has_placebo and any(not isinstance(one, Floored) for one in perturbers.values()):
+            heard = dialogues[:: max(1, len(dialogues) // _LISTENED)]  # words are as frequent as in the corpus
+            matched = MatchedPlacebo(
+                spoken=(text for one in heard for turn in one.turns for _, text in turn.utterances)
+            )
+        self.teller = Teller(perturbers, seed, has_placebo, matched)
+        """Tells them."""
+        self.found: dict[str, list[Drawn]] = {}
+        """Axis to the dialogues that can be told otherwise."""
+        self.failures: dict[str, NothingToPerturbError] = {}
+        """Axes on which none can."""
+        for axis, perturber in perturbers.items():
+            found = _drawn(perturber, dialogues, design, draws, seed, tellings)
+            if found:
+                self.found[axis] = found
+            else:
+                self.failures[axis] = NothingToPerturbError(
+                    f"axis {axis}: no dialogue holds a word to rewrite; take more dialogues or leave the axis out"
+                )
+        if not self.found:
+            raise next(iter(self.failures.values()))
+        self.drawn = {axis: _chosen(some, max_per_axis, seed) for axis, some in self.found.items()}
+        """Axis to those that are."""
 
 
 def _drawn(

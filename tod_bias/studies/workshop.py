@@ -1,0 +1,125 @@
+"""From dialogues to sums: one chunk of a corpus told, run, scored and added up, here or by another process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.perturb.candidates import Drawn
+from tod_bias.perturb.crossed import word_labels, words_in
+from tod_bias.perturb.matched import Dose
+from tod_bias.studies.running import Lost, Runs, records_of
+from tod_bias.studies.tellings import Teller
+from tod_bias.studies.turn_rows import Membership, Record, Sums, TurnRows
+from tod_bias.systems.execution import Run
+
+ClusterOf = Callable[[Dialogue], str]
+"""A kind of clusters: which one a dialogue belongs to."""
+Chunk = Mapping[str, Sequence[Drawn]]
+"""Axis to dialogues, each with its tellings."""
+
+
+class AxisPart(NamedTuple):
+    """What came of one chunk on one axis."""
+
+    kept: tuple[int, ...]
+    """Places in the chunk of the dialogues that were answered."""
+    sums: Sums
+    rows: pa.Table
+    """For the table of turns."""
+    members: list[Membership]
+    """The clusters of each dialogue and its tellings."""
+    placebo: list[str | None]
+    """The word of each dialogue's placebo; None where it has none."""
+    references: list[tuple[int, str]]
+    """Tellings that are nobody's: number of the dialogue, and as what it is told."""
+    doses: list[Dose]
+    """Of dialogues with a placebo."""
+
+
+@dataclass
+class Done:
+    """What came of one chunk."""
+
+    parts: dict[str, AxisPart] = field(default_factory=dict)
+    """Axis to what came of it; an axis of which every dialogue is lost is missing."""
+    lost: Lost = field(default_factory=Lost)
+
+
+class Workshop:
+    """Makes sums of chunks.
+
+    Args:
+        teller: tells dialogues.
+        execution: runs them.
+        rows: scores turns and adds them up.
+        kinds: further kinds of clusters.
+        samples: answers drawn to each question.
+    """
+
+    def __init__(
+        self,
+        teller: Teller,
+        execution: Runs,
+        rows: TurnRows,
+        kinds: Sequence[tuple[str, ClusterOf]] = (),
+        samples: int = 1,
+    ) -> None:
+        self._teller = teller
+        self._execution = execution
+        self._rows = rows
+        self._kinds = tuple(kinds)
+        self._samples = samples
+
+    def __call__(self, chunk: Chunk, calls: Mapping[str, bool] | None = None) -> Done:
+        """One chunk.
+
+        Args:
+            chunk: what is told.
+            calls: by axis, whether the system is known to make calls.
+        """
+        done = Done()
+        retold = {axis: self._teller.runs(axis, some) for axis, some in chunk.items()}
+        known = False
+        for axis, records in records_of(self._execution, retold, self._samples, done.lost).items():
+            if not records:
+                continue
+            kept = tuple(
+                place for place, (dialogue, _) in enumerate(chunk[axis]) if dialogue.id not in done.lost.reasons
+            )
+            members = [self._member(axis, chunk[axis][place]) for place in kept]
+            sums, rows = self._rows.of(axis, records, members, calls=known or bool(calls and calls.get(axis)))
+            known = sums.calls
+            done.parts[axis] = AxisPart(
+                kept, sums, rows, members,
+                [None if run is None else _word(run) for run in (one.retold.placebo for one in records)],
+                _references(records),
+                [record.retold.dose for record in records if record.retold.dose is not None],
+            )  # fmt: skip
+        return done
+
+    def _member(self, axis: str, drawn: Drawn) -> Membership:
+        perturber = self._teller.perturbers[axis]
+        dialogue, candidates = drawn
+        return Membership(
+            word_labels(perturber, candidates[0])[0],
+            words_in(perturber, dialogue, candidates),
+            {name: of(dialogue) for name, of in self._kinds},
+        )
+
+
+def _references(records: Sequence[Record]) -> list[tuple[int, str]]:
+    return [
+        (place, str(run.rewrite and run.rewrite.target))
+        for place, record in enumerate(records)
+        for run in record.retold.references
+    ]
+
+
+def _word(run: Run) -> str:
+    """The word that stands for a rewrite."""
+    return str(getattr(run.rewrite, "word", ""))

@@ -18,7 +18,7 @@ $(VENV)/core.stamp: pyproject.toml constraints.txt
 
 # ParlAI pins versions of 2022; its real needs are the extra, and it goes in without its pins.
 $(VENV)/dev.stamp: $(VENV)/core.stamp
-	$(PIP) -e '.[chat,fast,gguf,lora,parlai,sentiment,serve,test]'
+	$(PIP) -e '.[chat,fast,gguf,lora,parlai,ray,sentiment,serve,test]'
 	$(PIP) --no-deps parlai==1.7.2
 	touch $@
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tod_bias.perturb.context import fits, in_name, phrase_spans, they_is_one
 from tod_bias.perturb.english import NO_WORD, article_for, like, possessive, previous_word, starts_sentence
@@ -77,6 +77,13 @@ class Recogniser:
         self._pattern = re.compile(_alternation(self._entries))
         self._protected = [(phrase, phrase.lower()) for phrase in dict.fromkeys((*lexicon.protected, *protected))]
         self._may_mention = lru_cache(maxsize=1 << 16)(self._search)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_may_mention"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._may_mention = lru_cache(maxsize=1 << 16)(self._search)  # another process remembers by itself
 
     def _search(self, text: str) -> bool:
         return self._pattern.search(_lowered(text)) is not None

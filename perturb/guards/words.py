@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import permutations
+from typing import Any
 
 from tod_bias.errors import AxisError
 from tod_bias.perturb.context import phrase_spans
@@ -78,10 +79,20 @@ class Words:
             )
         order = [self.reference, *(name for name in lexicon.attributes if name != self.reference)]
         self._order = tuple(order)
-        self._told = lru_cache(maxsize=1 << 16)(self._tell)
-        self._left = lru_cache(maxsize=1 << 16)(self._uncovered)
         self._protected = protected
         self._held_phrases: dict[Family, tuple[str, ...]] = {}
+        self._remember()
+
+    def _remember(self) -> None:
+        self._told = lru_cache(maxsize=1 << 16)(self._tell)
+        self._left = lru_cache(maxsize=1 << 16)(self._uncovered)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_told", "_left")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._remember()  # another process remembers by itself
 
     def __call__(self, text: str, protected: tuple[str, ...] = ()) -> Reference:
         """The text in its reference telling."""

@@ -77,8 +77,14 @@ class Introduced(Dialogue):
     number: int = field(default=0, metadata={"rewrite": False})
     """Its place in the order in which forms are dealt out."""
 
+    named: Person | None = field(default=None, metadata={"rewrite": False})
+    """The corpus' own user, where they have a name."""
     renamed: DialogueRewrite | None = field(default=None, metadata={"rewrite": False})
     """Where the corpus' own user has a name: what tells them under the persona's everywhere."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process introduces the user again: what T remembers stays where it was made."""
+        return Introduced.of, (self.bare, self.turn, self.persona, self.fixed, self.number, self.named)
 
     @cached_property
     def native(self) -> Words:
@@ -100,7 +106,7 @@ class Introduced(Dialogue):
         renamed = None if named is None else _renamed(named, persona)
         turns = list((bare if renamed is None else renamed(bare)).turns)
         turns[turn] = _with_user(turns[turn], persona.said(turns[turn].user))
-        return cls(bare.id, bare.domain, tuple(turns), bare.system, bare, turn, persona, fixed, number, renamed)
+        return cls(bare.id, bare.domain, tuple(turns), bare.system, bare, turn, persona, fixed, number, named, renamed)
 
 
 def _with_user(turn: Turn, user: str) -> Turn:

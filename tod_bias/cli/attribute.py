@@ -100,6 +100,12 @@ def attribute(
         Path | None,
         typer.Option(help="Answers of a system that cannot be run again, to what perturb --axes writes."),
     ] = None,
+    executor: Annotated[
+        str, typer.Option(help="Where components in Python are asked: local, or ray, by the workers of a cluster.")
+    ] = "local",
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Workers of --executor ray; by default one for every processor.")
+    ] = None,
     device: Device = None,
     num_beams: Beams = None,
     max_new_tokens: NewTokens = None,
@@ -170,6 +176,8 @@ def attribute(
             batch_in=batch_in or (),
             corpus={"name": corpus, "split": split.value},
             cache=answers_of(folder, resume),
+            executor=executor,
+            workers=workers,
             show_progress=not quiet,
         )
     except IncompleteError as error:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,11 +28,13 @@ from tod_bias.errors import (
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.algorithm import PLACEBO
 from tod_bias.perturb.candidates import Perturber
+from tod_bias.progress import progress_bar
 from tod_bias.statistics.settings import Inference
 from tod_bias.studies.axis_table import AxisTable
 from tod_bias.studies.batches import read_batches, write_batches
 from tod_bias.studies.choices import check_asking, check_numbers, clusters_of, metrics_of
 from tod_bias.studies.claims import AxisReport, judge
+from tod_bias.studies.cluster import RayExecutor, check_executor, check_shareable
 from tod_bias.studies.estimates import AxisEstimate
 from tod_bias.studies.gathering import Gathered, floor_tables
 from tod_bias.studies.recorded import WHY, RecordedExecution, recorded_answers, without_parts
@@ -56,9 +59,9 @@ from tod_bias.studies.tellings import (
     resting_collector,
     rewritten_by_model,
 )
-from tod_bias.studies.turn_rows import TurnRows, schema_of
+from tod_bias.studies.turn_rows import schema_of
 from tod_bias.studies.turn_table import TurnTable
-from tod_bias.studies.workshop import ClusterOf, Workshop
+from tod_bias.studies.workshop import ClusterOf, Work, here
 from tod_bias.systems.component import MAX_FAILURES
 from tod_bias.systems.execution import Execution, HistoryMode, check_history
 from tod_bias.systems.pipeline import Pipeline
@@ -101,6 +104,8 @@ def attribute(
     batch_in: Sequence[str | Path] = (),
     corpus: Mapping[str, str] | None = None,
     cache: str | Path | None = None,
+    executor: str = "local",
+    workers: int | None = None,
     show_progress: bool = False,
 ) -> Attribution:
     """Measure how differently a pipeline serves original and rewritten dialogues, and split that over its components.
@@ -133,6 +138,9 @@ def attribute(
         batch_in: batch output files, or folders of them: answers to what such files asked.
         corpus: ``name`` and ``split`` for the record.
         cache: SQLite file in which answers are kept, so that a killed run goes on where it stopped.
+        executor: ``local``, or ``ray``: the workers of a Ray cluster tell, ask components in Python, and score
+            (:mod:`tod_bias.studies.cluster`). The result is the same.
+        workers: of the cluster; by default one for each of its processors.
         show_progress: on stderr.
 
     Returns:
@@ -154,6 +162,7 @@ def attribute(
     check_history(history)
     check_numbers(draws, bootstrap, permutations, seed, max_per_axis, margin)
     check_asking(samples, max_failures)
+    check_executor(executor, workers)
     dialogues = list(dialogues)
     _check_ids(dialogues)
     kinds = clusters_of(cluster)
@@ -187,16 +196,21 @@ def attribute(
     flow = pipeline.flow is not None or recorded is not None
     table = TurnTable(schema_of(pipeline.names, scored, flow=flow))
     told = {axis: Gathered(teller.perturbers[axis], pipeline.names, kinds) for axis in drawn}
-    workshop = Workshop(teller, execution, TurnRows(pipeline.names, scored, flow=flow), kinds, samples)
-    calls = False
-    with resting_collector() as collect:
-        for chunk in chunks(dialogues, drawn, samples):
-            done = workshop(chunk, dict.fromkeys(chunk, calls))
+    work = Work(
+        teller, pipeline, history, scored, kinds, samples, max_failures, None if cache is None else str(cache), flow
+    )
+    if executor == "ray":
+        check_shareable(work, collects=batch_out is not None or bool(batch_in), recorded=recorded is not None)
+    execute = here if executor == "local" else RayExecutor(workers)
+    total = sum(map(len, drawn.values()))
+    progress = progress_bar(total, "telling dialogues", show=show_progress and executor != "local")
+    with resting_collector() as collect, progress as bar:
+        for chunk, done in execute(work, execution, partial(chunks, dialogues, drawn, samples)):
             lost.merge(done.lost)
             for axis, part in done.parts.items():
                 table.add(axis, part.rows)
                 told[axis].add(part, chunk[axis])
-                calls = part.sums.calls
+            bar.advance(sum(map(len, chunk.values())))
             collect()
     if batch_out is not None and execution.pending:
         raise write_batches(batch_out, execution.pending)

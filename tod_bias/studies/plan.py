@@ -166,7 +166,7 @@ def _counted(
     questions: set[Any] = set()
     begun: dict[str, set[Any]] = {}
     tellings = plain = rewritten = 0
-    for chunk in chunks(dialogues, drawn):
+    for (chunk,) in chunks(dialogues, drawn):
         retold = [one for some in told(chunk).values() for one in some]
         originals = {(one.original.dialogue.id, one.original.telling): one.original for one in retold}
         copies = [copy for one in retold for copy in one.rewritten]

@@ -8,11 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import ModelError, described
-from tod_bias.models.generator import Cost, Generator
 from tod_bias.perturb.candidates import Perturber
 from tod_bias.stages import HOMES
 from tod_bias.systems.component import Component
@@ -21,6 +20,9 @@ from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stage import place_of
 from tod_bias.systems.twin import untwinned
 
+if TYPE_CHECKING:
+    from tod_bias.models.generator import Cost, Generator
+
 log = logging.getLogger(__name__)
 
 
@@ -28,6 +30,10 @@ def generator_of(stage: Any) -> Generator | None:
     """The language model behind a stage, if there is one."""
     stage = untwinned(stage)
     found = getattr(stage, "generator", None)
+    if found is None:
+        return None
+    from tod_bias.models.generator import Generator
+
     return found if isinstance(found, Generator) else None
 
 
@@ -39,6 +45,8 @@ def generators_of(pipeline: Pipeline) -> list[Generator]:
 
 def total_cost(generators: Iterable[Generator]) -> Cost:
     """What several generators have cost together."""
+    from tod_bias.models.generator import Cost
+
     total = Cost()
     for generator in generators:
         total.distinct_prompts += generator.cost.distinct_prompts

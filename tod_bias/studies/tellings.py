@@ -6,13 +6,12 @@ import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError, NothingToPerturbError, TodBiasError
-from tod_bias.models.generator import Generator
 from tod_bias.perturb.algorithm import PLACEBO, draw_candidates, load_perturber, rewrites_of
 from tod_bias.perturb.balance import targets
 from tod_bias.perturb.candidates import Arranging, Candidate, Drawn, Floored, Perturber, Referring
@@ -21,6 +20,9 @@ from tod_bias.perturb.matched import Dose, MatchedPlacebo, changed_tokens
 from tod_bias.systems.execution import Run
 from tod_bias.systems.stages.recorded import ORIGINAL
 from tod_bias.systems.twin import Rewrite
+
+if TYPE_CHECKING:
+    from tod_bias.models.generator import Generator
 
 CHUNK = 12_000
 """Turns, of all tellings, that go through the system together."""
@@ -248,7 +250,11 @@ def telling_names(rewrites: Sequence[Rewrite]) -> list[str]:
 
 def models_of(perturbers: Iterable[Perturber]) -> list[Generator]:
     """The distinct generators behind perturbers that rewrite with a model."""
-    found = [getattr(perturber, "generator", None) for perturber in perturbers]
+    found = [model for one in perturbers if (model := getattr(one, "generator", None)) is not None]
+    if not found:
+        return []
+    from tod_bias.models.generator import Generator
+
     return list({id(generator): generator for generator in found if isinstance(generator, Generator)}.values())
 
 
@@ -260,28 +266,38 @@ def rewritten_by_model(perturbers: Mapping[str, Perturber]) -> dict[str, Any]:
 
 
 def chunks(
-    dialogues: Iterable[Dialogue], drawn: Mapping[str, Sequence[Drawn]], samples: int = 1
-) -> Iterator[dict[str, list[Drawn]]]:
+    dialogues: Iterable[Dialogue], drawn: Mapping[str, Sequence[Drawn]], samples: int = 1, parts: int = 1
+) -> Iterator[list[dict[str, list[Drawn]]]]:
     """The dialogues of all axes in chunks, in order; each in all its axes, so that its original runs once.
 
     Args:
         dialogues: the corpus.
         drawn: axis to those of its dialogues that are rewritten, in the corpus's order.
         samples: how often each is run.
+        parts: into so many parts of about equal length a chunk is cut, or a few more.
+
+    Yields:
+        The parts of a chunk, each an axis to dialogues with their tellings.
     """
     by_axis = {axis: {entry[0].id: entry for entry in found} for axis, found in drawn.items()}
-    chunk: dict[str, list[Drawn]] = {}
-    turns = 0
+    chunk: list[dict[str, list[Drawn]]] = [{}]
+    turns, there = 0, 0
     for dialogue in dialogues:
         found = {axis: entries[dialogue.id] for axis, entries in by_axis.items() if dialogue.id in entries}
+        if not found:
+            continue
+        if there * parts >= CHUNK:
+            chunk.append({})
+            there = 0
         for axis, entry in found.items():
-            chunk.setdefault(axis, []).append(entry)
+            chunk[-1].setdefault(axis, []).append(entry)
         tellings = sum(len(candidates) + 1 for _, candidates in found.values())  # and a placebo each
-        turns += samples * len(dialogue.turns) * (1 + tellings) if found else 0
+        length = samples * len(dialogue.turns) * (1 + tellings)
+        turns, there = turns + length, there + length
         if turns >= CHUNK:
             yield chunk
-            chunk, turns = {}, 0
-    if chunk:
+            chunk, turns, there = [{}], 0, 0
+    if chunk[0]:
         yield chunk
 
 

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
 from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.candidates import Drawn
 from tod_bias.perturb.crossed import word_labels, words_in
 from tod_bias.perturb.matched import Dose
 from tod_bias.studies.running import Lost, Runs, records_of
 from tod_bias.studies.tellings import Teller
 from tod_bias.studies.turn_rows import Membership, Record, Sums, TurnRows
-from tod_bias.systems.execution import Run
+from tod_bias.systems.execution import HistoryMode, Run
+from tod_bias.systems.pipeline import Pipeline
 
 ClusterOf = Callable[[Dialogue], str]
 """A kind of clusters: which one a dialogue belongs to."""
 Chunk = Mapping[str, Sequence[Drawn]]
 """Axis to dialogues, each with its tellings."""
+Chunks = Callable[[int], Iterable[Sequence[Chunk]]]
+"""Gives all chunks, each cut into so many parts or a few more."""
 
 
 class AxisPart(NamedTuple):
@@ -123,3 +127,42 @@ def _references(records: Sequence[Record]) -> list[tuple[int, str]]:
 def _word(run: Run) -> str:
     """The word that stands for a rewrite."""
     return str(getattr(run.rewrite, "word", ""))
+
+
+class Executor(Protocol):
+    """Where chunks are worked on."""
+
+    def __call__(self, work: Work, execution: Runs, chunks: Chunks) -> Iterator[tuple[Chunk, Done]]:
+        """Every chunk, or its parts, in order, with what came of them."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """Everything that a workshop is made of, for other processes."""
+
+    teller: Teller
+    pipeline: Pipeline
+    history: HistoryMode
+    metrics: Sequence[Metric]
+    kinds: Sequence[tuple[str, ClusterOf]]
+    samples: int
+    max_failures: float
+    cache: str | None
+    """SQLite file in which answers are kept."""
+    flow: bool
+    """Whether the system has a flow of its own."""
+
+    def workshop(self, execution: Runs) -> Workshop:
+        """A workshop that runs dialogues there."""
+        rows = TurnRows(self.pipeline.names, self.metrics, flow=self.flow)
+        return Workshop(self.teller, execution, rows, self.kinds, self.samples)
+
+
+def here(work: Work, execution: Runs, chunks: Chunks) -> Iterator[tuple[Chunk, Done]]:
+    """All chunks in this process, one after the other, in one part each."""
+    workshop = work.workshop(execution)
+    calls = False
+    for (chunk,) in chunks(1):
+        done = workshop(chunk, dict.fromkeys(chunk, calls))
+        calls = calls or any(part.sums.calls for part in done.parts.values())
+        yield chunk, done

@@ -51,20 +51,14 @@ class Component:
         collect: ask no server; requests whose answer is not known are collected in :attr:`pending`.
         refused: key of a request to the reason why it has no answer, for good; shared by components, which add to it.
         show_progress: on stderr.
+        identity: its name for what it answered, where another process has found it (:attr:`identity`).
     """
 
     def __init__(
-        self,
-        name: str,
-        stage: Stage,
-        answers: Answers | None = None,
-        *,
-        concurrency: int = 1,
-        max_failures: float = MAX_FAILURES,
-        collect: bool = False,
-        refused: dict[str, str] | None = None,
-        show_progress: bool = False,
-    ) -> None:
+        self, name: str, stage: Stage, answers: Answers | None = None, *, concurrency: int = 1,
+        max_failures: float = MAX_FAILURES, collect: bool = False, refused: dict[str, str] | None = None,
+        show_progress: bool = False, identity: str | None = None,
+    ) -> None:  # fmt: skip
         self.name = name
         self.stage = stage
         self.cost = Cost()
@@ -92,23 +86,28 @@ class Component:
         if self.layer is not None:
             self._behind = Component(
                 name, self.layer.stage, answers, concurrency=concurrency, max_failures=max_failures, collect=collect,
-                refused=self._refused, show_progress=show_progress,
+                refused=self._refused, show_progress=show_progress, identity=identity,
             )  # fmt: skip
             self.cost, self.pending, answers = self._behind.cost, self._behind.pending, None
             self.not_kept = self._behind.not_kept
         self._answers = answers if getattr(stage, "keep_answers", True) else None
         # A language model keeps its texts itself, prompt by prompt.
         self._keeps_itself = self._behind is None and hasattr(getattr(stage, "generator", None), "keep_in")
-        self._identity = ""
+        self._identity = identity or ""
         if self.remote is not None:
             if several_processes():
                 raise StageError(f"stage {name!r}: a server is asked by one process; run this without other processes")
             self._answers = answers or Answers()
-        elif self._answers is not None and not self._keeps_itself:
+        elif self._answers is not None and not self._keeps_itself and identity is None:
             try:
                 self._identity = identity_of(stage)
             except UnidentifiedError as error:
                 self._stop_keeping(f"{error}; give it an attribute 'signature' that says what decides its answers")
+
+    @property
+    def identity(self) -> str:
+        """Its name for what it answered; empty where nothing is kept under one."""
+        return self._identity if self._behind is None else self._behind.identity
 
     def _stop_keeping(self, reason: str) -> None:
         self.not_kept = reason

@@ -134,6 +134,7 @@ class Execution:
         collect: ask no server; what would be asked is collected (:attr:`pending`).
         refused: key of a request to the reason why it has no answer, for good; components add to it.
         show_progress: on stderr.
+        identities: component to its name for what it answered, where another process has found them.
     """
 
     def __init__(
@@ -146,6 +147,7 @@ class Execution:
         collect: bool = False,
         refused: dict[str, str] | None = None,
         show_progress: bool = False,
+        identities: Mapping[str, str] | None = None,
     ) -> None:
         self.pipeline = pipeline
         self.history = history
@@ -174,6 +176,7 @@ class Execution:
                 collect=collect,
                 refused=refused,
                 show_progress=show_progress,
+                identity=None if identities is None else identities.get(name),
             )
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
 
 from tod_bias.systems.stage import StageInput
@@ -59,6 +59,18 @@ class Cost:
     """In the component's own hands."""
     outcomes: Counter[str] = field(default_factory=Counter)
     """Different questions whose answer the component finds something wrong with, by what that is."""
+
+    def add(self, other: Cost) -> None:
+        """What the same component has cost elsewhere."""
+        for one in fields(self):
+            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
+
+    def taken(self) -> Cost:
+        """What it is so far; from here on it is counted anew."""
+        so_far = replace(self, outcomes=Counter(self.outcomes))
+        for one, begin in vars(Cost()).items():
+            setattr(self, one, begin)
+        return so_far
 
     def used(self, reply: Mapping[str, Any]) -> None:
         """Add the tokens that a server says it used."""

@@ -1,0 +1,183 @@
+"""The workers of a cluster: the same result as here, also where one is killed."""
+
+import importlib
+import json
+import sys
+import threading
+
+import pytest
+from builders import small_corpus
+
+from tod_bias import Dialogue, Pipeline, Turn, attribute
+from tod_bias.errors import StageError, TodBiasError
+from tod_bias.stages import ApiCall
+from tod_bias.studies import cluster, tellings
+from tod_bias.studies.tellings import Retelling, chunks
+
+STAGES = """
+import os, signal
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+def call(inputs):
+    return [{"api_name": "Find", "who": item.user.split()[1]} if "man" in item.user or "fe" in item.user else {}
+            for item in inputs]
+
+def answer(inputs):
+    return [f"Fine, {item.user.split()[1]}" if len(item.user) % 3 else "No" for item in inputs]
+
+def killed_once(inputs):
+    if not (HERE / "killed").exists():
+        (HERE / "killed").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return answer(inputs)
+
+def always_killed(inputs):
+    if Path("/proc/self").resolve().name != (HERE / "driver").read_text():
+        os.kill(os.getpid(), signal.SIGKILL)
+    return answer(inputs)
+
+def broken(inputs):
+    return [{}[item.user] for item in inputs]
+
+def calls_once(inputs):
+    return [{"api_name": "Find", "dish": "tacos"} if "the first of all" in item.user else {} for item in inputs]
+"""
+
+
+@pytest.fixture(scope="module")
+def workers():
+    """A cluster of this machine; those of the tests are the workers of it."""
+    ray = pytest.importorskip("ray", reason="no Ray: pip install 'tod-bias[ray]'")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    yield 2
+    ray.shutdown()
+
+
+@pytest.fixture
+def stages(tmp_path, monkeypatch):
+    """The components, as a user has them: in a file of their own."""
+    name = f"stages_of_{tmp_path.name}"
+    (tmp_path / f"{name}.py").write_text(STAGES)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield importlib.import_module(name)
+    del sys.modules[name]
+
+
+def told(pipeline, corpus, **options):
+    settings = {"axes": ["gender"], "bootstrap": 40, "permutations": 100} | options
+    result = attribute(pipeline, corpus, **settings)
+    cost = result.pop("cost")
+    return json.dumps(result), result.turns, cost
+
+
+@pytest.fixture
+def in_small_chunks(monkeypatch):
+    monkeypatch.setattr(tellings, "CHUNK", 150)
+
+
+def test_the_result_is_that_of_one_process(workers, stages, in_small_chunks, tmp_path):
+    pipeline = Pipeline({"api_call": stages.call, "response": stages.answer})
+    options = {
+        "axes": ["gender", "persona_gender", "names_race", "placebo"],
+        "metrics": ["corpus_bleu", "slot_f1", "disagreement"],
+        "cluster": "domain",
+    }
+    corpus = [
+        *small_corpus(40),
+        *(Dialogue(f"n{number}", "Two", (Turn(f"This is {name}", {"api_name": "Find"}, response=f"Hi {name}"),))
+          for number, name in enumerate(("Emily", "Jamal", "Mei", "Brad"))),
+    ]  # fmt: skip
+    here = told(pipeline, corpus, **options)
+    there = told(pipeline, corpus, executor="ray", workers=workers, cache=tmp_path / "kept.sqlite", **options)
+    assert there[0] == here[0]
+    assert there[1].equals(here[1])
+    assert there[2]["asked"] == here[2]["asked"]
+    local = told(pipeline, corpus, cache=tmp_path / "kept.sqlite", **options)
+    assert local[2]["kept"] == local[2]["distinct"]  # what workers were answered is known here, too
+
+
+def test_a_killed_worker_is_replaced_and_its_part_asked_again(workers, stages, in_small_chunks, tmp_path):
+    corpus = small_corpus(40)
+    here = told(Pipeline({"response": stages.answer}), corpus)
+    there = told(Pipeline({"response": stages.killed_once}), corpus, executor="ray", workers=1)
+    assert (tmp_path / "killed").exists()
+    assert json.loads(there[0])["axes"] == json.loads(here[0])["axes"]
+    assert there[1].equals(here[1])
+
+
+def test_workers_that_die_again_and_again_end_the_run_in_one_line(workers, stages, tmp_path):
+    (tmp_path / "driver").write_text("0")
+    with pytest.raises(
+        StageError, match=r"^3 workers died one after the other on the dialogues from '\w+' on \(.*\); "
+    ):
+        told(Pipeline({"response": stages.always_killed}), small_corpus(8), executor="ray", workers=1)
+
+
+def test_what_a_component_raises_is_said_as_it_is_here(workers, stages):
+    pipeline = Pipeline({"response": stages.broken})
+    said = []
+    for options in ({}, {"executor": "ray", "workers": 1}):
+        with pytest.raises(StageError) as raised:
+            told(pipeline, small_corpus(8), **options)
+        said.append(str(raised.value))
+    assert said[0] == said[1]
+    assert "\n" not in said[0]
+
+
+def test_whether_a_system_makes_calls_is_known_of_a_chunk_in_any_number_of_parts(workers, stages, monkeypatch):
+    monkeypatch.setattr(tellings, "CHUNK", 400)
+    monkeypatch.setattr(cluster, "_ROUNDS", 6)
+    first = Turn("My wife is the first of all", {"api_name": "Find", "dish": "tacos"}, {"name": "it"}, "Fine")
+    corpus = [*small_corpus(20), Dialogue("first", "", (first,)), *small_corpus(30)[20:]]
+    pipeline = Pipeline({"api_call": stages.calls_once, "response": stages.answer})
+    metrics = {"metrics": ["slot_f1", "corpus_bleu"]}
+    here = told(pipeline, corpus, **metrics)
+    there = told(pipeline, corpus, executor="ray", workers=1, **metrics)
+    assert (there[0], there[1].equals(here[1])) == (here[0], True)
+
+
+def test_what_cannot_be_sent_is_said_in_one_line(workers):
+    lock = threading.Lock()
+
+    def locked(inputs):
+        with lock:
+            return ["yes" for _ in inputs]
+
+    with pytest.raises(TodBiasError, match=r"the system cannot be sent to Ray's workers .*; name its components"):
+        told(Pipeline({"response": locked}), small_corpus(4), executor="ray", workers=1)
+
+
+class Served:
+    client, request, key, output, concurrency = object(), None, None, None, 1
+
+    def __call__(self, inputs):
+        return []
+
+
+def test_who_cannot_be_spread_is_refused_before_anything_is_asked(gpt2, tmp_path):
+    corpus = small_corpus(4)
+    for pipeline, options, said in (
+        (Pipeline({"response": Served()}), {"executor": "ray"}, "stage 'response' asks a server"),
+        (Pipeline({"response": ApiCall(gpt2)}), {"executor": "ray"}, "by accelerate launch"),
+        (Pipeline({"response": len}), {"executor": "slurm"}, "unknown executor 'slurm'; expected one of local, ray"),
+        (Pipeline({"response": len}), {"workers": 3}, "workers: executor 'ray' has them"),
+        (Pipeline({"response": len}), {"executor": "ray", "workers": 0}, "1 or more; got 0 with 'ray'"),
+        (Pipeline({"response": len}), {"executor": "ray", "batch_in": [], "batch_out": tmp_path}, "with batch files"),
+    ):
+        with pytest.raises(TodBiasError, match=said):
+            told(pipeline, corpus, **options)
+
+
+@pytest.mark.parametrize("parts", [2, 3, 50])
+def test_the_parts_of_a_chunk_are_the_chunk(in_small_chunks, parts):
+    retelling = Retelling(small_corpus(40), ["gender", "placebo"])
+    whole = list(chunks(small_corpus(40), retelling.drawn))
+    cut = list(chunks(small_corpus(40), retelling.drawn, parts=parts))
+    assert len(cut) == len(whole) > 1
+    for one, some in zip(whole, cut, strict=True):
+        assert len(one) == 1
+        for axis, entries in one[0].items():
+            assert [entry for part in some for entry in part.get(axis, [])] == entries
+    assert max(map(len, cut)) > 1

@@ -1,0 +1,300 @@
+"""Chunks of a corpus on the workers of a Ray cluster (Moritz et al. 2018): tellings, components in Python, scores.
+
+Every worker tells, runs and adds up parts of the corpus by itself; what its components answered is kept by one process
+beside the run's own, so that whatever was answered once is known to all, and to the next run. A worker that dies is
+replaced, and its part is asked again. Parts come back in the corpus' order, so that the result is the local run's.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from tod_bias.answers import Answers
+from tod_bias.errors import StageError, TodBiasError, described
+from tod_bias.models.processes import several_processes
+from tod_bias.studies.running import Runs
+from tod_bias.studies.signatures import generators_of
+from tod_bias.studies.tellings import models_of
+from tod_bias.studies.workshop import Chunk, Chunks, Done, Work, Workshop
+from tod_bias.systems.execution import Execution
+from tod_bias.systems.layer import innermost
+from tod_bias.systems.twin import untwinned
+
+_ROUNDS = 4
+"""Parts that each worker gets of a chunk, about: with more of them the last one ends sooner."""
+_DEATHS = 3
+"""A part whose workers died so often is not asked again."""
+
+
+class RayExecutor:
+    """Works on chunks with the workers of a Ray cluster.
+
+    The cluster is the one that ``RAY_ADDRESS`` names or ``ray start`` has started on this machine; else one is started
+    here, and ended with the run.
+
+    Args:
+        workers: how many; by default one for every processor of the cluster.
+
+    Raises:
+        TodBiasError: Ray is not installed.
+    """
+
+    def __init__(self, workers: int | None = None) -> None:
+        try:
+            import ray  # noqa: F401
+        except ImportError as error:
+            raise TodBiasError("executor 'ray' needs its package: pip install 'tod-bias[ray]'") from error
+        self._workers = workers
+
+    def __call__(self, work: Work, execution: Runs, chunks: Chunks) -> Iterator[tuple[Chunk, Done]]:
+        """Parts of all chunks in order, with what came of them; costs are added to those of ``execution``.
+
+        Raises:
+            StageError: what a component raised, or its worker died again and again.
+            TodBiasError: the system cannot be sent to others, or there is no cluster.
+        """
+        assert isinstance(execution, Execution)  # and nothing recorded: check_shareable
+        pool = _Pool(work, execution, self._workers)
+        try:
+            yield from pool.all(chunks(_ROUNDS * pool.workers))
+        finally:
+            pool.close()
+
+
+EXECUTORS = ("local", "ray")
+"""Where chunks are worked on: in this process, or by the workers of a Ray cluster."""
+
+
+def check_executor(executor: str, workers: int | None) -> None:
+    """Raises TodBiasError for an executor that there is not, and for workers of none."""
+    if executor not in EXECUTORS:
+        raise TodBiasError(f"unknown executor {executor!r}; expected one of {', '.join(EXECUTORS)}")
+    if workers is not None and (executor == "local" or type(workers) is not int or workers < 1):
+        raise TodBiasError(f"workers: executor 'ray' has them, 1 or more; got {workers!r} with {executor!r}")
+
+
+def check_shareable(work: Work, *, collects: bool, recorded: bool) -> None:
+    """See to it that workers can do it.
+
+    Args:
+        work: what is to be done.
+        collects: whether requests are written to batch files, or answers read from them.
+        recorded: whether the system's answers are recorded.
+
+    Raises:
+        TodBiasError: a component asks a server or a language model of this package, an axis is rewritten by one, or
+            nothing is asked.
+    """
+    if recorded or collects:
+        what = "recorded answers" if recorded else "batch files"
+        raise TodBiasError(f"executor 'ray' is for components in Python; with {what} there is nothing to spread")
+    if several_processes():
+        raise TodBiasError("executor 'ray' has workers of its own: run it without accelerate launch or torchrun")
+    for name, stage in work.pipeline.stages.items():
+        if hasattr(innermost(untwinned(stage)), "client"):
+            raise TodBiasError(
+                f"stage {name!r} asks a server: executor 'ray' is for components in Python; use its concurrency, or "
+                "batch files"
+            )
+    if generators_of(work.pipeline) or models_of(work.teller.perturbers.values()):
+        raise TodBiasError(
+            "executor 'ray' is for components in Python; share a language model's work out by accelerate launch"
+        )
+
+
+class _Worker:
+    """Has a system of its own, made when the first part comes."""
+
+    def __init__(self, path: Sequence[str], sent: bytes, identities: Mapping[str, str], keeper: Any) -> None:
+        self._path = path
+        self._sent = sent
+        self._identities = identities
+        self._keeper = keeper
+
+    def work_on(self, part: bytes, calls: Mapping[str, bool]) -> tuple[Any, dict[str, Any], dict[str, str]]:
+        """What came of a part or what was raised; what it cost, and why answers are not kept, by component."""
+        try:
+            workshop, execution = self._made
+            found: Any = workshop(pickle.loads(part), calls)
+        except TodBiasError as error:
+            found = error
+        except Exception as error:  # noqa: BLE001  # raised again where it can be seen
+            return StageError(f"a worker: {described(error)}"), {}, {}
+        components = execution.components
+        costs = {name: one.cost.taken() for name, one in components.items()}
+        return found, costs, {name: one.not_kept for name, one in components.items()}
+
+    @cached_property
+    def _made(self) -> tuple[Workshop, Execution]:
+        sys.path += [place for place in self._path if place not in sys.path]  # whose modules the components are from
+        work: Work = pickle.loads(self._sent)
+        execution = Execution(
+            work.pipeline, work.history, None if self._keeper is None else _KeptElsewhere(self._keeper),
+            max_failures=work.max_failures, identities=self._identities,
+        )  # fmt: skip
+        return work.workshop(execution), execution
+
+
+class _Keeper:
+    """Keeps what all workers were answered, on the run's own machine."""
+
+    def __init__(self, path: str) -> None:
+        self._answers = Answers(path)
+
+    def get(self, keys: Sequence[str]) -> dict[str, str]:
+        return self._answers.get(keys)
+
+    def put(self, answers: Mapping[str, str]) -> None:
+        self._answers.put(answers)
+
+
+class _KeptElsewhere(Answers):
+    """Answers that the keeper keeps."""
+
+    def __init__(self, keeper: Any) -> None:
+        super().__init__()
+        self._keeper = keeper
+
+    def get(self, keys: Iterable[str]) -> dict[str, str]:
+        import ray
+
+        found: dict[str, str] = ray.get(self._keeper.get.remote(list(keys)))
+        return found
+
+    def put(self, answers: Mapping[str, str]) -> None:
+        import ray
+
+        ray.get(self._keeper.put.remote(dict(answers)))
+
+
+class _Part:
+    """A part that is worked on."""
+
+    def __init__(self, chunk: Chunk, calls: Mapping[str, bool]) -> None:
+        self.chunk = chunk
+        self.calls = calls
+        self.done: Done | None = None
+        self.deaths = 0
+
+
+class _Pool:
+    """The workers, what waits for them, and what they work on."""
+
+    def __init__(self, work: Work, execution: Execution, workers: int | None) -> None:
+        import ray
+
+        self._ray = ray
+        self._execution = execution
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        self._is_own = not ray.is_initialized()
+        if self._is_own:
+            given = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": max(workers or 0, os.cpu_count() or 1)}
+            try:
+                ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR", **given)
+            except ValueError:  # a cluster is there already, and has its own number of processors
+                ray.init(log_to_driver=False, logging_level="ERROR")
+            except Exception as error:
+                raise TodBiasError(f"no Ray cluster: {described(error)}") from error
+        self.workers = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        keeper = None
+        if work.cache is not None:
+            there = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+                ray.get_runtime_context().get_node_id(), soft=False
+            )
+            keeper = (
+                ray.remote(_Keeper).options(num_cpus=0, scheduling_strategy=there).remote(os.path.abspath(work.cache))
+            )
+        identities = {name: component.identity for name, component in execution.components.items()}
+        kind = ray.remote(_Worker).options(num_cpus=1)
+        self._dumps = ray.cloudpickle.dumps
+        try:
+            sent = ray.put(self._dumps(work))
+        except Exception as error:
+            raise TodBiasError(
+                f"the system cannot be sent to Ray's workers ({described(error)}); name its components in a pipeline "
+                "file, and open what belongs to one machine when they are first asked"
+            ) from error
+        self._new = lambda: kind.remote([str(Path.cwd()), *sys.path], sent, identities, keeper)
+        self._idle = deque(self._new() for _ in range(self.workers))
+        self._waiting: deque[_Part] = deque()
+        self._running: dict[Any, tuple[_Part, Any]] = {}
+
+    def all(self, chunks: Iterable[Sequence[Chunk]]) -> Iterator[tuple[Chunk, Done]]:
+        """Parts of all chunks in order; those of the next chunk wait already while one is worked on."""
+        calls = False
+        before: list[_Part] = []
+        for chunk in chain(chunks, [[]]):
+            after = [_Part(part, {}) for part in chunk]
+            self._waiting.extend(after)
+            self._give()
+            if before:
+                calls = self._finished(before, calls)
+                yield from ((part.chunk, part.done) for part in before if part.done is not None)
+            before = after
+
+    def _finished(self, parts: Sequence[_Part], calls: bool) -> bool:
+        """Wait for a chunk. Whether a system makes calls is known of all of it, as where it is in one piece."""
+        for part in parts:
+            self._wait_for(part)
+        known: dict[str, bool] = {}
+        for axis in dict.fromkeys(axis for part in parts for axis in part.chunk):
+            found = [part.done.parts[axis] for part in parts if part.done is not None and axis in part.done.parts]
+            calls = calls or any(one.sums.calls for one in found)
+            known[axis] = calls
+        for part in parts:
+            assert part.done is not None
+            if any(known[axis] and not one.sums.calls for axis, one in part.done.parts.items()):
+                part.calls, part.done = known, None
+                self._waiting.append(part)
+                self._wait_for(part)
+        return calls
+
+    def _give(self) -> None:
+        while self._idle and self._waiting:
+            part, worker = self._waiting.popleft(), self._idle.popleft()
+            self._running[worker.work_on.remote(self._dumps(part.chunk), part.calls)] = part, worker
+
+    def _wait_for(self, part: _Part) -> None:
+        while part.done is None:
+            self._give()
+            (ready,), _ = self._ray.wait(list(self._running), num_returns=1)
+            one, worker = self._running.pop(ready)
+            try:
+                found, costs, not_kept = self._ray.get(ready)
+            except self._ray.exceptions.RayActorError as error:
+                one.deaths += 1
+                if one.deaths == _DEATHS:
+                    names = next(iter(one.chunk.values()))
+                    raise StageError(
+                        f"{_DEATHS} workers died one after the other on the dialogues from {names[0][0].id!r} on "
+                        f"({described(error)}); does a component end its process, or is there too little memory?"
+                    ) from error
+                self._idle.append(self._new())
+                self._waiting.appendleft(one)
+                continue
+            except self._ray.exceptions.RayError as error:
+                raise TodBiasError(f"a worker of Ray: {described(error)}") from error
+            self._idle.append(worker)
+            for name, cost in costs.items():
+                component = self._execution.components[name]
+                component.cost.add(cost)
+                component.not_kept = not_kept[name] or component.not_kept
+            if isinstance(found, TodBiasError):
+                raise found
+            one.done = found
+
+    def close(self) -> None:
+        """End what this run has started."""
+        for worker in (*self._idle, *(worker for _, worker in self._running.values())):
+            self._ray.kill(worker)
+        if self._is_own:
+            self._ray.shutdown()

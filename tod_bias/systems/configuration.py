@@ -30,7 +30,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.documents import read_yaml
-from tod_bias.errors import StageError, TodBiasError, described
+from tod_bias.errors import FOREIGN, StageError, TodBiasError, described
 from tod_bias.imports import PATTERN, import_object, importable
 from tod_bias.systems.flow import FLOWS, Flow
 from tod_bias.systems.pipeline import Pipeline
@@ -230,7 +230,7 @@ def _build(name: str, entry: StageEntry | str, path: Path) -> Any:
             return target(**arguments)
     except TodBiasError as error:
         raise type(error)(f"{path}: stage {name!r}: {error}") from error
-    except Exception as error:
+    except FOREIGN as error:
         raise StageError(f"{path}: stage {name!r}: {entry.stage} cannot be made: {described(error)}") from error
 
 

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
+# The command can be stopped from here on; at "-m" the interpreter looks for the module that it is to run.
+if getattr(sys, "argv", [])[:1] == ["-m"] or os.path.basename(getattr(sys, "argv", [""])[0]) == "tod-bias":
+    from tod_bias.cli import signals
+
+    signals.watch(raising=False)
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

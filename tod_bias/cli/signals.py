@@ -7,12 +7,14 @@ not hide it, as it is remembered here. This module loads nothing but the standar
 
 from __future__ import annotations
 
+import _signal as signal  # type: ignore[import-not-found]  # the public module takes milliseconds more to load
 import os
-import signal
-from contextlib import suppress
-from types import FrameType
 
-_WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+
+_WORDS = {int(signal.SIGINT): "interrupted", int(signal.SIGTERM): "terminated"}
 _received: list[int] = []
 
 
@@ -28,33 +30,39 @@ def received() -> int:
 def watch(raising: bool) -> None:
     """Handle signals from now on: raise :class:`Stopped`, or end the process at once with one line."""
     for number in _WORDS:
-        with suppress(ValueError, OSError):  # not in the main thread
-            if number == signal.SIGINT and signal.getsignal(number) is signal.SIG_IGN:
-                continue  # of a job in the background: its shell wants it so
+        if signal.getsignal(number) == signal.SIG_IGN:
+            continue  # a job in the background: its shell wants it so
+        try:
             signal.signal(number, _raise if raising else _end)
+        except ValueError:  # not in the main thread
+            return
 
 
 def ignore() -> None:
     """Let no signal disturb what is said and put away last."""
     for number in _WORDS:
-        with suppress(ValueError, OSError):
+        try:
             signal.signal(number, signal.SIG_IGN)
+        except ValueError:
+            return
 
 
 def word(number: int) -> str:
     """What happened, for a message."""
-    return _WORDS.get(signal.Signals(number), "stopped") if number else "interrupted"
+    return _WORDS.get(number, "interrupted")
 
 
 def code(number: int) -> int:
     """The exit code that shells know for it."""
-    return 128 + (number or signal.SIGINT)
+    return 128 + (number or int(signal.SIGINT))
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    with suppress(OSError):
+    try:
         if os.environ.get("RANK", "0") == "0":
             os.write(2, f"tod-bias: {word(number)}; nothing was begun, what was there is kept\n".encode())
+    except OSError:
+        pass
     os._exit(code(number))
 
 

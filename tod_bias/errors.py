@@ -108,7 +108,7 @@ def shortened(text: str, most: int = 600) -> str:
     return f"{line[: most - tail - 3]} … {end}"
 
 
-FOREIGN = (Exception, SystemExit)
+FOREIGN = (Exception, SystemExit, GeneratorExit)
 """What other people's code may raise; ``KeyboardInterrupt`` is the user's own wish."""
 
 

@@ -42,6 +42,7 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command, of ``sys.argv`` where none is given, and end the process."""
     signals.watch(raising=False)
     out = _streams()
+    sys.unraisablehook = _unraisable
     from tod_bias.cli.application import main
 
     ended: int | str | None = 0
@@ -77,6 +78,14 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     threading.Thread(target=_end_threads, args=(code,), daemon=True).start()
     sys.exit(code)
+
+
+def _unraisable(found: Any) -> None:
+    """What was raised where nothing can be, as when an object is thrown away: a signal is then sent once more."""
+    if isinstance(found.exc_value, signals.Stopped):
+        os.kill(os.getpid(), signals.received())
+    elif os.environ.get(TRACEBACK):
+        sys.__unraisablehook__(found)
 
 
 def _streams() -> _Out:

@@ -18,9 +18,13 @@ from tod_bias.systems.sameness import frozen
 
 LARGEST = 1_000_000
 """Values in one output, those counted that are shared as often as they are met."""
-LONGEST = 1 << 26
-"""Characters in the texts of one output, and bytes in its arrays."""
-_PLAIN = (int, float, bool, type(None))
+LONGEST = 1 << 20
+"""Characters in the texts of one output: more than any model reads."""
+LARGEST_ARRAY = 1 << 26
+"""Bytes in the arrays of one output."""
+_BITS = 14_000
+"""Of a whole number: longer ones cannot be written down (Python's limit of 4300 digits)."""
+_PLAIN = (float, bool, type(None))
 
 
 def problem_of(output: Any) -> str:
@@ -43,24 +47,29 @@ def problem_of(output: Any) -> str:
 _DEEP = f"it is nested more than {DEPTH} deep, or holds itself"
 
 
-def _too_long(length: int) -> str:
-    return f"it holds texts of {length} characters, more than {LONGEST}" if length > LONGEST else ""
+def _too_long(length: int, size: int = 0) -> str:
+    if length > LONGEST:
+        return f"it holds texts of {length} characters, more than {LONGEST}"
+    return f"it holds arrays of {size} bytes, more than {LARGEST_ARRAY}" if size > LARGEST_ARRAY else ""
 
 
 def _walked(output: Any) -> str:
-    level, length, count = [output], 0, 0
+    level, length, bytes_, count = [output], 0, 0, 0
     for _ in range(DEPTH + 1):
         below: list[Any] = []
         for value in level:
             kind = type(value)
             if kind in _PLAIN:
                 continue
-            if isinstance(value, str | bytes):
+            if isinstance(value, int):
+                if value.bit_length() > _BITS:
+                    return "it holds a whole number of thousands of digits"
+            elif isinstance(value, str | bytes):
                 length += len(value)
                 str(value)  # of a class of its own, which may do anything
             elif isinstance(value, Mapping):
-                below += value
-                below += value.values()
+                for pair in value.items():
+                    below += pair
             elif isinstance(value, list | tuple | set | frozenset):
                 below += value
             elif kind is SimpleNamespace:
@@ -68,10 +77,10 @@ def _walked(output: Any) -> str:
             elif dataclasses.is_dataclass(value) and not isinstance(value, type):
                 below += [getattr(value, field.name) for field in dataclasses.fields(value)]
             elif isinstance(size := getattr(value, "nbytes", None), int):
-                length += size
+                bytes_ += size
             else:
                 length += len(str(value))
-        if too_long := _too_long(length):
+        if too_long := _too_long(length, bytes_):
             return too_long
         count += len(below)
         if count > LARGEST:
@@ -117,9 +126,11 @@ _lock = threading.Lock()
 def staying() -> Iterator[None]:
     """Inside of the block ``os._exit`` raises :class:`ExitedError` in this process, in whichever thread.
 
-    It would end the process without a word, the last batch unkept. Forked children end as they do.
+    It would end the process without a word, the last batch unkept. Forked children end as they do. The limit on
+    recursions is set back.
     """
     global _guards, _owner
+    limit = sys.getrecursionlimit()
     with _lock:
         _guards += 1
         _owner = os.getpid()
@@ -127,6 +138,8 @@ def staying() -> Iterator[None]:
     try:
         yield
     finally:
+        if sys.getrecursionlimit() != limit:
+            sys.setrecursionlimit(limit)
         with _lock:
             _guards -= 1
             if not _guards:

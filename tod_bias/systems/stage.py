@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from tod_bias.dialogues.dialogue import Turn, context_text
-from tod_bias.errors import FOREIGN, StageError, TodBiasError, described, safe_repr, shortened
+from tod_bias.errors import StageError, TodBiasError, described, safe_repr, shortened
 from tod_bias.systems.bounds import ExitedError, problem_of, state_of, staying
 
 
@@ -75,9 +75,9 @@ def call_stage(name: str, stage: Stage, inputs: Sequence[StageInput]) -> list[An
             outputs = stage(list(inputs))
             if isinstance(outputs, Iterable) and not isinstance(outputs, (str, bytes, Mapping)):
                 outputs = list(outputs)  # here, since a generator raises only when it is read
-    except TodBiasError:
+    except (TodBiasError, KeyboardInterrupt):
         raise
-    except FOREIGN as error:
+    except BaseException as error:
         raise StageError(f"stage {name!r} ({place_of(stage)}): {_raised(error)}; {_ADVICE}") from error
     if not isinstance(outputs, list):
         raise StageError(

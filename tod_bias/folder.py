@@ -150,7 +150,7 @@ def _lock(folder: Path) -> int | None:
                 _lock_by_file(folder)
                 return None
             if error.errno in (errno.EACCES, errno.EAGAIN):
-                raise _taken(folder, _read(path)) from error
+                raise _taken(folder, _owner_of(path)) from error
             raise TodBiasError(f"{path}: cannot be written ({error.strerror}); choose another --out") from error
     raise _taken(folder, _read(path))
 
@@ -228,6 +228,15 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _owner_of(path: Path) -> dict[str, Any]:
+    """What the lock's file says, which its owner may be writing just now."""
+    for _ in range(_TRIES // 10):
+        if found := _read(path):
+            return found
+        time.sleep(0.05)
+    return {}
 
 
 def _is_left(owner: dict[str, Any]) -> bool:

@@ -243,6 +243,9 @@ def _parameters(target: type) -> Mapping[str, Any]:
 
 def resolved(value: Any, folder: Path) -> Any:
     """An argument of a pipeline file; the whole path of a file or folder that lies beside it."""
-    if isinstance(value, str) and value and (folder / value).exists():
-        return str((folder / value).resolve())
-    return value
+    if not isinstance(value, str) or not value:
+        return value
+    try:
+        return str((folder / value).resolve()) if (folder / value).exists() else value
+    except (OSError, ValueError):  # too long for a name, or with characters that none has
+        return value

@@ -114,9 +114,8 @@ def torch_state(path: Path) -> None:
 
 def audited(path: Path) -> None:
     echo = Pipeline({"echo": lambda inputs: [item.user for item in inputs]})
-    attribute(echo, load_corpus("demo", max_dialogues=3), axes=["gender"], bootstrap=5, permutations=5).save(
-        path.parent
-    )
+    some = load_corpus("demo", split="test")[:40]
+    attribute(echo, some, axes=["gender"], bootstrap=5, permutations=5).save(path.parent)
 
 
 def answered(path: Path) -> None:

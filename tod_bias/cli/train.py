@@ -66,7 +66,7 @@ def train(
     max_length: Annotated[int, typer.Option(min=16, max=1_000_000, help="Tokens in a sequence at the most.")] = 1024,
     positions: Annotated[
         int | None,
-        typer.Option(min=16, max=1_000_000, help="From scratch: positions of the model, if more than --max-length."),
+        typer.Option(min=16, max=1_000_000, help="From scratch: positions, if more than --max-length."),
     ] = None,
     bf16: Annotated[bool, typer.Option(help="Train in bfloat16.")] = False,
     seed: Seed = 0,

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
+# The command can be stopped from here on; at "-m" the interpreter looks for the module that it is to run.
+if getattr(sys, "argv", [])[:1] == ["-m"] or os.path.basename(getattr(sys, "argv", [""])[0]) == "tod-bias":
+    from tod_bias.cli import signals
+
+    signals.watch(raising=False)
+
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tod_bias import former_names
-from tod_bias.dialogues.corpora import load_corpus
-from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
-from tod_bias.systems.pipeline import Pipeline
-from tod_bias.systems.stage import StageInput
-from tod_bias.systems.twin import Twin
 
 if TYPE_CHECKING:
+    from tod_bias.dialogues.corpora import load_corpus
+    from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
     from tod_bias.studies.attribution import attribute
     from tod_bias.studies.comparison import compare
     from tod_bias.systems.configuration import load_pipeline
+    from tod_bias.systems.pipeline import Pipeline
+    from tod_bias.systems.stage import StageInput
+    from tod_bias.systems.twin import Twin
 
 former_names.install()
 
@@ -34,18 +44,28 @@ __all__ = [
 ]
 
 
+_HOMES = {
+    "Dialogue": "dialogues.dialogue",
+    "Pipeline": "systems.pipeline",
+    "StageInput": "systems.stage",
+    "Step": "dialogues.dialogue",
+    "Turn": "dialogues.dialogue",
+    "Twin": "systems.twin",
+    "attribute": "studies.attribution",
+    "compare": "studies.comparison",
+    "load_corpus": "dialogues.corpora",
+    "load_pipeline": "systems.configuration",
+}
+
+
 def __getattr__(name: str) -> Any:
-    """Load what needs PyTorch when it is first asked for, so that reading and rewriting dialogues starts at once."""
-    if name == "attribute":
-        from tod_bias.studies.attribution import attribute
+    """Load a name's room when it is first asked for: the command can be stopped from its first moments on."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = found
+    return found
 
-        return attribute
-    if name == "compare":
-        from tod_bias.studies.comparison import compare
 
-        return compare
-    if name == "load_pipeline":
-        from tod_bias.systems.configuration import load_pipeline
-
-        return load_pipeline
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,5 +1,6 @@
 """``python -m tod_bias``: the same as ``tod-bias``."""
 
-from tod_bias.cli.application import main
+from tod_bias.cli import main
 
-main()
+if __name__ == "__main__":
+    main()

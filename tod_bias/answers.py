@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from tod_bias.errors import TodBiasError
@@ -29,6 +30,7 @@ class Answers:
         self.path = path
         if path is None:
             return
+        is_new = not Path(path).exists()
         try:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             self._database = sqlite3.connect(path, timeout=60, check_same_thread=False)
@@ -39,6 +41,9 @@ class Answers:
             )
             self._database.commit()
         except (sqlite3.Error, OSError) as error:
+            if is_new:  # an empty file is no use to anybody
+                with suppress(OSError):
+                    Path(path).unlink(missing_ok=True)
             raise self._unusable(error) from error
 
     def get(self, keys: Iterable[str]) -> dict[str, str]:
@@ -73,7 +78,8 @@ class Answers:
         self._memory.update(answers)
 
     def _unusable(self, error: Exception) -> TodBiasError:
-        return TodBiasError(f"{self.path}: cannot be used to keep answers ({error}); remove it or choose another --out")
+        advice = "make room, what was kept stays" if "full" in str(error) else "remove it or choose another --out"
+        return TodBiasError(f"{self.path}: cannot be used to keep answers ({error}); {advice}")
 
 
 def _chunks(keys: Sequence[str]) -> Iterator[Sequence[str]]:

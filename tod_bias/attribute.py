@@ -3,9 +3,9 @@
 import sys
 
 if __name__ == "__main__":
-    from tod_bias.cli.application import main
+    from tod_bias.cli.process import run
 
-    main(["attribute", *sys.argv[1:]])
+    run(["attribute", *sys.argv[1:]])
 else:
     # ``import tod_bias.attribute`` must not put this module in the place of the function ``tod_bias.attribute``.
     from tod_bias.studies.attribution import attribute

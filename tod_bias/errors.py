@@ -108,12 +108,27 @@ def shortened(text: str, most: int = 600) -> str:
     return f"{line[: most - tail - 3]} … {end}"
 
 
+FOREIGN = (Exception, SystemExit, GeneratorExit)
+"""What other people's code may raise; ``KeyboardInterrupt`` is the user's own wish."""
+
+
+def safe_repr(value: object) -> str:
+    """``repr`` of other people's value; its type where that fails."""
+    try:
+        return repr(value)
+    except FOREIGN:
+        return f"<{type(value).__name__} without repr>"
+
+
 def described(error: BaseException) -> str:
     """What other people's code raised, as one line: ``KeyError: 'foo' at my_stages.py:12``.
 
     The place is the innermost one outside of installed packages, where the reader's own code is.
     """
-    text = shortened(str(error))
+    try:
+        text = shortened(str(error))
+    except FOREIGN:  # its own code makes the text
+        text = "(its text cannot be read)"
     line = f"{type(error).__name__}: {text}" if text else type(error).__name__
     if isinstance(error, SyntaxError):  # its text says where; the traceback is the importer's
         return line

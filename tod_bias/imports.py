@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tod_bias.errors import TodBiasError, described
+from tod_bias.errors import FOREIGN, TodBiasError, described
 
 PATTERN = r"^\w+(\.\w+)*:\w+$"
 """What ``module:name`` looks like."""
@@ -56,7 +56,7 @@ def import_module(
             return importlib.import_module(name)
         except ImportError as reason:
             raise error(f"{where}: cannot import {name!r}: {reason}") from reason
-        except Exception as reason:
+        except FOREIGN as reason:
             raise error(f"{where}: cannot import {name!r}: {described(reason)}") from reason
 
 
@@ -73,7 +73,7 @@ def made(spec: str, where: str, folder: Path | None = None, error: type[TodBiasE
         return found()
     except TodBiasError:
         raise
-    except Exception as reason:
+    except FOREIGN as reason:
         raise error(f"{where}: {spec} cannot be made without arguments: {described(reason)}") from reason
 
 

@@ -18,7 +18,7 @@ from tod_bias.perturb.guards.telling import Telling, Walk, axis_of
 from tod_bias.systems.identity import UnidentifiedError, identity_of
 from tod_bias.systems.layer import Layered
 from tod_bias.systems.pipeline import Pipeline
-from tod_bias.systems.questions import digest_of, frozen
+from tod_bias.systems.sameness import digest_of, frozen
 from tod_bias.systems.stage import Stage, StageInput, call_stage
 from tod_bias.systems.twin import Twin, untwinned
 

@@ -16,6 +16,7 @@ Nothing in a file is run. gensim's own ``.kv`` is a pickle, which can run anythi
 
 from __future__ import annotations
 
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tod_bias.errors import EmbeddingsError
+from tod_bias.errors import EmbeddingsError, shortened
 from tod_bias.files import replacing
 from tod_bias.models.model_folder import DAMAGED
 from tod_bias.recommenders.embeddings.vectors import Embeddings, Entities
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 _MATRICES = {"users": "user_ids", "items": "item_ids", "vectors": "ids"}
 _IMPLICIT = {"user_factors": "users", "item_factors": "items"}
 _NO_ARRAYS = (OSError, ValueError, TypeError, LookupError, NotImplementedError, MemoryError, EOFError,
-              zipfile.BadZipFile, zlib.error)  # fmt: skip
+              zipfile.BadZipFile, zlib.error, SyntaxError, tokenize.TokenError)  # fmt: skip
 _TABLE_COLUMN, _ID_COLUMN, _VECTOR_COLUMN = "table", "id", "vector"
 
 
@@ -102,7 +103,7 @@ def _npz(file: Path) -> Embeddings:
     except _NO_ARRAYS as error:
         if isinstance(error, EmbeddingsError):
             raise
-        raise EmbeddingsError(f"{file}: cannot be read as .npz: {error}") from error
+        raise EmbeddingsError(f"{file}: cannot be read as .npz: {shortened(str(error))}") from error
     return Embeddings(tables, str(file))
 
 
@@ -114,7 +115,7 @@ def _npy(file: Path) -> Embeddings:
     try:
         matrix = np.load(file, allow_pickle=False)
     except _NO_ARRAYS as error:
-        raise EmbeddingsError(f"{file}: cannot be read as .npy: {error}") from error
+        raise EmbeddingsError(f"{file}: cannot be read as .npy: {shortened(str(error))}") from error
     return Embeddings({"vectors": Entities("vectors", matrix, source=str(file))}, str(file))
 
 
@@ -124,7 +125,7 @@ def _parquet(file: Path) -> Embeddings:
     try:
         frame = pd.read_parquet(file, engine="pyarrow")
     except (OSError, ValueError) as error:
-        raise EmbeddingsError(f"{file}: cannot be read as Parquet: {error}") from error
+        raise EmbeddingsError(f"{file}: cannot be read as Parquet: {shortened(str(error))}") from error
     return from_frame(frame, str(file))
 
 

@@ -179,6 +179,13 @@ class Reviews:
         }
 
 
+def _next(reader: Any, path: Path) -> list[str] | None:
+    try:
+        return next(reader, None)
+    except csv.Error as error:
+        raise RecommenderError(f"{path}, line {reader.line_num}: not CSV: {error}") from error
+
+
 def read_csv(path: str | Path) -> Source:
     """The reviews of one city's CSV file.
 
@@ -191,17 +198,14 @@ def read_csv(path: str | Path) -> Source:
         try:
             with path.open(encoding="utf-8-sig", newline="") as file:
                 reader = csv.reader(file, strict=True)
-                header = [name.strip() for name in next(reader, [])]
+                header = [name.strip() for name in _next(reader, path) or ()]
                 if missing := [name for name in CSV_COLUMNS if name not in header]:
                     raise RecommenderError(
                         f"{path}, line 1: no column {missing[0]!r}; expected {', '.join(CSV_COLUMNS)}"
                     )
                 where = [header.index(name) for name in CSV_COLUMNS]
                 while True:
-                    try:
-                        cells = next(reader, None)
-                    except csv.Error as error:
-                        raise RecommenderError(f"{path}, line {reader.line_num}: not CSV: {error}") from error
+                    cells = _next(reader, path)
                     if cells is None:
                         return
                     if not cells:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from tod_bias.files import cannot_be_written
 from tod_bias.recommenders.lmrec.model import encode
 from tod_bias.recommenders.lmrec.reviews import Review
 
@@ -44,13 +45,20 @@ class TokenFile:
 
 
 def tokenise(reviews: Iterator[Review], tokenizer: Any, max_length: int, path: Path) -> TokenFile:
-    """Write the token ids of a stream of reviews to ``path``; at no time are all of them in memory."""
+    """Write the token ids of a stream of reviews to ``path``; at no time are all of them in memory.
+
+    Raises:
+        TodBiasError: it cannot be written.
+    """
     lengths: list[int] = []
     labels: list[int] = []
-    with path.open("wb") as file:
-        while chunk := list(islice(reviews, _CHUNK)):
-            for review, ids in zip(chunk, encode(tokenizer, [r.text for r in chunk], max_length), strict=True):
-                np.asarray(ids, dtype=np.int32).tofile(file)
-                lengths.append(len(ids))
-                labels.append(review.venue)
+    try:
+        with path.open("wb") as file:
+            while chunk := list(islice(reviews, _CHUNK)):
+                for review, ids in zip(chunk, encode(tokenizer, [r.text for r in chunk], max_length), strict=True):
+                    file.write(np.asarray(ids, dtype=np.int32).tobytes())  # numpy's own tofile hides a full disk
+                    lengths.append(len(ids))
+                    labels.append(review.venue)
+    except OSError as error:
+        raise cannot_be_written(path, error) from error
     return TokenFile(path, np.array(lengths, dtype=np.int64), np.array(labels, dtype=np.int32))

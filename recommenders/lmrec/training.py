@@ -23,7 +23,7 @@ from transformers import get_linear_schedule_with_warmup
 from tod_bias.documents import read_json, read_yaml
 from tod_bias.errors import DivergedError, ModelError, RecommenderError
 from tod_bias.files import replacing_files, write_json
-from tod_bias.folder import writable
+from tod_bias.folder import held
 from tod_bias.models.checkpoints import load_tokenizer
 from tod_bias.models.divergence import check_step, check_validation
 from tod_bias.models.model_folder import WEIGHTS
@@ -128,10 +128,22 @@ def train(
         DivergedError: the loss is no longer finite; ``out`` holds the best model until then, if there was one.
         ModelError: unusable settings or encoder.
         RecommenderError: too few reviews to split.
+        TodBiasError: ``out`` cannot be written to, or another run writes into it.
     """
     settings = settings or TrainingSettings()
     _check(settings)
-    out = writable(out)
+    with held(out) as place:
+        return _train(reviews, place, settings, neutraliser, resume, show_progress)
+
+
+def _train(
+    reviews: Reviews,
+    out: Path,
+    settings: TrainingSettings,
+    neutraliser: Neutraliser | None,
+    resume: bool,
+    show_progress: bool,
+) -> dict[str, Any]:
     accelerator = Accelerator(
         mixed_precision="bf16" if settings.bf16 else "no", cpu=not torch.accelerator.is_available()
     )

@@ -19,8 +19,9 @@ from tod_bias.perturb.guards.words import Words
 from tod_bias.perturb.lexicon import load_lexicon
 from tod_bias.systems.component import Component
 from tod_bias.systems.identity import identity_of
-from tod_bias.systems.questions import Reading, frozen
+from tod_bias.systems.questions import Reading
 from tod_bias.systems.remote import Unanswered
+from tod_bias.systems.sameness import frozen
 from tod_bias.systems.stage import Asked, StageInput
 from tod_bias.systems.twin import Twin
 

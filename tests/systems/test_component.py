@@ -28,7 +28,7 @@ from tod_bias.systems.encoding import NotKeptError, decoded, encoded
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.identity import UnidentifiedError, identity_of
 from tod_bias.systems.outputs import Lookup, Outcome
-from tod_bias.systems.questions import digest_of, frozen
+from tod_bias.systems.sameness import digest_of, frozen
 
 
 class Colour(enum.Enum):

@@ -20,7 +20,7 @@ from tod_bias.systems.encoding import NotKeptError, encoded
 from tod_bias.systems.execution import own_turn
 from tod_bias.systems.identity import UnidentifiedError, identity_of
 from tod_bias.systems.pipeline import call_stage
-from tod_bias.systems.questions import frozen
+from tod_bias.systems.sameness import frozen
 from tod_bias.systems.stage import Asked
 from tod_bias.systems.twin import Twin
 

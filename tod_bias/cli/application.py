@@ -1,7 +1,8 @@
 """The ``tod-bias`` command. It reads options, calls the library, prints; the work is elsewhere.
 
 Exit codes: 0, the result is complete; 2, something the user gave cannot be used (one line says what, and what to do);
-3, questions wait in batch files; 130, interrupted. ``check`` says what it found: 0 within the margin, 1 above the
+3, questions wait in batch files; 130, interrupted; 143,
+terminated; 141, whoever read the output went away. ``check`` says what it found: 0 within the margin, 1 above the
 limit, 3 neither is shown; of cases 0 all are mended, 1 some are not, 3 a question had no answer.
 """
 
@@ -11,9 +12,11 @@ import logging
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import NoReturn
 
 import typer
 
+from tod_bias.cli import signals
 from tod_bias.cli.associate import associate
 from tod_bias.cli.attribute import attribute
 from tod_bias.cli.cases import cases
@@ -29,6 +32,7 @@ from tod_bias.cli.report import report
 from tod_bias.cli.train import train
 from tod_bias.cli.words import words
 from tod_bias.errors import PendingError, TodBiasError, shortened
+from tod_bias.folder import claims, release
 from tod_bias.models.processes import is_first_process
 
 app = typer.Typer(
@@ -59,15 +63,35 @@ def main(arguments: Sequence[str] | None = None) -> None:
         given = ["--help"]  # the command alone asks what it can do; that is no error
     try:
         code = app(args=given, prog_name="tod-bias", standalone_mode=False)
+        if code == _INTERRUPTED:  # typer makes a code of it
+            raise KeyboardInterrupt
     except PendingError as error:
         sys.stderr.write(f"tod-bias: {error}\n")
         sys.exit(3)
     except (TodBiasError, _CommandLineError) as error:
+        if signals.received():  # what a library made of it
+            _interrupted()
         text = str(error) if isinstance(error, TodBiasError) else error.format_message()  # type: ignore[attr-defined]
         if is_first_process():
             sys.stderr.write(f"tod-bias: error: {shortened(text)}\n")
         sys.exit(2)
     except (KeyboardInterrupt, typer.Abort):
-        sys.stderr.write("tod-bias: interrupted; run the same command again to go on\n")
-        sys.exit(130)
+        _interrupted()
+    finally:
+        release()
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _interrupted() -> NoReturn:
+    """Say what is left, and end."""
+    signals.ignore()
+    number = signals.received()
+    folders = ", ".join(map(str, claims()))
+    kept = f"what was finished is kept in {folders}: run the same command again to go on"
+    if is_first_process():
+        sys.stderr.write(f"tod-bias: {signals.word(number)}; {shortened(kept) if folders else _NOTHING}\n")
+    sys.exit(signals.code(number))
+
+
+_NOTHING = "nothing was written, what was there is kept"
+_INTERRUPTED = 130

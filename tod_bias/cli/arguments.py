@@ -8,7 +8,7 @@ from typing import Any
 
 from tod_bias.answers import FILE
 from tod_bias.errors import TodBiasError
-from tod_bias.folder import writable
+from tod_bias.folder import claimed
 from tod_bias.models.processes import is_first_process
 
 
@@ -58,8 +58,8 @@ def _kinds(axes: Sequence[str], files: Mapping[str, str], introductions: str) ->
 
 
 def folder_of(out: Path | None, corpus: str) -> Path:
-    """The folder for the results of a run on a corpus."""
-    return writable(out or Path("runs") / Path(corpus).stem)
+    """The folder for the results of a run on a corpus; no other run writes into it until this command ends."""
+    return claimed(out or Path("runs") / Path(corpus).stem)
 
 
 def answers_of(folder: Path, resume: bool) -> Path:

@@ -12,7 +12,7 @@ from rich.console import Console
 from tod_bias.cli.options import Bootstrap, Quiet, Seed
 from tod_bias.errors import EmbeddingsError
 from tod_bias.files import write_json
-from tod_bias.folder import writable
+from tod_bias.folder import claimed
 
 associate = typer.Typer(
     add_completion=False,
@@ -79,7 +79,7 @@ def audit_embeddings(
     if context.invoked_subcommand is not None:
         return
     _check(embeddings, sets, scope, attribute, test, strength)
-    writable(out)
+    claimed(out)
 
     from tod_bias.recommenders.embeddings.scope import (
         Request,
@@ -246,7 +246,7 @@ def train_recommender(
         if strength is not None:
             raise EmbeddingsError("--strength is for --interactions synthetic")
         seen = load_interactions(interactions, users, items)
-    writable(out)
+    claimed(out)
 
     from tod_bias.recommenders.latent_factor.two_tower import TwoTowerSettings, train_two_tower
 

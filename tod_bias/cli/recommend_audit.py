@@ -20,7 +20,7 @@ from tod_bias.cli.recommend_options import (
     Resamples,
 )
 from tod_bias.errors import RecommenderError
-from tod_bias.folder import writable
+from tod_bias.folder import claimed
 
 if TYPE_CHECKING:
     from tod_bias.recommenders.lmrec.recommendations import Recommendations
@@ -85,7 +85,7 @@ def audit(
     )
     if given := [name for name, value in idle.items() if value]:
         raise RecommenderError(f"{given[0]} does not go with {'--model' if model else 'saved recommendations'}")
-    writable(out)
+    claimed(out)
     from tod_bias.recommenders.lmrec.audit import audit as run_audit
     from tod_bias.recommenders.lmrec.templates import load_templates
     from tod_bias.statistics.settings import Inference

@@ -27,7 +27,7 @@ from tod_bias.cli.recommend_options import (
 )
 from tod_bias.errors import RecommenderError
 from tod_bias.files import write_table, write_text
-from tod_bias.folder import writable
+from tod_bias.folder import claimed
 
 
 def train(
@@ -126,7 +126,7 @@ def evaluate(
 
     every = read_reviews(reviews, yelp, city, min_reviews, missing, separators)
     models = [_matching(LMRec.load(folder, device=device), own, folder) for folder, own in _paired(model, every)]
-    writable(out)
+    claimed(out)
     ranked = {}
     names = told_apart([own.city for own in every], model)
     splits = [(trained_seed(folder) or 0) if seed is None else seed for folder in model]
@@ -182,7 +182,7 @@ def mitigate(
     )
     if not trained_masked.model.config.masked:
         raise RecommenderError(f"{masked_model}: was not trained with --mask")
-    writable(out)
+    claimed(out)
     seeds = [trained_seed(folder) for folder in (model, masked_model)]
     if seed is None and None not in seeds and len(set(seeds)) > 1:
         raise RecommenderError(

@@ -78,7 +78,7 @@ def repair(
     from tod_bias.dialogues.sampling import sample
     from tod_bias.dialogues.text import json_line
     from tod_bias.files import write_json, write_lines
-    from tod_bias.folder import writable
+    from tod_bias.folder import claimed
     from tod_bias.report import repairs
     from tod_bias.report.page import draw
     from tod_bias.report.record import read_results
@@ -97,8 +97,8 @@ def repair(
         run, results, system, sample(whole, max_dialogues, seed), perturbers,
         metric=metric, margin=margin, quality_margin=quality_margin, these_words=these_words, cache=run / FILE, **told,
     )  # fmt: skip
+    folder = claimed(out or run / "repair")
     found = shop.repair(names_of(guards), budget)
-    folder = writable(out or run / "repair")
     record = found.to_json()
     write_json(folder / "repair.json", record)
     label = results["metrics"][shop.metric]["label"]

@@ -63,9 +63,10 @@ def train(
     heads: Annotated[int, typer.Option(min=1, help="From scratch: attention heads.")] = 4,
     vocabulary: Annotated[int, typer.Option(min=300, help="From scratch: tokens of the tokenizer.")] = 8192,
     dropout: Annotated[float, typer.Option(min=0, max=0.9, help="From scratch: dropout.")] = 0.1,
-    max_length: Annotated[int, typer.Option(min=16, help="Tokens in a sequence at the most.")] = 1024,
+    max_length: Annotated[int, typer.Option(min=16, max=1_000_000, help="Tokens in a sequence at the most.")] = 1024,
     positions: Annotated[
-        int | None, typer.Option(min=16, help="From scratch: positions of the model, if more than --max-length.")
+        int | None,
+        typer.Option(min=16, max=1_000_000, help="From scratch: positions, if more than --max-length."),
     ] = None,
     bf16: Annotated[bool, typer.Option(help="Train in bfloat16.")] = False,
     seed: Seed = 0,

@@ -22,7 +22,7 @@ from tod_bias.dialogues.sgd import read_google_sgd
 from tod_bias.dialogues.star import read_star
 from tod_bias.dialogues.taskmaster import read_taskmaster, read_taskmaster2, read_taskmaster3
 from tod_bias.dialogues.tau_bench import read_few_shot, read_tau_bench
-from tod_bias.errors import CorpusError, TodBiasError, described
+from tod_bias.errors import FOREIGN, CorpusError, TodBiasError, described
 from tod_bias.hub import absence
 from tod_bias.imports import import_object, is_import
 
@@ -96,7 +96,7 @@ def _imported(name: str, datapath: str | Path | None, split: str, folder: str | 
         found = iter(reader(Path(datapath) if datapath is not None else None, split))
     except TodBiasError:
         raise
-    except Exception as error:
+    except FOREIGN as error:
         raise CorpusError(f"{where}: cannot be read: {described(error)}") from error
     number = 0
     while True:
@@ -107,7 +107,7 @@ def _imported(name: str, datapath: str | Path | None, split: str, folder: str | 
             return
         except TodBiasError:
             raise
-        except Exception as error:
+        except FOREIGN as error:
             raise CorpusError(f"{where}, dialogue {number}: cannot be read: {described(error)}") from error
         if not isinstance(dialogue, Dialogue):
             raise CorpusError(f"{where}, dialogue {number}: expected a Dialogue, got {type(dialogue).__name__}")

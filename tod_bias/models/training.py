@@ -25,7 +25,7 @@ from transformers import get_cosine_schedule_with_warmup
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import ModelError
 from tod_bias.files import write_json
-from tod_bias.folder import writable
+from tod_bias.folder import held
 from tod_bias.models.adapters import ADAPTER, AdapterWeights
 from tod_bias.models.checkpoints import is_causal, load_model, load_tokenizer
 from tod_bias.models.divergence import check_step, check_validation
@@ -67,11 +67,22 @@ def train(
     Raises:
         DivergedError: the loss is no longer finite; ``out`` holds the best model until then, if there was one.
         ModelError: unusable settings or checkpoint.
-        TodBiasError: ``out`` cannot be written to.
+        TodBiasError: ``out`` cannot be written to, or another run writes into it.
     """
     settings = settings or TrainingSettings()
     check(settings, dialogues, validation)
-    out = writable(out)  # now, not when an hour of training is to be saved
+    with held(out) as place:  # now, not when an hour of training is to be saved
+        return _train(dialogues, validation, place, settings, resume, show_progress)
+
+
+def _train(
+    dialogues: Sequence[Dialogue],
+    validation: Sequence[Dialogue],
+    out: Path,
+    settings: TrainingSettings,
+    resume: bool,
+    show_progress: bool,
+) -> dict[str, Any]:
     accelerator = Accelerator(
         mixed_precision="bf16" if settings.bf16 else "no", cpu=not torch.accelerator.is_available()
     )

@@ -6,6 +6,8 @@ p-value below 0.001 is ``p<0.001``. What is undefined is ``n/a``.
 
 from __future__ import annotations
 
+from typing import Any
+
 from tod_bias.report.values import Estimate
 
 MISSING = "n/a"
@@ -69,9 +71,11 @@ def percent(share: float | None) -> str:
     return f"{fixed(100 * share, decimals)}%"
 
 
-def count(number: float | None) -> str:
-    """A count with thousands set apart."""
-    return MISSING if number is None else f"{number:,.0f}"
+def count(number: Any) -> str:
+    """A count with thousands set apart; what a damaged record has in its place, as it is."""
+    if number is None:
+        return MISSING
+    return f"{number:,.0f}" if isinstance(number, int | float) else str(number)[:40]
 
 
 def arm_label(key: str, stages: int) -> str:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from tod_bias.dialogues.text import well_formed
 from tod_bias.files import replacing, write_text
-from tod_bias.folder import writable
+from tod_bias.folder import held
 
 
 class Table(Protocol):
@@ -51,15 +51,15 @@ class Results(dict[str, Any]):
         """Write both files, each whole or not at all; the record last, so that it stands for a complete run.
 
         Raises:
-            TodBiasError: the folder cannot be written to.
+            TodBiasError: the folder cannot be written to, or another run writes into it.
         """
-        folder = writable(folder)
-        with replacing(folder / self.frame_name) as path:
-            if self.table is not None:
-                self.table.write(path)
-            else:
-                self.turns.to_parquet(path, index=False)
-        self.save_record(folder)
+        with held(folder) as place:
+            with replacing(place / self.frame_name) as path:
+                if self.table is not None:
+                    self.table.write(path)
+                else:
+                    self.turns.to_parquet(path, index=False)
+            self.save_record(place)
 
     def save_record(self, folder: Path) -> None:
         """Write the JSON file."""

@@ -30,7 +30,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.documents import read_yaml
-from tod_bias.errors import StageError, TodBiasError, described
+from tod_bias.errors import FOREIGN, StageError, TodBiasError, described
 from tod_bias.imports import PATTERN, import_object, importable
 from tod_bias.systems.flow import FLOWS, Flow
 from tod_bias.systems.pipeline import Pipeline
@@ -230,7 +230,7 @@ def _build(name: str, entry: StageEntry | str, path: Path) -> Any:
             return target(**arguments)
     except TodBiasError as error:
         raise type(error)(f"{path}: stage {name!r}: {error}") from error
-    except Exception as error:
+    except FOREIGN as error:
         raise StageError(f"{path}: stage {name!r}: {entry.stage} cannot be made: {described(error)}") from error
 
 
@@ -243,6 +243,9 @@ def _parameters(target: type) -> Mapping[str, Any]:
 
 def resolved(value: Any, folder: Path) -> Any:
     """An argument of a pipeline file; the whole path of a file or folder that lies beside it."""
-    if isinstance(value, str) and value and (folder / value).exists():
-        return str((folder / value).resolve())
-    return value
+    if not isinstance(value, str) or not value:
+        return value
+    try:
+        return str((folder / value).resolve()) if (folder / value).exists() else value
+    except (OSError, ValueError):  # too long for a name, or with characters that none has
+        return value

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from tod_bias.systems.questions import is_text
+from tod_bias.systems.sameness import is_text
 
 
 class NotKeptError(Exception):

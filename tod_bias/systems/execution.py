@@ -10,6 +10,7 @@ Arms that have got the same answers so far are one: they part where a component 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Literal
@@ -17,12 +18,14 @@ from typing import Any, Literal
 from tod_bias.answers import Answers
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import TodBiasError
+from tod_bias.systems.bounds import Aside
 from tod_bias.systems.component import MAX_FAILURES, Component
 from tod_bias.systems.flow import FlowTurn, Process
 from tod_bias.systems.layer import innermost
 from tod_bias.systems.pipeline import Pipeline
-from tod_bias.systems.questions import Reading, frozen
+from tod_bias.systems.questions import Reading
 from tod_bias.systems.remote import Unanswered
+from tod_bias.systems.sameness import frozen
 from tod_bias.systems.stage import Asked
 from tod_bias.systems.told import own_turn
 from tod_bias.systems.twin import Rewrite, Twin, untwinned
@@ -199,7 +202,14 @@ class Execution:
             component.check()
 
     def __call__(self, runs: Sequence[Run]) -> list[Trace | None]:
-        """The traces of all runs, each with all arms; None for one in which a question has no answer."""
+        """The traces of all runs, each with all arms; None for one in which a question has no answer.
+
+        What components print meanwhile goes to stderr.
+        """
+        with redirect_stdout(Aside()):
+            return self._traces(runs)
+
+    def _traces(self, runs: Sequence[Run]) -> list[Trace | None]:
         self.lost = {}
         dialogues = [run.rewritten for run in runs]
         arms = tuple(range(len(self._arms)))

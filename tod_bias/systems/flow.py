@@ -24,8 +24,9 @@ from typing import Any, Protocol
 
 from tod_bias.dialogues.calls import calls_of
 from tod_bias.dialogues.dialogue import Turn
-from tod_bias.errors import StageError, TodBiasError, described
-from tod_bias.systems.questions import Same, frozen
+from tod_bias.errors import FOREIGN, StageError, TodBiasError, described
+from tod_bias.systems.bounds import problem_of, staying
+from tod_bias.systems.sameness import Same, frozen
 from tod_bias.systems.stage import Asked, place_of
 
 MOST_QUESTIONS = 200
@@ -112,10 +113,11 @@ class FlowProcess:
         self._questions = 0
         self.request: Request | None = None
         try:
-            self._generator = flow(turn)
+            with staying():
+                self._generator = flow(turn)
         except TodBiasError:
             raise
-        except Exception as error:
+        except FOREIGN as error:
             raise StageError(f"flow {place_of(flow)}: {described(error)}") from error
         if not inspect.isgenerator(self._generator):
             raise StageError(
@@ -135,13 +137,14 @@ class FlowProcess:
 
     def _advance(self, output: Any) -> None:
         try:
-            given = self._generator.send(output)
+            with staying():
+                given = self._generator.send(output)
         except StopIteration:
             self.request = None
             return
         except TodBiasError:
             raise
-        except Exception as error:
+        except FOREIGN as error:
             raise StageError(f"flow {place_of(self._flow)}: {described(error)}") from error
         self._questions += 1
         if self._questions > MOST_QUESTIONS:
@@ -165,6 +168,8 @@ class FlowProcess:
                 f"flow {place_of(self._flow)}: asks for {name!r}, which is no component; there are "
                 f"{', '.join(self._names)}"
             )
+        if problem := problem_of(argument):
+            raise StageError(f"flow {place_of(self._flow)}: cannot ask {name!r}: of its argument, {problem}")
         return name, argument
 
     def fork(self, steps: Sequence[Asked]) -> FlowProcess:

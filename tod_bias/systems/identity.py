@@ -24,7 +24,7 @@ from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from tod_bias.systems.questions import Same, digest_of, frozen
+from tod_bias.systems.sameness import Same, digest_of, frozen
 from tod_bias.systems.stage import place_of
 from tod_bias.systems.twin import untwinned
 

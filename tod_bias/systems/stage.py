@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from tod_bias.dialogues.dialogue import Turn, context_text
-from tod_bias.errors import StageError, TodBiasError, described
+from tod_bias.errors import StageError, TodBiasError, described, safe_repr, shortened
+from tod_bias.systems.bounds import ExitedError, problem_of, state_of, staying
 
 
 class Asked(NamedTuple):
@@ -65,19 +66,19 @@ def call_stage(name: str, stage: Stage, inputs: Sequence[StageInput]) -> list[An
     """Call a stage and check that it kept its contract.
 
     Raises:
-        StageError: it raised something else than an error of this package, or did not return one output an input.
+        StageError: it raised something else than an error of this package, or ended the process; it did not return one
+            output an input, or one that nobody can read; it changed what it was given.
     """
+    before = state_of(inputs)
     try:
-        outputs = stage(inputs)
-        if isinstance(outputs, Iterable) and not isinstance(outputs, (str, bytes, Mapping)):
-            outputs = list(outputs)  # here, since a generator raises only when it is read
-    except TodBiasError:
+        with staying():
+            outputs = stage(list(inputs))
+            if isinstance(outputs, Iterable) and not isinstance(outputs, (str, bytes, Mapping)):
+                outputs = list(outputs)  # here, since a generator raises only when it is read
+    except (TodBiasError, KeyboardInterrupt):
         raise
-    except Exception as error:
-        raise StageError(
-            f"stage {name!r} ({place_of(stage)}): {described(error)}; "
-            "fix the stage and run again, what was answered is kept in the run's folder"
-        ) from error
+    except BaseException as error:
+        raise StageError(f"stage {name!r} ({place_of(stage)}): {_raised(error)}; {_ADVICE}") from error
     if not isinstance(outputs, list):
         raise StageError(
             f"stage {name!r}: expected a sequence with one output an input, got {type(outputs).__name__}; "
@@ -85,7 +86,27 @@ def call_stage(name: str, stage: Stage, inputs: Sequence[StageInput]) -> list[An
         )
     if len(outputs) != len(inputs):
         raise StageError(f"stage {name!r}: expected {len(inputs)} outputs (one an input), got {len(outputs)}")
+    for output in outputs:
+        if problem := problem_of(output):
+            raise StageError(f"stage {name!r} ({place_of(stage)}): an output cannot be used: {problem}; {_ADVICE}")
+    if state_of(inputs) != before:
+        raise StageError(
+            f"stage {name!r} ({place_of(stage)}): it changed what it was given, which others read too; "
+            f"let it work on a copy; {_ADVICE}"
+        )
     return outputs
+
+
+_ADVICE = "fix the stage and run again, what was answered is kept in the run's folder"
+
+
+def _raised(error: BaseException) -> str:
+    """What a component raised, or how it tried to end the process."""
+    if isinstance(error, SystemExit):
+        return f"it called sys.exit({shortened(safe_repr(error.code), 60)})"
+    if isinstance(error, ExitedError):
+        return f"it called {error}"
+    return described(error)
 
 
 def place_of(component: Any) -> str:

@@ -33,7 +33,7 @@ from typing import Any
 
 from tod_bias.dialogues.calls import MALFORMED, calls_of
 from tod_bias.dialogues.values import API_NAME
-from tod_bias.errors import StageError, TodBiasError, described, shortened
+from tod_bias.errors import FOREIGN, StageError, TodBiasError, described, shortened
 from tod_bias.imports import import_object, is_import
 from tod_bias.systems import functions as tools
 from tod_bias.systems.identity import identity_of
@@ -119,7 +119,7 @@ class Tools:
             return function(self._data) if self._has_data else function()
         except TodBiasError:
             raise
-        except Exception as error:
+        except FOREIGN as error:
             raise StageError(f"{what}: cannot be made: {described(error)}") from error
 
     @property

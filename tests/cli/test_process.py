@@ -1,0 +1,65 @@
+"""The command as a process: stopped at any moment, its streams closed or of another encoding, threads left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+SLOW = ["attribute", "--pipeline", "slow.yaml", "--max-dialogues", "4", "--axes", "gender", "--out", "out"]
+STAGES = """import sys, threading, time
+
+class Slow:
+    def __call__(self, inputs):
+        print("asked", file=sys.stderr, flush=True)
+        time.sleep(60)
+"""
+
+
+def started(*arguments, **options):
+    command = [sys.executable, "-m", "tod_bias", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+)
+def test_a_command_that_is_stopped_says_what_is_kept(tmp_path, number, code, word):
+    (tmp_path / "slow_stages.py").write_text(STAGES)
+    (tmp_path / "slow.yaml").write_text('stages: {a: "slow_stages:Slow"}\n')
+    with started(*SLOW, cwd=tmp_path) as process:
+        while "asked" not in process.stderr.readline():
+            assert process.poll() is None
+        process.send_signal(number)
+        assert process.stderr.read().splitlines()[-1].startswith(f"tod-bias: {word}; what was finished is kept in out")
+    assert process.returncode == code
+    assert not list((tmp_path / "out").glob(".*"))
+
+
+@pytest.mark.parametrize("seconds", [0.15, 0.4])
+def test_so_does_one_that_has_hardly_begun(seconds):
+    with started("words", "--out", os.devnull) as process:
+        time.sleep(seconds)
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+    assert "Traceback" not in said
+    assert said.count("tod-bias: ") == 1
+
+
+@pytest.mark.parametrize(
+    ("shell", "code", "said"),
+    [
+        ("{} --help | head -1", 0, ""),
+        ("{} --help >&-", 2, "stdout: cannot be written"),
+        ("PYTHONIOENCODING=ascii {} --help", 0, ""),
+        ("{} report nowhere 2>&- <&-", 2, ""),
+    ],
+)
+def test_streams(shell, code, said):
+    command = shell.format(f"{sys.executable} -m tod_bias")
+    ended = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert ended.returncode == code
+    assert said in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -1,0 +1,167 @@
+"""``tod-bias`` as a process of its own: its streams, its signals, and its end.
+
+Whatever happens to it, the command ends with its exit code and, unless all is well, one line on stderr.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NoReturn
+
+from tod_bias.cli import signals
+
+_PATIENCE = 3.0
+"""Seconds that threads which a component left behind may go on after the end."""
+TRACEBACK = "TOD_BIAS_TRACEBACK"
+"""Environment variable: if set, the traceback of an error that nobody foresaw is shown."""
+BROKEN_PIPE = 141
+"""The exit code of a command whose reader went away, as shells have it of every other (128 + SIGPIPE)."""
+
+
+class _Out(io.FileIO):
+    """Stdout, which remembers that it could not be written: libraries hide it, each in its own way."""
+
+    failure: OSError | None = None
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            self.failure = self.failure or error
+            raise
+
+
+def run(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command, of ``sys.argv`` where none is given, and end the process."""
+    signals.watch(raising=False)
+    out = _streams()
+    sys.unraisablehook = _unraisable
+    from tod_bias.cli.application import main
+
+    ended: int | str | None = 0
+    unforeseen: BaseException | None = None
+    try:
+        try:
+            signals.watch(raising=True)
+            main(sys.argv[1:] if arguments is None else arguments)
+        finally:
+            signals.ignore()
+    except SystemExit as end:
+        ended = end.code
+    except BaseException as error:  # noqa: BLE001  # here it ends, whatever it is
+        unforeseen = error
+    code = ended if isinstance(ended, int) else int(ended is not None)
+    if signals.received():
+        if unforeseen is not None or code != signals.code(signals.received()):  # it hid behind another error
+            _say(f"tod-bias: {signals.word(signals.received())}; what was finished before is kept")
+        code, unforeseen = signals.code(signals.received()), None
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+    if out.failure is not None and not signals.received():
+        unforeseen = None
+        if out.failure.errno == errno.EPIPE:
+            code = BROKEN_PIPE
+        elif code == 0 or not isinstance(ended, int) or code == 1:
+            _say(f"tod-bias: error: stdout: cannot be written ({out.failure.strerror}); what goes to --out is there")
+            code = 2
+    if unforeseen is not None:
+        code = _told(unforeseen)
+    if out.failure is not None:  # the interpreter would try, and complain, once more
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    threading.Thread(target=_end_threads, args=(code,), daemon=True).start()
+    sys.exit(code)
+
+
+def _unraisable(found: Any) -> None:
+    """What was raised where nothing can be, as when an object is thrown away: a signal is then sent once more."""
+    if isinstance(found.exc_value, signals.Stopped):
+        os.kill(os.getpid(), signals.received())
+    elif os.environ.get(TRACEBACK):
+        sys.__unraisablehook__(found)
+
+
+def _streams() -> _Out:
+    """Make the three streams usable where they are closed, or of an encoding that does not know all characters.
+
+    A closed one is no free place for the next file that is opened: that file would be written what is printed.
+    """
+    for number, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            with suppress(OSError):
+                os.open(os.devnull, mode)  # the lowest that is free; stdout then fails when it is written
+    if sys.stdin is None:
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+    out = _Out(1, "w", closefd=False)
+    given = sys.stdout
+    encoding = getattr(given, "encoding", None) or "utf-8"
+    is_terminal = out.isatty()
+    sys.stdout = io.TextIOWrapper(
+        io.BufferedWriter(out), encoding=encoding, errors="backslashreplace", line_buffering=is_terminal
+    )
+    return out
+
+
+def _say(line: str) -> None:
+    if os.environ.get("RANK", "0") != "0":
+        return
+    try:
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+    except (OSError, ValueError, AttributeError):  # somebody closed it
+        with suppress(OSError):
+            os.write(2, (line + "\n").encode("utf-8", "backslashreplace"))
+
+
+def _told(error: BaseException) -> int:
+    """What is left: an error that nobody foresaw."""
+    import traceback
+
+    from tod_bias.errors import described, shortened
+
+    if os.environ.get(TRACEBACK):
+        with suppress(OSError, ValueError):
+            traceback.print_exception(error)
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        _say(f"tod-bias: error: {shortened(f'{where}{error.strerror}')}; what was finished before is kept")
+    elif isinstance(error, MemoryError):
+        _say("tod-bias: error: the memory does not suffice for this; take less at once, e.g. --max-dialogues")
+    else:
+        _say(
+            f"tod-bias: error: {described(error)}; that is no message of this program's: please report it, with what "
+            f"{TRACEBACK}=1 in the environment shows"
+        )
+    return 2
+
+
+def _end_threads(code: int) -> None:
+    """Once the main thread is done, end what a component left behind: such threads would keep the process for ever."""
+    begun = time.monotonic()
+    while time.monotonic() - begun < _PATIENCE:
+        time.sleep(0.05)
+    left = [
+        thread
+        for thread in threading.enumerate()
+        if thread.is_alive() and not thread.daemon and thread is not threading.main_thread()
+    ]
+    if left:
+        names = ", ".join(sorted({_name(thread) for thread in left})[:3])
+        _say(f"tod-bias: {len(left)} threads that a component began ({names}) did not end; they were ended")
+        os._exit(code)
+
+
+def _name(thread: threading.Thread) -> str:
+    target: Any = getattr(thread, "_target", None)
+    return f"{target.__module__}:{target.__qualname__}" if hasattr(target, "__qualname__") else thread.name

@@ -1,0 +1,155 @@
+"""What a component may put out, and what it must leave alone: other people's code is not to be trusted with the run."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import os
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from types import SimpleNamespace
+from typing import Any, NoReturn
+
+from tod_bias.documents import DEPTH
+from tod_bias.errors import FOREIGN, described
+from tod_bias.systems.sameness import frozen
+
+LARGEST = 1_000_000
+"""Values in one output, those counted that are shared as often as they are met."""
+LONGEST = 1 << 20
+"""Characters in the texts of one output: more than any model reads."""
+LARGEST_ARRAY = 1 << 26
+"""Bytes in the arrays of one output."""
+_BITS = 14_000
+"""Of a whole number: longer ones cannot be written down (Python's limit of 4300 digits)."""
+_PLAIN = (float, bool, type(None))
+
+
+def problem_of(output: Any) -> str:
+    """What is wrong with an output, so that nobody can read it; empty where nothing is.
+
+    It is nested too deeply (or holds itself), is too large, or cannot be shown as text.
+    """
+    if output.__class__ in _PLAIN:
+        return ""
+    if output.__class__ is str:
+        return _too_long(len(output))
+    try:
+        return _walked(output)
+    except RecursionError:
+        return _DEEP
+    except FOREIGN as error:
+        return f"it cannot be read: {described(error)}"
+
+
+_DEEP = f"it is nested more than {DEPTH} deep, or holds itself"
+
+
+def _too_long(length: int, size: int = 0) -> str:
+    if length > LONGEST:
+        return f"it holds texts of {length} characters, more than {LONGEST}"
+    return f"it holds arrays of {size} bytes, more than {LARGEST_ARRAY}" if size > LARGEST_ARRAY else ""
+
+
+def _walked(output: Any) -> str:
+    level, length, bytes_, count = [output], 0, 0, 0
+    for _ in range(DEPTH + 1):
+        below: list[Any] = []
+        for value in level:
+            kind = type(value)
+            if kind in _PLAIN:
+                continue
+            if isinstance(value, int):
+                if value.bit_length() > _BITS:
+                    return "it holds a whole number of thousands of digits"
+            elif isinstance(value, str | bytes):
+                length += len(value)
+                str(value)  # of a class of its own, which may do anything
+            elif isinstance(value, Mapping):
+                for pair in value.items():
+                    below += pair
+            elif isinstance(value, list | tuple | set | frozenset):
+                below += value
+            elif kind is SimpleNamespace:
+                below += vars(value).values()
+            elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+                below += [getattr(value, field.name) for field in dataclasses.fields(value)]
+            elif isinstance(size := getattr(value, "nbytes", None), int):
+                bytes_ += size
+            else:
+                length += len(str(value))
+        if too_long := _too_long(length, bytes_):
+            return too_long
+        count += len(below)
+        if count > LARGEST:
+            return f"it holds more than {LARGEST} values"
+        if not below:
+            return ""
+        level = below
+    return _DEEP
+
+
+def state_of(inputs: Sequence[Any]) -> list[Any]:
+    """What a component must leave as it is, to be compared with what it was: outputs, arguments, calls and results."""
+    inputs = [item for item in inputs if hasattr(item, "history")]
+    turns = {id(turn): turn for item in inputs for turn in item.history if turn.steps}
+    values = [frozen((item.outputs, item.argument)) for item in inputs if item.outputs or item.argument is not None]
+    return [*values, *(repr(turn.steps) for turn in turns.values())]
+
+
+class Aside(io.TextIOBase):
+    """What components print, for ``contextlib.redirect_stdout``: it goes to stderr, as stdout is for results."""
+
+    def writable(self) -> bool:
+        """Yes."""
+        return True
+
+    def write(self, text: str) -> int:
+        """To stderr; nowhere if that is closed."""
+        with suppress(OSError, ValueError, AttributeError):
+            sys.stderr.write(text)
+        return len(text)
+
+
+class ExitedError(Exception):
+    """A component ended the process, or tried to; its argument is how."""
+
+
+_leave = os._exit
+_guards = 0
+_lock = threading.Lock()
+
+
+@contextmanager
+def staying() -> Iterator[None]:
+    """Inside of the block ``os._exit`` raises :class:`ExitedError` in this process, in whichever thread.
+
+    It would end the process without a word, the last batch unkept. Forked children end as they do. The limit on
+    recursions is set back.
+    """
+    global _guards, _owner
+    limit = sys.getrecursionlimit()
+    with _lock:
+        _guards += 1
+        _owner = os.getpid()
+        os._exit = _refuse
+    try:
+        yield
+    finally:
+        if sys.getrecursionlimit() != limit:
+            sys.setrecursionlimit(limit)
+        with _lock:
+            _guards -= 1
+            if not _guards:
+                os._exit = _leave
+
+
+_owner = os.getpid()
+
+
+def _refuse(status: int = 0) -> NoReturn:
+    if os.getpid() != _owner:
+        _leave(status)
+    raise ExitedError(f"os._exit({status})")

@@ -29,7 +29,7 @@ FLOORS = (
     ("worlds",),
     ("dialogues",),
     ("statistics",),
-    ("answers", "documents", "files", "folder", "hub", "imports", "progress"),
+    ("answers", "documents", "environment", "files", "folder", "hub", "imports", "progress"),
     ("errors",),
 )
 """From top to bottom; the names of one line share a floor."""

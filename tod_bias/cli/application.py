@@ -35,7 +35,6 @@ from tod_bias.models.processes import is_first_process
 app = typer.Typer(
     name="tod-bias",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     help="Finds which component of a modular task-oriented dialogue system treats people differently.",
 )

@@ -46,9 +46,7 @@ KINDS = (
     Kind("database.json", "database check", "what it found stands in database.json"),
     Kind("check.json", "check", "what it found stands in check.json"),
     Kind("dialogues.jsonl", "perturb", "its tellings stand in dialogues.jsonl"),
-    Kind(
-        "config.json", "train or recommend train", "a model: audit it with attribute or recommend audit, --model"
-    ),
+    Kind("config.json", "train or recommend train", "a model: audit it with attribute or recommend audit, --model"),
     Kind("embeddings.npz", "associate train", "audit it with `tod-bias associate --embeddings`"),
 )
 """The first whose file is there is what a folder is: the others may lie beside an attribution."""

@@ -39,6 +39,7 @@ NOT_ROOMS = {
     "benchmarks": "measured ratios",
     "projects": "the studies' own scripts",
     "ground": "the modules of the lowest two floors",
+    "docs": "the documentation site",
 }
 """Folders of tests that have no room of their name."""
 

@@ -38,7 +38,6 @@ GIVES: Mapping[str, str] = {
     "fast": "decoding with CTranslate2 (--backend ctranslate2, --dtype int8)",
     "gguf": "checkpoints in GGUF files",
     "lora": "training adapters (train --lora)",
-    "notebooks": "running the notebooks",
     "parlai": "ParlAI's tasks, teachers and agents",
     "ray": "components spread over a cluster",
     "sentiment": "the metric sentiment",

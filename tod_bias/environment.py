@@ -123,7 +123,7 @@ def _devices() -> Iterator[Check]:
     said = f"{threads or cores} of {cores} cores" + (" (OMP_NUM_THREADS)" if threads else "")
     busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     if busy > cores / 2 and not threads:
-        said += f"; other work keeps {busy:.1f} of them busy, and threads that wait for each other are slow"
+        said += f"; other work loads the machine ({busy:.1f}), and threads that wait for each other are slow"
         yield Check("devices", "threads", "note", said, "export OMP_NUM_THREADS=1")
     else:
         yield Check("devices", "threads", "ok", said)

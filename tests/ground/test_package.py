@@ -65,7 +65,12 @@ def test_what_is_installed_from_it_runs_without_the_checkout(wheel, tmp_path):
         ("report", "run"),
     ):
         done = subprocess.run(
-            [sys.executable, "-m", "tod_bias", *words], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+            [sys.executable, "-m", "tod_bias", *words],
+            cwd=tmp_path,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, done.stderr
     said = subprocess.run(

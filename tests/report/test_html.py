@@ -354,7 +354,8 @@ def test_an_error_of_one_of_several_runs_names_its_folder(make_folder):
 def test_cells_say_what_they_head_and_what_scrolls_has_a_name():
     page = (
         '<h2 id="a">Gaps &amp; <code>db</code></h2><div class="scroll">'
-        '<table><thead><tr><th class="text"></th><th>p</th></tr></thead><tbody><tr><th class="name">woman</th><td>1</td></tr></tbody></table></div>'
+        '<table><thead><tr><th class="text"></th><th>p</th></tr></thead>'
+        '<tbody><tr><th class="name">woman</th><td>1</td></tr></tbody></table></div>'
     )
     assert audible(page) == (
         '<h2 id="a">Gaps &amp; <code>db</code></h2>'

@@ -5,7 +5,7 @@ DATA ?= ../shared/data
 VENV := .venv
 PIP := $(VENV)/bin/python -m pip install --disable-pip-version-check -q -c constraints.txt
 
-.PHONY: demo test check install benchmark clean
+.PHONY: demo test check docs install benchmark clean
 .DEFAULT_GOAL := help
 
 help:
@@ -18,7 +18,7 @@ $(VENV)/core.stamp: pyproject.toml constraints.txt
 
 # ParlAI pins versions of 2022; its real needs are the extra, and it goes in without its pins.
 $(VENV)/dev.stamp: $(VENV)/core.stamp
-	$(PIP) -e '.[chat,fast,gguf,lora,parlai,ray,sentiment,serve,test]'
+	$(PIP) -e '.[chat,docs,fast,gguf,lora,parlai,ray,sentiment,serve,test]'
 	$(PIP) --no-deps parlai==1.7.2
 	touch $@
 
@@ -35,6 +35,10 @@ check: $(VENV)/dev.stamp
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy tod_bias
+
+# the documentation site, in build/site
+docs: $(VENV)/dev.stamp
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
 
 # measured ratios
 benchmark: $(VENV)/dev.stamp

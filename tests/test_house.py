@@ -29,7 +29,7 @@ FLOORS = (
     ("worlds",),
     ("dialogues",),
     ("statistics",),
-    ("answers", "documents", "files", "folder", "hub", "imports", "progress"),
+    ("answers", "documents", "environment", "files", "folder", "hub", "imports", "progress"),
     ("errors",),
 )
 """From top to bottom; the names of one line share a floor."""
@@ -39,6 +39,7 @@ NOT_ROOMS = {
     "benchmarks": "measured ratios",
     "projects": "the studies' own scripts",
     "ground": "the modules of the lowest two floors",
+    "docs": "the documentation site",
 }
 """Folders of tests that have no room of their name."""
 

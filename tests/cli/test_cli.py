@@ -371,3 +371,11 @@ def test_every_command_has_the_common_options(capsys, command):
     assert code == 0
     options = ("--help", "--out", "--quiet") if command == "report" else ("--help", "--out", "--quiet", "--seed")
     assert all(option in out for option in options)
+
+
+def test_the_shell_completes_commands(monkeypatch, capsys):
+    monkeypatch.setenv("_TOD_BIAS_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "tod-bias at")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    code, out, _ = run(capsys)
+    assert (code, out.split()) == (0, ["attribute"])

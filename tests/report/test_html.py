@@ -9,6 +9,7 @@ import pytest
 
 from tod_bias.report.html import prose, write_report
 from tod_bias.report.outcome import read_outcomes
+from tod_bias.report.page import audible
 from tod_bias.report.record import RunError
 from tod_bias.report.sections import both_ways, facts
 
@@ -122,7 +123,7 @@ def test_the_groups_come_first_and_su_after_the_disparity(report):
         "Gaps are parts of the originals' BLEU (0.1 is a tenth of it).",
         "Gaps are in units of refusals.",
         "api_call×db",
-        '<th class="name" title="mom/dad/parent">mom/dad …</th>',
+        '<th scope="row" class="name" title="mom/dad/parent">mom/dad …</th>',
         "too few for a claim about a group",
         "On race the placebo changes fewer words than the axis does",
         "This run set no margin",
@@ -262,7 +263,7 @@ def test_several_runs_are_compared_in_the_folder_that_holds_them(make_folder):
     assert (path.parent / "figures" / "comparison-corpus_bleu.svg").is_file()
     assert (path.parent / "figures" / "bart" / "groups-corpus_bleu.svg").is_file()
     warning = part(text, 'class="warning"', "</table>")
-    assert re.findall(r'<th class="text">([^<]+)</th>', warning) == [
+    assert re.findall(r'<th scope="row" class="text">([^<]+)</th>', warning) == [
         "seed", "metrics", "corpus / audited / placebo",
     ]  # fmt: skip
     assert '<td class="text">corpus_bleu, refusal</td><td class="text">corpus_bleu</td>' in warning
@@ -348,3 +349,17 @@ def test_an_error_of_one_of_several_runs_names_its_folder(make_folder):
     (bad / "results.json").write_text('{"schema": 2, "axes": {"gender": {"corpus_bleu": {}}}}')
     with pytest.raises(RunError, match=r"/bad/results\.json, axes\.gender\.corpus_bleu: holds no disparity"):
         write_report([good, bad])
+
+
+def test_cells_say_what_they_head_and_what_scrolls_has_a_name():
+    page = (
+        '<h2 id="a">Gaps &amp; <code>db</code></h2><div class="scroll">'
+        '<table><thead><tr><th class="text"></th><th>p</th></tr></thead>'
+        '<tbody><tr><th class="name">woman</th><td>1</td></tr></tbody></table></div>'
+    )
+    assert audible(page) == (
+        '<h2 id="a">Gaps &amp; <code>db</code></h2>'
+        '<div class="scroll" role="group" tabindex="0" aria-label="Gaps &amp; db">'
+        '<table><thead><tr><td class="text"></td><th scope="col">p</th></tr></thead>'
+        '<tbody><tr><th scope="row" class="name">woman</th><td>1</td></tr></tbody></table></div>'
+    )

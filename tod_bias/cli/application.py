@@ -23,6 +23,7 @@ from tod_bias.cli.cases import cases
 from tod_bias.cli.check import check
 from tod_bias.cli.compare import compare
 from tod_bias.cli.database import database
+from tod_bias.cli.doctor import doctor
 from tod_bias.cli.evaluate import evaluate
 from tod_bias.cli.perturb import perturb
 from tod_bias.cli.plan import plan
@@ -38,11 +39,10 @@ from tod_bias.models.processes import is_first_process
 app = typer.Typer(
     name="tod-bias",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     help="Finds which component of a modular task-oriented dialogue system treats people differently.",
 )
-for command in (attribute, plan, evaluate, train, perturb, words, report, compare, check, cases, repair):
+for command in (attribute, plan, evaluate, train, perturb, words, report, compare, check, cases, repair, doctor):
     app.command()(command)
 app.add_typer(database, name="database")
 app.add_typer(associate, name="associate")

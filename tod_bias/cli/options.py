@@ -47,7 +47,12 @@ Corpus = Annotated[
 Datapath = Annotated[Path | None, typer.Option(help="Folder that holds the corpora, in ParlAI's layout.")]
 SplitOption = Annotated[Split, typer.Option(help="Which split of the corpus.")]
 MaxDialogues = Annotated[
-    int | None, typer.Option(min=1, help="Take so many dialogues at the most: a seeded sample, every domain its share.")
+    int | None,
+    typer.Option(
+        min=1,
+        help="Take so many dialogues at the most: a seeded sample, every domain its share. It is drawn before words "
+        "are looked for, so fewer are rewritten.",
+    ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seeds everything that is drawn.")]
 Out = Annotated[Path | None, typer.Option(help="Folder for the results; by default runs/CORPUS.")]
@@ -64,7 +69,13 @@ DesignOption = Annotated[
     Design, typer.Option(help="crossed: every dialogue once as every attribute; draws: Su's random draws.")
 ]
 Draws = Annotated[int, typer.Option(min=1, help="Rewrites drawn a dialogue (Su, Algorithm 1), with --design draws.")]
-MaxPerAxis = Annotated[int | None, typer.Option(min=1, help="Rewrite so many dialogues an axis at most.")]
+MaxPerAxis = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Rewrite so many dialogues an axis at most, of those that can be; the placebo those of the other axes.",
+    ),
+]
 Tellings = Annotated[
     int | None,
     typer.Option(min=1, help="Rewritten tellings a dialogue and axis, dealt out; else each other attribute once."),

@@ -13,20 +13,27 @@ from tod_bias.cli.options import (
 
 
 def report(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR…", help="Folders that hold a results.json.")],
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR…", help="Folders that commands wrote; several: runs of attribute.")
+    ],
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for report.html and figures/; by default the run's own, for several runs the folder that "
-            "holds them all."
+            help="Folder for report.html and figures/, or an .html file; by default the run's own folder, for several "
+            "runs the nearest folder that holds them all (of runs/a and runs/b: runs)."
         ),
     ] = None,
     seed: Annotated[int, typer.Option(hidden=True, help="Nothing is drawn here.")] = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Rebuild report.html from run folders; several are compared side by side, in the folder that holds them all."""
-    from tod_bias.report.html import write_report
+    """Write report.html again from a run's folder, or one page of several runs of attribute side by side.
 
-    page = write_report(folders, out)
+    Takes attribute's and compare's folders. Of every other command's folder it says where the page lies that the
+    command wrote, or what to look at where there is none. Nothing is run. Runs may be put side by side whatever they
+    are of; that tests nothing between them. `tod-bias compare` does, for two runs on the same dialogues.
+    """
+    from tod_bias.report.kinds import report_on
+
+    page, is_new = report_on(folders, out)
     if not quiet:
-        typer.echo(f"Report: {page}")
+        typer.echo(f"Report: {page}" + ("" if is_new else " (as its command wrote it)"))

@@ -42,7 +42,11 @@ def words(
     out: Out = None,
     quiet: Quiet = False,
 ) -> None:
-    """Share of words and dialogues that mention each attribute, speaker by speaker (Su Fig. 2)."""
+    """Share of words and dialogues that mention each attribute, speaker by speaker (Su Fig. 2).
+
+    Writes words.csv, words.json and figures/words.svg, or coverage.json, in the place of those that an earlier command
+    left in the folder: --out keeps them apart.
+    """
     from tod_bias.dialogues.corpora import load_corpus
 
     perturbers = perturbers_of(axes, lexicon, protected=protect or (), name_slots=name_slots)

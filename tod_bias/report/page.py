@@ -6,6 +6,7 @@ sentences, notes, figures, tables); it lies in :mod:`tod_bias.report` or beside 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,35 @@ def render_page(template: Path, filters: Mapping[str, Callable[..., Any]] | None
         undefined=jinja2.StrictUndefined,
     )
     environment.filters |= {"p": p_cell, "count": count, **(filters or {})}
-    return environment.get_template(template.name).render(content)
+    return audible(environment.get_template(template.name).render(content))
+
+
+_PARTS = re.compile(
+    r"<(h[1-6])\b[^>]*>(?P<heading>.*?)</\1>|<(?P<head>/?)thead>|<th(?P<how>(?:\s[^>]*)?)>(?P<cell>.*?)</th>"
+    r'|<(?P<kind>div|figure) class="scroll">',
+    re.DOTALL,
+)
+
+
+def audible(html: str) -> str:
+    """A page for those who hear it, or who have no mouse: cells say what they head, and what scrolls can be reached."""
+    heading, in_head = "", False
+
+    def better(found: re.Match[str]) -> str:
+        nonlocal heading, in_head
+        if found["heading"] is not None:
+            heading = " ".join(re.sub(r"<[^>]*>", " ", found["heading"]).split()).replace('"', "&quot;")
+        elif found["head"] is not None:
+            in_head = not found["head"]
+        elif found["kind"] is not None:
+            return f'<{found["kind"]} class="scroll" role="group" tabindex="0" aria-label="{heading}">'
+        elif not found["cell"].strip():
+            return f"<td{found['how']}></td>"  # an empty cell heads nothing
+        else:
+            return f'<th scope="{"col" if in_head else "row"}"{found["how"]}>{found["cell"]}</th>'
+        return found[0]
+
+    return _PARTS.sub(better, html)
 
 
 def write_page(path: Path, template: Path, **content: Any) -> Path:

@@ -1,0 +1,98 @@
+"""A headless Chromium that is asked by its own protocol over two pipes; no driver and no port."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+
+class Browser:
+    """One page of a running browser."""
+
+    def __init__(self, ask: int, hear: IO[bytes]) -> None:
+        self._ask, self._hear, self._number, self._rest = ask, hear, 0, b""
+        target = self.call("Target.createTarget", {"url": "about:blank"}, session=None)["targetId"]
+        self._session: str | None = None
+        attached = self.call("Target.attachToTarget", {"targetId": target, "flatten": True}, session=None)
+        self._session = attached["sessionId"]
+        self.call("Page.enable")
+
+    def call(self, method: str, parameters: dict[str, Any] | None = None, session: str | None = "") -> dict[str, Any]:
+        """What a method of the protocol returns."""
+        self._number += 1
+        message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters or {}}
+        if session is not None:
+            message["sessionId"] = self._session
+        os.write(self._ask, json.dumps(message).encode() + b"\0")
+        return self._answer(lambda found: found.get("id") == self._number)["result"]
+
+    def open(self, path: Path, width: int = 1200, height: int = 900, media: str = "", dark: bool = False) -> None:
+        """Show a file at a width in CSS pixels, with scripts off."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.call("Emulation.setDeviceMetricsOverride", size)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.call("Emulation.setEmulatedMedia", {"media": media, "features": [scheme]})
+        self.call("Emulation.setScriptExecutionDisabled", {"value": True})
+        self.call("Page.navigate", {"url": path.resolve().as_uri()})
+        self._answer(lambda found: found.get("method") == "Page.loadEventFired")
+
+    def value(self, code: str) -> Any:
+        """The value of an expression on the page."""
+        found = self.call("Runtime.evaluate", {"expression": code, "returnByValue": True})
+        if "exceptionDetails" in found:
+            raise AssertionError(found["exceptionDetails"]["exception"]["description"])
+        return found["result"].get("value")
+
+    def press_tab(self) -> None:
+        """The tab key."""
+        for kind in ("keyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", {"type": kind, "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9})
+
+    def _answer(self, wanted: Any) -> dict[str, Any]:
+        while True:
+            while b"\0" not in self._rest:
+                part = self._hear.read(1 << 20)
+                if not part:
+                    raise AssertionError("the browser has gone")
+                self._rest += part
+            line, _, self._rest = self._rest.partition(b"\0")
+            found = json.loads(line)
+            if "error" in found:
+                raise AssertionError(found["error"])
+            if wanted(found):
+                return found
+
+
+def program() -> str | None:
+    """Where Chromium is; None where it is not installed."""
+    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@contextmanager
+def browser(profile: Path) -> Iterator[Browser]:
+    """A browser with a profile of its own."""
+    hears, ask = os.pipe()
+    hear, answers = os.pipe()
+    flags = (
+        "--headless --no-sandbox --disable-gpu --remote-debugging-pipe --no-first-run --hide-scrollbars "
+        "--disable-background-networking --disable-dev-shm-usage"
+    )
+    command = f'exec "$0" {flags} --user-data-dir="$1" 3<&{hears} 4>&{answers}'
+    with subprocess.Popen(
+        ["bash", "-c", command, str(program()), str(profile)],
+        pass_fds=(hears, answers), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    ) as running:  # fmt: skip
+        os.close(hears)
+        os.close(answers)
+        with os.fdopen(hear, "rb", buffering=0) as said:
+            try:
+                yield Browser(ask, said)
+            finally:
+                running.terminate()
+                os.close(ask)

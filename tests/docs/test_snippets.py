@@ -1,0 +1,191 @@
+"""What stands in code blocks is true: pages run from top to bottom, in the order of the site, in one folder.
+
+Python runs as it stands. Commands run on fewer dialogues and with fewer resamples than they say (:data:`SMALLER`); what
+needs a corpus, a server or a long training is parsed with its options and not run (:data:`PARSED`).
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import typer
+import yaml
+from fences import ROOT, commands, fences
+
+from tod_bias.cli.application import app, main
+
+PAGES = [
+    "docs/tutorials/first-audit.md", "docs/tutorials/own-system.md", "docs/tutorials/reading-a-report.md",
+    "docs/tutorials/repairing.md", "docs/how-to/saved-answers.md", "docs/how-to/corpus.md", "docs/how-to/ci.md",
+]  # fmt: skip
+"""Pages with code of their own, in the order of the site."""
+DOORS = "README.md"
+PARSED = {
+    "README.md", "CONTRIBUTING.md", "docs/index.md", "perturb/README.md", "recommenders/embeddings/README.md",
+}  # fmt: skip
+"""Files whose commands need what is not bundled; the pages run the same commands on the demo."""
+SMALLER = {"--max-dialogues": "24", "--bootstrap": "20", "--permutations": "50"}
+CODES = {"check": {0, 1, 3}}
+"""Exit codes that a command may have on fewer dialogues; 0 for others."""
+OTHER = {"make", "pip", ".", "parlai", "accelerate", "torchrun", "cp", "pytest", "python", "transformers", "vllm"}
+
+
+def command_of(words):
+    """The command of words after ``tod-bias``; an option that it does not have is an error."""
+    command, name, rest = typer.main.get_command(app), "tod-bias", list(words)
+    while rest and rest[0] in getattr(command, "commands", {}):
+        name, command, rest = rest[0], command.commands[rest[0]], rest[1:]
+    command.make_context(name, rest)
+    return name, command
+
+
+def tod_bias(words):
+    """The words after ``tod-bias``; None for another program."""
+    words = [word for word in words if not re.match(r"[A-Z_]+=", word)]
+    if words[:1] == ["tod-bias"]:
+        return words[1:]
+    if words[:2] == ["python", "-m"] and words[2:3] == ["tod_bias"]:
+        return words[3:]
+    return None
+
+
+def smaller(command, words):
+    known = {option for one in command.params for option in one.opts}
+    own_corpus = any(word.endswith(".jsonl") for word in words)
+    cheap = any(word.endswith(".yaml") for word in words)  # the pages' own system: rules, no models
+    for option, value in SMALLER.items():
+        if option in known and option not in words and not (own_corpus and option == "--max-dialogues"):
+            words = [*words, option, "90" if cheap and option == "--max-dialogues" else value]
+    return [*words, "--quiet"] if "--quiet" in known else words
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder for all pages: what one writes the next finds."""
+    place = tmp_path_factory.mktemp("pages")
+    before, path = Path.cwd(), list(sys.path)
+    os.chdir(place)
+    sys.path.insert(0, str(place))
+    yield place
+    os.chdir(before)
+    sys.path[:] = path
+    sys.modules.pop("my_stages", None)
+
+
+def run_page(name, folder):
+    namespace = {"__name__": "page"}
+    for fence in fences(ROOT / name):
+        if fence.title:
+            file = folder / fence.title
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(fence.code, encoding="utf-8")
+        elif fence.language == "python":
+            exec(compile(fence.code, fence.place, "exec"), namespace)
+        elif fence.language == "sh":
+            for words in commands(fence.code):
+                run_command(words, fence.place)
+
+
+def run_command(words, place):
+    own = tod_bias(words)
+    if own is None:
+        assert words[0] == "cp", f"{place}: {words}"
+        shutil.copy(*words[1:])
+        return
+    name, command = command_of(own)
+    with pytest.raises(SystemExit) as stopped:
+        main(smaller(command, own))
+    assert stopped.value.code in CODES.get(name, {0}), f"{place}: {' '.join(words)}: {stopped.value.code}"
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_pages_run_from_top_to_bottom(folder, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    for name in PAGES:
+        run_page(name, folder)
+    assert "guard: " in (folder / "runs/mine/repair/mended.yaml").read_text()
+    for fence in fences(ROOT / DOORS):  # the doors of the README that need no server
+        if fence.language == "sh":
+            for words in commands(fence.code):
+                if {"told", "answers.jsonl", "pipeline.yaml"} & set(words) and "--axes" in words:
+                    run_command(words, fence.place)
+
+
+@pytest.mark.parametrize("name", sorted({*PAGES, *PARSED}))
+def test_commands_have_the_options_that_pages_give_them(name):
+    seen = 0
+    for fence in fences(ROOT / name):
+        if fence.language not in {"sh", "console"}:
+            continue
+        for words in commands(fence.code):
+            own = tod_bias(words)
+            if own is not None:
+                command_of(own)
+                seen += 1
+            else:
+                first = next(word for word in words if not re.match(r"[A-Z_]+=", word))
+                assert first in OTHER, f"{fence.place}: {first}"
+    assert seen or name == "CONTRIBUTING.md"
+
+
+def test_targets_and_extras_that_are_named_are_there():
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
+    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        assert set(re.findall(r"(?:`|^)make ([a-z]+)", text, re.MULTILINE)) <= targets, path
+        named = {one.strip() for group in re.findall(r"(?:tod-bias|\.)\[([\w,]+)\]", text) for one in group.split(",")}
+        assert named <= extras, path
+
+
+def test_yaml_and_json_can_be_read():
+    for path in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
+        for fence in fences(path):
+            if fence.language == "yaml":
+                assert yaml.safe_load(fence.code), fence.place
+
+
+def test_parlai_finds_the_agents_that_are_named():
+    import tod_bias.agents
+
+    for path in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
+        for name in re.findall(r"tod_bias\.agents:(\w+)", path.read_text(encoding="utf-8")):
+            assert name in tod_bias.agents.__all__, (path, name)
+
+
+def test_the_first_screen_has_a_picture_and_each_door_at_most_ten_lines():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert text.index("docs/pictures/demo.svg") < 400
+    doors = re.findall(r"\*\*(?:An assistant|Components in Python|Saved answers).*?```\n", text, re.DOTALL)
+    assert len(doors) == 3
+    assert all(len(door.rstrip().split("\n")) <= 10 for door in doors)
+    assert ". .venv/bin/activate" in text
+
+
+def test_every_page_is_in_the_navigation():
+    listed = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    made = {"how-to/scale.md"}  # docs/hooks.py puts it there
+    for path in (ROOT / "docs").rglob("*.md"):
+        name = path.relative_to(ROOT / "docs").as_posix()
+        assert f" {name}\n" in listed or name in made
+
+
+def test_snippets_of_contributing_are_the_pages_own():
+    """Python of README and CONTRIBUTING runs in tests/test_documents.py; pages take it from there."""
+    for path in (ROOT / "docs").rglob("*.md"):
+        for file, heading in re.findall(r"<!-- from: ([^#\n]+?)(?:#(.+?))? -->", path.read_text(encoding="utf-8")):
+            text = (ROOT / file).read_text(encoding="utf-8")
+            assert not heading or re.search(rf"^#+ {re.escape(heading)}$", text, re.MULTILINE), (path, heading)
+
+
+def test_the_example_of_the_tutorial_is_python(tmp_path):
+    code = next(one.code for one in fences(ROOT / "docs/tutorials/own-system.md") if one.title == "my_stages.py")
+    (tmp_path / "my_stages.py").write_text(code)
+    done = subprocess.run([sys.executable, "my_stages.py"], cwd=tmp_path, check=False)
+    assert done.returncode == 0

@@ -1,0 +1,126 @@
+import json
+import time
+import urllib.request
+from importlib import metadata
+
+import pytest
+
+from tod_bias import environment
+from tod_bias.cli.application import main
+
+
+@pytest.fixture(autouse=True)
+def _offline(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+@pytest.fixture
+def without(monkeypatch):
+    """Makes packages look as if they were not installed."""
+
+    def hide(*names):
+        found = metadata.distribution
+
+        def distribution(name):
+            if name.lower() in names:
+                raise metadata.PackageNotFoundError(name)
+            return found(name)
+
+        monkeypatch.setattr(metadata, "distribution", distribution)
+
+    return hide
+
+
+def by_name(found):
+    return {check.name: check for check in found.checks}
+
+
+def test_what_is_installed_is_said_with_its_version():
+    found = environment.examined()
+    assert found.ready
+    needed = by_name(found)["needed"]
+    assert (needed.state, needed.command) == ("ok", "")
+    assert f"torch {metadata.version('torch')}" in needed.said
+
+
+def test_the_command_installs_what_an_extra_lacks_and_no_more(without):
+    without("openai", "tenacity")
+    chat = by_name(environment.examined())["chat"]
+    assert chat.state == "missing"
+    command = chat.command.split()
+    assert command[-2:] == ["'openai>=3.54'", "'tenacity>=9'"]
+    assert "install" in command
+
+
+def test_what_an_extra_of_another_package_needs_counts_too(without):
+    without("fastapi")
+    serve = by_name(environment.examined())["serve"]
+    assert serve.state == "missing"
+    assert serve.command.endswith("'transformers[serving]<6,>=5.17'")
+
+
+def test_parlai_is_installed_last_and_without_its_pins(without):
+    without("parlai")
+    parlai = by_name(environment.examined())["parlai"]
+    assert parlai.state == "missing"
+    assert parlai.command.endswith("install --no-deps parlai==1.7.2")
+
+
+def test_audits_do_not_run_without_what_is_needed(without):
+    without("scipy")
+    found = environment.examined()
+    assert not found.ready
+    assert by_name(found)["needed"].said.startswith("lacking scipy")
+
+
+def test_it_answers_where_it_is_not_installed(without):
+    without("tod-bias")
+    found = environment.examined()
+    assert not found.ready
+    assert by_name(found)["tod-bias"].command.endswith("install -e .")
+
+
+def test_offline_means_that_nobody_is_asked(monkeypatch):
+    monkeypatch.setattr(urllib.request, "urlopen", lambda *_, **__: pytest.fail("asked"))
+    assert by_name(environment.examined())["hub"].said == "not asked: HF_HUB_OFFLINE is set"
+
+
+def test_a_hub_that_does_not_answer_is_not_waited_for(monkeypatch):
+    def wait(*_, **__):
+        time.sleep(1)
+        raise TimeoutError
+
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    monkeypatch.setattr(urllib.request, "urlopen", wait)
+    started = time.perf_counter()
+    hub = by_name(environment.examined(seconds=0.2))["hub"]
+    assert time.perf_counter() - started < 1
+    assert hub.state == "note"
+    assert "no answer" in hub.said
+
+
+def test_a_hub_that_cannot_be_reached_is_said(monkeypatch):
+    def refuse(*_, **__):
+        raise OSError("no such host")
+
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    monkeypatch.setattr(urllib.request, "urlopen", refuse)
+    assert "cannot be reached (no such host)" in by_name(environment.examined())["hub"].said
+
+
+def test_every_extra_says_what_it_is_for():
+    assert set(environment.GIVES) >= set(metadata.metadata("tod-bias").get_all("Provides-Extra"))
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_doctor_prints_and_ends_with_0(capsys, options):
+    with pytest.raises(SystemExit) as stopped:
+        main(["doctor", *options])
+    assert stopped.value.code == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    if options:
+        assert json.loads(out)["ready"]
+        assert set(json.loads(out)["checks"][0]) == {"area", "name", "state", "said", "command"}
+    else:
+        assert "Audits run here" in out

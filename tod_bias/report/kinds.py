@@ -1,0 +1,111 @@
+"""What a run's folder holds, by the file that its command writes, and what report there is of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tod_bias.documents import read_json
+from tod_bias.errors import TodBiasError
+from tod_bias.report.changes_page import write_changes
+from tod_bias.report.html import write_report
+from tod_bias.report.page import REPORT
+from tod_bias.report.record import RESULTS, RunError, read_results
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of folder that a command leaves."""
+
+    file: str
+    """The file that tells it."""
+    command: str
+    """Which writes it."""
+    otherwise: str = "repeat the command to write its page again"
+    """What to look at where there is no page."""
+
+
+COMPARISON = Kind("compare.json", "compare")
+KINDS = (
+    Kind(RESULTS, "attribute"),
+    COMPARISON,
+    Kind("audit.json", "recommend audit"),
+    Kind("associations.json", "associate"),
+    Kind("comparison.json", "associate compare", "its numbers stand in comparison.json"),
+    Kind("repair.json", "repair", "look at repair.svg, and at mended.yaml for the pipeline to use"),
+    Kind("evaluation.json", "evaluate", "its scores stand in evaluation.json"),
+    Kind("words.json", "words", "look at words.csv and figures/words.svg"),
+    Kind("coverage.json", "words --coverage", "its shares stand in coverage.json"),
+    Kind("plan.json", "plan", "run attribute with the same options"),
+    Kind("cases.jsonl", "cases", "check them with `tod-bias check --cases`"),
+    Kind("quality.json", "recommend evaluate", "its scores stand in quality.json"),
+    Kind("bias.csv", "recommend mitigate", "look at bias.csv, quality.csv and mitigation.svg"),
+    Kind("statistics.json", "recommend statistics", "its numbers stand in statistics.json"),
+    Kind("database.json", "database check", "what it found stands in database.json"),
+    Kind("check.json", "check", "what it found stands in check.json"),
+    Kind("dialogues.jsonl", "perturb", "its tellings stand in dialogues.jsonl"),
+    Kind("config.json", "train or recommend train", "a model: audit it with attribute or recommend audit, --model"),
+    Kind("embeddings.npz", "associate train", "audit it with `tod-bias associate --embeddings`"),
+)
+"""The first whose file is there is what a folder is: the others may lie beside an attribution."""
+
+
+def kind_of(folder: Path) -> Kind | None:
+    """What a folder holds; None for one that no command left."""
+    return next((kind for kind in KINDS if (folder / kind.file).is_file()), None)
+
+
+def report_on(folders: Sequence[Path], out: Path | None = None) -> tuple[Path, bool]:
+    """The report of what folders hold: written again where that takes the folder alone, or else where it lies.
+
+    Args:
+        folders: one folder of any kind, or several of attributions, which are set side by side.
+        out: where to write it; as :func:`tod_bias.report.html.write_report`.
+
+    Returns:
+        The path of the page, and whether it was written now.
+
+    Raises:
+        RunError: there is no page, a folder cannot be read, or several are not all attributions.
+    """
+    kinds = [kind_of(folder) for folder in folders]
+    for folder, kind in zip(folders, kinds, strict=True):
+        if len(folders) > 1 and kind is not None and kind.file != RESULTS:
+            raise RunError(
+                f"{folder}: holds what {kind.command} wrote; only runs of attribute stand side by side, report it alone"
+            )
+    if len(folders) != 1 or kinds[0] is None or kinds[0].file == RESULTS:
+        return write_report(folders, out), True
+    folder, kind = folders[0], kinds[0]
+    if kind is COMPARISON:
+        return _comparison(folder, out or folder), True
+    page = folder / REPORT
+    if not page.is_file():
+        raise RunError(f"{folder}: holds what {kind.command} wrote ({kind.file}), and no report; {kind.otherwise}")
+    if out is not None:
+        raise RunError(f"{folder}: the report of {kind.command} is written by it alone; it is {page}, leave out --out")
+    return page, False
+
+
+def _comparison(folder: Path, out: Path) -> Path:
+    path = folder / COMPARISON.file
+    try:
+        result = read_json(path)
+        before, after = (_results(result[name]) for name in ("before", "after"))
+        return write_changes(result, out, (before, after))
+    except TodBiasError:
+        raise
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read or reported ({error.strerror or error})") from error
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise RunError(f"{path}: not what compare writes ({type(error).__name__}: {error}); repeat it") from error
+
+
+def _results(folder: Any) -> dict[str, Any] | None:
+    """``results.json`` of one of the compared runs; None where it is gone, as the comparison holds its own numbers."""
+    try:
+        return read_results(folder)
+    except RunError:
+        return None

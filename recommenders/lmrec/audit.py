@@ -15,7 +15,6 @@ import pandas as pd
 from tod_bias.files import replacing, write_json, write_table
 from tod_bias.folder import writable
 from tod_bias.recommenders.lmrec import associations, item_names, prices
-from tod_bias.recommenders.lmrec.design import ENOUGH_WORDS
 from tod_bias.recommenders.lmrec.inference import SHEN
 from tod_bias.recommenders.lmrec.page import write_report
 from tod_bias.recommenders.lmrec.reading import ALPHA, pairs_of, reading
@@ -23,6 +22,7 @@ from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS, Recommendati
 from tod_bias.recommenders.lmrec.saved import COLUMNS
 from tod_bias.recommenders.lmrec.templates import TemplateSet, nightlife, places_of
 from tod_bias.report.page import FIGURES, REPORT
+from tod_bias.statistics.needed import ENOUGH_WORDS
 from tod_bias.statistics.settings import Inference
 
 SCHEMA = 1

@@ -18,11 +18,8 @@ import pandas as pd
 
 from tod_bias.recommenders.lmrec.recommendations import CROSS
 from tod_bias.statistics.crossed import Crossing, crossing, effective_number
+from tod_bias.statistics.needed import ENOUGH_WORDS, FEWEST
 
-FEWEST_WORDS = 5
-"""A group of fewer words has no interval."""
-ENOUGH_WORDS = 6.0
-"""So many effective words of every group it takes to speak of the group."""
 FEWEST_WAYS = 100
 """Words change places where there are so many ways for it; p is no smaller than one in so many then."""
 _WORDS = ("substitution", "second")
@@ -88,7 +85,7 @@ class WordCount:
     @property
     def enough_for_intervals(self) -> bool:
         """Whether intervals over words say anything; unknown words are left to the audit's note."""
-        return self.words is None or self.words >= FEWEST_WORDS
+        return self.words is None or self.words >= FEWEST
 
     @property
     def enough(self) -> bool:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from tod_bias.recommenders.lmrec.design import ENOUGH_WORDS
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS
 from tod_bias.report.notation import fixed, p_text
+from tod_bias.statistics.needed import ENOUGH_WORDS
 
 ALPHA = 0.05
 """Of adjusted p-values: a shift is called found below it."""

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from tod_bias.report.outcome import Group, Metric, Outcome, Pair, Word, read_outcomes
 from tod_bias.report.reading import (
-    ENOUGH_WORDS,
     HEADLINES,
     amount,
     direction,
@@ -23,7 +22,7 @@ from tod_bias.report.reading import (
     words_of_pair,
 )
 from tod_bias.report.values import Estimate
-from tod_bias.statistics.clusters import ENOUGH
+from tod_bias.statistics.needed import ENOUGH_WORDS
 from tod_bias.studies import claims
 
 BLEU = Metric("corpus_bleu", "BLEU", "higher")
@@ -127,7 +126,6 @@ def test_the_verdicts_are_those_of_the_studies():
     assert set(HEADLINES) == {
         claims.DISPARITY, claims.THESE_WORDS, claims.EQUIVALENT, claims.INCONCLUSIVE, claims.FLOOR,
     }  # fmt: skip
-    assert ENOUGH_WORDS == ENOUGH
 
 
 @pytest.mark.parametrize("verdict", ["disparity", "these words only"])

@@ -15,7 +15,6 @@ from tod_bias.files import write_text
 from tod_bias.report import notation
 from tod_bias.report.page import FIGURES, REPORT, TEMPLATES, render_page
 from tod_bias.report.reading import (
-    ENOUGH_WORDS,
     is_matched,
     is_starred,
     mark,
@@ -26,6 +25,7 @@ from tod_bias.report.reading import (
 from tod_bias.report.record import RunError, read_runs
 from tod_bias.report.sections import Section, both_ways, marks, minus, section_of, slug, unique
 from tod_bias.report.side_by_side import Compared, compare
+from tod_bias.statistics.needed import ENOUGH_WORDS
 
 
 def write_report(folders: Sequence[Path], out: Path | None = None) -> Path:

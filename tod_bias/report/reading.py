@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from tod_bias.report.notation import WORDS_FIXED, fixed, p_text, percent, with_interval
 from tod_bias.report.outcome import Outcome, Pair
 from tod_bias.report.values import Estimate
+from tod_bias.statistics.needed import ENOUGH_WORDS
 
 ALPHA = 0.05
 """The level of every claim and, as 1 - ALPHA, of every interval."""
 FEW = 15
 """Dialogues below which a bootstrap interval is known to be too narrow (in simulations those of 10 cover 87%)."""
-ENOUGH_WORDS = 6
-"""Effective words that a claim about a group takes."""
 DAGGER = "†"
 FEW_NOTE = f"fewer than {FEW} dialogues: intervals are too narrow"
 MOST = 0.5

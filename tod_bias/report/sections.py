@@ -19,7 +19,6 @@ from tod_bias.report.page import draw
 from tod_bias.report.reading import (
     ALPHA,
     DAGGER,
-    ENOUGH_WORDS,
     FEW_NOTE,
     Reading,
     has_few,
@@ -29,6 +28,7 @@ from tod_bias.report.reading import (
 )
 from tod_bias.report.record import ORIGINAL, Run, RunError, read_turns
 from tod_bias.report.values import Estimate
+from tod_bias.statistics.needed import ENOUGH_WORDS
 
 _LABELS = {
     "groups": "Dots with intervals: the gap of each group from the mean of groups, and the parts of that.",

@@ -16,11 +16,7 @@ import numpy as np
 from scipy import stats
 
 from tod_bias.statistics.crossed import effective_number
-
-FEWEST = 5
-"""Clusters that an interval needs."""
-ENOUGH = 6.0
-"""Effective words that a claim about a group needs; with fewer it is one about these words."""
+from tod_bias.statistics.needed import FEWEST
 
 
 @dataclass(frozen=True)
@@ -136,7 +132,7 @@ class Spread:
     """(clusters, values): the estimates without each of them."""
 
     def p_values(self, values: np.ndarray) -> np.ndarray:
-        """Two-sided p-values of t tests of 0, (values,); NaN for fewer than :data:`FEWEST` clusters, or no spread."""
+        """Two-sided p-values of t tests of 0, (values,); NaN for too few clusters (``needed.FEWEST``), or no spread."""
         if self.clusters < FEWEST or self.freedom < 1:
             return np.full(np.shape(values), np.nan)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -144,7 +140,7 @@ class Spread:
         return np.asarray(2 * stats.t.sf(distance, self.freedom))
 
     def interval(self, values: np.ndarray, level: float) -> np.ndarray:
-        """t intervals, (2, values); NaN for fewer than :data:`FEWEST` clusters, or fewer than two effective ones."""
+        """t intervals, (2, values); NaN for too few clusters (``needed.FEWEST``), or fewer than two effective ones."""
         if self.clusters < FEWEST or self.freedom < 1:
             return np.full((2, *np.shape(values)), np.nan)
         half = stats.t.ppf((1 + level) / 2, self.freedom) * self.error

@@ -16,7 +16,7 @@ from typing import Any
 
 from tod_bias.metrics.metric import Better
 from tod_bias.statistics.adjustment import holm, over_families
-from tod_bias.statistics.clusters import ENOUGH
+from tod_bias.statistics.needed import ENOUGH_WORDS
 from tod_bias.statistics.power import equivalence_p, equivalent_within
 from tod_bias.statistics.record import finite
 from tod_bias.studies.pairing import Changed, Tested
@@ -133,7 +133,7 @@ def judge(families: Sequence[Sequence[Claim]], alpha: float) -> None:
         ]
     for number, claim in enumerate(claims):
         claim.record["change"] |= {"p_holm": p_values["sample"][number], "p_these_words": p_values["these"][number]}
-        claim.record["verdict"] = verdicts["sample"][number] if claim.words >= ENOUGH else INCONCLUSIVE
+        claim.record["verdict"] = verdicts["sample"][number] if claim.words >= ENOUGH_WORDS else INCONCLUSIVE
         claim.record["verdict_these_words"] = verdicts["these"][number]
         claim.record["words_effective"] = None if math.isinf(claim.words) else round(claim.words, 3)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tod_bias.statistics.adjustment import over_families
-from tod_bias.statistics.clusters import ENOUGH
+from tod_bias.statistics.needed import ENOUGH_WORDS
 from tod_bias.statistics.power import equivalent_within
 from tod_bias.statistics.record import finite
 
@@ -132,7 +132,7 @@ def _verdict(
     def claimed(claim: Claim) -> bool:
         return claim.tested and found[id(claim)] < alpha
 
-    if any(claimed(claim) and claim.words >= ENOUGH for claim in report.family):
+    if any(claimed(claim) and claim.words >= ENOUGH_WORDS for claim in report.family):
         return DISPARITY
     if any(claimed(claim) or (claim.tested and these_words[id(claim)] < alpha) for claim in report.family):
         return THESE_WORDS

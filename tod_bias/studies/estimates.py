@@ -19,8 +19,9 @@ import numpy as np
 from scipy import stats
 
 from tod_bias.metrics.metric import Metric
-from tod_bias.statistics.clusters import ENOUGH, FEWEST, Clusters
+from tod_bias.statistics.clusters import Clusters
 from tod_bias.statistics.flips import FlipTest, flip_test
+from tod_bias.statistics.needed import ENOUGH_WORDS, FEWEST
 from tod_bias.statistics.power import detectable
 from tod_bias.statistics.record import finite, finite_pair
 from tod_bias.statistics.settings import Inference
@@ -171,7 +172,7 @@ class AxisEstimate:
             "p_value": max(single) if single else None,
             "p_holm": None,
             "mde": finite(_largest(_detectable(*error, critical, self._alpha) for error in errors))
-            if self._effective >= ENOUGH
+            if self._effective >= ENOUGH_WORDS
             else None,
             "standard_error": {
                 "value": finite(_largest(error for error, _ in errors)),

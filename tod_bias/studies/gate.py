@@ -17,8 +17,8 @@ from scipy import stats
 from tod_bias.errors import TodBiasError
 from tod_bias.perturb.algorithm import PLACEBO
 from tod_bias.statistics.adjustment import holm
-from tod_bias.statistics.clusters import ENOUGH
 from tod_bias.statistics.intervals import LEVEL
+from tod_bias.statistics.needed import ENOUGH_WORDS
 from tod_bias.statistics.power import beyond_p, equivalence_p, units_needed
 
 WITHIN, ABOVE, UNKNOWN = "within", "above", "cannot tell"
@@ -243,7 +243,7 @@ def _error(one: Asked, limits: Limits) -> tuple[float, float]:
 
 def _beyond(one: Asked, limits: Limits) -> float:
     """The p-value of lying within the limit, 1 where nothing may be claimed."""
-    if one.value is None or one.words < ENOUGH or one.p_claim is None or one.p_claim >= ALPHA:
+    if one.value is None or one.words < ENOUGH_WORDS or one.p_claim is None or one.p_claim >= ALPHA:
         return 1.0
     if limits.harm_only and one.value < 0:
         return 1.0
@@ -252,7 +252,7 @@ def _beyond(one: Asked, limits: Limits) -> float:
 
 def _equal(one: Asked, limits: Limits) -> float:
     """The p-value of lying beyond the margin."""
-    if one.value is None or one.words < ENOUGH:
+    if one.value is None or one.words < ENOUGH_WORDS:
         return 1.0
     error, freedom = _error(one, limits)
     if limits.harm_only and one.value < 0 and math.isfinite(error) and freedom >= 1:
@@ -267,8 +267,10 @@ def _judged(one: Asked, beyond: float, tests: int, limits: Limits) -> Judged:
         return Judged(one, WITHIN, "")
     if one.value is None:
         return Judged(one, UNKNOWN, "it is undefined")
-    if one.words < ENOUGH:
-        reason = f"it rests on {one.words:.1f} effective words, {ENOUGH:g} are needed: more words (or --these-words)"
+    if one.words < ENOUGH_WORDS:
+        reason = (
+            f"it rests on {one.words:.1f} effective words, {ENOUGH_WORDS} are needed: more words (or --these-words)"
+        )
         return Judged(one, UNKNOWN, reason)
     error, _ = _error(one, limits)
     if not math.isfinite(error):

@@ -10,8 +10,8 @@ from rich.table import Table
 
 from tod_bias.errors import TodBiasError
 from tod_bias.report.sheets import new_table
-from tod_bias.statistics.clusters import ENOUGH
 from tod_bias.statistics.intervals import LEVEL
+from tod_bias.statistics.needed import ENOUGH_WORDS
 from tod_bias.statistics.power import units_needed
 
 
@@ -70,15 +70,15 @@ def _needed(disparity: Mapping[str, Any], wanted: float | None, dialogues: int, 
 def table(rows: Sequence[Power], wanted: float | None) -> Table:
     """For the terminal."""
     title = "What the run could show (80% power, after adjustment for all axes and metrics)"
-    if any(row.words < ENOUGH for row in rows):
-        title += f"\n* fewer than {ENOUGH:g} effective words: whatever is found is of these words only"
+    if any(row.words < ENOUGH_WORDS for row in rows):
+        title += f"\n* fewer than {ENOUGH_WORDS} effective words: whatever is found is of these words only"
     view = new_table(title)
     for column in ("axis", "metric", "dialogues", "effective words", "smallest disparity"):
         view.add_column(column, justify="left" if column in ("axis", "metric") else "right")
     if wanted is not None:
         view.add_column(f"dialogues for {wanted:g}", justify="right")
     for row in rows:
-        few = "*" if row.words < ENOUGH else ""
+        few = "*" if row.words < ENOUGH_WORDS else ""
         shown = "–" if row.detectable is None else f"{row.detectable:.3f}"
         cells = [row.axis, row.metric, f"{row.dialogues:,}", f"{row.words:.1f}{few}", shown]
         if wanted is not None:

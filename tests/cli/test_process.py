@@ -20,7 +20,11 @@ class Slow:
 
 def started(*arguments, **options):
     command = [sys.executable, "-m", "tod_bias", *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored where the tests run in the background
+    try:
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize(

@@ -175,6 +175,10 @@ def test_an_axis_of_ones_own(folder, capsys):
     code, out, err = run(capsys, "words", "--corpus", "corpus.jsonl", *axis, "--out", "words", "--bootstrap", 20)
     assert code == 0, err
     assert "wives" in out
+    code, out, err = run(capsys, "perturb", "--corpus", "corpus.jsonl", *axis)
+    assert code == 0, err
+    told = [json.loads(line) for line in out.splitlines()]
+    assert {record["telling"] for record in told} == {"original", "people:wives", "people:sisters"}
 
 
 def test_perturb_rewrites_lines(folder, capsys):
@@ -196,6 +200,14 @@ def test_perturb_rewrites_dialogues(folder, capsys):
 
 
 BROKEN = {
+    "two lexicons for an axis": (
+        ("perturb", "--lexicon", "a.tsv", "--lexicon", "b.tsv", "--source", "woman", "--target", "man"),
+        "--lexicon b.tsv: --axis gender has one already, a.tsv",
+    ),
+    "a lexicon for none of the axes": (
+        ("perturb", "--corpus", "corpus.jsonl", "--axes", "gender", "--lexicon", "faith.tsv"),
+        "--lexicon faith.tsv: expected AXIS=FILE, with one of --axes gender",
+    ),
     "no such corpus": (("attribute", "--corpus", "nonsense"), "no corpus 'nonsense'; expected one of demo"),
     "missing file": (("attribute", "--corpus", "gone.jsonl"), "gone.jsonl: cannot be read"),
     "malformed line": (("attribute", "--corpus", "broken.jsonl"), "broken.jsonl, line 2: "),

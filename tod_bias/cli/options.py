@@ -109,7 +109,6 @@ NameSlots = Annotated[
     Path | None,
     typer.Option("--name-slots", help="A file of slots that hold people's names (perturb/README.md, Names)."),
 ]
-Lexicon = Annotated[Path | None, typer.Option(help="A lexicon file that takes the place of the axis's own.")]
 AxisLexicons = Annotated[
     list[str] | None,
     typer.Option("--lexicon", metavar="AXIS=FILE", help="A lexicon for one of the axes, e.g. one of your own."),

@@ -17,7 +17,6 @@ from tod_bias.cli.options import (
     DesignOption,
     Device,
     Introductions,
-    Lexicon,
     MaxDialogues,
     MaxPerAxis,
     NameSlots,
@@ -42,7 +41,10 @@ def perturb(
     scope: Annotated[
         str | None, typer.Option(help="With --corpus: all words of the source 'attribute', or the drawn 'word' only.")
     ] = None,
-    lexicon: Lexicon = None,
+    lexicon: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="A lexicon in the place of the axis's own; AXIS=FILE with --axes."),
+    ] = None,
     protect: Protect = None,
     name_slots: NameSlots = None,
     perturber: PerturberOption = None,
@@ -72,7 +74,9 @@ def perturb(
     from tod_bias.dialogues.text import json_line
     from tod_bias.perturb.algorithm import NAME_AXES, all_rewrites, load_perturber, text_rewriter
 
-    options: dict[str, Any] = {"lexicon": lexicon, "protected": protect or ()}
+    if lexicon and axes is None and len(lexicon) > 1:
+        raise TodBiasError(f"--lexicon {lexicon[1]}: --axis {axis} has one already, {lexicon[0]}")
+    options: dict[str, Any] = {"lexicon": Path(lexicon[0]) if lexicon else None, "protected": protect or ()}
     if corpus is None:
         if axes is not None or chat:
             raise TodBiasError("--axes and --chat go with --corpus: they tell whole dialogues")
@@ -96,14 +100,14 @@ def perturb(
     if file is not None:
         raise TodBiasError("--corpus names the dialogues: leave out FILE")
     if axes is not None:
-        if source or target or scope or lexicon:
-            raise TodBiasError("--axes tells everybody: leave out --source, --target, --scope and --lexicon")
+        if source or target or scope:
+            raise TodBiasError("--axes tells everybody: leave out --source, --target and --scope")
         from tod_bias.dialogues.corpora import load_corpus
         from tod_bias.studies.retelling import tellings_of
 
         dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues, seed=seed)
         perturbers = perturbers_of(
-            axes, None, introductions, protected=protect or (), model=perturber, device=device, name_slots=name_slots
+            axes, lexicon, introductions, protected=protect or (), model=perturber, device=device, name_slots=name_slots
         )
         records = tellings_of(
             dialogues,

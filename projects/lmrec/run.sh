@@ -23,3 +23,13 @@ for pipeline in fair_response curt_response; do
   tod-bias attribute --pipeline $pipeline.yaml --corpus runs/dialogues.jsonl --axes names_race,names_gender --design draws --draws 1 \
     --order recommend,lookup,response --out runs/attribution_$pipeline
 done
+
+# Mended by the commands for dialogue systems: reviews as dialogues, guards tried, Shen's masking compared with none.
+python reviewed.py runs/lmrec/Sampleton runs/reviews/Sampleton.csv runs/reviewed.jsonl
+sed 's/Sampleton}/Sampleton, neutralise: true}/' fair_response.yaml > runs/masked.yaml
+for pipeline in fair_response.yaml runs/masked.yaml; do
+  tod-bias attribute --pipeline $pipeline --corpus runs/reviewed.jsonl --axes names_race,names_gender,placebo \
+    --order recommend,lookup,response --out runs/reviewed_$(basename $pipeline .yaml)
+done
+tod-bias repair runs/reviewed_fair_response --pipeline fair_response.yaml --corpus runs/reviewed.jsonl --out runs/repair || true
+tod-bias compare runs/reviewed_fair_response runs/reviewed_masked --margin 0.02 --out runs/compared

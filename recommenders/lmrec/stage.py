@@ -58,6 +58,11 @@ class Recommend:
             for v in self.model.venues
         ]
 
+    @property
+    def signature(self) -> str:
+        """What decides the lists."""
+        return f"lmrec:{self.model.fingerprint}|top:{self._top}|neutralise:{self._hide is not None}"
+
     def __call__(self, inputs: Sequence[StageInput], /) -> list[RANKED]:
         """One ranked list an input."""
         texts = [self._hide(item.user) if self._hide else item.user for item in inputs]

@@ -11,6 +11,7 @@ from tod_bias.errors import StageError
 from tod_bias.recommenders.lmrec.model import VENUES, LMRec
 from tod_bias.recommenders.lmrec.stage import ItemLookup, Recommend, VenueResponse
 from tod_bias.recommenders.lmrec.templates import load_templates
+from tod_bias.systems.identity import identity_of
 from tod_bias.systems.outputs import Outcome, as_text
 from tod_bias.systems.stage import StageInput
 from tod_bias.testing import StageContract
@@ -30,6 +31,18 @@ class TestRecommend(StageContract):
         assert len(first) == 5
         assert set(first[0]) == {"id", "name", "price", "categories"}
         assert "category" not in as_text(first)
+
+
+def test_a_recommender_is_known_by_what_decides_its_lists(trained):
+    names = {
+        identity_of(stage)
+        for stage in (Recommend(trained, top=5), Recommend(trained, top=6), Recommend(trained, top=5, neutralise=True))
+    }
+    assert identity_of(Recommend(str(trained), top=5, batch=3)) in names
+    other = LMRec.load(trained)
+    next(iter(other.model.parameters())).data += 1e-3
+    names.add(identity_of(Recommend(other, top=5)))
+    assert len(names) == 4
 
 
 def test_lookup_takes_the_first_venue_that_is_known(trained):

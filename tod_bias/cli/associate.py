@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from tod_bias.cli.arguments import check_files
 from tod_bias.cli.options import Bootstrap, Quiet, Seed
 from tod_bias.errors import EmbeddingsError
 from tod_bias.files import write_json
@@ -79,6 +80,11 @@ def audit_embeddings(
     if context.invoked_subcommand is not None:
         return
     _check(embeddings, sets, scope, attribute, test, strength)
+    from tod_bias.recommenders.embeddings.readers import check_file
+
+    check_files(sets, scope, users, items, interactions, pairs, *(compare or ()))
+    for path in embeddings or ():
+        check_file(path)
     claimed(out)
 
     from tod_bias.recommenders.embeddings.scope import (

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tod_bias.cli.arguments import check_files
 from tod_bias.errors import RecommenderError
 
 
@@ -59,6 +60,7 @@ def read_reviews(
     separators: str,
 ) -> list[Any]:
     """Reviews of every city that the options name: the bundled sample, CSV files or Yelp's dataset."""
+    check_files(yelp, *(text.partition("=")[2] or text for text in files or () if text != "sample"))
     from tod_bias.recommenders.lmrec import reviews as reading
     from tod_bias.recommenders.lmrec.sample import CITY
     from tod_bias.recommenders.lmrec.sample import sample as generate

@@ -206,6 +206,7 @@ def compare_runs(
     quiet: Quiet = False,
 ) -> None:
     """Compare two audits of the same sets: every metric, its change in %, and whether it is significant."""
+    check_files(before, after)
     from tod_bias.recommenders.embeddings import tables
     from tod_bias.recommenders.embeddings.comparison import compare, load_run
     from tod_bias.recommenders.embeddings.reading import comparison_reading
@@ -242,6 +243,7 @@ def train_recommender(
     quiet: Quiet = False,
 ) -> None:
     """Train the reference two-tower recommender; writes embeddings.npz, users.csv, items.csv, training.json."""
+    check_files(None if interactions == "synthetic" else interactions, users, items)
     from tod_bias.recommenders.embeddings.readers import save_embeddings
     from tod_bias.recommenders.latent_factor.interactions import load_interactions, save_interactions
     from tod_bias.recommenders.latent_factor.synthetic import STRENGTH, synthetic_interactions

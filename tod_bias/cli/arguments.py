@@ -68,8 +68,12 @@ def check_folder(out: Path | None, corpus: str) -> None:
     promised(_place(out, corpus))
 
 
-def check_files(*paths: str | Path | None) -> None:
+def check_files(*paths: str | Path | None, otherwise: str = "cannot be read") -> None:
     """See to it that files and folders that are to be read are there, before what reads them is loaded.
+
+    Args:
+        paths: None for those that are not given.
+        otherwise: what is said of one that is not there, before the reason.
 
     Raises:
         TodBiasError: one is not.
@@ -80,7 +84,7 @@ def check_files(*paths: str | Path | None) -> None:
         try:
             Path(path).stat()
         except (OSError, ValueError) as error:
-            raise TodBiasError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
+            raise TodBiasError(f"{path}: {otherwise} ({getattr(error, 'strerror', None) or error})") from error
 
 
 def _place(out: Path | None, corpus: str) -> Path:

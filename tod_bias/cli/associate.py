@@ -206,7 +206,8 @@ def compare_runs(
     quiet: Quiet = False,
 ) -> None:
     """Compare two audits of the same sets: every metric, its change in %, and whether it is significant."""
-    check_files(before, after)
+    nothing = "no results of tod-bias associate can be read; give folders written with --out"
+    check_files(before, after, otherwise=nothing)
     from tod_bias.recommenders.embeddings import tables
     from tod_bias.recommenders.embeddings.comparison import compare, load_run
     from tod_bias.recommenders.embeddings.reading import comparison_reading

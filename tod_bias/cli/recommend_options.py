@@ -12,6 +12,9 @@ import typer
 from tod_bias.cli.arguments import check_files
 from tod_bias.errors import RecommenderError
 
+NO_MODEL = "no trained LMRec can be read; give a folder that tod-bias recommend train wrote"
+"""What is said of a model that is not there."""
+
 
 class Correction(StrEnum):
     """Corrections for many categories."""

@@ -85,6 +85,24 @@ def claimed(folder: str | Path) -> Path:
     return folder
 
 
+def promised(folder: str | Path) -> Path:
+    """:func:`claimed` where the folder is there; else only made sure that it can be made, which is left for later.
+
+    Raises:
+        TodBiasError: it cannot be made or written to, or another run writes into it.
+    """
+    folder = Path(folder)
+    try:
+        there = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
+        if there == folder:
+            return claimed(folder)
+        if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
+            return folder
+    except ValueError:  # a name with a NUL
+        pass
+    return writable(folder)
+
+
 @contextmanager
 def held(folder: str | Path) -> Iterator[Path]:
     """:func:`claimed` for as long as the block lasts."""

@@ -13,13 +13,18 @@ _SECONDS = 10.0
 logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it reports every attempt; what failed is said once
 
 
+def is_name(text: str) -> bool:
+    """Whether something could be on the hub, by how it is written."""
+    return _NAME.fullmatch(text) is not None
+
+
 @cache
 def absence(name: str, kind: Literal["model", "dataset"]) -> str:
     """Why something that is not on this machine cannot be had from the hub; ``""`` where it can.
 
     The libraries that load would ask for half a minute, file by file, before they give up.
     """
-    if not _NAME.fullmatch(name):
+    if not is_name(name):
         return "no such folder"
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HTTPError, RepositoryNotFoundError

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from tod_bias.files import replacing
 from tod_bias.folder import writable
@@ -28,6 +27,8 @@ from tod_bias.statistics.adjustment import holm
 from tod_bias.studies.results import Results
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from tod_bias.recommenders.latent_factor.interactions import Interactions
 
 SCHEMA = 1

@@ -11,7 +11,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from tod_bias.errors import EmbeddingsError
 from tod_bias.recommenders.embeddings.direction import LinearClassifier, fit_classifier, split
@@ -78,6 +77,8 @@ def group_scores(labelled_a: np.ndarray, is_first: np.ndarray) -> dict[str, dict
 
 def group_difference(labelled_a: np.ndarray, is_first: np.ndarray) -> dict[str, Any]:
     """Are E and P labelled as expected equally often? Mann-Whitney on right (1) and wrong (0), two-sided."""
+    from scipy import stats
+
     right = np.where(is_first, labelled_a, ~labelled_a).astype(float)
     if not is_first.any() or is_first.all():
         return {"p_value": None, "right_E": None, "right_P": None}
@@ -97,6 +98,8 @@ def label_change(before: np.ndarray, after: np.ndarray) -> dict[str, Any]:
         before: (entities,) true where labelled A.
         after: (entities,) the same entities in the other training.
     """
+    from scipy import stats
+
     table = np.array([[before.sum(), (~before).sum()], [after.sum(), (~after).sum()]])
     found: dict[str, Any] = {
         "labelled_A": [share(int(part.sum()), len(part)) for part in (before, after)],

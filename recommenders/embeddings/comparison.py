@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from tod_bias.documents import read_json
 from tod_bias.errors import EmbeddingsError
@@ -23,6 +22,9 @@ from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.permutation import sign_test
 from tod_bias.statistics.record import finite, finite_pair
 from tod_bias.statistics.resampling import resample_counts
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 NAME = "comparison.json"
 MEANS = "difference of means"
@@ -44,6 +46,8 @@ def load_run(folder: str | Path) -> Run:
     Raises:
         EmbeddingsError: one of them is not there or cannot be read.
     """
+    import pandas as pd
+
     place = Path(folder)
     try:
         record = read_json(place / "associations.json")

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.svm import LinearSVC
 
 from tod_bias.errors import EmbeddingsError
 from tod_bias.recommenders.embeddings.vectors import checked_matrix, unit
@@ -98,6 +97,8 @@ def centroid_direction(a: np.ndarray, b: np.ndarray, name: str = "centroid") -> 
 
 def fit_classifier(a: np.ndarray, b: np.ndarray) -> LinearClassifier:
     """A linear SVC on unit vectors, C = 1, both sides weighing the same."""
+    from sklearn.svm import LinearSVC
+
     vectors = unit(np.concatenate([a, b]))
     labels = np.arange(len(vectors)) < len(a)
     # The primal problem is strictly convex and solved without randomness, so no seed is needed.

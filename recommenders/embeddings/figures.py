@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from tod_bias.recommenders.embeddings.space import Picture
 from tod_bias.report.palette import GRID, INK, MUTED, STAGE_COLOURS, WIDTH, new_figure, strip, styled
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 A_COLOUR, B_COLOUR, E_COLOUR, P_COLOUR = (STAGE_COLOURS[place] for place in (0, 1, 2, 3))
 MARKERS = ("o", "s", "^", "D", "v", "P")

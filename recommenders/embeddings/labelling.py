@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from tod_bias.recommenders.embeddings.classification import (
     Histories,
@@ -25,6 +24,8 @@ from tod_bias.recommenders.embeddings.significance import Verdict
 from tod_bias.recommenders.embeddings.vectors import Embeddings, Entities
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from tod_bias.recommenders.latent_factor.interactions import Interactions
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from tod_bias.recommenders.embeddings.association import separation
 from tod_bias.recommenders.embeddings.bootstrap import Intervals
@@ -18,6 +17,9 @@ from tod_bias.recommenders.embeddings.significance import Verdict
 from tod_bias.statistics.permutation import TestResult, group_test, sign_test
 from tod_bias.statistics.ranks import subsample_rank_sum
 from tod_bias.statistics.record import finite, finite_pair
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -182,6 +184,8 @@ def _r_ripa(
 
 def entity_frame(sets: EntitySets, scores: Scores, bounds: np.ndarray) -> pd.DataFrame:
     """One row an entity of E and P; ``bounds`` are those of EAA, (2, entities)."""
+    import pandas as pd
+
     tested = [sets.e] if sets.p is None else [sets.e, sets.p]
     frame = pd.DataFrame(
         {

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any
 
 from tod_bias.folder import writable
 from tod_bias.recommenders.embeddings import figures, tables
 from tod_bias.recommenders.embeddings.audit import Associations
 from tod_bias.recommenders.embeddings.reading import LIMITS, comparison_reading, reading
 from tod_bias.report.page import FIGURES, REPORT, draw, write_page
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _TEMPLATE = Path(__file__).parent / "templates" / "association.html.j2"
 

@@ -57,15 +57,19 @@ def load_embeddings(
     if not isinstance(path, str | Path):
         return _both([Path(part) for part in path], user_table, item_table)
     file = Path(path)
-    if not file.is_file():
-        raise EmbeddingsError(f"{file}: no such file; expected embeddings ({', '.join(_READERS)})")
-    try:
-        reader = _READERS[file.suffix.lower()]
-    except KeyError:
-        raise EmbeddingsError(f"{file}: unknown ending; expected one of {', '.join(_READERS)}") from None
+    check_file(file)
+    reader = _READERS[file.suffix.lower()]
     if reader is _torch:
         return from_torch_state(_torch(file), str(file), user_table, item_table)
     return reader(file)
+
+
+def check_file(file: Path) -> None:
+    """Raises EmbeddingsError for a file that is not there, or whose ending no form of embeddings has."""
+    if not file.is_file():
+        raise EmbeddingsError(f"{file}: no such file; expected embeddings ({', '.join(_READERS)})")
+    if file.suffix.lower() not in _READERS:
+        raise EmbeddingsError(f"{file}: unknown ending; expected one of {', '.join(_READERS)}")
 
 
 def _both(files: Sequence[Path], user_table: str | None, item_table: str | None) -> Embeddings:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from tod_bias.recommenders.embeddings.vectors import unit
 from tod_bias.statistics.permutation import Exceedances
@@ -76,6 +75,8 @@ def direction_tests(
         seed: of the random vectors.
         random_vectors: how many, drawn with equal chance in all directions.
     """
+    from scipy import stats
+
     psi = unit(direction)
     first, second = unit(a), unit(b)
     apart = first.mean(axis=0) - second.mean(axis=0)

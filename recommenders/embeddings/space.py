@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.decomposition import PCA
 
 from tod_bias.recommenders.embeddings.direction import centroid_direction, most_biased
 from tod_bias.recommenders.embeddings.vectors import unit
@@ -52,6 +51,8 @@ def picture(
     Returns:
         None where fewer than three entities or two dimensions leave nothing to fit.
     """
+    from sklearn.decomposition import PCA
+
     if rows is None:
         rows = most_biased(a, b, max(1, min(size, len(a) // 2, len(b) // 2)))
     fitted = unit(np.concatenate([a[rows[0]], b[rows[1]]]))

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from tod_bias.errors import InteractionsError
 from tod_bias.files import write_table
 from tod_bias.folder import writable
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _USER, _ITEM = ("user", "user_id", "userId"), ("item", "item_id", "itemId", "movieId")
 _WEIGHT = ("weight", "count", "plays", "rating")
@@ -86,6 +88,8 @@ def interactions_of(
     Raises:
         InteractionsError: a column is missing, a weight is no positive number, or an id has no interaction at all.
     """
+    import pandas as pd
+
     user, item = _column(frame, _USER, "users", source), _column(frame, _ITEM, "items", source)
     if frame.empty:
         raise InteractionsError(f"{source}: no interactions")
@@ -125,6 +129,8 @@ def _column(frame: pd.DataFrame, names: tuple[str, ...], what: str, source: str)
 def _order(
     seen: pd.Series, described: pd.DataFrame | None, names: tuple[str, ...], key: str, source: str
 ) -> tuple[tuple[str, ...], pd.DataFrame]:
+    import pandas as pd
+
     known = dict.fromkeys(seen)
     if described is None:
         ids = tuple(known)
@@ -170,6 +176,8 @@ def read_frame(path: str | Path, **options: Any) -> pd.DataFrame:
     Raises:
         InteractionsError: it cannot be read.
     """
+    import pandas as pd
+
     file = Path(path)
     options = {"sep": "\t" if file.suffix == ".tsv" else ",", "dtype": str, **options}
     try:
@@ -216,6 +224,8 @@ def _movielens(folder: Path) -> Interactions:
 
 
 def _lastfm_360k(folder: Path) -> Interactions:
+    import pandas as pd
+
     plain: dict[str, Any] = {"sep": "\t", "header": None, "quoting": 3}
     plays = read_frame(folder / _LASTFM_360K, names=["user", "artist_id", "item", "plays"], **plain)
     plays = plays[pd.to_numeric(plays["plays"], errors="coerce") > 0].dropna(subset=["item"])  # a few rows have none
@@ -248,6 +258,8 @@ LAYOUTS: dict[str, Callable[[Path], Interactions]] = {
 
 def save_interactions(interactions: Interactions, folder: str | Path) -> None:
     """Write ``interactions.csv``, ``users.csv`` and ``items.csv``, which :func:`load_interactions` reads."""
+    import pandas as pd
+
     place = writable(folder)
     names = np.array(interactions.user_ids)[interactions.user], np.array(interactions.item_ids)[interactions.item]
     frame = pd.DataFrame({"user": names[0], "item": names[1], "weight": interactions.weight})

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from tod_bias.recommenders.lmrec.design import crossing_of, exchange, fewest_clusters, word_count
 from tod_bias.recommenders.lmrec.inference import FEWEST_QUERIES, SHEN, joined
@@ -17,6 +17,9 @@ from tod_bias.statistics.crossed import Spread, crossed_sums, crossed_variance
 from tod_bias.statistics.jackknife import jackknife
 from tod_bias.statistics.permutation import Exceedances, relabelled
 from tod_bias.statistics.settings import Inference
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def association(recommendations: Recommendations, inference: Inference | None = None) -> pd.DataFrame:
@@ -80,6 +83,8 @@ class _Units:
 
 
 def _units(rows: pd.DataFrame) -> _Units:
+    import pandas as pd
+
     keys = ["unit", "group"]
     numbers = rows.groupby(keys, sort=False).ngroup().to_numpy()
     frame = rows.drop_duplicates(keys).reset_index(drop=True)
@@ -100,6 +105,8 @@ def _association(
     dimensions: Sequence[str],
     how: Inference,
 ) -> pd.DataFrame:
+    import pandas as pd
+
     units = _units(rows)
     codes, found_labels = pd.factorize(units.frame["group"])
     labels = list(found_labels)

@@ -8,9 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from tod_bias.files import replacing, write_json, write_table
 from tod_bias.folder import writable
@@ -24,6 +22,9 @@ from tod_bias.recommenders.lmrec.templates import TemplateSet, nightlife, places
 from tod_bias.report.page import FIGURES, REPORT
 from tod_bias.statistics.needed import ENOUGH_WORDS
 from tod_bias.statistics.settings import Inference
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SCHEMA = 1
 """Version of ``audit.json``."""
@@ -124,6 +125,8 @@ def audit(
         source: for the record: where the recommendations are from.
         words: what says which substitutions are places; Shen's if left out.
     """
+    import pandas as pd
+
     how = inference or SHEN
     distinct = recommendations.distinct
     priced, categorised = distinct["price"].notna().any(), distinct["categories"].map(len).any()
@@ -209,6 +212,8 @@ def _found(association: pd.DataFrame) -> dict[str, Any]:
 
 def frame(recommendations: Recommendations) -> pd.DataFrame:
     """The tidy frame of ``recommendations.parquet``, neutral rows included; it can be read and audited again."""
+    import pandas as pd
+
     parts = []
     for rows, neutral in ((recommendations.frame, False), (recommendations.neutral, True)):
         own = rows.copy()
@@ -221,6 +226,8 @@ def frame(recommendations: Recommendations) -> pd.DataFrame:
 
 
 def _labels(rows: pd.DataFrame, names: Sequence[str]) -> pd.Series:
+    import pandas as pd
+
     text = pd.Series("", index=rows.index)
     for name in names:
         part = name.removeprefix("label:") + "=" + rows[name]

@@ -12,13 +12,16 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from tod_bias.recommenders.lmrec.recommendations import CROSS
 from tod_bias.statistics.crossed import Crossing, crossing, effective_number
 from tod_bias.statistics.needed import ENOUGH_WORDS, FEWEST
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FEWEST_WAYS = 100
 """Words change places where there are so many ways for it; p is no smaller than one in so many then."""
@@ -57,6 +60,8 @@ def crossing_of(frame: pd.DataFrame, groups: np.ndarray, *, cities: bool = False
         cities: whether a city is a cluster too; a word is one cluster in all of them.
         words: whether words are a sample; False takes them as they are, for what is said of these words alone.
     """
+    import pandas as pd
+
     ways = [pd.factorize(frame["city"])[0]] if cities else []
     named = [name for name in _WORDS if frame[name].ne("").any()]
     for name in (named or ["substitution"]) if words else []:
@@ -105,6 +110,8 @@ def word_count(frame: pd.DataFrame, weights: np.ndarray) -> WordCount:
         frame: a row a query.
         weights: (queries,) what each weighs, for instance how many items it was recommended.
     """
+    import pandas as pd
+
     told, any_known = [], []
     for name in _WORDS:
         if not frame[name].ne("").all() or frame.empty:
@@ -149,6 +156,8 @@ def exchange(frame: pd.DataFrame, mine: np.ndarray, dimension: str, dimensions: 
         dimension: whose groups change places.
         dimensions: all of them.
     """
+    import pandas as pd
+
     others = [f"label:{name}" for name in dimensions if name not in dimension.split(CROSS)]
     for word in _WORDS:
         names = frame[word].to_numpy(dtype=object)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import Ellipse
 
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS
 from tod_bias.report.palette import DASHES, GRID, INK, MUTED, STAGE_COLOURS, WIDTH, new_figure, strip, styled
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 MOST_LABELLED = 28
 """Categories of a scatter plot at the most; more cannot be read."""
@@ -84,6 +86,8 @@ def association_scatter(
         categories: only these (without regard to case); None for all.
         alpha: of the adjusted p-values.
     """
+    from matplotlib.patches import Ellipse
+
     points = _points(scores, across, upwards, categories)
     found = (points[["p_adjusted_x", "p_adjusted_y"]].fillna(1).min(axis=1) < alpha).to_numpy()
     reach = np.hypot(points["difference_x"].to_numpy(), points["difference_y"].to_numpy())

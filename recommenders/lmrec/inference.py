@@ -29,12 +29,15 @@ words with w items, is said of these words and not of the group, and the t test 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from tod_bias.statistics import settings
 from tod_bias.statistics.intervals import t_interval
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SHEN = settings.Inference(level=0.90, correction="bh")
 """The usual settings: Shen shows 90% intervals; corrections are over the categories of one pair of labels."""
@@ -59,6 +62,8 @@ def mean_of_shares(rows: pd.DataFrame, level: float) -> tuple[float, float, floa
 
 def joined(parts: Sequence[pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
     """The parts below each other with just these columns; an empty frame of no parts."""
+    import pandas as pd
+
     if not parts:
         return pd.DataFrame(columns=list(columns))
     return pd.concat(parts, ignore_index=True)[list(columns)]

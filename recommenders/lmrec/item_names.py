@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
-from scipy import sparse
 
 from tod_bias.recommenders.lmrec.design import crossing_of, fewest_clusters, word_count
 from tod_bias.recommenders.lmrec.inference import SHEN
@@ -14,6 +13,10 @@ from tod_bias.recommenders.lmrec.recommendations import Recommendations
 from tod_bias.statistics.crossed import crossed_sums, crossed_variance
 from tod_bias.statistics.jackknife import jackknife
 from tod_bias.statistics.settings import Inference
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from scipy import sparse
 
 _WORD = re.compile(r"[^\W\d_][\w'’]+")
 
@@ -29,6 +32,8 @@ def top_words(recommendations: Recommendations, inference: Inference | None = No
     Returns:
         dimension, label, word, items, value, ci_low, ci_high, neutral; the ``most`` frequent words of each label.
     """
+    import pandas as pd
+
     how = inference or SHEN
     made = []
     for dimension in recommendations.all_dimensions:
@@ -55,6 +60,7 @@ def top_words(recommendations: Recommendations, inference: Inference | None = No
 
 def _words(names: list[str]) -> tuple[np.ndarray, sparse.csr_array]:
     """The words of some names, and which name holds which: (names, words) of 0 and 1."""
+    from scipy import sparse
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
     held = [sorted(set(_WORD.findall(name.lower())) - ENGLISH_STOP_WORDS) for name in names]
@@ -69,6 +75,9 @@ def _words(names: list[str]) -> tuple[np.ndarray, sparse.csr_array]:
 
 def _lists(rows: pd.DataFrame, items: np.ndarray, label: str, names: int) -> tuple[sparse.csr_array, pd.DataFrame]:
     """How often each query of a label got each name, (queries, names), and the queries."""
+    import pandas as pd
+    from scipy import sparse
+
     mine = rows["group"].eq(label).to_numpy()
     own = rows[mine]
     units = pd.factorize(own["unit"])[0]
@@ -78,6 +87,8 @@ def _lists(rows: pd.DataFrame, items: np.ndarray, label: str, names: int) -> tup
 
 def _bounds(table: np.ndarray, frame: pd.DataFrame, how: Inference, rng: np.random.Generator) -> np.ndarray:
     """(2, words) of the shares of one label."""
+    import pandas as pd
+
     if not word_count(frame, table[:, -1]).enough_for_intervals:
         return np.full((2, table.shape[1] - 1), np.nan)
     label = np.zeros(len(table), dtype=int)

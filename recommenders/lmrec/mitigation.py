@@ -14,10 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
-from matplotlib.figure import Figure
 
 from tod_bias.recommenders.lmrec import associations, prices, quality
 from tod_bias.recommenders.lmrec.inference import SHEN
@@ -29,6 +28,10 @@ from tod_bias.recommenders.lmrec.reviews import Reviews
 from tod_bias.recommenders.lmrec.templates import TemplateSet, load_templates
 from tod_bias.report.palette import INK, STAGE_COLOURS, new_figure, strip, styled
 from tod_bias.statistics.settings import Inference
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
 
 CONDITIONS: Mapping[str, tuple[bool, bool]] = {
     "original": (False, False),
@@ -78,6 +81,8 @@ def compare(
         inference: for the level, resamples and seed of intervals.
         show_progress: on stderr.
     """
+    import pandas as pd
+
     how = inference or SHEN
     words = words or load_templates()
     hide = Neutraliser(words)

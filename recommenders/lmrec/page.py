@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any
 
 from tod_bias.recommenders.lmrec.reading import ALPHA, LIMITS, captions, interval
 from tod_bias.recommenders.lmrec.recommendations import ALL
 from tod_bias.report.notation import count, fixed, p_cell
 from tod_bias.report.page import FIGURES, REPORT, draw, write_page
 from tod_bias.report.sheets import Sheet
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
 
 _TEMPLATE = Path(__file__).parent / "templates" / "audit.html.j2"
 
@@ -87,6 +88,8 @@ def _associations(scores: pd.DataFrame, title: str) -> Sheet:
 
 
 def _prices(average: pd.DataFrame, places: Mapping[str, Sequence[str]], title: str) -> Sheet:
+    import pandas as pd
+
     kinds = {word: kind for kind, words in places.items() for word in words}
     scores = average[average["city"] == ALL]
     own = scores[scores["substitution"].isin(list(kinds))].sort_values("value", ascending=False)

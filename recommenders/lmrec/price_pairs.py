@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from tod_bias.recommenders.lmrec.design import templates_of
 from tod_bias.recommenders.lmrec.inference import SHEN
@@ -19,6 +19,9 @@ from tod_bias.statistics.jackknife import jackknife
 from tod_bias.statistics.permutation import Exceedances, relabelled, sign_test
 from tod_bias.statistics.resampling import resampled
 from tod_bias.statistics.settings import Inference
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FEWEST_TEMPLATES = 6
 """Two words are paired where they share so many templates: with fewer, exchanging them never gives p < 0.05."""
@@ -57,6 +60,8 @@ def price_differences(
         substitution, other, difference, ci_low, ci_high, p_value, p_adjusted (over the pairs of a family), permuted
         (``templates`` or ``queries``).
     """
+    import pandas as pd
+
     how = inference or SHEN
     rows = recommendations.distinct
     rows = rows[rows["substitution"].isin(list(words))]
@@ -101,6 +106,8 @@ class _Cells:
 
 
 def _cells(rows: pd.DataFrame, words: Sequence[str]) -> _Cells:
+    import pandas as pd
+
     frame = rows.drop_duplicates("unit")
     of_unit = pd.Series(templates_of(frame), index=frame["unit"])
     keys = pd.MultiIndex.from_arrays([rows["city"], of_unit.loc[rows["unit"]].to_numpy()])
@@ -220,6 +227,8 @@ def _moved(table: np.ndarray, size: int, city: str, how: Inference, kept: dict[s
 
 def price_sums(rows: pd.DataFrame) -> np.ndarray:
     """(queries, 2): sum of prices and number of items with a price."""
+    import pandas as pd
+
     units = pd.factorize(rows["unit"])[0]
     table = np.zeros((units.max(initial=-1) + 1, 2))
     prices = rows["price"].to_numpy(dtype=float)

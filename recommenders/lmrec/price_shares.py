@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from tod_bias.recommenders.lmrec.design import WordCount, crossing_of, exchange, fewest_clusters, word_count
 from tod_bias.recommenders.lmrec.inference import FEWEST_QUERIES, SHEN, joined
@@ -17,6 +17,9 @@ from tod_bias.statistics.adjustment import adjusted
 from tod_bias.statistics.crossed import Spread, crossed_sums, crossed_variance
 from tod_bias.statistics.permutation import Exceedances, relabelled
 from tod_bias.statistics.settings import Inference
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _COLUMNS = [
     "city", "dimension", "label", "price", "value", "ci_low", "ci_high", "neutral", "items", "p_value", "p_adjusted",
@@ -89,6 +92,8 @@ class _Units:
 
 
 def _units(rows: pd.DataFrame, labels: Sequence[str]) -> _Units:
+    import pandas as pd
+
     keys = ["unit", "group"]
     numbers = rows.groupby(keys, sort=False).ngroup().to_numpy()
     frame = rows.drop_duplicates(keys).reset_index(drop=True)
@@ -251,6 +256,8 @@ def _rows(
     tests: _Tests,
     how: Inference,
 ) -> pd.DataFrame:
+    import pandas as pd
+
     labels = units.labels
     if not tests.count.enough_for_intervals:
         bounds = np.full(bounds.shape, np.nan)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from tod_bias.recommenders.lmrec.design import fewest_clusters, templates_of
 from tod_bias.recommenders.lmrec.inference import SHEN
@@ -16,6 +16,9 @@ from tod_bias.recommenders.lmrec.venue import LEVELS
 from tod_bias.statistics.crossed import crossed_sums, crossed_variance, crossing
 from tod_bias.statistics.jackknife import jackknife
 from tod_bias.statistics.settings import Inference
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["average_price", "price_differences", "price_percentage"]
 
@@ -32,6 +35,8 @@ def average_price(recommendations: Recommendations, inference: Inference | None 
     Returns:
         city, substitution, queries, value, ci_low, ci_high, neutral, items.
     """
+    import pandas as pd
+
     how = inference or SHEN
     rows = recommendations.distinct
     rows = rows[rows["substitution"] != ""]
@@ -64,6 +69,8 @@ def average_price(recommendations: Recommendations, inference: Inference | None 
 
 def _average(rows: pd.DataFrame, word: str, how: Inference) -> tuple[float, float, float, int]:
     """Value, bounds and items with a price of one word."""
+    import pandas as pd
+
     table = price_sums(rows)
     frame = rows.drop_duplicates("unit")
     total = table.sum(axis=0)

@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from tod_bias.errors import RecommenderError
 from tod_bias.files import write_json, write_table
@@ -23,6 +22,9 @@ from tod_bias.recommenders.lmrec.inference import mean_of_shares
 from tod_bias.recommenders.lmrec.recommendations import ALL
 from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.resampling import resample_counts
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CUTS = (5, 10, 20)
 VENUE_SCORES = ("P", "R", "F1", "MRR", "accuracy", *(f"HR@{k}" for k in CUTS))
@@ -127,6 +129,8 @@ def quality(cities: Mapping[str, Ranked], *, level: float = 0.95, resamples: int
     Returns:
         city (``all``: mean over cities), score, value, ci_low, ci_high, reviews.
     """
+    import pandas as pd
+
     made = []
     for city, ranked in cities.items():
         rng = np.random.default_rng(seed)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from tod_bias.errors import RecommenderError
 from tod_bias.models.checkpoints import fingerprint
@@ -16,6 +14,9 @@ from tod_bias.recommenders.lmrec.recommendations import NEUTRAL, Recommendations
 from tod_bias.recommenders.lmrec.saved import NO_GROUP
 from tod_bias.recommenders.lmrec.templates import Query, TemplateSet, load_templates
 from tod_bias.recommenders.lmrec.venue import prices_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def recommend_templates(
@@ -35,6 +36,8 @@ def recommend_templates(
     Raises:
         RecommenderError: two models of one city in folders of the same name.
     """
+    import pandas as pd
+
     words = load_templates(templates)
     models = [LMRec.load(folder, device=device) for folder in folders]
     cities = [model.city or Path(folder).name for model, folder in zip(models, folders, strict=True)]
@@ -104,6 +107,8 @@ def ask(
     Raises:
         RecommenderError: the model knows fewer than ``top`` venues.
     """
+    import pandas as pd
+
     hide = hide or Neutraliser(words)
     queries = list(words.queries())
     labels = ["; ".join(f"{name}={label}" for name, label in query.labels.items()) or NO_GROUP for query in queries]

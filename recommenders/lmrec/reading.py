@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS
 from tod_bias.report.notation import fixed, p_text
 from tod_bias.statistics.needed import ENOUGH_WORDS
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ALPHA = 0.05
 """Of adjusted p-values: a shift is called found below it."""
@@ -133,6 +135,8 @@ def _everywhere(pair: tuple[str, str], rows: pd.DataFrame, cities: pd.DataFrame)
 
 
 def _places(average: pd.DataFrame, differences: pd.DataFrame, places: Mapping[str, Sequence[str]]) -> list[str]:
+    import pandas as pd
+
     words = [word for group in places.values() for word in group]
     rows = average[average["substitution"].isin(words) & average["value"].notna()].sort_values("value")
     if len(rows) < 2:
@@ -167,6 +171,8 @@ def _pairs(differences: pd.DataFrame, places: Mapping[str, Sequence[str]]) -> li
 
 def interval(row: pd.Series, name: str, *, sign: bool = False) -> str:
     """A value of a row with its interval, where there is one."""
+    import pandas as pd
+
     if pd.isna(row[name]):
         return "–"
     text = fixed(row[name], sign=sign)

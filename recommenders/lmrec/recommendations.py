@@ -31,13 +31,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from tod_bias.errors import RecommenderError
 from tod_bias.recommenders.lmrec.saved import COLUMNS, NO_GROUP, Reading, listed, read_saved
 from tod_bias.recommenders.lmrec.venue import split_categories
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 KNOWN_LABELS: Mapping[str, str] = {
     **dict.fromkeys(("female", "male", "woman", "man", "non-binary"), "gender"),
@@ -128,6 +131,8 @@ def read_recommendations(
     Raises:
         RecommenderError: a file cannot be read so; it names the file and the line.
     """
+    import pandas as pd
+
     reading = reading or Reading()
     if not files:
         raise RecommenderError("no recommendations: give --recommendations FILE or --city NAME=FILE")
@@ -221,6 +226,8 @@ def _noticed(own: pd.DataFrame) -> Iterator[str]:
 
 def _with_labels(frame: pd.DataFrame, reading: Reading) -> pd.DataFrame:
     """One column ``label:DIMENSION`` a dimension, ``""`` where a row has no label of it, and ``is_neutral``."""
+    import pandas as pd
+
     chosen = {label: name for name, labels in reading.dimensions.items() for label in labels}
     extra = [str(column) for column in frame if str(column).startswith("label:")]
     found: dict[str, pd.Series] = {}

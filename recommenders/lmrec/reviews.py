@@ -18,10 +18,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import pandas as pd
 
 from tod_bias.documents import loads, text_lines
 from tod_bias.errors import RecommenderError
@@ -30,6 +29,9 @@ from tod_bias.recommenders.lmrec.templates import TemplateSet, load_templates
 from tod_bias.recommenders.lmrec.venue import LEVELS, Venue, price_level, split_categories
 from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.resampling import resampled
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FEWEST = 100
 """Reviews that a venue must have (Shen §4.1)."""
@@ -292,6 +294,8 @@ def name_statistics(
         city, dimension, label, price, mentions, value, ci_low, ci_high.
     """
     import re
+
+    import pandas as pd
 
     words = words or load_templates()
     labels = {entry.word: entry.labels for entry in words.names}

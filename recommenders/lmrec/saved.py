@@ -7,13 +7,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from tod_bias.errors import RecommenderError
 from tod_bias.recommenders.lmrec.venue import price_level, split_categories
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 COLUMNS = (
     "city", "kind", "template", "substitution", "second", "query", "label", "rank", "item", "item_id", "price",
@@ -57,6 +59,8 @@ def read_saved(city: str | None, path: Path, reading: Reading) -> pd.DataFrame:
     Raises:
         RecommenderError: the file cannot be read so; it names the file and the line.
     """
+    import pandas as pd
+
     header, rows, lines = _cells(path)
     names = _names(path, header, reading.columns)
     if "query" not in names.values() or "rank" not in names.values():
@@ -159,6 +163,8 @@ def listed(header: Sequence[str]) -> str:
 
 def _cells(path: Path) -> tuple[list[str], list[Any], list[int]]:
     """Header, rows, and the line on which each row ends."""
+    import pandas as pd
+
     if path.suffix == ".parquet":
         try:
             frame = pd.read_parquet(path, engine="pyarrow")

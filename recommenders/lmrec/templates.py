@@ -14,10 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from tod_bias.errors import RecommenderError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 RESOURCES = Path(__file__).parent / "resources"
 PLACEHOLDERS: Mapping[str, tuple[str, ...]] = {

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
@@ -18,6 +17,9 @@ from tod_bias.recommenders.lmrec.reading import interval, pairs_of, religious_pa
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS
 from tod_bias.report.notation import count, fixed, p_text
 from tod_bias.report.sheets import new_table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _SIGNS = ("$", "$$", "$$$", "$$$$")
 _PLACES = 6
@@ -69,6 +71,8 @@ def _associations(scores: pd.DataFrame, title: str) -> Table:
 
 
 def _places(audit: Audit, title: str) -> list[RenderableType]:
+    import pandas as pd
+
     average = audit.average_price[audit.average_price["city"] == ALL].set_index("substitution")
     words = [word for group in audit.places.values() for word in group if word in average.index]
     if not words:

@@ -138,6 +138,28 @@ def test_whether_a_system_makes_calls_is_known_of_a_chunk_in_any_number_of_parts
     assert (there[0], there[1].equals(here[1])) == (here[0], True)
 
 
+def test_more_workers_than_processors_are_refused(workers, stages):
+    with pytest.raises(TodBiasError, match="3 workers: the Ray cluster has 2 processors, and each takes one"):
+        told(Pipeline({"response": stages.answer}), small_corpus(4), executor="ray", workers=3)
+
+
+def test_who_waits_for_a_processor_keeps_no_work_from_the_others(workers, stages, in_small_chunks):
+    import ray
+
+    class Somebody:
+        def is_there(self):
+            return True
+
+    other = ray.remote(Somebody).options(num_cpus=1).remote()
+    assert ray.get(other.is_there.remote())
+    try:
+        pipeline = Pipeline({"response": stages.answer})
+        there = told(pipeline, small_corpus(20), executor="ray", workers=2)
+        assert there[0] == told(pipeline, small_corpus(20))[0]
+    finally:
+        ray.kill(other)
+
+
 def test_what_cannot_be_sent_is_said_in_one_line(workers):
     lock = threading.Lock()
 

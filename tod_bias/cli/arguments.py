@@ -8,7 +8,8 @@ from typing import Any
 
 from tod_bias.answers import FILE
 from tod_bias.errors import TodBiasError
-from tod_bias.folder import claimed
+from tod_bias.folder import claimed, promised
+from tod_bias.imports import is_import
 from tod_bias.models.processes import is_first_process
 
 
@@ -59,7 +60,35 @@ def _kinds(axes: Sequence[str], files: Mapping[str, str], introductions: str) ->
 
 def folder_of(out: Path | None, corpus: str) -> Path:
     """The folder for the results of a run on a corpus; no other run writes into it until this command ends."""
-    return claimed(out or Path("runs") / Path(corpus).stem)
+    return claimed(_place(out, corpus))
+
+
+def check_folder(out: Path | None, corpus: str) -> None:
+    """See to it that there can be such a folder, before anything slow begins; one that is there is held from now on."""
+    promised(_place(out, corpus))
+
+
+def check_files(*paths: str | Path | None, otherwise: str = "cannot be read") -> None:
+    """See to it that files and folders that are to be read are there, before what reads them is loaded.
+
+    Args:
+        paths: None for those that are not given.
+        otherwise: what is said of one that is not there, before the reason.
+
+    Raises:
+        TodBiasError: one is not.
+    """
+    for path in paths:
+        if path is None:
+            continue
+        try:
+            Path(path).stat()
+        except (OSError, ValueError) as error:
+            raise TodBiasError(f"{path}: {otherwise} ({getattr(error, 'strerror', None) or error})") from error
+
+
+def _place(out: Path | None, corpus: str) -> Path:
+    return out or Path("runs") / Path(corpus).stem
 
 
 def answers_of(folder: Path, resume: bool) -> Path:
@@ -86,15 +115,32 @@ def pipeline_of(
 
     from tod_bias.systems.configuration import load_pipeline
 
+    spec, named = _spec(corpus, spec, models)
+    return load_pipeline(spec, dialogues=dialogues, device=device, generation=generation, **named)
+
+
+def check_pipeline_of(
+    corpus: str, spec: str | None, models: Sequence[str | None], device: str | None, generation: dict[str, Any]
+) -> None:
+    """Find what is wrong with the options of :func:`pipeline_of` before anything heavy is loaded."""
+    from tod_bias.systems.configuration import check_pipeline
+
+    spec, named = _spec(corpus, spec, models)
+    check_pipeline(spec, device=device, generation=generation, **named)
+
+
+def check_metrics(names: str | None) -> None:
+    """Find metrics that there are not; None for those of a run."""
+    if names is not None:
+        from tod_bias.metrics.choice import metric
+
+        for name in names_of(names):
+            if not is_import(name):
+                metric(name)
+
+
+def _spec(corpus: str, spec: str | None, models: Sequence[str | None]) -> tuple[str | None, dict[str, str | None]]:
     model, api_call_model, response_model = models
     if spec is None and not any(models) and corpus == "demo":
         spec = "demo"
-    return load_pipeline(
-        spec,
-        dialogues=dialogues,
-        model=model,
-        api_call_model=api_call_model,
-        response_model=response_model,
-        device=device,
-        generation=generation,
-    )
+    return spec, {"model": model, "api_call_model": api_call_model, "response_model": response_model}

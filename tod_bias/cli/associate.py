@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from tod_bias.cli.arguments import check_files
 from tod_bias.cli.options import Bootstrap, Quiet, Seed
 from tod_bias.errors import EmbeddingsError
 from tod_bias.files import write_json
@@ -79,6 +80,11 @@ def audit_embeddings(
     if context.invoked_subcommand is not None:
         return
     _check(embeddings, sets, scope, attribute, test, strength)
+    from tod_bias.recommenders.embeddings.readers import check_file
+
+    check_files(sets, scope, users, items, interactions, pairs, *(compare or ()))
+    for path in embeddings or ():
+        check_file(path)
     claimed(out)
 
     from tod_bias.recommenders.embeddings.scope import (
@@ -200,6 +206,8 @@ def compare_runs(
     quiet: Quiet = False,
 ) -> None:
     """Compare two audits of the same sets: every metric, its change in %, and whether it is significant."""
+    nothing = "no results of tod-bias associate can be read; give folders written with --out"
+    check_files(before, after, otherwise=nothing)
     from tod_bias.recommenders.embeddings import tables
     from tod_bias.recommenders.embeddings.comparison import compare, load_run
     from tod_bias.recommenders.embeddings.reading import comparison_reading
@@ -236,6 +244,7 @@ def train_recommender(
     quiet: Quiet = False,
 ) -> None:
     """Train the reference two-tower recommender; writes embeddings.npz, users.csv, items.csv, training.json."""
+    check_files(None if interactions == "synthetic" else interactions, users, items)
     from tod_bias.recommenders.embeddings.readers import save_embeddings
     from tod_bias.recommenders.latent_factor.interactions import load_interactions, save_interactions
     from tod_bias.recommenders.latent_factor.synthetic import STRENGTH, synthetic_interactions

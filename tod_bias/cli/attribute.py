@@ -9,7 +9,16 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from tod_bias.cli.arguments import answers_of, folder_of, names_of, perturbers_of, pipeline_of
+from tod_bias.cli.arguments import (
+    answers_of,
+    check_folder,
+    check_metrics,
+    check_pipeline_of,
+    folder_of,
+    names_of,
+    perturbers_of,
+    pipeline_of,
+)
 from tod_bias.cli.options import (
     AXES,
     Axes,
@@ -131,16 +140,19 @@ def attribute(
     whole = load_corpus(corpus, datapath=datapath, split=split.value)
     dialogues = sample(whole, max_dialogues, seed)
 
-    import tod_bias.studies.attribution  # heavy imports come after what may go wrong at once
-
+    check_metrics(metrics)
+    check_folder(out, corpus)
+    generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype, "backend": backend}
+    models = (model, api_call_model, response_model)
+    if answers is None:
+        check_pipeline_of(corpus, pipeline, models, device, generation)
     perturbers = perturbers_of(
         axes, lexicon, introductions, protected=protect or (), model=perturber, device=device, name_slots=name_slots
     )
-    generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype, "backend": backend}
     if answers is None:
-        system = pipeline_of(corpus, pipeline, (model, api_call_model, response_model), whole, device, generation)
+        system = pipeline_of(corpus, pipeline, models, whole, device, generation)
     else:
-        system = _recorded(answers, (pipeline, model, api_call_model, response_model))
+        system = _recorded(answers, (pipeline, *models))
     folder = folder_of(out, corpus)
     if dry_run:
         told = {
@@ -152,6 +164,8 @@ def attribute(
         }
         show_plan(system, dialogues, perturbers, folder, quiet, history=history.value, **told)
         return
+    import tod_bias.studies.attribution  # heavy imports come after what may go wrong at once
+
     incomplete: IncompleteError | None = None
     try:
         result = tod_bias.studies.attribution.attribute(

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from tod_bias.cli.arguments import pipeline_of
+from tod_bias.cli.arguments import check_files, pipeline_of
 
 
 def check_file(
@@ -36,6 +36,7 @@ def check_file(
         files: for JUnit XML, for the summary in Markdown, and the folder for ``check.json``.
         quiet: whether nothing is shown.
     """
+    check_files(path)
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.files import write_json, write_text
     from tod_bias.folder import writable

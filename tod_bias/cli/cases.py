@@ -64,11 +64,14 @@ def cases(
     run. With the run's --pipeline (or --model) each is cut down to the turns it takes (what the run was answered is
     not asked again); without one all turns up to the marked one stay.
     """
-    from tod_bias.answers import FILE, Answers
+    from tod_bias.report.record import read_results
+
+    results = read_results(run)
+
+    from tod_bias.answers import FILE, Answers  # heavy imports come after what may go wrong at once
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.dialogues.sampling import sample
     from tod_bias.report import cases as pages
-    from tod_bias.report.record import read_results
     from tod_bias.studies.case_runs import Questioning
     from tod_bias.studies.cases import perturbers_of as made_by
     from tod_bias.studies.cases import write_cases
@@ -77,7 +80,6 @@ def cases(
     from tod_bias.studies.signatures import generators_of
     from tod_bias.studies.worst import worst_cases
 
-    results = read_results(run)
     about = results["corpus"]
     name = corpus or str(about["name"])
     whole = load_corpus(name, datapath=datapath, split=about["split"] or "test")

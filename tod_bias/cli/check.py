@@ -98,14 +98,17 @@ def check(
         raise TodBiasError(f"check: {missing} is missing; give RUN and --max-disparity, or --cases and --pipeline")
     if pipeline or model or api_call_model or response_model:
         raise TodBiasError("check: a finished run is not run again; leave out --pipeline and --model, or give --cases")
-    from tod_bias.files import write_json, write_text
+    from tod_bias.report.record import read_results
+
+    results = read_results(run)
+
+    from tod_bias.files import write_json, write_text  # heavy imports come after what may go wrong at once
     from tod_bias.folder import writable
     from tod_bias.report import gate as pages
-    from tod_bias.report.record import read_results
     from tod_bias.studies import gate as gates
 
     found = gates.gate(
-        read_results(run),
+        results,
         max_disparity,
         run=str(run),
         axes=None if axes is None else names_of(axes),

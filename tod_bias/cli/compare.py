@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from tod_bias.cli.arguments import folder_of, names_of
+from tod_bias.cli.arguments import check_folder, check_metrics, folder_of, names_of
 from tod_bias.cli.options import Bootstrap, Quiet, Seed
 
 
@@ -42,9 +42,14 @@ def compare(
     changed (shown, but not on which side of 0) or inconclusive. The systems may differ in anything; dialogues, axes,
     design, seed, history and metrics may not. Nothing is run.
     """
-    from tod_bias.report.changes import table
-    from tod_bias.report.changes_page import write_changes
     from tod_bias.report.record import read_results
+
+    check_metrics(metrics)
+    records = [read_results(before), read_results(after)]
+    check_folder(out, "compare")
+
+    from tod_bias.report.changes import table  # heavy imports come after what may go wrong at once
+    from tod_bias.report.changes_page import write_changes
     from tod_bias.studies import comparison
 
     result = comparison.compare(
@@ -59,7 +64,7 @@ def compare(
         seed=seed,
     )
     path = result.save(folder_of(out, "compare"))
-    page = write_changes(result, path.parent, [read_results(before), read_results(after)])
+    page = write_changes(result, path.parent, records)
     if not quiet:
         Console().print(table(result))
         typer.echo(f"Results: {path}   Report: {page}")

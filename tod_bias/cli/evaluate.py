@@ -7,7 +7,15 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from tod_bias.cli.arguments import answers_of, folder_of, names_of, pipeline_of
+from tod_bias.cli.arguments import (
+    answers_of,
+    check_folder,
+    check_metrics,
+    check_pipeline_of,
+    folder_of,
+    names_of,
+    pipeline_of,
+)
 from tod_bias.cli.options import (
     BackEnd,
     Beams,
@@ -68,10 +76,15 @@ def evaluate(
     whole = load_corpus(corpus, datapath=datapath, split=split.value)
     dialogues = sample(whole, max_dialogues, seed)
 
+    check_metrics(metrics)
+    check_folder(out, corpus)
+    generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype, "backend": backend}
+    models = (model, api_call_model, response_model)
+    check_pipeline_of(corpus, pipeline, models, device, generation)
+
     import tod_bias.studies.evaluation  # heavy imports come after what may go wrong at once
 
-    generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype, "backend": backend}
-    system = pipeline_of(corpus, pipeline, (model, api_call_model, response_model), whole, device, generation)
+    system = pipeline_of(corpus, pipeline, models, whole, device, generation)
     folder = folder_of(out, corpus)
     result = tod_bias.studies.evaluation.evaluate(
         system,

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from tod_bias.cli.arguments import folder_of, perturbers_of, pipeline_of
+from tod_bias.cli.arguments import check_folder, check_pipeline_of, folder_of, perturbers_of, pipeline_of
 from tod_bias.cli.options import (
     AXES,
     Axes,
@@ -94,11 +94,14 @@ def plan(
     from tod_bias.dialogues.sampling import sample as sampled
 
     whole = load_corpus(corpus, datapath=datapath, split=split.value)
+    check_folder(out, corpus)
+    generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype, "backend": backend}
+    models = (model, api_call_model, response_model)
+    check_pipeline_of(corpus, pipeline, models, device, generation)
     perturbers = perturbers_of(
         axes, lexicon, introductions, protected=protect or (), model=perturber, device=device, name_slots=name_slots
     )
-    generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype, "backend": backend}
-    system = pipeline_of(corpus, pipeline, (model, api_call_model, response_model), whole, device, generation)
+    system = pipeline_of(corpus, pipeline, models, whole, device, generation)
     dialogues = sampled(whole, max_dialogues, seed)
     folder = folder_of(out, corpus)
     told: dict[str, Any] = {"design": design.value, "draws": draws, "seed": seed, "tellings": tellings}
@@ -141,9 +144,11 @@ def show_plan(
 def show_power(pilot: Path, detect: float | None, quiet: bool) -> None:
     """What a finished run could have shown, and what it takes to show a given disparity."""
     from tod_bias.report.record import read_results
+
+    results = read_results(pilot)
     from tod_bias.studies import pilot as pilots
 
-    rows = pilots.power(read_results(pilot), detect)
+    rows = pilots.power(results, detect)
     if quiet:
         return
     Console().print(pilots.table(rows, detect))

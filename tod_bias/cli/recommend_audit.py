@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from tod_bias.cli.arguments import check_files
 from tod_bias.cli.options import Device, Quiet, Seed
 from tod_bias.cli.recommend_options import (
+    NO_MODEL,
     AuditOut,
     Correction,
     CorrectionOption,
@@ -85,6 +87,9 @@ def audit(
     )
     if given := [name for name, value in idle.items() if value]:
         raise RecommenderError(f"{given[0]} does not go with {'--model' if model else 'saved recommendations'}")
+    check_files(*(path for _, path in saved))
+    check_files(*(model or ()), otherwise=NO_MODEL)
+    check_files(templates, otherwise="no such folder")
     claimed(out)
     from tod_bias.recommenders.lmrec.audit import audit as run_audit
     from tod_bias.recommenders.lmrec.templates import load_templates

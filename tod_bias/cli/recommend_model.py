@@ -9,8 +9,10 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from tod_bias.cli.arguments import check_files
 from tod_bias.cli.options import Device, Quiet
 from tod_bias.cli.recommend_options import (
+    NO_MODEL,
     AuditOut,
     CategorySeparators,
     Level,
@@ -116,6 +118,7 @@ def evaluate(
     quiet: Quiet = False,
 ) -> None:
     """Recommendation quality on the test split (Shen 2022, Table 3)."""
+    check_files(*model, otherwise=NO_MODEL)
     from itertools import islice
 
     from tod_bias.recommenders.lmrec import quality
@@ -169,6 +172,7 @@ def mitigate(
     quiet: Quiet = False,
 ) -> None:
     """Quality and bias before and after masking, side by side (Shen §3.5, Fig. 2)."""
+    check_files(model, masked_model, otherwise=NO_MODEL)
     from tod_bias.recommenders.lmrec import mitigation
     from tod_bias.recommenders.lmrec.model import LMRec
     from tod_bias.recommenders.lmrec.templates import load_templates

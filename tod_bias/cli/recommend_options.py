@@ -9,7 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
+from tod_bias.cli.arguments import check_files
 from tod_bias.errors import RecommenderError
+
+NO_MODEL = "no trained LMRec can be read; give a folder that tod-bias recommend train wrote"
+"""What is said of a model that is not there."""
 
 
 class Correction(StrEnum):
@@ -59,6 +63,7 @@ def read_reviews(
     separators: str,
 ) -> list[Any]:
     """Reviews of every city that the options name: the bundled sample, CSV files or Yelp's dataset."""
+    check_files(yelp, *(text.partition("=")[2] or text for text in files or () if text != "sample"))
     from tod_bias.recommenders.lmrec import reviews as reading
     from tod_bias.recommenders.lmrec.sample import CITY
     from tod_bias.recommenders.lmrec.sample import sample as generate

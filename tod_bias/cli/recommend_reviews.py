@@ -65,11 +65,12 @@ def statistics(
     quiet: Quiet = False,
 ) -> None:
     """Statistics of review data (Shen Tables 2 and 6) and of the names in it by price level (Table 7)."""
+    every = read_reviews(reviews, yelp, city, min_reviews, missing, separators)
+
     import pandas as pd
 
     from tod_bias.recommenders.lmrec.reviews import name_statistics
 
-    every = read_reviews(reviews, yelp, city, min_reviews, missing, separators)
     writable(out)
     found = [own.statistics() for own in every]
     names = pd.concat(

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from tod_bias.answers import FILE
-from tod_bias.cli.arguments import names_of, perturbers_of, pipeline_of
+from tod_bias.cli.arguments import check_pipeline_of, names_of, perturbers_of, pipeline_of
 from tod_bias.cli.options import (
     AxisLexicons,
     CallModel,
@@ -75,22 +75,25 @@ def repair(
     lookup table lacks) and mended.yaml, the pipeline to be used from then on. Exit code 1: nothing that was tried does.
     """
     from tod_bias.dialogues.corpora import load_corpus
-    from tod_bias.dialogues.sampling import sample
+    from tod_bias.report.record import read_results
+
+    results = read_results(run)
+    generation = {"max_new_tokens": max_new_tokens, "dtype": dtype}
+    models = (model, api_call_model, response_model)
+    check_pipeline_of(corpus, pipeline, models, device, generation)
+    whole = load_corpus(corpus, datapath=datapath, split=split.value)
+    wanted = axes or ",".join(axis for axis in results["axes"] if axis != "placebo")
+    perturbers = perturbers_of(wanted, lexicon, protected=protect or (), name_slots=name_slots)
+
+    from tod_bias.dialogues.sampling import sample  # heavy imports come after what may go wrong at once
     from tod_bias.dialogues.text import json_line
     from tod_bias.files import write_json, write_lines
     from tod_bias.folder import claimed
     from tod_bias.report import repairs
     from tod_bias.report.page import draw
-    from tod_bias.report.record import read_results
     from tod_bias.studies.mended import write_mended
     from tod_bias.studies.repair import Workshop
 
-    results = read_results(run)
-    whole = load_corpus(corpus, datapath=datapath, split=split.value)
-    wanted = axes or ",".join(axis for axis in results["axes"] if axis != "placebo")
-    perturbers = perturbers_of(wanted, lexicon, protected=protect or (), name_slots=name_slots)
-    generation = {"max_new_tokens": max_new_tokens, "dtype": dtype}
-    models = (model, api_call_model, response_model)
     system = pipeline_of(corpus, pipeline, models, whole, device, generation)
     told: dict[str, Any] = {"tellings": tellings, "max_per_axis": max_per_axis}
     shop = Workshop(

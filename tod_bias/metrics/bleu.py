@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sacrebleu.metrics import BLEU
 
 from tod_bias.metrics.metric import Better, Scale
 from tod_bias.metrics.pairs import PairMetric
@@ -35,11 +34,15 @@ class CorpusBleu(PairMetric):
 
     @cached_property
     def _bleu(self) -> Any:
+        from sacrebleu.metrics import BLEU
+
         return BLEU(effective_order=True)  # for segments; corpus scores below use all four orders
 
     @property
     def signature(self) -> str:
         """sacreBLEU's own signature."""
+        from sacrebleu.metrics import BLEU
+
         metric = BLEU()
         metric.corpus_score(["a"], [["a"]])
         return str(metric.get_signature())

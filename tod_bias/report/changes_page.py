@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any
 
 from tod_bias.report.changes import bounds, rows, sentences, verdict
 from tod_bias.report.forest import Block, Row, Texts, forest
@@ -15,6 +13,9 @@ from tod_bias.report.page import FIGURES, REPORT, TEMPLATES, draw, write_page
 from tod_bias.report.reading import side
 from tod_bias.report.sections import minus, slug, unique
 from tod_bias.report.values import Estimate
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _TEMPLATE = TEMPLATES / "changes.html.j2"
 _SHOWN = ("better", "worse", "changed")

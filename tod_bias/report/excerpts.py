@@ -7,14 +7,16 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from tod_bias.report.notation import REFERENCES
 from tod_bias.report.outcome import Metric
 from tod_bias.report.record import ORIGINAL, RunError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 UNSWAPPED = ""
 """The arm that runs the pipeline as it is on the rewritten dialogues."""

@@ -6,21 +6,16 @@ Every function returns a :class:`matplotlib.figure.Figure`; :func:`figures` give
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-
-import numpy as np
-import pandas as pd
-from matplotlib.artist import Artist
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
+from typing import TYPE_CHECKING
 
 from tod_bias.report.forest import Block, Row, Texts, forest, part_colour
 from tod_bias.report.heatmap import MOST_ATTRIBUTES, attributes, heatmap, largest_gap
 from tod_bias.report.outcome import RESIDUAL, Outcome, Su
-from tod_bias.report.palette import HATCHES, INK, MUTED, STAGE_COLOURS, WIDTH, new_figure, strip, styled
 from tod_bias.report.reading import HEADLINES, is_starred, mark, side
 from tod_bias.report.values import Estimate
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MOST_ROWS = 80
 """Rows of a figure; of more, only the table is given."""
@@ -197,51 +192,3 @@ def _texts(outcomes: Sequence[Outcome], left: str, right: str) -> Texts:
 
 def _shortened(text: str, most: int = 52) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
-@styled
-def word_shares(frame: pd.DataFrame) -> Figure:
-    """Mentions of every attribute by speaker (Su Fig. 2): per 1,000 words, and in which share of dialogues.
-
-    Args:
-        frame: the table of :func:`tod_bias.studies.words.word_statistics`.
-    """
-    names = list(dict.fromkeys(frame["axis"]))
-    parts = [frame[frame["axis"] == name] for name in names]
-    sizes = [part["attribute"].nunique() for part in parts]
-    figure = new_figure(WIDTH, 0.9 + 0.4 * sum(sizes) + 0.35 * len(names))
-    grid = figure.subplots(len(names), 2, sharex="col", sharey="row", squeeze=False, height_ratios=sizes)
-    columns = (("share_of_words", 1000, "mentions per 1,000 words"), ("share_of_dialogues", 100, "% of dialogues"))
-    for panels, part, name, size in zip(grid, parts, names, sizes, strict=True):
-        for panel, (share, scale, _) in zip(panels, columns, strict=True):
-            for number, speaker in enumerate(("user", "system")):
-                rows = part[part["speaker"] == speaker]
-                heights = np.arange(size) + 0.4 * number - 0.2
-                values = scale * rows[share].to_numpy()
-                style_of = {"color": STAGE_COLOURS[number], "hatch": HATCHES[number], "edgecolor": "white"}
-                panel.barh(heights, values, height=0.36, linewidth=0.5, zorder=2, **style_of)
-                lows, highs = (scale * rows[f"{share}_{end}"].to_numpy() for end in ("low", "high"))
-                panel.hlines(heights, lows, highs, color=INK, linewidth=1.2, zorder=3)
-            _bars_frame(panel)
-            panel.set_xlim(left=0)
-        panels[0].set_title(name)
-        panels[0].set_yticks(range(size), rows["attribute"])
-        panels[0].set_ylim(size - 0.5, -0.5)
-    for panel, (_, _, label) in zip(grid[-1], columns, strict=True):
-        panel.set_xlabel(label)
-    handles: list[Artist] = [
-        Patch(facecolor=STAGE_COLOURS[number], hatch=HATCHES[number], edgecolor="white", label=speaker)
-        for number, speaker in enumerate(("user", "system"))
-    ]
-    handles.append(Line2D([], [], color=INK, linewidth=1.2, label="95% interval"))
-    figure.legend(handles=handles, loc="outside upper left", ncols=3)
-    return figure
-
-
-def _bars_frame(panel: Axes) -> None:
-    strip(panel)
-    panel.use_sticky_edges = False  # else bars end at the frame, as if they were cut off there
-    panel.margins(x=0.04)
-    panel.axvline(0, color=MUTED, linewidth=0.8, zorder=1)
-    panel.grid(axis="x", linewidth=0.6, zorder=0)
-    panel.set_axisbelow(True)

@@ -8,13 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from matplotlib.artist import Artist
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
+from typing import TYPE_CHECKING, Any
 
 from tod_bias.report.notation import WORDS_FIXED, fixed
 from tod_bias.report.outcome import RESIDUAL
@@ -36,6 +30,11 @@ from tod_bias.report.palette import (
     text_width,
 )
 from tod_bias.report.values import Estimate
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _ROW, _TITLE, _AXIS, _KEY = 0.23, 0.3, 0.6, 0.24  # inches: a row, a block's title, what is below, a row of keys
 _GAP = 0.12
@@ -169,6 +168,8 @@ def _is_fixed(estimate: Estimate) -> bool:
 
 
 def _title(panel: Axes, block: Block, height: float, *, first: bool) -> None:
+    from matplotlib.lines import Line2D
+
     across = panel.get_position().x0 * WIDTH
     bottom = height + _TITLE - 0.07
     inches = panel.get_position().width * WIDTH
@@ -291,6 +292,9 @@ def _frame(panel: Axes, label: str, texts: Texts) -> None:
 def _keys(
     rows: Sequence[Row], parts: Sequence[str], stages: Sequence[str], span: tuple[float, float]
 ) -> list[tuple[str, Artist]]:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
     keys: list[tuple[str, Artist]] = [
         (part, Patch(facecolor=part_colour(part, stages), hatch=_hatch(part, stages), edgecolor="white"))
         for part in parts

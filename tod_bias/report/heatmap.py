@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-
-from matplotlib.collections import PolyCollection
-from matplotlib.colors import Normalize
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from tod_bias.report.notation import fixed
 from tod_bias.report.outcome import Outcome, Pair
-from tod_bias.report.palette import DIVERGING, GRID, MUTED, fixed_figure, place, strip, styled, text_on, text_width
+from tod_bias.report.palette import GRID, MUTED, diverging, fixed_figure, place, strip, styled, text_on, text_width
 from tod_bias.report.reading import ALPHA, DAGGER, FEW_NOTE, has_few, is_starred, side, words_of_pair
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MOST_ATTRIBUTES = 16
 """Of more, cells cannot be read and only the table is given."""
@@ -44,6 +44,9 @@ def heatmap(outcome: Outcome, limit: float) -> Figure:
         outcome: of an axis and metric, with pairs.
         limit: where the colours end (:func:`largest_gap`).
     """
+    from matplotlib.collections import PolyCollection
+    from matplotlib.colors import Normalize
+
     names = attributes(outcome)
     pairs = {pair.name: pair for pair in outcome.pairs}
     labels = [_folded(name, _WIDE - 0.1, 3) for name in names]
@@ -66,7 +69,7 @@ def heatmap(outcome: Outcome, limit: float) -> Figure:
                 if source != target:
                     panel.text(column + 0.5, row + 0.5, "n/a", ha="center", va="center", color=MUTED, fontsize=_SMALL)
                 continue
-            colour = DIVERGING(norm(pair.gap.value))
+            colour = diverging()(norm(pair.gap.value))
             x, y = column + 0.03, row + 0.04
             corners.append([(x, y), (x + 0.94, y), (x + 0.94, y + 0.92), (x, y + 0.92)])
             colours.append(colour)

@@ -9,15 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jinja2
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from tod_bias.files import write_text
 from tod_bias.report.notation import count, p_cell
 from tod_bias.report.palette import inline, to_svg
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 REPORT = "report.html"
 """Name of a report's file."""
@@ -34,6 +35,8 @@ def render_page(template: Path, filters: Mapping[str, Callable[..., Any]] | None
         filters: further ones.
         content: its variables; a missing one is an error.
     """
+    import jinja2
+
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([template.parent, TEMPLATES]),
         autoescape=True,

@@ -10,14 +10,14 @@ import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, cast
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
 
-import matplotlib as mpl
-from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
-from matplotlib.textpath import text_to_path
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.figure import Figure
+
 
 INK, MUTED, GRID, PAPER = "#1a1d21", "#59626c", "#d5dae0", "#fffffe"
 """Text, secondary text, lines and ground. No other part of a figure uses these, so that a page can restyle them."""
@@ -30,8 +30,15 @@ RESIDUAL_COLOUR = "#8d959e"
 FLOOR_COLOUR = "#d55e00"
 HATCHES = ("", "//", "..", "\\\\", "xx", "--", "oo")
 
-DIVERGING = LinearSegmentedColormap.from_list("blue-orange", ["#1f5fa8", "#8fbce6", "#f7f7f7", "#f3b56a", "#c05a00"])
-"""Blue where rewritten dialogues are answered better, orange where worse."""
+
+@cache
+def diverging() -> LinearSegmentedColormap:
+    """Blue where rewritten dialogues are answered better, orange where worse."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    colours = ["#1f5fa8", "#8fbce6", "#f7f7f7", "#f3b56a", "#c05a00"]
+    return LinearSegmentedColormap.from_list("blue-orange", colours)
+
 
 WIDTH = 9.0
 """Inches; the width of the report's column."""
@@ -69,11 +76,15 @@ STYLE: Mapping[str, object] = {
 
 def new_figure(width: float, height: float) -> Figure:
     """A figure of this size in inches, without pyplot's global state; make it inside :func:`style`."""
+    from matplotlib.figure import Figure
+
     return Figure(figsize=(width, height), layout="constrained", facecolor=PAPER)
 
 
 def fixed_figure(width: float, height: float) -> Figure:
     """The same without a layout engine, which takes half of the drawing time: panels are placed with :func:`place`."""
+    from matplotlib.figure import Figure
+
     return Figure(figsize=(width, height), facecolor=PAPER)
 
 
@@ -85,6 +96,9 @@ def place(figure: Figure, left: float, top: float, width: float, height: float) 
 
 def text_width(text: str, size: float = FONT_SIZE, *, bold: bool = False) -> float:
     """Inches that a text takes, of several lines the longest."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
     font = FontProperties(family="DejaVu Sans", size=size, weight="bold" if bold else "normal")
     lines = (text_to_path.get_text_width_height_descent(line, font, ismath=False) for line in text.split("\n"))
     return max(width for width, _, _ in lines) / 72
@@ -92,6 +106,8 @@ def text_width(text: str, size: float = FONT_SIZE, *, bold: bool = False) -> flo
 
 def style() -> AbstractContextManager[None]:
     """A context in which figures are made and written in this style."""
+    import matplotlib as mpl
+
     return cast(AbstractContextManager[None], mpl.rc_context(dict(STYLE)))
 
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING, Any
 
 from tod_bias.documents import read_json
 from tod_bias.errors import TodBiasError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SCHEMA = 2
 """The version of ``results.json`` that this module reads."""
@@ -105,6 +104,9 @@ def read_turns(folder: str | Path, arms: Sequence[str]) -> pd.DataFrame | None:
     Raises:
         RunError: the file is no Parquet file or has no column ``arm``.
     """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     path = Path(folder) / TURNS
     if not path.is_file():
         return None

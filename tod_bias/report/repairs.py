@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from rich.table import Table
 
 from tod_bias.report.notation import fixed
 from tod_bias.report.palette import INK, MUTED, PAPER, STAGE_COLOURS, WIDTH, new_figure, strip, styled
 from tod_bias.report.sheets import new_table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 def name_of(attempt: Mapping[str, Any]) -> str:

@@ -1,14 +1,21 @@
-"""The words of a corpus as a table on a terminal."""
+"""The words of a corpus: a table on a terminal, and a figure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from rich.table import Table
 
 from tod_bias.report.notation import count, fixed
+from tod_bias.report.palette import HATCHES, INK, MUTED, STAGE_COLOURS, WIDTH, new_figure, strip, styled
 from tod_bias.report.sheets import new_table
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 def table(result: Mapping[str, Any]) -> Table:
@@ -52,3 +59,54 @@ def _with_bounds(share: float | None, bounds: Sequence[float] | None, scale: int
         return value
     low, high = (fixed(scale * bound, _decimals(share, scale)) for bound in bounds)
     return f"{value} \\[{low}, {high}]"
+
+
+@styled
+def word_shares(rows: Sequence[Mapping[str, Any]]) -> Figure:
+    """Mentions of every attribute by speaker (Su Fig. 2): per 1,000 words, and in which share of dialogues.
+
+    Args:
+        rows: those of :func:`tod_bias.studies.words.word_statistics`, an axis, attribute and speaker each.
+    """
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    names = list(dict.fromkeys(row["axis"] for row in rows))
+    parts = [[row for row in rows if row["axis"] == name] for name in names]
+    sizes = [len({row["attribute"] for row in part}) for part in parts]
+    figure = new_figure(WIDTH, 0.9 + 0.4 * sum(sizes) + 0.35 * len(names))
+    grid = figure.subplots(len(names), 2, sharex="col", sharey="row", squeeze=False, height_ratios=sizes)
+    columns = (("share_of_words", 1000, "mentions per 1,000 words"), ("share_of_dialogues", 100, "% of dialogues"))
+    for panels, part, name, size in zip(grid, parts, names, sizes, strict=True):
+        for panel, (share, scale, _) in zip(panels, columns, strict=True):
+            for number, speaker in enumerate(("user", "system")):
+                own = [row for row in part if row["speaker"] == speaker]
+                heights = np.arange(size) + 0.4 * number - 0.2
+                values = scale * np.array([row[share] for row in own])
+                style_of = {"color": STAGE_COLOURS[number], "hatch": HATCHES[number], "edgecolor": "white"}
+                panel.barh(heights, values, height=0.36, linewidth=0.5, zorder=2, **style_of)
+                lows, highs = (scale * np.array([row[f"{share}_{end}"] for row in own]) for end in ("low", "high"))
+                panel.hlines(heights, lows, highs, color=INK, linewidth=1.2, zorder=3)
+            _bars_frame(panel)
+            panel.set_xlim(left=0)
+        panels[0].set_title(name)
+        panels[0].set_yticks(range(size), [row["attribute"] for row in own])
+        panels[0].set_ylim(size - 0.5, -0.5)
+    for panel, (_, _, label) in zip(grid[-1], columns, strict=True):
+        panel.set_xlabel(label)
+    handles: list[Artist] = [
+        Patch(facecolor=STAGE_COLOURS[number], hatch=HATCHES[number], edgecolor="white", label=speaker)
+        for number, speaker in enumerate(("user", "system"))
+    ]
+    handles.append(Line2D([], [], color=INK, linewidth=1.2, label="95% interval"))
+    figure.legend(handles=handles, loc="outside upper left", ncols=3)
+    return figure
+
+
+def _bars_frame(panel: Axes) -> None:
+    strip(panel)
+    panel.use_sticky_edges = False  # else bars end at the frame, as if they were cut off there
+    panel.margins(x=0.04)
+    panel.axvline(0, color=MUTED, linewidth=0.8, zorder=1)
+    panel.grid(axis="x", linewidth=0.6, zorder=0)
+    panel.set_axisbelow(True)

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
 
 import numpy as np
-from scipy import stats
 
 from tod_bias.errors import StatisticsError
 
@@ -58,6 +57,8 @@ def adjusted(p_values: np.ndarray, correction: str) -> np.ndarray:
     there = ~np.isnan(p_values)
     if there.any():
         if correction == "bh":
+            from scipy import stats
+
             result[there] = stats.false_discovery_control(p_values[there])
         else:
             named = {str(number): float(p) for number, p in enumerate(p_values[there])}

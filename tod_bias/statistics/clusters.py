@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy import stats
 
 from tod_bias.statistics.crossed import effective_number
+from tod_bias.statistics.distributions import t_quantile, t_tail
 from tod_bias.statistics.needed import FEWEST
 
 
@@ -137,13 +137,13 @@ class Spread:
             return np.full(np.shape(values), np.nan)
         with np.errstate(divide="ignore", invalid="ignore"):
             distance = np.where(self.error > 0, np.abs(values) / self.error, np.nan)
-        return np.asarray(2 * stats.t.sf(distance, self.freedom))
+        return np.asarray(2 * t_tail(distance, self.freedom))
 
     def interval(self, values: np.ndarray, level: float) -> np.ndarray:
         """t intervals, (2, values); NaN for too few clusters (``needed.FEWEST``), or fewer than two effective ones."""
         if self.clusters < FEWEST or self.freedom < 1:
             return np.full((2, *np.shape(values)), np.nan)
-        half = stats.t.ppf((1 + level) / 2, self.freedom) * self.error
+        half = t_quantile((1 + level) / 2, self.freedom) * self.error
         return np.stack([values - half, values + half])
 
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from scipy import sparse, stats
 
+from tod_bias.statistics.distributions import t_quantile, t_tail
 from tod_bias.statistics.resampling import blocks, resample_counts
 
 
@@ -120,13 +120,13 @@ class Spread:
 
     def half(self, level: float) -> np.ndarray:
         """Half the length of t intervals; NaN where there is no variance."""
-        return np.asarray(stats.t.ppf((1 + level) / 2, self.freedom) * np.sqrt(self.variance))
+        return np.asarray(t_quantile((1 + level) / 2, self.freedom) * np.sqrt(self.variance))
 
     def p_values(self, values: np.ndarray) -> np.ndarray:
         """Two-sided p-values of the distance of (scores,) values from 0; 1 where value and variance are both 0."""
         with np.errstate(invalid="ignore", divide="ignore"):
             distance = np.abs(values) / np.sqrt(self.variance)
-            p = 2 * stats.t.sf(distance, self.freedom)
+            p = 2 * t_tail(distance, self.freedom)
         return np.where((np.abs(values) == 0) & (self.variance == 0), 1.0, p)
 
 
@@ -162,6 +162,8 @@ def crossed_variance(influences: np.ndarray, how: Crossing) -> Spread:
 
 
 def _variances(influences: np.ndarray, way: np.ndarray, strata: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    from scipy import sparse
+
     clusters = len(strata)
     member = sparse.csr_array((np.ones(len(way)), (way, np.arange(len(way)))), shape=(clusters, len(way)))
     sums = member @ influences  # (clusters, scores)

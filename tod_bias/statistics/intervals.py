@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import stats
+
+from tod_bias.statistics.distributions import normal_share, t_quantile
 
 LEVEL = 0.95
 """Level of every interval."""
@@ -27,7 +28,7 @@ def interval(samples: np.ndarray, clusters: int, level: float = LEVEL) -> np.nda
     """
     if clusters < 2:
         return np.full((2, *samples.shape[1:]), np.nan)
-    tail = stats.norm.cdf(-math.sqrt(clusters / (clusters - 1)) * stats.t.ppf((1 + level) / 2, clusters - 1))
+    tail = normal_share(-math.sqrt(clusters / (clusters - 1)) * t_quantile((1 + level) / 2, clusters - 1))
     if not np.isnan(samples).any():
         return np.quantile(samples, [tail, 1 - tail], axis=0)
     bounds = np.full((2, *samples.shape[1:]), np.nan)
@@ -56,7 +57,7 @@ def interval_of_absolute(samples: np.ndarray, clusters: int, level: float = LEVE
     Returns:
         (2,), lower and upper bound.
     """
-    ranks = stats.rankdata(samples, axis=0, nan_policy="omit")  # (resamples, values), NaN stays
+    ranks = np.stack([_ranks(column) for column in samples.T], axis=-1)  # (resamples, values), NaN stays
     counts = np.maximum((~np.isnan(samples)).sum(axis=0), 1)
     depth = np.abs(2 * (ranks - 0.5) / counts - 1)  # 0: the median, 1: the furthest out
     joint = float(np.quantile(np.fmax.reduce(depth, axis=1, initial=0.0), level))
@@ -71,9 +72,18 @@ def interval_of_absolute(samples: np.ndarray, clusters: int, level: float = LEVE
     return np.array([lower.mean(), np.maximum(np.abs(low), np.abs(high)).mean()])
 
 
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """Ranks from 1 on of (n,) values, equal ones at the mean of theirs; NaN has none."""
+    ranks = np.full(len(values), np.nan)
+    there = ~np.isnan(values)
+    _, of, counts = np.unique(values[there], return_inverse=True, return_counts=True)
+    ranks[there] = (np.cumsum(counts) - (counts - 1) / 2)[of]
+    return ranks
+
+
 def t_interval(values: np.ndarray, level: float = LEVEL) -> tuple[float, float]:
     """The t interval of the mean of at least two independent values: (lower, upper)."""
-    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
+    half = t_quantile((1 + level) / 2, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
     return values.mean() - half, values.mean() + half
 
 
@@ -91,11 +101,13 @@ def welch_interval(
     variance = variances.sum(axis=0)
     bottom = (variances**2 / (np.array(sizes)[:, None] - 1)).sum(axis=0)
     freedom = np.divide(variance**2, bottom, out=np.full(len(values), np.inf), where=bottom > 0)  # Welch-Satterthwaite
-    reach = stats.t.ppf((1 + level) / 2, freedom) * np.sqrt(variance)
+    reach = t_quantile((1 + level) / 2, freedom) * np.sqrt(variance)
     return np.stack([values - reach, values + reach])
 
 
 def wilson_interval(hits: int, trials: int, level: float = LEVEL) -> tuple[float, float]:
     """Wilson's interval (1927) of a share of at least one trial: (lower, upper), each in 0–1."""
+    from scipy import stats
+
     bounds = stats.binomtest(hits, trials).proportion_ci(level, method="wilson")
     return float(bounds.low), float(bounds.high)

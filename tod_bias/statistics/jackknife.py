@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+
+from tod_bias.statistics.distributions import t_quantile, t_tail
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def jackknife(
         squares = np.where(there, (left_out - mean) ** 2, 0.0).sum(axis=0)
         error = np.where(clusters > 1, np.sqrt((clusters - 1) / clusters * squares), np.nan)
         freedom = np.maximum(clusters - 1, 1)
-        half = stats.t.ppf((1 + level) / 2, freedom) * error
+        half = t_quantile((1 + level) / 2, freedom) * error
         distance = np.abs(value)
-        p = np.where((distance == 0) & (error == 0), 1.0, 2 * stats.t.sf(distance / error, freedom))
+        p = np.where((distance == 0) & (error == 0), 1.0, 2 * t_tail(distance / error, freedom))
         return Jackknife(value, np.maximum(value - half, lowest), np.minimum(value + half, highest), p)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import stats
+
+from tod_bias.statistics.distributions import normal_quantile, t_quantile, t_tail
 
 POWER = 0.8
 """Of every minimum detectable effect."""
@@ -26,7 +27,7 @@ def detectable(error: float, freedom: float, alpha: float, power: float = POWER)
     """
     if not math.isfinite(error) or error <= 0 or freedom < 1:
         return math.nan
-    return float((stats.t.ppf(1 - alpha / 2, freedom) + stats.t.ppf(power, freedom)) * error)
+    return float((t_quantile(1 - alpha / 2, freedom) + t_quantile(power, freedom)) * error)
 
 
 def equivalent_within(value: float, error: float, freedom: float, units: int, alpha: float = 0.05) -> float:
@@ -43,7 +44,7 @@ def equivalent_within(value: float, error: float, freedom: float, units: int, al
         return math.nan
     if error == 0 and value == 0:
         return float(1 - alpha ** (1 / max(1, units)))
-    return float(abs(value) + stats.t.ppf(1 - alpha, freedom) * error)
+    return float(abs(value) + t_quantile(1 - alpha, freedom) * error)
 
 
 def equivalence_p(value: float, error: float, freedom: float, units: int, margin: float) -> float:
@@ -60,7 +61,7 @@ def equivalence_p(value: float, error: float, freedom: float, units: int, margin
         if value == 0:
             return float(max(0.0, 1 - margin) ** max(1, units))
         return 0.0 if abs(value) < margin else 1.0
-    return float(stats.t.sf((margin - abs(value)) / error, freedom))
+    return float(t_tail((margin - abs(value)) / error, freedom))
 
 
 def beyond_p(value: float, error: float, freedom: float, margin: float) -> float:
@@ -71,7 +72,7 @@ def beyond_p(value: float, error: float, freedom: float, margin: float) -> float
     """
     if not math.isfinite(value) or not math.isfinite(error) or error <= 0 or freedom < 1:
         return 1.0
-    return float(stats.t.sf((abs(value) - margin) / error, freedom))
+    return float(t_tail((abs(value) - margin) / error, freedom))
 
 
 def units_needed(
@@ -93,5 +94,5 @@ def units_needed(
     Returns:
         A number of units; infinity where no number is enough.
     """
-    allowed = (wanted / float(stats.norm.ppf(1 - alpha / 2) + stats.norm.ppf(power))) ** 2 - fixed**2
+    allowed = (wanted / float(normal_quantile(1 - alpha / 2) + normal_quantile(power))) ** 2 - fixed**2
     return math.inf if allowed <= 0 else float(np.ceil(units * error**2 / allowed))

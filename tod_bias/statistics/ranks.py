@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from tod_bias.statistics.permutation import Alternative, check_alternative
 
@@ -43,6 +42,8 @@ def subsample_rank_sum(
         means.append(shuffled[: groups * length].reshape(groups, length).mean(axis=1))
     found: dict[str, Any] = {"p_value": None, "size": length, "subsamples": [len(part) for part in means]}
     if min(map(len, means)) >= 2:
+        from scipy import stats
+
         outcome = stats.mannwhitneyu(*means, alternative=alternative)
         found |= {"p_value": float(outcome.pvalue), "statistic": float(outcome.statistic)}
     return found

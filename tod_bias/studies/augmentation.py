@@ -12,7 +12,9 @@ from typing import Any, Literal, get_args
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError, TodBiasError
+from tod_bias.imports import is_import
 from tod_bias.perturb.algorithm import axes as shipped_axes
+from tod_bias.perturb.algorithm import load_perturber
 from tod_bias.perturb.candidates import Drawn, Perturber
 from tod_bias.studies.tellings import Design, Retelling, Retold
 from tod_bias.systems.execution import Run
@@ -46,7 +48,7 @@ class Augmentation:
         ``gender:personas`` is the axis ``persona_gender``.
 
         Raises:
-            AxisError: no axis, or one that has no persona.
+            AxisError: no axis, an unknown one, or one that has no persona.
             TodBiasError: an unknown kind.
         """
         names, kind = text, "crossed"
@@ -59,7 +61,11 @@ class Augmentation:
             if unknown := [name for name in axes if name not in shipped_axes()]:
                 there = ", ".join(name for name in shipped_axes() if name.startswith(_PERSONA))
                 raise AxisError(f"augmentation {text!r}: no axis {unknown[0]!r}; there are {there}")
-        return cls(tuple(axes), kind)  # type: ignore[arg-type]  # checked there
+        found = cls(tuple(axes), kind)  # type: ignore[arg-type]  # checked there
+        for name in axes:
+            if not is_import(name):
+                load_perturber(name)  # an unknown one is told before a corpus is read
+        return found
 
     def copies(self, dialogues: Sequence[Dialogue], seed: int = 0) -> Iterator[tuple[Dialogue, Run]]:
         """Every dialogue that can be told otherwise, with each telling that is added, axis by axis.

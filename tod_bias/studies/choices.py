@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,7 +11,9 @@ from tod_bias.errors import TodBiasError
 from tod_bias.imports import import_object, is_import
 from tod_bias.metrics.choice import checked, metric
 from tod_bias.metrics.metric import Metric
-from tod_bias.studies.workshop import ClusterOf
+
+if TYPE_CHECKING:
+    from tod_bias.studies.workshop import ClusterOf
 
 
 def metrics_of(metrics: Sequence[str | Metric] | str | Metric) -> list[Metric]:

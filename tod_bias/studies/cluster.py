@@ -7,6 +7,7 @@ replaced, and its part is asked again. Parts come back in the corpus' order, so 
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import sys
@@ -28,8 +29,12 @@ from tod_bias.systems.execution import Execution
 from tod_bias.systems.layer import innermost
 from tod_bias.systems.twin import untwinned
 
+log = logging.getLogger(__name__)
+
 _ROUNDS = 4
 """Parts that each worker gets of a chunk, about: with more of them the last one ends sooner."""
+_PATIENCE = 60.0
+"""Seconds without anything to do after which it is said that no processor is free."""
 _DEATHS = 3
 """A part whose workers died so often is not asked again."""
 
@@ -62,8 +67,9 @@ class RayExecutor:
             TodBiasError: the system cannot be sent to others, or there is no cluster.
         """
         assert isinstance(execution, Execution)  # and nothing recorded: check_shareable
-        pool = _Pool(work, execution, self._workers)
+        pool = _Pool(execution, self._workers)
         try:
+            pool.open(work)
             yield from pool.all(chunks(_ROUNDS * pool.workers))
         finally:
             pool.close()
@@ -118,6 +124,10 @@ class _Worker:
         self._sent = sent
         self._identities = identities
         self._keeper = keeper
+
+    def is_up(self) -> bool:
+        """Says so."""
+        return True
 
     def work_on(self, part: bytes, calls: Mapping[str, bool]) -> tuple[Any, dict[str, Any], dict[str, str]]:
         """What came of a part or what was raised; what it cost, and why answers are not kept, by component."""
@@ -188,7 +198,7 @@ class _Part:
 class _Pool:
     """The workers, what waits for them, and what they work on."""
 
-    def __init__(self, work: Work, execution: Execution, workers: int | None) -> None:
+    def __init__(self, execution: Execution, workers: int | None) -> None:
         import ray
 
         self._ray = ray
@@ -205,15 +215,31 @@ class _Pool:
             except Exception as error:
                 raise TodBiasError(f"no Ray cluster: {described(error)}") from error
         self.workers = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
-        keeper = None
+        self._idle: deque[Any] = deque()
+        self._starting: dict[Any, Any] = {}
+        self._failed = 0
+        self._waiting: deque[_Part] = deque()
+        self._running: dict[Any, tuple[_Part, Any]] = {}
+        self._keeper: Any = None
+
+    def open(self, work: Work) -> None:
+        """Send the system to the workers, and start them.
+
+        Raises:
+            TodBiasError: it cannot be sent, or the cluster has fewer processors than there are to be workers.
+        """
+        ray = self._ray
+        there = int(ray.cluster_resources().get("CPU", 1))
+        if self.workers > max(1, there):
+            raise TodBiasError(f"{self.workers} workers: the Ray cluster has {there} processors, and each takes one")
         if work.cache is not None:
-            there = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+            here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
                 ray.get_runtime_context().get_node_id(), soft=False
             )
-            keeper = (
-                ray.remote(_Keeper).options(num_cpus=0, scheduling_strategy=there).remote(os.path.abspath(work.cache))
+            self._keeper = (
+                ray.remote(_Keeper).options(num_cpus=0, scheduling_strategy=here).remote(os.path.abspath(work.cache))
             )
-        identities = {name: component.identity for name, component in execution.components.items()}
+        identities = {name: component.identity for name, component in self._execution.components.items()}
         kind = ray.remote(_Worker).options(num_cpus=1)
         self._dumps = ray.cloudpickle.dumps
         try:
@@ -223,10 +249,26 @@ class _Pool:
                 f"the system cannot be sent to Ray's workers ({described(error)}); name its components in a pipeline "
                 "file, and open what belongs to one machine when they are first asked"
             ) from error
-        self._new = lambda: kind.remote([str(Path.cwd()), *sys.path], sent, identities, keeper)
-        self._idle = deque(self._new() for _ in range(self.workers))
-        self._waiting: deque[_Part] = deque()
-        self._running: dict[Any, tuple[_Part, Any]] = {}
+        self._new = lambda: kind.remote([str(Path.cwd()), *sys.path], sent, identities, self._keeper)
+        for _ in range(self.workers):
+            self._start()
+
+    def _start(self) -> None:
+        """Begin a worker; it gets parts once there is a processor for it, others may do them until then."""
+        worker = self._new()
+        self._starting[worker.is_up.remote()] = worker
+
+    def _started(self, ready: Any) -> None:
+        worker = self._starting.pop(ready)
+        try:
+            self._ray.get(ready)
+        except self._ray.exceptions.RayError as error:
+            self._failed += 1
+            if self._failed >= _DEATHS * self.workers:
+                raise TodBiasError(f"Ray's workers cannot be started: {described(error)}") from error
+            self._start()
+        else:
+            self._idle.append(worker)
 
     def all(self, chunks: Iterable[Sequence[Chunk]]) -> Iterator[tuple[Chunk, Done]]:
         """Parts of all chunks in order; those of the next chunk wait already while one is worked on."""
@@ -266,11 +308,20 @@ class _Pool:
     def _wait_for(self, part: _Part) -> None:
         while part.done is None:
             self._give()
-            (ready,), _ = self._ray.wait(list(self._running), num_returns=1)
+            found, _ = self._ray.wait([*self._running, *self._starting], num_returns=1, timeout=_PATIENCE)
+            if not found:
+                if not self._running:
+                    log.warning("no processor of the Ray cluster is free; this run waits for one")
+                continue
+            (ready,) = found
+            if ready in self._starting:
+                self._started(ready)
+                continue
             one, worker = self._running.pop(ready)
             try:
-                found, costs, not_kept = self._ray.get(ready)
-            except self._ray.exceptions.RayActorError as error:
+                made, costs, not_kept = self._ray.get(ready)
+            except (self._ray.exceptions.RayActorError, self._ray.exceptions.ObjectLostError) as error:
+                self._ray.kill(worker)  # it may only be out of reach
                 one.deaths += 1
                 if one.deaths == _DEATHS:
                     names = next(iter(one.chunk.values()))
@@ -278,7 +329,7 @@ class _Pool:
                         f"{_DEATHS} workers died one after the other on the dialogues from {names[0][0].id!r} on "
                         f"({described(error)}); does a component end its process, or is there too little memory?"
                     ) from error
-                self._idle.append(self._new())
+                self._start()
                 self._waiting.appendleft(one)
                 continue
             except self._ray.exceptions.RayError as error:
@@ -288,13 +339,15 @@ class _Pool:
                 component = self._execution.components[name]
                 component.cost.add(cost)
                 component.not_kept = not_kept[name] or component.not_kept
-            if isinstance(found, TodBiasError):
-                raise found
-            one.done = found
+            if isinstance(made, TodBiasError):
+                raise made
+            one.done = made
 
     def close(self) -> None:
         """End what this run has started."""
-        for worker in (*self._idle, *(worker for _, worker in self._running.values())):
+        for worker in (*self._idle, *self._starting.values(), *(worker for _, worker in self._running.values())):
             self._ray.kill(worker)
+        if self._keeper is not None:
+            self._ray.kill(self._keeper)
         if self._is_own:
             self._ray.shutdown()

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from rich.table import Table
 
 from tod_bias.dialogues.dialogue import Dialogue
@@ -24,6 +23,9 @@ from tod_bias.systems.outputs import parse_call, rows_of
 from tod_bias.systems.stage import Asked, Stage, StageInput, call_stage
 from tod_bias.systems.stages.recorded import ORIGINAL
 from tod_bias.systems.twin import Rewrite
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 KINDS = ("none", "fewer", "poorer", "other")
 """Less is found than in another telling: no row; fewer rows; as many with fewer fields; or other ones."""

@@ -16,10 +16,10 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from tod_bias.metrics.metric import Metric
 from tod_bias.statistics.clusters import Clusters
+from tod_bias.statistics.distributions import normal_tail
 from tod_bias.statistics.flips import FlipTest, flip_test
 from tod_bias.statistics.needed import ENOUGH_WORDS, FEWEST
 from tod_bias.statistics.power import detectable
@@ -366,5 +366,5 @@ def _largest(values: Iterable[float]) -> float:
 
 
 def _detectable(error: float, freedom: float, critical: float, alpha: float) -> float:
-    level = 2 * float(stats.norm.sf(critical)) if math.isfinite(critical) and critical > 0 else alpha
+    level = 2 * float(normal_tail(critical)) if math.isfinite(critical) and critical > 0 else alpha
     return detectable(error, freedom, level)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from rich.table import Table
 
 from tod_bias.answers import Answers
@@ -30,6 +29,9 @@ from tod_bias.systems.execution import Execution, HistoryMode, Run, Trace, check
 from tod_bias.systems.outputs import Lookup, as_text
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.told import told, with_calls
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SCHEMA = 1
 """Version of ``evaluation.json``."""
@@ -78,6 +80,8 @@ def evaluate(
         CorpusError: no dialogue.
         TodBiasError: unknown ``history`` or metric, or one that compares with a twin.
     """
+    import pandas as pd
+
     dialogues = list(dialogues)
     if not dialogues:
         raise CorpusError("nothing to evaluate: the corpus holds no dialogue")
@@ -203,6 +207,8 @@ def _frame(
     dialogues: Sequence[Dialogue], traces: Sequence[Trace], pipeline: Pipeline
 ) -> tuple[pd.DataFrame, list[Told], np.ndarray]:
     """Rows of turns, what metrics read of them, and what their calls count."""
+    import pandas as pd
+
     rows, turns, calls = [], [], []
     for dialogue, trace in zip(dialogues, traces, strict=True):
         for number, (turn, (course,)) in enumerate(zip(dialogue.turns, trace, strict=True)):

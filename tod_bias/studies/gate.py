@@ -12,11 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scipy import stats
-
 from tod_bias.errors import TodBiasError
 from tod_bias.perturb.algorithm import PLACEBO
 from tod_bias.statistics.adjustment import holm
+from tod_bias.statistics.distributions import t_tail
 from tod_bias.statistics.intervals import LEVEL
 from tod_bias.statistics.needed import ENOUGH_WORDS
 from tod_bias.statistics.power import beyond_p, equivalence_p, units_needed
@@ -256,7 +255,7 @@ def _equal(one: Asked, limits: Limits) -> float:
         return 1.0
     error, freedom = _error(one, limits)
     if limits.harm_only and one.value < 0 and math.isfinite(error) and freedom >= 1:
-        return 0.0 if error == 0 else float(stats.t.sf((limits.margin - one.value) / error, freedom))
+        return 0.0 if error == 0 else float(t_tail((limits.margin - one.value) / error, freedom))
     return equivalence_p(one.value, error, freedom, one.dialogues, limits.margin)
 
 

@@ -12,9 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import combinations, product
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import MetricError, TodBiasError
@@ -32,6 +30,9 @@ from tod_bias.studies.results import Results
 from tod_bias.studies.signatures import corpus_hash
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stages.database import LookupDb
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CLAIMED = ("disparity", "these words only")
 """Verdicts of axes that need a mend."""

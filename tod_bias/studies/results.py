@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from tod_bias.dialogues.text import well_formed
 from tod_bias.files import replacing, write_text
 from tod_bias.folder import held
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Table(Protocol):

@@ -10,12 +10,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tod_bias.errors import MetricError
 from tod_bias.metrics.metric import Metric
@@ -26,6 +23,9 @@ from tod_bias.studies.choices import metrics_of
 from tod_bias.studies.results import Results
 from tod_bias.studies.turn_rows import ORIGINAL
 from tod_bias.systems.execution import all_arms, arm_key
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _FACTS = ("axis", "dialogue", "turn", "draw", "sample", "source", "target", "word", "clusters", "arm", "user")
 
@@ -123,6 +123,9 @@ def _needed(scored: Sequence[Metric]) -> list[str]:
 
 
 def _turns(folder: Path, scored: Sequence[Metric]) -> pd.DataFrame:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     path = folder / TURNS
     if not path.is_file():
         raise RunError(f"{folder}: holds no {TURNS}; repeat the run's command (what was answered is kept)")
@@ -151,6 +154,8 @@ def _axis(
     rows: pd.DataFrame, attributes: tuple[str, ...], stages: tuple[str, ...], scored: Sequence[Metric]
 ) -> SavedAxis:
     """One axis from its rows."""
+    import pandas as pd
+
     of, ids = pd.factorize(rows["dialogue"].astype(object))
     samples = max(1, rows["sample"].nunique())
     is_original = (rows["arm"] == ORIGINAL).to_numpy()
@@ -184,6 +189,8 @@ class _Tellings:
     """Rows of some tellings: which telling each row belongs to, tellings numbered in the order of the rows."""
 
     def __init__(self, rows: pd.DataFrame, of: np.ndarray, chosen: np.ndarray) -> None:
+        import pandas as pd
+
         self._rows = np.flatnonzero(chosen)
         draw = rows["draw"].to_numpy(dtype=float, na_value=-1)[self._rows].astype(int)
         codes = of[self._rows] * (draw.max(initial=0) + 1) + draw
@@ -197,6 +204,8 @@ class _Tellings:
 
     def sums(self, values: np.ndarray, arm: pd.Series, arms: Mapping[str, int]) -> np.ndarray:
         """(tellings, arms, statistics)."""
+        import pandas as pd
+
         kinds, names = pd.factorize(arm.iloc[self._rows].astype(object))
         places = np.array([arms[name] for name in names], dtype=int)
         found = np.zeros((len(self._known), len(arms), values.shape[1]))

@@ -9,11 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
 
 from tod_bias.dialogues.text import well_formed
 from tod_bias.metrics.metric import Metric, Told
@@ -22,6 +20,9 @@ from tod_bias.systems.execution import Course, Run, Trace, all_arms, arm_key
 from tod_bias.systems.outputs import as_text
 from tod_bias.systems.stage import Asked
 from tod_bias.systems.told import told, with_calls
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ORIGINAL = "original"
 """What the column ``arm`` says of the original run."""
@@ -165,6 +166,9 @@ def schema_of(names: Sequence[str], metrics: Sequence[Metric], *, flow: bool) ->
         metrics: score turns.
         flow: whether the system has a flow of its own, which may ask a component several times.
     """
+    import pandas as pd
+    import pyarrow as pa
+
     texts = ["axis", *_FACTS[:-1], "clusters", "arm", "user", *names, "reference"]
     kinds: dict[str, str] = dict.fromkeys(texts, "str") | {"turn": "int64", "draw": "Int64", "sample": "int64"}
     if flow:
@@ -201,6 +205,8 @@ class TurnRows:
             members: the clusters of each.
             calls: whether the system is known to make calls; :attr:`Sums.calls` says so from then on.
         """
+        import pyarrow as pa
+
         rows = _Rows(self._names, self._flow)
         for (retold, samples, _), member in zip(records, members, strict=True):
             clusters = [member.text(copy) for copy in range(len(retold.copies))]

@@ -10,11 +10,12 @@ import tempfile
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 
 class TurnTable:
@@ -32,6 +33,8 @@ class TurnTable:
 
     def add(self, axis: str, rows: pa.Table) -> None:
         """Write the rows of some dialogues on one axis."""
+        import pyarrow.parquet as pq
+
         if axis not in self._writers:
             path = self._folder / f"{len(self._writers)}.parquet"
             self._writers[axis] = pq.ParquetWriter(path, self._schema)
@@ -48,10 +51,15 @@ class TurnTable:
 
     def frame(self) -> pd.DataFrame:
         """All rows, in memory."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
         return pa.concat_tables([pq.read_table(file) for file in self._files()]).to_pandas()
 
     def write(self, path: Path) -> None:
         """Write all rows to one Parquet file, a row group after the other."""
+        import pyarrow.parquet as pq
+
         with pq.ParquetWriter(path, self._schema) as writer:
             for file in self._files():
                 with pq.ParquetFile(file) as part:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
-from tod_bias.files import write_table, write_text
+from tod_bias.files import replacing, write_text
 from tod_bias.folder import writable
 from tod_bias.perturb.algorithm import load_perturber
 from tod_bias.perturb.lexicon_perturber import LexiconPerturber
@@ -22,6 +22,9 @@ from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.resampling import resample
 from tod_bias.studies.results import Results
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 SCHEMA = 1
 """Version of ``words.json``."""
 SPEAKERS = ("user", "system", "both")
@@ -29,21 +32,45 @@ _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 _PER_AXIS = ("mentions", "share_of_words", "share_of_mentions", "dialogues", "share_of_dialogues")
 
 
+class _Rows:
+    """A small table, whose frame is made when it is asked for."""
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        self._rows = rows
+
+    def frame(self) -> pd.DataFrame:
+        import pandas as pd
+
+        return pd.DataFrame(list(self._rows))
+
+    def write(self, path: Path) -> None:
+        """As CSV, with nothing where there is no number."""
+        with path.open("w", encoding="utf-8", newline="") as file:
+            lines = csv.writer(file, lineterminator="\n")
+            if self._rows:
+                lines.writerow(self._rows[0])
+            lines.writerows([["" if value != value else value for value in row.values()] for row in self._rows])
+
+
 class WordStatistics(Results):
     """The content of ``words.json``; ``turns`` is its table, a row an axis, attribute and speaker."""
 
     record_name = "words.json"
     frame_name = "words.csv"
+    rows: Sequence[Mapping[str, Any]] = ()
+    """The table's."""
 
     def save(self, folder: str | Path) -> None:
         """Write the record and the table, and the figure to ``figures/words.svg``."""
-        from tod_bias.report.figures import word_shares
         from tod_bias.report.palette import to_svg
+        from tod_bias.report.words import word_shares
 
         folder = writable(folder)
         writable(folder / "figures")
-        write_table(folder / self.frame_name, self.turns)
-        write_text(folder / "figures" / "words.svg", to_svg(word_shares(self.turns)))
+        with replacing(folder / self.frame_name) as part:
+            assert self.table is not None
+            self.table.write(part)
+        write_text(folder / "figures" / "words.svg", to_svg(word_shares(self.rows)))
         self.save_record(folder)
 
 
@@ -106,7 +133,8 @@ def word_statistics(
             for name, perturber in zip(names, perturbers, strict=True)
         },
     )
-    result.turns = pd.DataFrame(rows)
+    result.rows = rows
+    result.table = _Rows(rows)
     return result
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.metrics.metric import Metric
@@ -18,6 +16,9 @@ from tod_bias.studies.tellings import Teller
 from tod_bias.studies.turn_rows import Membership, Record, Sums, TurnRows
 from tod_bias.systems.execution import HistoryMode, Run
 from tod_bias.systems.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ClusterOf = Callable[[Dialogue], str]
 """A kind of clusters: which one a dialogue belongs to."""

@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError, TodBiasError
@@ -30,6 +27,9 @@ from tod_bias.studies.saved import scored_by
 from tod_bias.studies.signatures import corpus_hash, perturber_signature
 from tod_bias.studies.tellings import Retelling
 from tod_bias.systems.execution import all_arms, arm_key
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _KEYS = ["dialogue", "draw", "turn"]
 _FACTS = [*_KEYS, "sample", "arm", "clusters"]
@@ -190,6 +190,9 @@ class _Maker:
         return {dialogue.id: (dialogue, chosen) for dialogue, chosen in retelling.drawn[self._perturber.axis]}
 
     def _read(self, columns: Sequence[str], *filters: tuple[str, str, Any]) -> pd.DataFrame:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
         chosen = [("axis", "=", self._perturber.axis), *filters]
         try:
             return pq.read_table(self._path, columns=list(columns), filters=chosen).to_pandas()
@@ -263,6 +266,8 @@ class _Maker:
 
     def _with_texts(self, cases: Sequence[Case], ranked: pd.DataFrame) -> list[Case]:
         """The cases with what the components put out."""
+        import pandas as pd
+
         if not cases:
             return []
         places = {case.id: case.telling.dialogue.id for case in cases}

@@ -30,12 +30,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.documents import read_yaml
-from tod_bias.errors import FOREIGN, StageError, TodBiasError, described
+from tod_bias.errors import FOREIGN, ModelError, StageError, TodBiasError, described
+from tod_bias.hub import is_name
 from tod_bias.imports import PATTERN, import_object, importable
 from tod_bias.systems.flow import FLOWS, Flow
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stages.database import LookupDb
-from tod_bias.systems.stages.language_model import ApiCall, Response
 from tod_bias.systems.twin import Twin
 
 GUARDS = {
@@ -92,13 +92,16 @@ def load_pipeline(
         StageError: the file or a stage in it is unusable.
         ModelError: a checkpoint cannot be loaded.
     """
-    call, response = api_call_model or model, response_model or model
-    if call or response:
-        if spec is not None:
-            raise StageError("give either a pipeline or models, not both")
-        if not (call and response):
-            missing = "--response-model" if call else "--api-call-model"
-            raise StageError(f"a pipeline needs a model for both stages: add {missing}, or give --model")
+    file = check_pipeline(
+        spec, model=model, api_call_model=api_call_model, response_model=response_model, device=device,
+        generation=generation,
+    )  # fmt: skip
+    if file is None:
+        from tod_bias.systems.stages.language_model import ApiCall, Response
+
+        call, response = api_call_model or model, response_model or model
+        assert call is not None
+        assert response is not None
         chosen = {name: value for name, value in (generation or {}).items() if value is not None}
         options = {"device": device, **chosen}
         return Pipeline(
@@ -108,16 +111,7 @@ def load_pipeline(
                 "response": Response(response, **options),
             }
         )
-    if spec is None:
-        raise StageError("no pipeline: give --pipeline demo, --pipeline FILE.yaml or --model DIR")
-    if given := [name for name, value in {"device": device, **(generation or {})}.items() if value is not None]:
-        option = f"--{given[0].replace('_', '-')}"
-        raise StageError(
-            f"{option} is for models given with --model; with --pipeline FILE write it into the file, "
-            f"beside a stage's model: {{stage: …, model: …, {given[0]}: …}}"
-        )
-    path = DEMO / "pipeline.yaml" if str(spec) == "demo" else Path(spec)
-    file = _read(path)
+    path = _path(spec)
     stages = {name: _guarded(name, entry, path) for name, entry in file.stages.items()}
     for name, entry in file.stages.items():
         if isinstance(entry, StageEntry) and entry.told:
@@ -128,6 +122,49 @@ def load_pipeline(
         if isinstance(entry, StageEntry) and entry.concurrency is not None
     }
     return Pipeline(stages, None if file.flow is None else _flow(file.flow, path), concurrency)
+
+
+def check_pipeline(
+    spec: str | Path | None,
+    *,
+    model: str | Path | None = None,
+    api_call_model: str | Path | None = None,
+    response_model: str | Path | None = None,
+    device: str | None = None,
+    generation: Mapping[str, Any] | None = None,
+) -> PipelineFile | None:
+    """What :func:`load_pipeline` would find wrong before it loads anything: takes its arguments.
+
+    Returns:
+        The content of the pipeline file; None where models make the standard pipeline.
+
+    Raises:
+        StageError: the arguments do not go together, or the file is unusable.
+    """
+    call, response = api_call_model or model, response_model or model
+    if call or response:
+        if spec is not None:
+            raise StageError("give either a pipeline or models, not both")
+        if not (call and response):
+            missing = "--response-model" if call else "--api-call-model"
+            raise StageError(f"a pipeline needs a model for both stages: add {missing}, or give --model")
+        for name in (str(call), str(response)):
+            if not Path(name).exists() and not is_name(name) and not name.endswith(".gguf"):
+                raise ModelError(f"{name}: no such folder; expected a model folder or the name of a model on the hub")
+        return None
+    if spec is None:
+        raise StageError("no pipeline: give --pipeline demo, --pipeline FILE.yaml or --model DIR")
+    if given := [name for name, value in {"device": device, **(generation or {})}.items() if value is not None]:
+        option = f"--{given[0].replace('_', '-')}"
+        raise StageError(
+            f"{option} is for models given with --model; with --pipeline FILE write it into the file, "
+            f"beside a stage's model: {{stage: …, model: …, {given[0]}: …}}"
+        )
+    return _read(_path(spec))
+
+
+def _path(spec: str | Path | None) -> Path:
+    return DEMO / "pipeline.yaml" if str(spec) == "demo" else Path(str(spec))
 
 
 def _flow(name: str, path: Path) -> Flow:

@@ -48,7 +48,10 @@ def frozen(value: Any) -> Any:
     if kind is str:
         return value
     if kind is dict:  # its order may show in a prompt
-        return "dict", *[(frozen(key), frozen(item)) for key, item in value.items()]
+        return "dict", *[
+            (key if type(key) is str else frozen(key), item if type(item) is str else frozen(item))  # most are texts
+            for key, item in value.items()
+        ]
     if value is None:
         return ()
     if isinstance(value, Enum):
@@ -60,7 +63,7 @@ def frozen(value: Any) -> Any:
     if kind is float:
         return "float", repr(value)  # tells 0.0 from -0.0; nan is equal to nan
     if kind is list:
-        return "list", *map(frozen, value)
+        return "list", *[item if type(item) is str else frozen(item) for item in value]
     if isinstance(value, tuple):
         named = (kind.__module__, kind.__qualname__) if hasattr(value, "_fields") else ()
         return "tuple", named, *map(frozen, value)

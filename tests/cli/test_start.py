@@ -1,0 +1,100 @@
+"""What is wrong is found before anything heavy is loaded: no timing, but which libraries there are in the end."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("accelerate", "matplotlib", "pandas", "parlai", "pyarrow", "scipy", "sklearn", "torch", "transformers")
+FORKS = r"""
+import json, os, sys
+
+import tod_bias.cli.application
+import tod_bias.dialogues.corpora
+import tod_bias.perturb.algorithm  # what all commands need, once
+from tod_bias.cli.process import run
+
+heavy, commands, ends = json.loads(sys.stdin.read())
+for arguments in commands:
+    child = os.fork()
+    if child == 0:
+        os.dup2(os.open(ends + ".said", os.O_CREAT | os.O_TRUNC | os.O_RDWR), 2)
+        try:
+            run(arguments)
+        except SystemExit as end:
+            loaded = [name for name in heavy if name in sys.modules]
+            with open(ends + ".said") as said, open(ends, "a") as ended:
+                ended.write(json.dumps([end.code, said.read(), loaded]) + "\n")
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+WRONG = {
+    "attribute --corpus nobody's": "no corpus",
+    "attribute --axes nobody": "unknown axis 'nobody'",
+    "attribute --lexicon gender=missing.tsv": "missing.tsv",
+    "attribute --lexicon age=missing.tsv --axes gender": "expected AXIS=FILE",
+    "attribute --axes names_gender --name-slots missing.tsv": "missing.tsv",
+    "attribute --metrics nothing": "unknown metric 'nothing'",
+    "attribute --pipeline missing.yaml": "missing.yaml: cannot be read",
+    "attribute --pipeline broken.yaml": "broken.yaml: not YAML",
+    "attribute --pipeline demo --num-beams 2": "--num-beams is for models",
+    "attribute --model ./missing": "./missing: no such folder",
+    "attribute --out broken.yaml": "broken.yaml: cannot be made a folder",
+    "attribute --answers missing.jsonl --pipeline demo": "leave out --pipeline",
+    "plan --axes nobody": "unknown axis 'nobody'",
+    "plan --pipeline missing.yaml": "missing.yaml: cannot be read",
+    "plan --pilot missing": "missing: no such folder",
+    "evaluate --metrics nothing": "unknown metric 'nothing'",
+    "evaluate --pipeline missing.yaml": "missing.yaml: cannot be read",
+    "train --corpus nobody's --arch gpt2 --out made": "no corpus",
+    "train --augment nobody --arch gpt2 --out made": "nobody",
+    "perturb --axis nobody --source woman --target man": "unknown axis 'nobody'",
+    "words --axes nobody": "unknown axis 'nobody'",
+    "report missing": "missing: no such folder",
+    "compare missing missing": "missing: no such folder",
+    "check missing --max-disparity 0.1": "missing: no such folder",
+    "check --cases missing.jsonl --pipeline demo": "missing.jsonl",
+    "repair missing": "missing: no such folder",
+    "cases missing --out made": "missing: no such folder",
+    "database check --pipeline demo --database db.sqlite": "give either --pipeline or --database",
+    "recommend audit": "give either --model DIR",
+    "recommend audit --recommendations missing.csv": "missing.csv: cannot be read",
+    "recommend audit --model missing": "missing: no trained LMRec",
+    "recommend train --reviews missing.csv --out made": "missing.csv: cannot be read",
+    "recommend evaluate --model missing": "missing: no trained LMRec",
+    "recommend mitigate --model missing --masked-model missing": "missing: no trained LMRec",
+    "recommend statistics --reviews missing.csv": "missing.csv: cannot be read",
+    "associate --embeddings missing.npz": "missing.npz: no such file",
+    "associate --embeddings broken.yaml": "broken.yaml: unknown ending",
+    "associate --scope missing.yaml": "missing.yaml",
+    "associate compare missing missing": "missing",
+    "associate train --interactions missing": "missing",
+}
+"""What is given, and what is said of it."""
+
+
+@pytest.fixture(scope="module")
+def ends(tmp_path_factory):
+    """How each command of the table ends, all of them children of one process that has loaded the command."""
+    folder = tmp_path_factory.mktemp("wrong")
+    (folder / "broken.yaml").write_text("stages: [")
+    kept = tmp_path_factory.mktemp("ends") / "ends"
+    given = json.dumps([HEAVY, [command.split() for command in WRONG], str(kept)])
+    subprocess.run([sys.executable, "-c", FORKS], cwd=folder, input=given, capture_output=True, text=True, check=True)
+    ended = [json.loads(line) for line in kept.read_text().splitlines()]
+    there = sorted(path.name for path in folder.iterdir())
+    return dict(zip(WRONG, ended, strict=True)), there
+
+
+@pytest.mark.parametrize("command", WRONG)
+def test_a_wrong_option_is_refused_before_heavy_libraries_are_loaded(ends, command):
+    code, said, loaded = ends[0][command]
+    assert code == 2
+    assert WRONG[command] in said
+    assert said.count("\n") == 1
+    assert loaded == []
+
+
+def test_nothing_is_left_behind(ends):
+    assert ends[1] == ["broken.yaml"]

@@ -1,0 +1,37 @@
+"""Quantiles and tails of Student's t and the normal distribution.
+
+They are those of :mod:`scipy.stats`, taken from where it takes them: that module takes longer to load than a whole
+audit of words needs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+
+def t_quantile(share: Any, freedom: Any) -> Any:
+    """The value below which a share, in (0, 1), of Student's t lies; infinite degrees of freedom make it normal."""
+    return special.stdtrit(freedom, share)
+
+
+def t_tail(value: Any, freedom: Any) -> Any:
+    """The share of Student's t above a value."""
+    return special.stdtr(freedom, -np.asarray(value, dtype=float))
+
+
+def normal_quantile(share: Any) -> Any:
+    """The value below which a share of the standard normal distribution lies."""
+    return special.ndtri(share)
+
+
+def normal_share(value: Any) -> Any:
+    """The share of the standard normal distribution below a value."""
+    return special.ndtr(value)
+
+
+def normal_tail(value: Any) -> Any:
+    """The share of the standard normal distribution above a value."""
+    return special.ndtr(-np.asarray(value, dtype=float))

@@ -67,6 +67,7 @@ def cases(
     from tod_bias.answers import FILE, Answers
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.dialogues.sampling import sample
+    from tod_bias.folder import unwritten
     from tod_bias.report import cases as pages
     from tod_bias.report.record import read_results
     from tod_bias.studies.case_runs import Questioning
@@ -77,6 +78,7 @@ def cases(
     from tod_bias.studies.signatures import generators_of
     from tod_bias.studies.worst import worst_cases
 
+    unwritten(run)
     results = read_results(run)
     about = results["corpus"]
     name = corpus or str(about["name"])

@@ -93,7 +93,7 @@ def check_numbers(
         raise TodBiasError(
             f"draws must be at least 1, bootstrap and permutations at least 0, got {draws}, {bootstrap}, {permutations}"
         )
-    if margin is not None and not margin > 0:
+    if margin is not None and not 0 < margin < float("inf"):
         raise TodBiasError(f"margin must be above 0, got {margin!r}")
 
 

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
+import signal
+import socket
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -62,8 +66,9 @@ class RayExecutor:
             TodBiasError: the system cannot be sent to others, or there is no cluster.
         """
         assert isinstance(execution, Execution)  # and nothing recorded: check_shareable
-        pool = _Pool(work, execution, self._workers)
+        pool = _Pool(execution, self._workers)
         try:
+            pool.start(work)
             yield from pool.all(chunks(_ROUNDS * pool.workers))
         finally:
             pool.close()
@@ -164,15 +169,53 @@ class _KeptElsewhere(Answers):
         self._keeper = keeper
 
     def get(self, keys: Iterable[str]) -> dict[str, str]:
-        import ray
-
-        found: dict[str, str] = ray.get(self._keeper.get.remote(list(keys)))
+        found: dict[str, str] = self._told(self._keeper.get.remote(list(keys)))
         return found
 
     def put(self, answers: Mapping[str, str]) -> None:
+        self._told(self._keeper.put.remote(dict(answers)))
+
+    def _told(self, asked: Any) -> Any:
         import ray
 
-        ray.get(self._keeper.put.remote(dict(answers)))
+        try:
+            return ray.get(asked)
+        except ray.exceptions.RayError as error:  # of a task: its text is a traceback
+            cause = getattr(error, "cause", error)
+            line = str(cause) if isinstance(cause, TodBiasError) else f"what is kept of answers: {described(cause)}"
+            raise TodBiasError(line) from None
+
+
+_PATIENCE = 5.0
+"""Seconds within which a cluster takes a connection; Ray itself tries for minutes."""
+
+
+def _check_address() -> None:
+    """Raises TodBiasError where ``RAY_ADDRESS`` names no cluster that takes connections."""
+    address = os.environ.get("RAY_ADDRESS", "")
+    if address in ("", "auto", "local"):
+        return
+    found = re.fullmatch(r"([^/]+):(\d{1,5})", address)
+    if found is None:
+        raise TodBiasError(f"RAY_ADDRESS={address}: expected HOST:PORT of a cluster, auto or local")
+    try:
+        socket.create_connection((found[1].strip("[]"), int(found[2])), _PATIENCE).close()
+    except (OSError, OverflowError, UnicodeError) as error:
+        raise TodBiasError(
+            f"RAY_ADDRESS={address}: no cluster answers there ({error}); start it, or take RAY_ADDRESS away"
+        ) from error
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Ray takes SIGTERM for itself when it starts; who asked for the run has said what it shall do."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            with suppress(ValueError, TypeError):  # not in the main thread, or none of Python's
+                signal.signal(number, handler)
 
 
 class _Part:
@@ -188,23 +231,33 @@ class _Part:
 class _Pool:
     """The workers, what waits for them, and what they work on."""
 
-    def __init__(self, work: Work, execution: Execution, workers: int | None) -> None:
+    def __init__(self, execution: Execution, workers: int | None) -> None:
         import ray
 
         self._ray = ray
         self._execution = execution
+        self._idle: deque[Any] = deque()
+        self._waiting: deque[_Part] = deque()
+        self._running: dict[Any, tuple[_Part, Any]] = {}
+        _check_address()
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         self._is_own = not ray.is_initialized()
         if self._is_own:
             given = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": max(workers or 0, os.cpu_count() or 1)}
             try:
-                ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR", **given)
-            except ValueError:  # a cluster is there already, and has its own number of processors
-                ray.init(log_to_driver=False, logging_level="ERROR")
+                with _own_signals():
+                    try:
+                        ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR", **given)
+                    except ValueError:  # a cluster is there already, and has its own number of processors
+                        ray.init(log_to_driver=False, logging_level="ERROR")
             except Exception as error:
                 raise TodBiasError(f"no Ray cluster: {described(error)}") from error
         self.workers = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+    def start(self, work: Work) -> None:
+        """Start the workers, who know what is to be done."""
+        ray, execution = self._ray, self._execution
         keeper = None
         if work.cache is not None:
             there = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
@@ -224,9 +277,7 @@ class _Pool:
                 "file, and open what belongs to one machine when they are first asked"
             ) from error
         self._new = lambda: kind.remote([str(Path.cwd()), *sys.path], sent, identities, keeper)
-        self._idle = deque(self._new() for _ in range(self.workers))
-        self._waiting: deque[_Part] = deque()
-        self._running: dict[Any, tuple[_Part, Any]] = {}
+        self._idle.extend(self._new() for _ in range(self.workers))
 
     def all(self, chunks: Iterable[Sequence[Chunk]]) -> Iterator[tuple[Chunk, Done]]:
         """Parts of all chunks in order; those of the next chunk wait already while one is worked on."""

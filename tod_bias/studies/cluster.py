@@ -210,12 +210,31 @@ def _check_address() -> None:
 def _own_signals() -> Iterator[None]:
     """Ray takes SIGTERM for itself when it starts; who asked for the run has said what it shall do."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    stopped = False
     try:
         yield
+    except SystemExit:  # what Ray makes of SIGTERM
+        stopped = True
     finally:
         for number, handler in before.items():
             with suppress(ValueError, TypeError):  # not in the main thread, or none of Python's
                 signal.signal(number, handler)
+    if stopped:
+        signal.raise_signal(signal.SIGTERM)
+        raise KeyboardInterrupt  # where nobody handles it
+
+
+def _ray_processes() -> list[Any]:
+    """Ray's processes that descend from this one; some outlive the one that started them for a minute."""
+    import psutil  # type: ignore[import-untyped]
+
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            command = process.cmdline()[:4]
+            if command and (command[0].startswith("ray::") or any("/ray/" in part for part in command)):
+                found.append(process)
+    return found
 
 
 class _Part:
@@ -253,6 +272,9 @@ class _Pool:
                         ray.init(log_to_driver=False, logging_level="ERROR")
             except Exception as error:
                 raise TodBiasError(f"no Ray cluster: {described(error)}") from error
+            except BaseException:
+                self.close()
+                raise
         self.workers = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
 
     def start(self, work: Work) -> None:
@@ -345,7 +367,13 @@ class _Pool:
 
     def close(self) -> None:
         """End what this run has started."""
+        import psutil  # type: ignore[import-untyped]
+
         for worker in (*self._idle, *(worker for _, worker in self._running.values())):
             self._ray.kill(worker)
         if self._is_own:
+            processes = _ray_processes()
             self._ray.shutdown()
+            for process in processes:
+                with suppress(psutil.Error):  # it has come to its end
+                    process.kill()

@@ -6,8 +6,8 @@ import dataclasses
 import logging
 import math
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -157,9 +157,13 @@ def _train(
 
     model, tokenizer = _new_model(reviews, settings, lambda: (review.text for review in split(0)))
     lmrec = LMRec(model, tokenizer, reviews.venues)
-    with _scratch(out / f".tokens-{accelerator.process_index}") as folder:
+    prefix = f".tokens-{accelerator.process_index}-"
+    for left in out.glob(f"{prefix}*"):  # a killed training's
+        shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=out, prefix=prefix) as folder:
         parts = [
-            tokenise(split(number), tokenizer, model.config.max_tokens, folder / f"{number}.bin") for number in (0, 1)
+            tokenise(split(number), tokenizer, model.config.max_tokens, Path(folder) / f"{number}.bin")
+            for number in (0, 1)
         ]
         if not all(map(len, parts)):
             raise RecommenderError(f"{reviews.city}: {len(reviews)} reviews are too few to split into 0.8/0.1/0.1")
@@ -175,17 +179,6 @@ def _train(
         shutil.rmtree(out / "checkpoint", ignore_errors=True)
     accelerator.wait_for_everyone()
     return record
-
-
-@contextmanager
-def _scratch(folder: Path) -> Iterator[Path]:
-    """A folder for the block alone; what a killed training left in it goes."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _new_model(

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.errors import AxisError
-from tod_bias.imports import is_import, made
-from tod_bias.perturb.candidates import Candidate, Perturber
+from tod_bias.errors import AxisError, safe_repr
+from tod_bias.imports import guarded, is_import, made
+from tod_bias.perturb.candidates import Candidate, Perturber, candidates_of, rewrite_of
 from tod_bias.perturb.dialect.perturber import DialectPerturber
 from tod_bias.perturb.dialect.rules import DIALECT, dialects, load_dialect
 from tod_bias.perturb.dialogue_rewriter import dialogue_rewrite
@@ -55,7 +55,7 @@ def draw_candidates(perturber: Perturber, dialogue: Dialogue, draws: int = 3, se
     """
     if draws < 1:
         raise AxisError(f"draws must be at least 1, got {draws}")
-    candidates = perturber.candidates(dialogue)
+    candidates = candidates_of(perturber, dialogue)
     if not candidates:
         return ()
     drawn = []
@@ -78,7 +78,7 @@ def rewrites_of(
         prepare([(dialogue, candidate) for dialogue, chosen in drawn for candidate in dict.fromkeys(chosen)])
     rewrites = []
     for dialogue, chosen in drawn:
-        made = {candidate: perturber.rewrite(dialogue, candidate) for candidate in dict.fromkeys(chosen)}
+        made = {candidate: rewrite_of(perturber, dialogue, candidate) for candidate in dict.fromkeys(chosen)}
         rewrites.append(tuple(made[candidate] for candidate in chosen))
     return rewrites
 
@@ -234,11 +234,18 @@ def _own_perturber(spec: str, options: Sequence[str]) -> Any:
         if not spec.startswith(DIALECT):
             raise
         raise AxisError(f"{error}; shipped dialects: {', '.join(dialects())}") from error
-    missing = [name for name in ("axis", "attributes", "candidates", "rewrite") if not hasattr(perturber, name)]
+    with guarded(f"axis {spec!r}", AxisError):
+        missing = [name for name in ("axis", "attributes", "candidates", "rewrite") if not hasattr(perturber, name)]
     if missing:
         raise AxisError(
             f"axis {spec!r}: expected a perturber with axis, attributes, candidates and rewrite, got "
             f"{type(perturber).__name__} without {missing[0]!r}"
+        )
+    names = perturber.attributes
+    if not (isinstance(names, Sequence) and all(isinstance(name, str) for name in (perturber.axis, *names))):
+        raise AxisError(
+            f"axis {spec!r}: expected a text as axis and texts as attributes, got {safe_repr(perturber.axis)[:60]} and "
+            f"{safe_repr(names)[:60]}"
         )
     return perturber
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.errors import AxisError, safe_repr
+from tod_bias.imports import guarded
 from tod_bias.systems.twin import Rewrite
 
 
@@ -81,3 +83,31 @@ class Referring(Protocol):
 
     def references(self, dialogue: Dialogue) -> Sequence[tuple[str, Rewrite]]:
         """Tellings that are nobody's: their names, and their rewrites; ``original`` is the corpus' own dialogue."""
+
+
+def candidates_of(perturber: Perturber, dialogue: Dialogue) -> list[Candidate]:
+    """K of a dialogue, of whatever perturber.
+
+    Raises:
+        AxisError: the perturber raised something, or gives no candidates.
+    """
+    with guarded(f"axis {perturber.axis!r}", AxisError):
+        found = perturber.candidates(dialogue)
+    if not isinstance(found, list | tuple) or not all(isinstance(one, Candidate) for one in found):
+        got = safe_repr(found)[:60]
+        raise AxisError(f"axis {perturber.axis!r}: expected a list of Candidates for {dialogue.id!r}, got {got}")
+    return list(found)
+
+
+def rewrite_of(perturber: Perturber, dialogue: Dialogue, candidate: Candidate) -> Rewrite:
+    """The rewriting of a dialogue that a candidate stands for, by whatever perturber.
+
+    Raises:
+        AxisError: the perturber raised something, or what it gives cannot rewrite.
+    """
+    with guarded(f"axis {perturber.axis!r}", AxisError):
+        found = perturber.rewrite(dialogue, candidate)
+    if not callable(found):
+        got = safe_repr(found)[:60]
+        raise AxisError(f"axis {perturber.axis!r}: expected a rewrite of {dialogue.id!r}, got {got}")
+    return found

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.perturb.candidates import Candidate, Perturber
+from tod_bias.perturb.candidates import Candidate, Perturber, candidates_of
 
 
 def crossed_candidates(perturber: Perturber, dialogue: Dialogue, seed: int = 0) -> tuple[Candidate, ...]:
@@ -23,7 +23,7 @@ def crossed_candidates(perturber: Perturber, dialogue: Dialogue, seed: int = 0) 
     Returns:
         In the order of the axis's attributes; none where nothing can be rewritten.
     """
-    candidates = perturber.candidates(dialogue)
+    candidates = candidates_of(perturber, dialogue)
     if not candidates:
         return ()
     counts = mention_counts(perturber, dialogue, candidates)

@@ -73,6 +73,16 @@ class Answers:
         except sqlite3.Error as error:
             raise self._unusable(error) from error
 
+    def forget(self) -> None:
+        """Forget all of them. The file stays: who has it open beside us goes on with it."""
+        self._memory.clear()
+        if self._database is not None:
+            try:
+                with self._lock, self._database:
+                    self._database.execute("DELETE FROM answers")
+            except sqlite3.Error as error:
+                raise self._unusable(error) from error
+
     def remember(self, answers: Mapping[str, str]) -> None:
         """Keep answers in memory only: another process has written them to its file."""
         self._memory.update(answers)
@@ -80,6 +90,23 @@ class Answers:
     def _unusable(self, error: Exception) -> TodBiasError:
         advice = "make room, what was kept stays" if "full" in str(error) else "remove it or choose another --out"
         return TodBiasError(f"{self.path}: cannot be used to keep answers ({error}); {advice}")
+
+
+def forget(path: str | Path) -> None:
+    """Forget what is kept in a file, where there is one; a file that nobody can read as one of answers is removed.
+
+    Raises:
+        TodBiasError: it cannot be changed now.
+    """
+    if not Path(path).exists():
+        return
+    try:
+        Answers(path).forget()
+    except TodBiasError as error:
+        if isinstance(error.__cause__, sqlite3.OperationalError | OSError):  # locked, no room
+            raise
+        for file in Path(path).parent.glob(f"{Path(path).name}*"):
+            file.unlink()
 
 
 def _chunks(keys: Sequence[str]) -> Iterator[Sequence[str]]:

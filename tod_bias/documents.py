@@ -27,7 +27,7 @@ LONGEST = 1 << 26
 """Characters of one line of a file of JSON lines."""
 LARGEST_YAML = 1 << 20
 """Bytes of a file of settings."""
-NODES = 200_000
+NODES = 50_000
 """Values in a file of settings, those that aliases repeat included."""
 
 _USUAL_LIMIT = 3000
@@ -167,10 +167,14 @@ class _Bounded(yaml.SafeLoader):
     """YAML that is looked through before it is expanded."""
 
     _depth = 0
+    _nodes = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         """The node that begins here."""
         self._depth += 1
+        self._nodes += 1
+        if self._nodes > NODES:
+            raise yaml.YAMLError(f"it holds more than {NODES} values")
         if self._depth > DEPTH:
             raise yaml.YAMLError(f"nested more than {DEPTH} deep")
         try:

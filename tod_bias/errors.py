@@ -6,6 +6,7 @@ next. The command line prints that line and exits with code 2; from Python they 
 
 from __future__ import annotations
 
+import os
 import sysconfig
 import traceback
 from collections.abc import Sequence
@@ -120,6 +121,19 @@ def safe_repr(value: object) -> str:
         return f"<{type(value).__name__} without repr>"
 
 
+_PACKAGE = os.path.dirname(os.path.abspath(__file__))
+_INSTALLED = (
+    *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")), _PACKAGE, "<",
+)  # fmt: skip
+
+
+def own_place(error: BaseException) -> str:
+    """``file:line`` of the reader's own code that an error came through, the innermost; empty where there is none."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith(_INSTALLED)]
+    return f"{own[-1].filename}:{own[-1].lineno}" if own else ""
+
+
 def described(error: BaseException) -> str:
     """What other people's code raised, as one line: ``KeyError: 'foo' at my_stages.py:12``.
 
@@ -132,7 +146,8 @@ def described(error: BaseException) -> str:
     line = f"{type(error).__name__}: {text}" if text else type(error).__name__
     if isinstance(error, SyntaxError):  # its text says where; the traceback is the importer's
         return line
-    frames = traceback.extract_tb(error.__traceback__)[1:]  # the first is the caller's
-    installed = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
-    own = [frame for frame in frames if not frame.filename.startswith((*installed, "<"))]
-    return f"{line} at {(own or frames)[-1].filename}:{(own or frames)[-1].lineno}" if frames else line
+    place = own_place(error)
+    if not place:
+        frames = traceback.extract_tb(error.__traceback__)[1:]  # the first is the caller's
+        place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    return f"{line} at {place}" if place and not place.startswith(_PACKAGE) else line

@@ -113,6 +113,17 @@ def held(folder: str | Path) -> Iterator[Path]:
         _let_go(os.path.realpath(folder))
 
 
+def unwritten(folder: str | Path) -> None:
+    """See to it that no other run writes into a folder just now, which is about to be read.
+
+    Raises:
+        TodBiasError: one does; says which.
+    """
+    owner = _read(Path(folder) / LOCK)
+    if owner and owner.get("process") != os.getpid() and not _is_left(owner):
+        raise _taken(Path(folder), owner)
+
+
 def claims() -> list[Path]:
     """The folders that this process holds, as they were named."""
     return [held.folder for held in _held.values() if held.process == os.getpid()]

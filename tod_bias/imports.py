@@ -1,16 +1,18 @@
-"""Other people's code by name: ``module:name``, wherever a corpus, an axis, a metric or a stage is named."""
+"""Other people's code: by its name ``module:name``, wherever one is asked for, and while it runs."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import re
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from tod_bias.errors import FOREIGN, TodBiasError, described
 
@@ -53,7 +55,8 @@ def import_module(
     """
     with importable(folder):
         try:
-            return importlib.import_module(name)
+            with staying():
+                return importlib.import_module(name)
         except ImportError as reason:
             raise error(f"{where}: cannot import {name!r}: {reason}") from reason
         except FOREIGN as reason:
@@ -70,7 +73,8 @@ def made(spec: str, where: str, folder: Path | None = None, error: type[TodBiasE
     if not (inspect.isclass(found) or inspect.isroutine(found)):
         return found
     try:
-        return found()
+        with staying():
+            return found()
     except TodBiasError:
         raise
     except FOREIGN as reason:
@@ -86,3 +90,65 @@ def importable(folder: Path | None) -> Iterator[None]:
         yield
     finally:
         sys.path[:] = before
+
+
+@contextmanager
+def guarded(where: str, error: type[TodBiasError] = TodBiasError) -> Iterator[None]:
+    """Other people's code runs inside of the block: it cannot end the process, and what it raises is one line.
+
+    Args:
+        where: what it is, for the message.
+        error: what is raised in its place.
+
+    Raises:
+        TodBiasError: it raised something; of the class ``error``, or its own of that class.
+    """
+    try:
+        with staying():
+            yield
+    except TodBiasError:
+        raise
+    except FOREIGN as reason:
+        raise error(f"{where}: {described(reason)}") from reason
+
+
+class ExitedError(Exception):
+    """Other people's code ended the process, or tried to; its argument is how."""
+
+
+_leave = os._exit
+_guards = 0
+_lock = threading.Lock()
+
+
+@contextmanager
+def staying() -> Iterator[None]:
+    """Inside of the block ``os._exit`` raises :class:`ExitedError` in this process, in whichever thread.
+
+    It would end the process without a word, the last batch unkept. Forked children end as they do. The limit on
+    recursions is set back.
+    """
+    global _guards, _owner
+    limit = sys.getrecursionlimit()
+    with _lock:
+        _guards += 1
+        _owner = os.getpid()
+        os._exit = _refuse
+    try:
+        yield
+    finally:
+        if sys.getrecursionlimit() != limit:
+            sys.setrecursionlimit(limit)
+        with _lock:
+            _guards -= 1
+            if not _guards:
+                os._exit = _leave
+
+
+_owner = os.getpid()
+
+
+def _refuse(status: int = 0) -> NoReturn:
+    if os.getpid() != _owner:
+        _leave(status)
+    raise ExitedError(f"os._exit({status})")

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from pydantic import BaseModel, ValidationError
 
 from tod_bias.documents import read_json
-from tod_bias.errors import EmbeddingsError
+from tod_bias.errors import EmbeddingsError, shortened
 from tod_bias.recommenders.embeddings.classification import label_change
 from tod_bias.statistics.adjustment import holm
 from tod_bias.statistics.intervals import interval
@@ -51,12 +52,49 @@ def load_run(folder: str | Path) -> Run:
     place = Path(folder)
     try:
         record = read_json(place / "associations.json")
+        _Record.model_validate(record)
         frame = pd.read_parquet(place / "entities.parquet", engine="pyarrow")
-    except (OSError, ValueError) as error:
-        raise EmbeddingsError(
-            f"{place}: no results of tod-bias associate can be read ({error}); give folders written with --out"
-        ) from error
+        _check_entities(frame, record)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise _unreadable(place, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    except (OSError, ValueError, OverflowError) as error:
+        raise _unreadable(place, str(error)) from error
     return Run(record, frame, str(place))
+
+
+def _unreadable(place: Path, reason: str) -> EmbeddingsError:
+    return EmbeddingsError(
+        f"{place}: no results of tod-bias associate can be read ({shortened(reason, 300)}); give folders written with "
+        "--out"
+    )
+
+
+class _Ripa(BaseModel):
+    usable: bool
+
+
+class _Record(BaseModel):
+    """What is read of ``associations.json``."""
+
+    attribute: str
+    ddof: Literal[0, 1]
+    directions: dict[str, Any]
+    R_RIPA: dict[str, _Ripa]
+    sets: dict[str, dict[str, Any] | None]
+
+
+def _check_entities(frame: pd.DataFrame, record: Mapping[str, Any]) -> None:
+    """Raises ValueError for what is no table of tested entities."""
+    names = [name for name in record["directions"] if f"cos_{name}" in frame]
+    if lacking := [name for name in names if name not in record["R_RIPA"]]:
+        raise ValueError(f"R_RIPA of {lacking[0]!r} is missing")
+    if lacking := [name for name in ("id", "set", "table", "eaa") if name not in frame]:
+        raise ValueError(f"entities.parquet has no column {lacking[0]!r}")
+    if frame.duplicated(["set", "table", "id"]).any() or not (frame["set"] == "E").any():
+        raise ValueError("entities.parquet holds no entity of set E, or one twice")
+    for name in ("eaa", *(f"cos_{name}" for name in names)):
+        frame[name].to_numpy(dtype=float)
 
 
 def compare(

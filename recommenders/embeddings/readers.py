@@ -89,9 +89,18 @@ def _both(files: Sequence[Path], user_table: str | None, item_table: str | None)
     return Embeddings(tables, " and ".join(map(str, files)), tuple(notes))
 
 
+_FREE = 1 << 26
+"""Bytes to which any archive may unpack."""
+_SWELLING = 50
+"""Numbers of embeddings do not pack to so small a part."""
+
+
 def _npz(file: Path) -> Embeddings:
     try:
         with np.load(file, allow_pickle=False) as archive:
+            size = sum(entry.file_size for entry in archive.zip.infolist())
+            if size > max(_FREE, _SWELLING * file.stat().st_size):
+                raise ValueError(f"it unpacks to {size:,} bytes, more than {_SWELLING} times its own; it holds nothing")
             keys = list(archive.files)
             if set(_IMPLICIT) <= set(keys):
                 factors = int(archive["factors"]) if "factors" in keys else None

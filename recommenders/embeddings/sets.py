@@ -114,7 +114,7 @@ def resolve_sets(content: Any, embeddings: Embeddings, source: str = "the sets")
     unknown = [key for key in content if key not in ROLES]
     if unknown:
         raise EmbeddingsError(f"{source}: unknown set {unknown[0]!r}; expected A, B, E and P")
-    missing = [role for role in ("A", "B") if role not in content]
+    missing = [role for role in ("A", "B") if content.get(role) is None]
     if missing:
         raise EmbeddingsError(f"{source}: no set {missing[0]}; A and B define the attribute")
     found = {role: _resolve(role, spec, embeddings, source) for role, spec in content.items() if spec is not None}

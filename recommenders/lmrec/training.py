@@ -93,6 +93,7 @@ _LOWEST = {
     "hidden": 1, "batch": 1, "epochs": 1, "patience": 1, "max_length": 8, "vocabulary": 100, "layers": 1, "width": 1,
     "heads": 1, "seed": 0,
 }  # fmt: skip
+_HIGHEST = 1_000_000
 _RANGES = {"learning_rate": (1e-12, 10.0), "warmup": (0.0, 1.0), "weight_decay": (0.0, 10.0), "dropout": (0.0, 1.0)}
 
 
@@ -156,10 +157,12 @@ def _train(
 
     model, tokenizer = _new_model(reviews, settings, lambda: (review.text for review in split(0)))
     lmrec = LMRec(model, tokenizer, reviews.venues)
-    with tempfile.TemporaryDirectory(dir=out, prefix="tokens") as folder:
-        name = f"process{accelerator.process_index}"
+    prefix = f".tokens-{accelerator.process_index}-"
+    for left in out.glob(f"{prefix}*"):  # a killed training's
+        shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=out, prefix=prefix) as folder:
         parts = [
-            tokenise(split(number), tokenizer, model.config.max_tokens, Path(folder) / f"{name}_{number}.bin")
+            tokenise(split(number), tokenizer, model.config.max_tokens, Path(folder) / f"{number}.bin")
             for number in (0, 1)
         ]
         if not all(map(len, parts)):
@@ -309,6 +312,9 @@ def _check(settings: TrainingSettings) -> None:
         value = getattr(settings, name)
         if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
             raise ModelError(f"{name} is {value!r}; expected a whole number of at least {lowest}")
+    for name in ("hidden", "max_length", "vocabulary", "layers", "width", "heads"):
+        if (value := getattr(settings, name)) > _HIGHEST:
+            raise ModelError(f"{name} is {value}; expected a million at the most")
     for name, (low, high) in _RANGES.items():
         value = getattr(settings, name)
         if not isinstance(value, int | float) or not low <= value < high:

@@ -19,12 +19,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from made_corpora import write_metalwoz, write_msr_e2e, write_multidogo, write_taskmaster, write_taskmaster3
 
-from tod_bias import Pipeline, attribute, load_corpus, load_pipeline
+from tod_bias import attribute, compare, load_corpus, load_pipeline
 from tod_bias.answers import Answers
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.errors import TodBiasError
 from tod_bias.perturb.algorithm import load_perturber
 from tod_bias.perturb.names.slots import name_slots
+from tod_bias.recommenders.embeddings.comparison import compare as compare_associations
 from tod_bias.recommenders.embeddings.comparison import load_run
 from tod_bias.recommenders.embeddings.readers import load_embeddings, save_embeddings
 from tod_bias.recommenders.embeddings.scope import read_scope_file
@@ -32,10 +33,14 @@ from tod_bias.recommenders.embeddings.sets import load_sets
 from tod_bias.recommenders.embeddings.vectors import Embeddings, Entities
 from tod_bias.recommenders.latent_factor.interactions import load_interactions
 from tod_bias.recommenders.lmrec.recommendations import read_recommendations
-from tod_bias.recommenders.lmrec.reviews import read_csv
+from tod_bias.recommenders.lmrec.reviews import read_csv, read_yelp
+from tod_bias.recommenders.lmrec.templates import RESOURCES as TEMPLATES
+from tod_bias.recommenders.lmrec.templates import load_templates
 from tod_bias.report.record import read_results
 from tod_bias.studies.batches import read_batches
-from tod_bias.studies.cases import read_cases
+from tod_bias.studies.cases import perturbers_of, read_cases, write_cases
+from tod_bias.studies.saved import saved_run
+from tod_bias.studies.worst import worst_cases
 from tod_bias.systems.stages.recorded import RecordedAnswers
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what libraries say of damaged files is not at issue
@@ -79,6 +84,11 @@ def write_multiwoz(folder: Path) -> None:
     module.write(folder, (module.state("find_restaurant", area="north"), {"Booking-Book": [["ref", "X"]]}))
 
 
+def write_tau_bench(folder: Path) -> None:
+    module = sibling("dialogues/test_tau_bench.py")
+    module.write(folder, [module.run(0, 1)], json.dumps({"messages_display": module.SHOWN}))
+
+
 def write_taskmaster2(folder: Path) -> None:
     sibling("dialogues/test_taskmaster.py").write(folder, 10)
 
@@ -112,10 +122,42 @@ def torch_state(path: Path) -> None:
     save_file(state, path) if path.suffix == ".safetensors" else torch.save(state, path)
 
 
+SOME = load_corpus("demo", split="test")[:16]
+
+
 def audited(path: Path) -> None:
-    echo = Pipeline({"echo": lambda inputs: [item.user for item in inputs]})
-    some = load_corpus("demo", split="test")[:40]
-    attribute(echo, some, axes=["gender"], bootstrap=5, permutations=5).save(path.parent)
+    attribute(load_pipeline("demo"), SOME, axes=["gender"], bootstrap=5, permutations=5).save(path.parent)
+
+
+def kept_cases(path: Path) -> None:
+    audited(path.parent / "run" / "results.json")
+    write_cases(worst_cases(path.parent / "run", SOME, most=3).cases, path)
+    shutil.rmtree(path.parent / "run")
+
+
+def compared(folder: Path) -> None:
+    """All that reads a run and its turns, but pages."""
+    for axis in saved_run(folder).axes:
+        compare(folder, folder, axes=[axis], bootstrap=5, permutations=5)
+
+
+def write_pipeline(folder: Path) -> None:
+    (folder / "t.jsonl").write_text('{"call": {"city": "Fremont"}, "results": [{"name": "House"}]}\n')
+    (folder / "p.yaml").write_text(PIPELINE)
+
+
+def write_association(folder: Path) -> None:
+    ids = {"id": list("abcdef"), "table": "items", "set": list("EEEPPP"), "cos_centroid": [5, 4, 1, 0, -1, -3]}
+    frame = pd.DataFrame(ids).assign(eaa=lambda table: 2 * table["cos_centroid"], labelled_A_svc=True)
+    frame.to_parquet(folder / "entities.parquet")
+    record = {"ddof": 0, "attribute": "gender", "directions": {"centroid": {}}}
+    record |= {"R_RIPA": {"centroid": {"usable": True}}, "sets": {role: {"name": role} for role in "ABEP"}}
+    (folder / "associations.json").write_text(json.dumps(record))
+
+
+def associations_compared(folder: Path) -> None:
+    found = load_run(folder)
+    compare_associations(found, found, permutations=10, resamples=5)
 
 
 def answered(path: Path) -> None:
@@ -128,15 +170,21 @@ def answered(path: Path) -> None:
 DIALOGUE = "".join((DEMO / "test.jsonl").read_text().splitlines(keepends=True)[:2])
 CHAT = json.dumps({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]})
 PIPELINE = (
-    "description: x\nstages:\n  db: {stage: 'tod_bias.stages:LookupDb', table: p.yaml}\n"
-    "  b: {stage: 'tod_bias.stages:LookupDb', told: true, concurrency: 2}\nflow: tool_loop\n"
+    "description: x\nstages:\n  db: {stage: 'tod_bias.stages:LookupDb', table: t.jsonl}\n"
+    "  b: {stage: 'tod_bias.stages:LookupDb', table: t.jsonl, concurrency: 2}\n"
 )
 LISTS = "query,label,venue,rank,price,categories\nq1,woman,v1,1,$,Bars\nq1,man,v2,1,$$,Food\n"
 REVIEWS = "business_id,review_text,name,price,categories\nb1,good,Ann,1,Bars\nb2,bad,Bob,2,Food\n"
 ANSWER = '{"id": "d1", "turn": 0, "telling": "original", "response": "Hi", "steps": []}\n'
-BATCH = '{"custom_id": "k", "response": {"status_code": 200, "body": {"choices": []}}, "error": null}\n'
-CASE = '{"schema": 1, "id": "a", "dialogue": {"id": "d", "turns": []}, "axis": "gender"}\n'
+MESSAGE = {"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}
+BATCH = json.dumps(
+    {"custom_id": f"chat-{'0' * 32}", "response": {"status_code": 200, "body": {"choices": [MESSAGE]}}, "error": None}
+)
 SETS = json.dumps({"A": {"in": "users", "rows": [0, 1]}, "B": {"in": "users", "rows": [2, 3]}, "E": {"rows": [0]}})
+SCOPE = (
+    "embeddings: [u.npy, i.npy]\nattribute: gender\nsets:\n  A: {in: users, rows: [0, 1]}\n"
+    "  B: {in: users, rows: [2]}\n  E: {rows: [0]}\ncsvc: [1, 2]\nnames: [a]\n"
+)
 LEXICON = (DEMO.parents[1] / "perturb" / "lexicons" / "gender.tsv").read_text()
 
 READERS: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
@@ -144,7 +192,7 @@ READERS: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
     "chats": file("c.jsonl", CHAT + "\n", load_corpus),
     "google_sgd": tree(write_sgd, "google_sgd", "valid"),
     "multiwoz": tree(write_multiwoz, "multiwoz_v22", "valid"),
-    "star": tree(lambda folder: sibling("dialogues/test_star.py").write(folder, 1, ("hotel_search",)), "star", "train"),
+    "star": tree(lambda folder: sibling("dialogues/test_star.py").write(folder, 7, ("hotel_search",)), "star", "valid"),
     "taskmaster": tree(lambda folder: write_taskmaster(folder, count=30), "taskmaster", "train"),
     "taskmaster2": tree(
         lambda folder: sibling("dialogues/test_taskmaster.py").write(folder, 10), "taskmaster2", "train"
@@ -153,20 +201,25 @@ READERS: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
     "metalwoz": tree(write_metalwoz, "metalwoz", "train"),
     "msr_e2e": tree(write_msr_e2e, "msr_e2e", "train"),
     "multidogo": tree(write_multidogo, "multidogo", "train"),
-    "pipeline": file("p.yaml", PIPELINE, load_pipeline),
+    "tau_bench": tree(write_tau_bench, "tau_bench", "train"),
+    "tau_bench, few shots": tree(write_tau_bench, "tau_bench_few_shot", "train"),
+    "pipeline": (write_pipeline, lambda folder: load_pipeline(folder / "p.yaml")),
     "lexicon": file("l.tsv", LEXICON, lambda path: load_perturber("gender", lexicon=path)),
     "name slots": file("n.tsv", "person\tname\n", name_slots),
+    "turns": file("results.json", audited, lambda path: compared(path.parent)),
     "results": file("results.json", audited, lambda path: read_results(path.parent)),
     "recorded answers": file("a.jsonl", ANSWER, RecordedAnswers),
     "kept answers": file("answers.sqlite", answered, lambda path: Answers(path).get(["a", "b"])),
     "batches": file("b.jsonl", BATCH, lambda path: read_batches([path], Answers())),
-    "cases": file("c.jsonl", CASE, read_cases),
+    "cases": file("c.jsonl", kept_cases, lambda path: perturbers_of(read_cases(path))),
     "recommendations": file("r.csv", LISTS, lambda path: read_recommendations([(None, path)])),
     "reviews": file("r.csv", REVIEWS, lambda path: list(read_csv(path)())),
+    "yelp": (sibling("recommenders/lmrec/test_reviews.py").yelp, lambda folder: list(read_yelp(folder, "boston")())),
+    "templates": (lambda folder: shutil.copytree(TEMPLATES, folder, dirs_exist_ok=True), load_templates),
     "interactions": file("i.csv", "user,item\na,b\nc,d\n", load_interactions),
     "sets": file("s.json", SETS, lambda path: load_sets(path, embeddings())),
-    "scope": file("s.yaml", "embeddings: e.npz\nsets: s.json\nattribute: gender=a,b\n", read_scope_file),
-    "association": file("associations.json", '{"directions": {}}', lambda path: load_run(path.parent)),
+    "scope": file("s.yaml", SCOPE, read_scope_file),
+    "association": (write_association, associations_compared),
     "npz": file("e.npz", lambda path: save_embeddings(embeddings(), path), load_embeddings),
     "npy": file("e.npy", lambda path: np.save(path, np.ones((3, 2))), load_embeddings),
     "parquet": file(
@@ -237,6 +290,13 @@ def valid(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         return made[name]
 
     return folder_of
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_the_files_are_read_as_they_are(name: str, valid: Callable[[str], Path], tmp_path: Path) -> None:
+    """Else the next test would damage what is refused anyway."""
+    shutil.copytree(valid(name), tmp_path / "whole")
+    READERS[name][1](tmp_path / "whole")
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -8,8 +8,9 @@ import sys
 import pytest
 
 from tod_bias import folder as module
+from tod_bias.answers import Answers, forget
 from tod_bias.errors import TodBiasError
-from tod_bias.folder import LOCK, claimed, claims, held, release
+from tod_bias.folder import LOCK, claimed, claims, held, release, unwritten
 
 HOLD = (
     "import sys, time; from tod_bias.folder import claimed; "
@@ -35,6 +36,14 @@ def other(tmp_path):
 def test_another_run_is_told_who_writes_there(tmp_path, other):
     with pytest.raises(TodBiasError, match=rf"run \w{{8}} \(process {other.pid} on .*choose another --out$"):
         claimed(tmp_path)
+
+
+def test_a_run_is_not_read_while_it_is_written(tmp_path, other):
+    with pytest.raises(TodBiasError, match=f"process {other.pid} "):
+        unwritten(tmp_path)
+    other.kill()
+    other.wait()
+    unwritten(tmp_path)
 
 
 def test_a_killed_run_leaves_the_folder_free(tmp_path, other):
@@ -85,3 +94,19 @@ def test_without_locks_the_file_says_whether_its_owner_lives(tmp_path, monkeypat
     else:
         with pytest.raises(TodBiasError, match="writes here"):
             claimed(tmp_path)
+
+
+def test_answers_are_forgotten_under_the_hands_of_others(tmp_path):
+    path = tmp_path / "answers.sqlite"
+    beside = Answers(path)
+    beside.put({"a": "1"})
+    forget(path)
+    beside.put({"b": "2"})  # a file that was removed would take this along
+    assert Answers(path).get(["a", "b"]) == {"b": "2"}
+
+
+def test_a_file_of_something_else_is_forgotten_too(tmp_path):
+    path = tmp_path / "answers.sqlite"
+    path.write_bytes(b"no database" * 1000)
+    forget(path)
+    assert not path.exists()

@@ -16,7 +16,7 @@ from matplotlib.transforms import Bbox
 from tod_bias.report.figures import comparison, components, figures, groups, su, su_comparison
 from tod_bias.report.heatmap import heatmap, largest_gap
 from tod_bias.report.outcome import read_outcomes
-from tod_bias.report.palette import STAGE_COLOURS, inline, text_on, to_svg
+from tod_bias.report.palette import STAGE_COLOURS, inline, new_figure, text_on, to_svg
 
 
 def drawn(figure: Figure) -> list[tuple[Text, Bbox]]:
@@ -310,3 +310,14 @@ def test_parts_of_zero_draw_nothing_over_the_line_at_zero(make_results):
     for part in results["axes"]["gender"]["corpus_bleu"]["contributions"].values():
         part["value"] = 0.0
     assert bars(components(read_outcomes(results))) == []
+
+
+@pytest.mark.parametrize("name", ["\udcff", "a\x00\x1b[31m", "$x_1$ \\frac{", "<b>&amp;"])
+def test_any_name_is_drawn(name):
+    figure = new_figure(3, 2)
+    axes = figure.subplots()
+    axes.set_title(name)
+    axes.set_xticks([0, 1], [name, "b"])
+    axes.plot([0, 1], [0, 1], label=name)
+    axes.legend()
+    assert to_svg(figure).startswith("<?xml")

@@ -32,8 +32,9 @@ from tod_bias.cli.repair import repair
 from tod_bias.cli.report import report
 from tod_bias.cli.train import train
 from tod_bias.cli.words import words
-from tod_bias.errors import PendingError, TodBiasError, shortened
+from tod_bias.errors import PendingError, TodBiasError, safe_repr, shortened
 from tod_bias.folder import claims, release
+from tod_bias.imports import ExitedError
 from tod_bias.models.processes import is_first_process
 
 app = typer.Typer(
@@ -65,6 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = app(args=given, prog_name="tod-bias", standalone_mode=False)
         if code == _INTERRUPTED:  # typer makes a code of it
             raise KeyboardInterrupt
+    except SystemExit as error:  # no command does that; one of the user's own modules did
+        ended = ExitedError(f"sys.exit({shortened(safe_repr(error.code), 60)})")
+        raise ended.with_traceback(error.__traceback__) from None
     except PendingError as error:
         sys.stderr.write(f"tod-bias: {error}\n")
         sys.exit(3)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tod_bias.answers import FILE
+from tod_bias.answers import FILE, forget
 from tod_bias.errors import TodBiasError
 from tod_bias.folder import claimed, promised
 from tod_bias.imports import is_import
@@ -97,8 +97,7 @@ def answers_of(folder: Path, resume: bool) -> Path:
         from tod_bias.models.processes import process_state
 
         if is_first_process():
-            for file in folder.glob(f"{FILE}*"):
-                file.unlink()
+            forget(folder / FILE)
         process_state().wait_for_everyone()
     return folder / FILE
 

@@ -237,7 +237,7 @@ def train_recommender(
     items: Annotated[Path | None, typer.Option(help="CSV or Parquet: id and attributes of items.")] = None,
     attribute: Annotated[str | None, typer.Option(help="Users' attribute the model sees; none by default.")] = None,
     dimensions: Annotated[int, typer.Option(min=1, help="Length of the embeddings.")] = 32,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the interactions.")] = 8,
+    epochs: Annotated[int, typer.Option(min=1, max=100_000, help="Passes over the interactions.")] = 8,
     strength: Annotated[float | None, typer.Option(help="synthetic: strength of the planted association.")] = None,
     seed: Seed = 0,
     out: Out = Path("runs/two_tower"),

@@ -64,8 +64,10 @@ def cases(
     run. With the run's --pipeline (or --model) each is cut down to the turns it takes (what the run was answered is
     not asked again); without one all turns up to the marked one stay.
     """
+    from tod_bias.folder import unwritten
     from tod_bias.report.record import read_results
 
+    unwritten(run)
     results = read_results(run)
 
     from tod_bias.answers import FILE, Answers  # heavy imports come after what may go wrong at once

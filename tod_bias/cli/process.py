@@ -44,13 +44,15 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     out = _streams()
     sys.unraisablehook = _unraisable
     from tod_bias.cli.application import main
+    from tod_bias.imports import staying
 
     ended: int | str | None = 0
     unforeseen: BaseException | None = None
     try:
         try:
             signals.watch(raising=True)
-            main(sys.argv[1:] if arguments is None else arguments)
+            with staying():
+                main(sys.argv[1:] if arguments is None else arguments)
         finally:
             signals.ignore()
     except SystemExit as end:
@@ -128,7 +130,7 @@ def _told(error: BaseException) -> int:
     """What is left: an error that nobody foresaw."""
     import traceback
 
-    from tod_bias.errors import described, shortened
+    from tod_bias.errors import described, own_place, shortened
 
     if os.environ.get(TRACEBACK):
         with suppress(OSError, ValueError):
@@ -138,6 +140,8 @@ def _told(error: BaseException) -> int:
         _say(f"tod-bias: error: {shortened(f'{where}{error.strerror}')}; what was finished before is kept")
     elif isinstance(error, MemoryError):
         _say("tod-bias: error: the memory does not suffice for this; take less at once, e.g. --max-dialogues")
+    elif own_place(error):
+        _say(f"tod-bias: error: {described(error)}; what was finished before is kept")
     else:
         _say(
             f"tod-bias: error: {described(error)}; that is no message of this program's: please report it, with what "

@@ -30,7 +30,7 @@ def sample(
     out: Annotated[Path, typer.Option(help="Folder for the CSV files.")] = Path("runs/sample"),
     city: Annotated[list[str] | None, typer.Option(help="Names of the cities; one file each.")] = None,
     venues: Annotated[int, typer.Option(min=1, max=240, help="Venues a city.")] = 240,
-    reviews: Annotated[int, typer.Option(min=1, help="Reviews a venue.")] = 110,
+    reviews: Annotated[int, typer.Option(min=1, max=100_000, help="Reviews a venue.")] = 110,
     planted: Annotated[
         bool, typer.Option(help="Plant the associations; without, nobody is mentioned more anywhere.")
     ] = True,

@@ -75,8 +75,10 @@ def repair(
     lookup table lacks) and mended.yaml, the pipeline to be used from then on. Exit code 1: nothing that was tried does.
     """
     from tod_bias.dialogues.corpora import load_corpus
+    from tod_bias.folder import claimed, unwritten
     from tod_bias.report.record import read_results
 
+    unwritten(run)
     results = read_results(run)
     generation = {"max_new_tokens": max_new_tokens, "dtype": dtype}
     models = (model, api_call_model, response_model)
@@ -88,19 +90,18 @@ def repair(
     from tod_bias.dialogues.sampling import sample  # heavy imports come after what may go wrong at once
     from tod_bias.dialogues.text import json_line
     from tod_bias.files import write_json, write_lines
-    from tod_bias.folder import claimed
     from tod_bias.report import repairs
     from tod_bias.report.page import draw
     from tod_bias.studies.mended import write_mended
     from tod_bias.studies.repair import Workshop
 
     system = pipeline_of(corpus, pipeline, models, whole, device, generation)
+    folder = claimed(out or run / "repair")
     told: dict[str, Any] = {"tellings": tellings, "max_per_axis": max_per_axis}
     shop = Workshop(
         run, results, system, sample(whole, max_dialogues, seed), perturbers,
         metric=metric, margin=margin, quality_margin=quality_margin, these_words=these_words, cache=run / FILE, **told,
     )  # fmt: skip
-    folder = claimed(out or run / "repair")
     found = shop.repair(names_of(guards), budget)
     record = found.to_json()
     write_json(folder / "repair.json", record)

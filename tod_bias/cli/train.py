@@ -83,14 +83,11 @@ def train(
     """Train or fine-tune a model on the training split of a corpus, as lines of text (SimpleTOD) or as chats."""
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.folder import promised
+    from tod_bias.models.settings import TrainingSettings, check_settings
     from tod_bias.studies.augmentation import Augmentation
     from tod_bias.studies.augmentation import augment as augmented
 
     how = None if augment is None else Augmentation.read(augment)
-    dialogues = load_corpus(corpus, datapath=datapath, split="train", max_dialogues=max_dialogues, seed=seed)
-
-    from tod_bias.models.settings import TrainingSettings
-
     usual = 1e-3 if init == "scratch" else 5e-5
     settings = TrainingSettings(
         arch=arch,
@@ -119,7 +116,9 @@ def train(
         dropout=dropout,
         positions=positions,
     )
+    check_settings(settings)
     promised(out)
+    dialogues = load_corpus(corpus, datapath=datapath, split="train", max_dialogues=max_dialogues, seed=seed)
 
     from tod_bias.models.training import hold_out  # heavy imports come after what may go wrong at once
     from tod_bias.models.training import train as train_model

@@ -7,6 +7,7 @@ Real corpora are read from ParlAI's datapath layout, for Google SGD
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,9 @@ from tod_bias.dialogues.sgd import read_google_sgd
 from tod_bias.dialogues.star import read_star
 from tod_bias.dialogues.taskmaster import read_taskmaster, read_taskmaster2, read_taskmaster3
 from tod_bias.dialogues.tau_bench import read_few_shot, read_tau_bench
-from tod_bias.errors import FOREIGN, CorpusError, TodBiasError, described
+from tod_bias.errors import CorpusError
 from tod_bias.hub import absence
-from tod_bias.imports import import_object, is_import
+from tod_bias.imports import guarded, import_object, is_import
 
 DEMO = Path(__file__).parent.parent / "data" / "demo"
 SPLITS = ("train", "valid", "test")
@@ -87,28 +88,21 @@ def has_splits(name: str) -> bool:
     return name in CORPORA or not (name.endswith(SUFFIXES) or Path(name).is_dir())
 
 
+_END: Any = object()
+
+
 def _imported(name: str, datapath: str | Path | None, split: str, folder: str | Path | None) -> Iterator[Dialogue]:
     where = f"corpus {name!r}"
     reader = import_object(name, where, None if folder is None else Path(folder), CorpusError)
     if not callable(reader):
         raise CorpusError(f"{where}: expected a function of a datapath and a split, got {type(reader).__name__}")
-    try:
+    with guarded(f"{where}: cannot be read", CorpusError):
         found = iter(reader(Path(datapath) if datapath is not None else None, split))
-    except TodBiasError:
-        raise
-    except FOREIGN as error:
-        raise CorpusError(f"{where}: cannot be read: {described(error)}") from error
-    number = 0
-    while True:
-        number += 1
-        try:
-            dialogue = next(found)
-        except StopIteration:
+    for number in count(1):
+        with guarded(f"{where}, dialogue {number}: cannot be read", CorpusError):
+            dialogue = next(found, _END)
+        if dialogue is _END:
             return
-        except TodBiasError:
-            raise
-        except FOREIGN as error:
-            raise CorpusError(f"{where}, dialogue {number}: cannot be read: {described(error)}") from error
         if not isinstance(dialogue, Dialogue):
             raise CorpusError(f"{where}, dialogue {number}: expected a Dialogue, got {type(dialogue).__name__}")
         yield dialogue

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from inspect import isclass
 from typing import Any, get_args
 
+import numpy as np
+
 from tod_bias.errors import TodBiasError
-from tod_bias.imports import is_import, made
+from tod_bias.imports import guarded, is_import, made
 from tod_bias.metrics.bleu import CorpusBleu, SentenceBleu
 from tod_bias.metrics.calls import JointGoalAccuracy, SlotF1
 from tod_bias.metrics.chrf import ChrF
 from tod_bias.metrics.counterfactual import CallDisagreement, Disagreement
-from tod_bias.metrics.metric import Better, Metric, Scale
+from tod_bias.metrics.metric import Better, Metric, Scale, Told
 from tod_bias.metrics.responses import Length, Refusal, Sentiment
 from tod_bias.metrics.success import Success
 
@@ -36,10 +38,47 @@ def metric(name: str) -> Metric:
             missing.
     """
     if is_import(name):
-        return checked(made(name, f"metric {name!r}"), f"metric {name!r}")
+        return OwnMetric(name)
     if name not in METRICS:
         raise TodBiasError(f"unknown metric {name!r}; expected one of {', '.join(METRICS)}, or module:Class")
     return METRICS[name]()
+
+
+class OwnMetric:
+    """A metric by the name ``module:Class``, whose mistakes are said in one line.
+
+    Raises:
+        TodBiasError: it cannot be made or is no metric; when it is called, it raises something or gives other numbers
+            than it should.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._where = f"metric {name!r}"
+        found = made(name, self._where)
+        with guarded(self._where):
+            own = checked(found, self._where)
+            self.name, self.label, self.better, self.scale = own.name, own.label, own.better, own.scale
+            self.columns, self.signature = tuple(own.columns), own.signature
+            self.counterfactual = bool(getattr(own, "counterfactual", False))
+        for attribute in ("name", "label", "signature"):
+            if not isinstance(getattr(self, attribute), str):
+                raise TodBiasError(f"{self._where}: {attribute}: expected a text, got {getattr(self, attribute)!r}")
+        self._metric = own
+
+    def statistics(self, turns: Sequence[Told]) -> np.ndarray:
+        """Per-turn statistics, (turns, columns)."""
+        return self._numbers("statistics", turns, (len(turns), len(self.columns)))
+
+    def score(self, sums: np.ndarray) -> np.ndarray:
+        """Scores of sums, (…, columns) to (…)."""
+        return self._numbers("score", sums, np.shape(sums)[:-1])
+
+    def _numbers(self, method: str, given: Any, shape: tuple[int, ...]) -> np.ndarray:
+        with guarded(f"{self._where}: {method}"):
+            found = np.asarray(getattr(self._metric, method)(given), dtype=float)
+        if found.shape != shape:
+            raise TodBiasError(f"{self._where}: {method}: expected numbers of shape {shape}, got {found.shape}")
+        return found
 
 
 def checked(found: Any, where: str = "metric") -> Metric:

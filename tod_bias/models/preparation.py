@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,9 +22,9 @@ from tod_bias.models.chat_template import (
 )
 from tod_bias.models.chats import Tools, chat_sequences, read_tools
 from tod_bias.models.checkpoints import is_causal, load_configuration, load_model, load_tokenizer
-from tod_bias.models.examples import PARTS, TokenSequence, causal_sequences, seq2seq_sequences
+from tod_bias.models.examples import TokenSequence, causal_sequences, seq2seq_sequences
 from tod_bias.models.from_scratch import new_model, new_tokenizer
-from tod_bias.models.settings import ARCHITECTURES, FORMATS, TrainingSettings
+from tod_bias.models.settings import ARCHITECTURES, TrainingSettings, check_settings
 
 
 @dataclass(frozen=True)
@@ -148,24 +147,6 @@ def check(settings: TrainingSettings, dialogues: Sequence[Dialogue], validation:
     Raises:
         ModelError: one of them has no such value, or does not go with another.
     """
-    if settings.format not in FORMATS:
-        raise ModelError(f"format is {settings.format!r}; expected one of {', '.join(FORMATS)}")
-    if not settings.parts or any(part not in PARTS for part in settings.parts):
-        raise ModelError(f"parts are {settings.parts!r}; expected one or both of {', '.join(PARTS)}")
-    if settings.loss not in ("all", "targets", None):
-        raise ModelError(f"loss is {settings.loss!r}; expected 'all' or 'targets'")
-    for name in ("learning_rate", "warmup", "weight_decay"):
-        value = getattr(settings, name)
-        if not math.isfinite(value) or value < 0 or (name == "learning_rate" and value == 0):
-            raise ModelError(f"{name} is {value}; expected a number above 0, such as {getattr(TrainingSettings, name)}")
-    if settings.width % settings.heads:
-        raise ModelError(f"width {settings.width} is not a multiple of {settings.heads} heads")
-    for name in ("chat_template", "tools", "system"):
-        if getattr(settings, name) and settings.format != "chat":
-            raise ModelError(f"--{name.replace('_', '-')} is for chats; add --format chat")
-    if settings.lora is not None and (settings.lora < 1 or settings.init == "scratch"):
-        raise ModelError(f"--lora {settings.lora} --init {settings.init}: adapters have a rank from 1 and need a base")
-    if settings.merge and settings.lora is None:
-        raise ModelError("--merge adds adapters to the weights; give --lora RANK")
+    check_settings(settings)
     if not dialogues or not validation:
         raise ModelError("training needs at least one dialogue to train on and one to validate on")

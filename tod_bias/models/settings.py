@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
+from tod_bias.errors import ModelError
 from tod_bias.models.examples import PARTS, Part
 
 Arch = Literal["gpt2", "llama", "bart", "t5"]
@@ -95,3 +97,30 @@ class TrainingSettings:
     """From scratch: dropout."""
     positions: int | None = None
     """From scratch: positions of the model, where a later training is to read longer sequences than ``max_length``."""
+
+
+def check_settings(settings: TrainingSettings) -> None:
+    """Find fault with settings before anything is loaded, be it a library.
+
+    Raises:
+        ModelError: one of them has no such value, or does not go with another.
+    """
+    if settings.format not in FORMATS:
+        raise ModelError(f"format is {settings.format!r}; expected one of {', '.join(FORMATS)}")
+    if not settings.parts or any(part not in PARTS for part in settings.parts):
+        raise ModelError(f"parts are {settings.parts!r}; expected one or both of {', '.join(PARTS)}")
+    if settings.loss not in ("all", "targets", None):
+        raise ModelError(f"loss is {settings.loss!r}; expected 'all' or 'targets'")
+    for name in ("learning_rate", "warmup", "weight_decay"):
+        value = getattr(settings, name)
+        if not math.isfinite(value) or value < 0 or (name == "learning_rate" and value == 0):
+            raise ModelError(f"{name} is {value}; expected a number above 0, such as {getattr(TrainingSettings, name)}")
+    if settings.width % settings.heads:
+        raise ModelError(f"width {settings.width} is not a multiple of {settings.heads} heads")
+    for name in ("chat_template", "tools", "system"):
+        if getattr(settings, name) and settings.format != "chat":
+            raise ModelError(f"--{name.replace('_', '-')} is for chats; add --format chat")
+    if settings.lora is not None and (settings.lora < 1 or settings.init == "scratch"):
+        raise ModelError(f"--lora {settings.lora} --init {settings.init}: adapters have a rank from 1 and need a base")
+    if settings.merge and settings.lora is None:
+        raise ModelError("--merge adds adapters to the weights; give --lora RANK")

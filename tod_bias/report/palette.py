@@ -145,9 +145,43 @@ def text_on(colour: tuple[float, float, float, float]) -> str:
 def to_svg(figure: Figure) -> str:
     """The figure as an SVG document, without date or version, so that it is the same whenever it is made."""
     buffer = io.StringIO()
+    _make_drawable(figure)
     with style():
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     return buffer.getvalue()
+
+
+_UNDRAWABLE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Control characters but line feeds, and lone surrogates: no font has them, and matplotlib stops at some."""
+
+
+def _make_drawable(figure: Figure) -> None:
+    from matplotlib.text import Text
+    from matplotlib.ticker import FixedFormatter, FuncFormatter
+
+    def drawable(text: str) -> str:
+        return _UNDRAWABLE.sub("\ufffd", text)
+
+    for text in figure.findobj(Text):
+        if _UNDRAWABLE.search(text.get_text()):
+            text.set_text(drawable(text.get_text()))
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            formatter = axis.get_major_formatter()
+            if isinstance(formatter, FixedFormatter):
+                formatter.seq = [drawable(str(label)) for label in formatter.seq]
+            elif isinstance(formatter, FuncFormatter):
+                formatter.func = _Drawable(formatter.func)
+
+
+class _Drawable:
+    """The labels of ticks, made drawable."""
+
+    def __init__(self, label: Callable[..., str]) -> None:
+        self._label = label
+
+    def __call__(self, value: float, place: int | None = None) -> str:
+        return _UNDRAWABLE.sub("\ufffd", str(self._label(value, place)))
 
 
 def inline(svg: str, name: str, label: str) -> str:

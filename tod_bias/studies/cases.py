@@ -185,7 +185,7 @@ def read_cases(path: str | Path) -> list[Case]:
                 case = Case.from_json(loads(line))
             except json.JSONDecodeError as error:
                 raise CaseError(f"{path}, line {number}: not JSON: {error.msg}; write the cases again") from error
-            except ValueError as error:
+            except (ValueError, OverflowError) as error:  # whole numbers beyond any other
                 raise CaseError(f"{path}, line {number}: no case: {error}") from error
             if case.id in found:
                 raise CaseError(f"{path}, line {number}: case {case.id!r} stands twice; delete one of them")

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tod_bias.errors import TodBiasError
-from tod_bias.imports import import_object, is_import
+from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.errors import TodBiasError, safe_repr, shortened
+from tod_bias.imports import guarded, import_object, is_import
 from tod_bias.metrics.choice import checked, metric
 from tod_bias.metrics.metric import Metric
 
@@ -37,6 +38,30 @@ def metrics_of(metrics: Sequence[str | Metric] | str | Metric) -> list[Metric]:
     return list(found.values())
 
 
+class OwnClusters:
+    """A kind of clusters by the name ``module:function`` of a function of a dialogue, which gives a text or a number.
+
+    Raises:
+        TodBiasError: there is no such function; when it is called, it raises something or gives neither.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._where = f"cluster {name!r}"
+        self._function = import_object(name, self._where)
+        if not callable(self._function):
+            raise TodBiasError(f"{self._where}: expected a function of a dialogue, got {safe_repr(self._function)}")
+
+    def __call__(self, dialogue: Dialogue) -> str:
+        """Which one a dialogue is in."""
+        with guarded(self._where):
+            found = self._function(dialogue)
+        if not isinstance(found, str | int):
+            got = shortened(safe_repr(found), 100)
+            raise TodBiasError(f"{self._where}: expected a text or a number for dialogue {dialogue.id!r}, got {got}")
+        return str(found)
+
+
 def clusters_of(cluster: Sequence[str | tuple[str, ClusterOf]] | str) -> list[tuple[str, ClusterOf]]:
     """Kinds of clusters, by name.
 
@@ -52,7 +77,7 @@ def clusters_of(cluster: Sequence[str | tuple[str, ClusterOf]] | str) -> list[tu
         elif entry == "domain":
             found.append((entry, lambda dialogue: dialogue.domain))
         elif is_import(entry):
-            found.append((entry, import_object(entry, f"cluster {entry!r}")))
+            found.append((entry, OwnClusters(entry)))
         else:
             raise TodBiasError(f"unknown cluster {entry!r}; expected domain, or module:function of a dialogue")
     return found
@@ -71,7 +96,7 @@ def check_numbers(
         raise TodBiasError(
             f"draws must be at least 1, bootstrap and permutations at least 0, got {draws}, {bootstrap}, {permutations}"
         )
-    if margin is not None and not margin > 0:
+    if margin is not None and not 0 < margin < float("inf"):
         raise TodBiasError(f"margin must be above 0, got {margin!r}")
 
 

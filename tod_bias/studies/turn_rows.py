@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tod_bias.dialogues.text import well_formed
+from tod_bias.errors import TodBiasError
 from tod_bias.metrics.metric import Metric, Told
 from tod_bias.studies.tellings import Retold
 from tod_bias.systems.execution import Course, Run, Trace, all_arms, arm_key
@@ -165,11 +166,20 @@ def schema_of(names: Sequence[str], metrics: Sequence[Metric], *, flow: bool) ->
         names: the system's components.
         metrics: score turns.
         flow: whether the system has a flow of its own, which may ask a component several times.
+
+    Raises:
+        TodBiasError: a metric's statistic is called like another one, a component, or a column of the table.
     """
     import pandas as pd
     import pyarrow as pa
 
     texts = ["axis", *_FACTS[:-1], "clusters", "arm", "user", *names, "reference"]
+    there = {*texts, *_FACTS, "steps"}
+    for metric in metrics:
+        for name in metric.columns:
+            if name in there:
+                raise TodBiasError(f"metric {metric.name!r}: its statistic {name!r} is a column already; rename it")
+            there.add(name)
     kinds: dict[str, str] = dict.fromkeys(texts, "str") | {"turn": "int64", "draw": "Int64", "sample": "int64"}
     if flow:
         kinds["steps"] = "str"

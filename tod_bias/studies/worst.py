@@ -96,7 +96,7 @@ def worst_cases(
         maker = _Maker(folder, results, perturber, scored, spec, {"axis": axis, **there})
         found[axis], left_out[axis] = maker.cases(dialogues, most, component)
     chosen: list[Case] = []
-    for rank in range(most):  # every axis its share
+    for rank in range(max(map(len, found.values()), default=0)):  # every axis its share
         chosen += [cases[rank] for cases in found.values() if rank < len(cases)]
     kept_ids = {case.id for case in chosen[:most]}
     ordered = tuple(case for cases in found.values() for case in cases if case.id in kept_ids)

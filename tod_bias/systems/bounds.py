@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import io
-import os
 import sys
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import Any
 
 from tod_bias.documents import DEPTH
 from tod_bias.errors import FOREIGN, described
@@ -111,45 +109,3 @@ class Aside(io.TextIOBase):
         with suppress(OSError, ValueError, AttributeError):
             sys.stderr.write(text)
         return len(text)
-
-
-class ExitedError(Exception):
-    """A component ended the process, or tried to; its argument is how."""
-
-
-_leave = os._exit
-_guards = 0
-_lock = threading.Lock()
-
-
-@contextmanager
-def staying() -> Iterator[None]:
-    """Inside of the block ``os._exit`` raises :class:`ExitedError` in this process, in whichever thread.
-
-    It would end the process without a word, the last batch unkept. Forked children end as they do. The limit on
-    recursions is set back.
-    """
-    global _guards, _owner
-    limit = sys.getrecursionlimit()
-    with _lock:
-        _guards += 1
-        _owner = os.getpid()
-        os._exit = _refuse
-    try:
-        yield
-    finally:
-        if sys.getrecursionlimit() != limit:
-            sys.setrecursionlimit(limit)
-        with _lock:
-            _guards -= 1
-            if not _guards:
-                os._exit = _leave
-
-
-_owner = os.getpid()
-
-
-def _refuse(status: int = 0) -> NoReturn:
-    if os.getpid() != _owner:
-        _leave(status)
-    raise ExitedError(f"os._exit({status})")

@@ -25,7 +25,8 @@ from typing import Any, Protocol
 from tod_bias.dialogues.calls import calls_of
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.errors import FOREIGN, StageError, TodBiasError, described
-from tod_bias.systems.bounds import problem_of, staying
+from tod_bias.imports import staying
+from tod_bias.systems.bounds import problem_of
 from tod_bias.systems.sameness import Same, frozen
 from tod_bias.systems.stage import Asked, place_of
 

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from tod_bias.dialogues.dialogue import Turn, context_text
 from tod_bias.errors import StageError, TodBiasError, described, safe_repr, shortened
-from tod_bias.systems.bounds import ExitedError, problem_of, state_of, staying
+from tod_bias.imports import ExitedError, staying
+from tod_bias.systems.bounds import problem_of, state_of
 
 
 class Asked(NamedTuple):

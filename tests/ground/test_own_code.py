@@ -1,0 +1,77 @@
+"""Code of one's own, by name: what it raises is one line that names it, and it cannot end the process."""
+
+import os
+import sys
+
+import numpy as np
+import pytest
+
+from tod_bias import load_corpus
+from tod_bias.errors import AxisError, CorpusError, TodBiasError
+from tod_bias.imports import guarded, import_module, made
+from tod_bias.metrics.choice import metric
+from tod_bias.perturb.algorithm import draw_candidates, load_perturber
+from tod_bias.recommenders.embeddings.readers import load_embeddings
+from tod_bias.studies.choices import clusters_of
+
+OWN = """
+import os, sys
+def leaving(*given): os._exit(3)
+def ending(*given): sys.exit(4)
+def listing(dialogue): return [dialogue]
+def telling(dialogue): return "x"
+class Odd:
+    name = label = signature = "odd"; better = "higher"; scale = "difference"; columns = ("a",)
+    def statistics(self, turns): return [[1, 2]]
+    def score(self, sums): sys.exit(5)
+class Axis:
+    axis = "own"; attributes = ("a", "b")
+    def candidates(self, dialogue): return "abc"
+    def rewrite(self, dialogue, candidate): return None
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hostile.py").write_text(OWN)
+    (tmp_path / "gone.py").write_text("import os; os._exit(3)")
+    yield
+    for name in ("hostile", "gone"):
+        sys.modules.pop(name, None)
+
+
+DIALOGUE = load_corpus("demo", max_dialogues=1)[0]
+
+
+@pytest.mark.parametrize(
+    ("what", "error", "said"),
+    [
+        (lambda: import_module("gone", "stage 'a'"), TodBiasError, r"^stage 'a': cannot import 'gone': .*_exit"),
+        (lambda: made("hostile:ending", "stage 'a'"), TodBiasError, "^stage 'a': .*SystemExit: 4"),
+        (lambda: load_corpus("hostile:leaving"), CorpusError, r"^corpus 'hostile:leaving': .*os._exit\(3\) at .*py:3$"),
+        (lambda: clusters_of("hostile:leaving")[0][1](DIALOGUE), TodBiasError, r"^cluster .*os._exit\(3\)"),
+        (lambda: clusters_of("hostile:listing")[0][1](DIALOGUE), TodBiasError, r"^cluster .*: expected a text"),
+        (lambda: metric("hostile:Odd").statistics([None]), TodBiasError, r"of shape \(1, 1\), got \(1, 2\)$"),
+        (lambda: metric("hostile:Odd").score(np.ones((2, 1))), TodBiasError, "^metric .*: score: SystemExit: 5"),
+        (lambda: draw_candidates(load_perturber("hostile:Axis"), DIALOGUE), AxisError, "expected a list of Candidates"),
+    ],
+)  # fmt: skip
+def test_it_is_told_in_one_line(what, error, said):
+    leave = os._exit
+    with pytest.raises(error, match=said) as raised:
+        what()
+    assert "\n" not in str(raised.value)
+    assert os._exit is leave
+
+
+def test_what_goes_well_goes_well():
+    assert clusters_of("hostile:telling")[0][1](DIALOGUE) == "x"
+    with guarded("x"):
+        pass
+
+
+def test_an_archive_that_swells_is_not_unpacked(tmp_path):
+    np.savez_compressed(tmp_path / "e.npz", vectors=np.zeros((5000, 4000), np.float32))
+    with pytest.raises(TodBiasError, match="unpacks to 80,000,"):
+        load_embeddings(tmp_path / "e.npz")

@@ -73,7 +73,7 @@ def test_wrong_input_is_one_line_and_exit_code_2(
     capsys: pytest.CaptureFixture[str], row: str, options: tuple[str, ...], message: str
 ) -> None:
     Path("bad.tsv").write_text(PETS + row)
-    lexicon = () if "gender" in options else ("--lexicon", "bad.tsv")
+    lexicon = () if {"gender", "--lexicon"} & set(options) else ("--lexicon", "bad.tsv")
     code, out, err = run(capsys, "--axis", "pets", *lexicon, "--source", "kitty", "--target", "dog", *options)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert message in err

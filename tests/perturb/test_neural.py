@@ -224,7 +224,7 @@ def test_the_command_ends_in_one_line_for_a_checkpoint_that_is_no_perturber(
     pair = ("--source", "woman", "--target", "man")
     for arguments, message in (
         (("perturb", "x.txt", *pair, "--perturber", "plain"), "plain: its tokenizer has no token '<PERT_SEP>'"),
-        (("attribute", "--corpus", "corpus.jsonl", "--pipeline", "p.yaml", "--perturber", "plain"), "no token '<PERT"),
+        (("attribute", "--corpus", "corpus.jsonl", "--pipeline", "demo", "--perturber", "plain"), "no token '<PERT"),
         (("perturb", *pair, "--perturber", "./gone"), "./gone: no such folder"),
         (("perturb", *pair[:3], "woman", "--perturber", perturber_folder), "source and target are both 'woman'"),
     ):

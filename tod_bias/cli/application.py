@@ -9,6 +9,7 @@ limit, 3 neither is shown; of cases 0 all are mended, 1 some are not, 3 a questi
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -66,7 +67,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = app(args=given, prog_name="tod-bias", standalone_mode=False)
         if code == _INTERRUPTED:  # typer makes a code of it
             raise KeyboardInterrupt
-    except SystemExit as error:  # no command does that; one of the user's own modules did
+    except SystemExit as error:
+        if _COMPLETION in os.environ:  # a shell asks what may come next
+            raise
+        # no command does that; one of the user's own modules did
         ended = ExitedError(f"sys.exit({shortened(safe_repr(error.code), 60)})")
         raise ended.with_traceback(error.__traceback__) from None
     except PendingError as error:
@@ -97,5 +101,6 @@ def _interrupted() -> NoReturn:
     sys.exit(signals.code(number))
 
 
+_COMPLETION = "_TOD_BIAS_COMPLETE"
 _NOTHING = "nothing was written, what was there is kept"
 _INTERRUPTED = 130

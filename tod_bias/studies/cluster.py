@@ -10,13 +10,10 @@ from __future__ import annotations
 import logging
 import os
 import pickle
-import re
-import signal
-import socket
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -25,6 +22,7 @@ from typing import Any
 from tod_bias.answers import Answers
 from tod_bias.errors import StageError, TodBiasError, described
 from tod_bias.models.processes import several_processes
+from tod_bias.studies.ray_processes import check_address, own_signals, processes
 from tod_bias.studies.running import Runs
 from tod_bias.studies.signatures import generators_of
 from tod_bias.studies.tellings import models_of
@@ -195,57 +193,6 @@ class _KeptElsewhere(Answers):
             raise TodBiasError(line) from None
 
 
-_PATIENCE = 5.0
-"""Seconds within which a cluster takes a connection; Ray itself tries for minutes."""
-
-
-def _check_address() -> None:
-    """Raises TodBiasError where ``RAY_ADDRESS`` names no cluster that takes connections."""
-    address = os.environ.get("RAY_ADDRESS", "")
-    if address in ("", "auto", "local"):
-        return
-    found = re.fullmatch(r"([^/]+):(\d{1,5})", address)
-    if found is None:
-        raise TodBiasError(f"RAY_ADDRESS={address}: expected HOST:PORT of a cluster, auto or local")
-    try:
-        socket.create_connection((found[1].strip("[]"), int(found[2])), _PATIENCE).close()
-    except (OSError, OverflowError, UnicodeError) as error:
-        raise TodBiasError(
-            f"RAY_ADDRESS={address}: no cluster answers there ({error}); start it, or take RAY_ADDRESS away"
-        ) from error
-
-
-@contextmanager
-def _own_signals() -> Iterator[None]:
-    """Ray takes SIGTERM for itself when it starts; who asked for the run has said what it shall do."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    stopped = False
-    try:
-        yield
-    except SystemExit:  # what Ray makes of SIGTERM
-        stopped = True
-    finally:
-        for number, handler in before.items():
-            with suppress(ValueError, TypeError):  # not in the main thread, or none of Python's
-                signal.signal(number, handler)
-    if stopped:
-        signal.raise_signal(signal.SIGTERM)
-        raise KeyboardInterrupt  # where nobody handles it
-
-
-def _ray_processes() -> list[Any]:
-    """Ray's processes that descend from this one; some outlive the one that started them for a minute."""
-    import psutil  # type: ignore[import-untyped]
-
-    found = []
-    for process in psutil.Process().children(recursive=True):
-        with suppress(psutil.Error):
-            command = process.cmdline()[:4]
-            if command and (command[0].startswith("ray::") or any("/ray/" in part for part in command)):
-                found.append(process)
-    return found
-
-
 class _Part:
     """A part that is worked on."""
 
@@ -270,14 +217,14 @@ class _Pool:
         self._waiting: deque[_Part] = deque()
         self._keeper: Any = None
         self._running: dict[Any, tuple[_Part, Any]] = {}
-        _check_address()
+        check_address()
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         self._is_own = not ray.is_initialized()
         if self._is_own:
             given = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": max(workers or 0, os.cpu_count() or 1)}
             try:
-                with _own_signals():
+                with own_signals():
                     try:
                         ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR", **given)
                     except ValueError:  # a cluster is there already, and has its own number of processors
@@ -419,8 +366,8 @@ class _Pool:
         if self._keeper is not None:
             self._ray.kill(self._keeper)
         if self._is_own:
-            processes = _ray_processes()
+            left = processes()
             self._ray.shutdown()
-            for process in processes:
+            for process in left:
                 with suppress(psutil.Error):  # it has come to its end
                     process.kill()

@@ -72,13 +72,8 @@ def made(spec: str, where: str, folder: Path | None = None, error: type[TodBiasE
     found = import_object(spec, where, folder, error)
     if not (inspect.isclass(found) or inspect.isroutine(found)):
         return found
-    try:
-        with staying():
-            return found()
-    except TodBiasError:
-        raise
-    except FOREIGN as reason:
-        raise error(f"{where}: {spec} cannot be made without arguments: {described(reason)}") from reason
+    with guarded(f"{where}: {spec} cannot be made without arguments", error):
+        return found()
 
 
 @contextmanager

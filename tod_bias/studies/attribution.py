@@ -61,7 +61,7 @@ from tod_bias.studies.tellings import (
 )
 from tod_bias.studies.turn_rows import schema_of
 from tod_bias.studies.turn_table import TurnTable
-from tod_bias.studies.workshop import ClusterOf, Work, here
+from tod_bias.studies.workshop import ClusterOf, Executor, Work, here
 from tod_bias.systems.component import MAX_FAILURES
 from tod_bias.systems.execution import Execution, HistoryMode, check_history
 from tod_bias.systems.pipeline import Pipeline
@@ -201,7 +201,7 @@ def attribute(
     )
     if executor == "ray":
         check_shareable(work, collects=batch_out is not None or bool(batch_in), recorded=recorded is not None)
-    execute = here if executor == "local" else RayExecutor(workers)
+    execute: Executor = here if executor == "local" else RayExecutor(workers)
     total = sum(map(len, drawn.values()))
     progress = progress_bar(total, "telling dialogues", show=show_progress and executor != "local")
     with resting_collector() as collect, progress as bar:

@@ -92,7 +92,7 @@ def test_prompts_that_stop_at_different_steps_go_on_alone(gpt2):
         for cut in rng.integers(2, 12, 2 * number + 1).tolist()
     ]
     settings = GenerationSettings(max_new_tokens=20, batch_tokens=64)
-    decoder = PrefixTreeDecoder(lambda: model, stops, settings, token_bytes=1, most_bytes=100_000)
+    decoder = PrefixTreeDecoder(lambda: model, stops, settings, width=4, token_bytes=1, most_bytes=100_000)
     expected = []
     with torch.inference_mode():
         for sequence in sequences:
@@ -128,10 +128,28 @@ def test_many_prompts_of_one_dialogue_stay_within_the_budget():
     sequences = [[*trunk, number] for number in range(300)]
     settings = GenerationSettings(max_new_tokens=10, batch_tokens=1000)
     for most, rows in ((10**9, 256), (500, 44)):  # 50 + 44 + 44 * 10 > 500 > what 40 rows need
-        decoder = PrefixTreeDecoder(lambda: None, [0], settings, token_bytes=1, most_bytes=most)
+        decoder = PrefixTreeDecoder(lambda: None, [0], settings, width=4, token_bytes=1, most_bytes=most)
         plan = decoder.plan(sequences)
         assert sorted(index for batch in plan for index in batch) == list(range(300))
         assert max(map(len, plan)) <= rows
+
+
+@pytest.mark.parametrize(
+    ("width", "shared", "trees"),
+    [
+        (64, 0, 2),  # nothing in common
+        (64, 20, 2),  # 80 + (180² - 100²) / 384 = 138 > 100 + 100² / 384 = 126
+        (64, 40, 1),  # 60 + (160² - 100²) / 384 = 101
+        (16, 40, 2),  # 60 + (160² - 100²) / 96 = 223 > 100 + 100² / 96 = 204: attention is dear in narrow models
+        (16, 60, 1),  # 40 + (140² - 100²) / 96 = 140
+    ],
+)
+def test_prompts_share_a_tree_where_that_costs_less(width, shared, trees):
+    first = list(range(100))
+    second = first[:shared] + list(range(200, 300 - shared))
+    settings = GenerationSettings(max_new_tokens=1, batch_tokens=1000)
+    decoder = PrefixTreeDecoder(lambda: None, [0], settings, width=width, token_bytes=1, most_bytes=10**9)
+    assert len(decoder._groups([second, first])) == trees
 
 
 def test_equal_prompts_are_computed_once_and_counted(gpt2):

@@ -70,7 +70,7 @@ def resolved(
             f"max_new_tokens and num_beams must be at least 1, got {settings.max_new_tokens} and {settings.num_beams}"
         )
     usual = 16384 if device.type == "cuda" else 4096
-    tokens = settings.batch_tokens or (1024 if backend == "tree" else usual)
+    tokens = settings.batch_tokens or (2048 if backend == "tree" else usual)
     return dataclasses.replace(settings, dtype=dtype, backend=backend, batch_tokens=tokens)
 
 
@@ -127,6 +127,7 @@ def new_decoder(checkpoint: Decoded, settings: GenerationSettings, timed: Decode
             model,
             stop_tokens,
             settings,
+            width=checkpoint.config.hidden_size,
             token_bytes=token_bytes(checkpoint.config, 2 if settings.dtype == "bfloat16" else 4),
             most_bytes=_MOST_BYTES["cuda" if checkpoint.device.type == "cuda" else "cpu"],
         )

@@ -30,8 +30,9 @@ _MOST_ROWS = 256
 """Prompts that are decoded side by side at the most."""
 _CROWDED = 0.7
 """Finished prompts, and what they generated, are dropped when less than this share goes on."""
-_RELATED = 0.5
-"""A prompt joins the tree of its predecessor if it shares at least this much of itself with it."""
+_PAIRS = 6
+"""A token's way through a layer costs as much as attending to so many times the width: 24 width² operations (four
+square matrices of attention, eight of the perceptron) against 4 width a pair (Kaplan et al. 2020, table 1)."""
 
 
 class _RoomyLayer(DynamicLayer):
@@ -197,6 +198,7 @@ class PrefixTreeDecoder:
         model: gives the causal model; called when the first batch is decoded.
         stop_tokens: tokens that end an output.
         settings: ``max_new_tokens``, and ``batch_tokens`` as the most nodes of one tree.
+        width: the model's hidden size.
         token_bytes: what the keys and values of one token take.
         most_bytes: what the keys and values of one batch may take.
     """
@@ -207,10 +209,12 @@ class PrefixTreeDecoder:
         stop_tokens: Sequence[int],
         settings: GenerationSettings,
         *,
+        width: int,
         token_bytes: int,
         most_bytes: int,
     ) -> None:
         self._model = model
+        self._worth = _PAIRS * width
         self._stops = stop_tokens
         self._settings = settings
         self._most = most_bytes // token_bytes
@@ -232,21 +236,30 @@ class PrefixTreeDecoder:
         return trees * (nodes + rows * self._settings.max_new_tokens)
 
     def _groups(self, sequences: Sequence[Sequence[int]]) -> list[tuple[list[int], int]]:
-        """Sequences that make one tree, as indices in sorted order, and how many nodes it has."""
+        """Sequences that make one tree, as indices in sorted order, and how many nodes it has.
+
+        A sequence joins its predecessor's tree where that costs less than a tree of its own: every node of a tree
+        attends to every other, seen or hidden.
+        """
         groups: list[tuple[list[int], int]] = []
         previous: Sequence[int] = ()
         for index in sorted(range(len(sequences)), key=lambda i: (list(sequences[i]), i)):
             sequence = sequences[index]
             shared = _common(previous, sequence)
             group, nodes = groups[-1] if groups else ([], 0)
-            nodes += len(sequence) - shared
-            related = shared >= _RELATED * len(sequence) and nodes <= self._settings.batch_tokens
-            if group and related and len(group) < _MOST_ROWS and self._size(1, len(group) + 1, nodes) <= self._most:
+            before, nodes = nodes, nodes + len(sequence) - shared
+            related = self._cost(nodes) - self._cost(before) < self._cost(len(sequence))
+            fits = len(group) < _MOST_ROWS and self._size(1, len(group) + 1, nodes) <= self._most
+            if group and related and fits and nodes <= self._settings.batch_tokens:
                 groups[-1] = ([*group, index], nodes)
             else:
                 groups.append(([index], len(sequence)))
             previous = sequence
         return groups
+
+    def _cost(self, nodes: int) -> float:
+        """What reading a tree costs, in tokens' ways through the layers."""
+        return nodes + nodes**2 / self._worth
 
     def decode(self, sequences: Sequence[Sequence[int]]) -> list[list[int]]:
         """New token ids for each sequence, up to and without the first stop token."""

@@ -2,7 +2,8 @@
 
 A run holds a lock on the file :data:`LOCK` of its folder for as long as it works. The system lets go of it when the
 process ends, however it ends, so none is left by a kill. Where the filesystem has no locks, the file itself is one, and
-is known to be left over when its process is gone. The processes of one run (``accelerate launch``) share the folder.
+is known to be left over when its process is gone. The processes of one run (``accelerate launch``) share the folder. A
+folder that the run has made and leaves empty, as it was refused, is removed.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ class _Held:
     stream: int | None
     """File descriptor of the lock; None where the filesystem has no locks."""
     process: int
+    is_new: bool
+    """Whether the folder was made for this run."""
     times: int = 1
 
 
@@ -72,6 +75,7 @@ def claimed(folder: str | Path) -> Path:
     Raises:
         TodBiasError: it cannot be made or written to, or another run writes into it.
     """
+    is_new = not os.path.lexists(folder)
     folder = writable(folder)
     place = os.path.realpath(folder)
     held = _held.get(place)
@@ -79,7 +83,7 @@ def claimed(folder: str | Path) -> Path:
         held.times += 1
         return folder
     if os.environ.get("RANK", "0") == "0":
-        _held[place] = _Held(folder, _lock(Path(place)), os.getpid())
+        _held[place] = _Held(folder, _lock(Path(place)), os.getpid(), is_new)
     else:  # the first process of a run claims for all of them
         _check_others(Path(place))
     return folder
@@ -151,6 +155,9 @@ def _let_go(place: str) -> None:
     if held.stream is not None:
         with suppress(OSError):
             os.close(held.stream)
+    if held.is_new:
+        with suppress(OSError):  # it holds something
+            os.rmdir(place)
 
 
 def _lock(folder: Path) -> int | None:

@@ -53,6 +53,16 @@ def test_a_killed_run_leaves_the_folder_free(tmp_path, other):
     assert claimed(tmp_path) == tmp_path
 
 
+def test_a_folder_that_a_run_made_goes_if_it_stays_empty(tmp_path):
+    new, used, given = (tmp_path / name for name in ("new", "used", "given"))
+    given.mkdir()
+    for folder in (new, used, given):
+        with held(folder), held(folder):
+            if folder is used:
+                (folder / "results.json").touch()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["given", "used"]
+
+
 def test_a_run_holds_a_folder_as_often_as_it_likes_and_leaves_nothing(tmp_path):
     with held(tmp_path), held(tmp_path):
         assert claims() == [tmp_path]

@@ -98,10 +98,12 @@ def parts_apart(whole: Number, one: Number, other: Number) -> float:
     return math.sqrt(max(2 * squares - whole.error**2, squares))
 
 
-def judged(claim: str, contrasts: Sequence[Contrast], margin: float, *, equal: bool = False) -> Finding:
-    """The verdict on a claim by its contrasts."""
+def judged(
+    claim: str, contrasts: Sequence[Contrast], margin: float, *, equal: bool = False, usual: Number | None = None
+) -> Finding:
+    """The verdict on a claim by its contrasts; where there are none, what they would need if they spread as usual."""
     if not contrasts:
-        return Finding(claim, UNTOLD, "no run here speaks of it", ())
+        return Finding(claim, UNTOLD, _without_runs(usual, margin), ())
     numbers = [contrast.number for contrast in contrasts]
     if any(one.error == 0 for one in numbers):
         return Finding(claim, UNTOLD, "nothing varies in one of the runs", tuple(contrasts))
@@ -122,10 +124,28 @@ def judged(claim: str, contrasts: Sequence[Contrast], margin: float, *, equal: b
         failing = [one.name for one in contrasts if one.number.value <= margin] if not equal else []
         seen = "; ".join(part for part in (f"not so: {', '.join(failing[:3])}" if failing else "", seen) if part)
     if verdict == UNTOLD:
-        wanted = max(units_needed(margin, one.dialogues, one.error) for one in numbers)
+        wanted = max(_needed(one, margin) for one in numbers)
         seen = f"needs {wanted:,.0f} dialogues an axis"
         seen += " for these words, and other words to speak of groups" if these else ""
     return Finding(claim, verdict, seen, tuple(contrasts))
+
+
+def _without_runs(usual: Number | None, margin: float) -> str:
+    if usual is None:
+        return "no run here speaks of it"
+    wanted = _needed(usual, margin)
+    return f"no run here speaks of it; where runs spread as these do, needs {wanted:,.0f} dialogues an axis"
+
+
+def _needed(one: Number, margin: float) -> float:
+    return units_needed(margin, one.dialogues, one.error)
+
+
+def _usual(runs: Sequence[StudyRun]) -> Number | None:
+    """What a contrast of two disparities of different runs is like, by the one that is known least well."""
+    known = [_disparity(record) for run in runs for record in _demographic(run).values()]
+    twice = [Number(0.0, math.hypot(one.error, one.error), one.dialogues, one.of_these_words) for one in known]
+    return max((one for one in twice if one.error > 0), key=lambda one: _needed(one, 1.0), default=None)
 
 
 def _tost(one: Number, margin: float) -> float:
@@ -163,10 +183,11 @@ def findings(runs: Sequence[StudyRun], words: Mapping[str, Mapping[str, Any]], m
         "woman > non-binary and back are told apart most": _pairs(runs, {"woman", "non-binary"}),
         "man as the source is told apart more than others": _sources(runs, "man"),
     }
+    usual = _usual(runs)
     return [
         _counts(words),
-        *(judged(claim, contrasts, margin) for claim, contrasts in claims.items()),
-        judged("beginnings do not matter", _beginnings(runs), margin, equal=True),
+        *(judged(claim, contrasts, margin, usual=usual) for claim, contrasts in claims.items()),
+        judged("beginnings do not matter", _beginnings(runs), margin, equal=True, usual=usual),
         _negative(runs, margin),
     ]
 
@@ -254,7 +275,7 @@ def _negative(runs: Sequence[StudyRun], margin: float) -> Finding:
     if some:
         these = all(part.number.of_these_words for part in some)
         return Finding(claim, HOLDS, count + ("; of these words only" if these else ""), tuple(parts))
-    wanted = max(units_needed(margin, part.number.dialogues, part.number.error) for part in varied)
+    wanted = max(_needed(part.number, margin) for part in varied)
     return Finding(claim, UNTOLD, f"{count}; one of {margin:g} needs {wanted:,.0f} dialogues", tuple(parts))
 
 

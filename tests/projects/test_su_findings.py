@@ -79,6 +79,8 @@ def test_what_cannot_be_told_says_how_many_dialogues_would_tell(su):
     assert (found.verdict, found.seen) == (su.UNTOLD, "needs 785 dialogues an axis")
     few = su.judged("", [su.Contrast("", su.Number(0.001, 0.02, 100, True))], 0.02)
     assert "other words to speak of groups" in few.seen
+    none = su.judged("", [], 0.02, usual=su.Number(0.0, 0.02, 100, True))
+    assert none.seen == "no run here speaks of it; where runs spread as these do, needs 785 dialogues an axis"
 
 
 def test_every_finding_is_answered_also_without_runs(su):

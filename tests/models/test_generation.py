@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from builders import small_corpus
-from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from tod_bias.answers import Answers
 from tod_bias.dialogues.text import slots_to_text
@@ -81,8 +81,20 @@ def test_tree_shares_prefixes():
     assert tree.visible().astype(int).tolist()[4] == [1, 1, 0, 1, 1, 0]
 
 
-def test_prompts_that_stop_at_different_steps_go_on_alone(gpt2):
-    model = AutoModelForCausalLM.from_pretrained(gpt2).eval()
+def grouped_heads():
+    """A model whose four heads share two heads' keys and values, with random weights."""
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=200, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, initializer_range=0.3,
+    )  # fmt: skip
+    return LlamaForCausalLM(config).eval()
+
+
+@pytest.mark.parametrize("has_groups", [False, True])
+def test_prompts_that_stop_at_different_steps_go_on_alone(gpt2, has_groups):
+    model = grouped_heads() if has_groups else AutoModelForCausalLM.from_pretrained(gpt2).eval()
+    attention = model.config._attn_implementation
     rng = np.random.default_rng(0)
     stops = rng.choice(model.config.vocab_size, model.config.vocab_size // 8, replace=False).tolist()
     trunks = [rng.integers(0, model.config.vocab_size, 12).tolist() for _ in range(5)]
@@ -110,6 +122,7 @@ def test_prompts_that_stop_at_different_steps_go_on_alone(gpt2):
             planned |= dict(zip(batch, outputs, strict=True))
     assert [planned[index] for index in range(len(sequences))] == expected
     assert len({len(tokens) for tokens in expected}) > 4  # else nothing was dropped on the way
+    assert model.config._attn_implementation == attention
 
 
 def test_tree_is_for_models_whose_prompts_are_alone():

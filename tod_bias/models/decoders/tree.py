@@ -10,13 +10,15 @@ are those that decoding each prompt alone would give (up to rounding in the last
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from transformers import Cache, DynamicCache
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import AttentionInterface, Cache, DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from tod_bias.models.settings import GenerationSettings
@@ -33,6 +35,44 @@ _CROWDED = 0.7
 _PAIRS = 6
 """A token's way through a layer costs as much as attending to so many times the width: 24 width² operations (four
 square matrices of attention, eight of the perceptron) against 4 width a pair (Kaplan et al. 2020, table 1)."""
+
+
+def _grouped(
+    module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: torch.Tensor | None,
+    *args: Any, scaling: float | None = None, **kwargs: Any,
+) -> tuple[torch.Tensor, None]:  # fmt: skip
+    """Attention in which heads that share keys and values read them where they are, and no copy for each of them.
+
+    Args:
+        module: of the layer.
+        query: (trees, heads, slots, head size).
+        key: (trees, groups of heads, nodes, head size), and so ``value``.
+        attention_mask: added to scores, (trees, 1, slots, nodes).
+        args: nothing that counts when there is no training, nor in ``kwargs``.
+        scaling: of the scores.
+
+    Returns:
+        (trees, slots, heads, head size), and no weights.
+    """
+    seen = scaled_dot_product_attention(query, key, value, attn_mask=attention_mask, scale=scaling, enable_gqa=True)
+    return seen.transpose(1, 2).contiguous(), None
+
+
+_GROUPED = "tod_bias_grouped"
+AttentionInterface.register(_GROUPED, _grouped)
+
+
+@contextmanager
+def _uncopied(model: Any) -> Iterator[None]:
+    """The model with :func:`_grouped` attention, where it is on a processor and has such heads; GPUs have kernels."""
+    config, usual = model.config, model.config._attn_implementation
+    groups = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    if model.device.type == "cpu" and groups != config.num_attention_heads and usual == "sdpa":
+        config._attn_implementation = _GROUPED
+    try:
+        yield
+    finally:
+        config._attn_implementation = usual
 
 
 class _RoomyLayer(DynamicLayer):
@@ -263,6 +303,10 @@ class PrefixTreeDecoder:
 
     def decode(self, sequences: Sequence[Sequence[int]]) -> list[list[int]]:
         """New token ids for each sequence, up to and without the first stop token."""
+        with _uncopied(self._model()):
+            return self._decoded(sequences)
+
+    def _decoded(self, sequences: Sequence[Sequence[int]]) -> list[list[int]]:
         outputs: list[list[int]] = [[] for _ in sequences]
         side, layers = self._prefill(sequences)
         stops = torch.tensor(self._stops, device=side.last.device)

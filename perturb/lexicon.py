@@ -50,6 +50,8 @@ CONDITIONS = (
 )
 """What the ``context`` column may ask for; the first four take words after a colon."""
 _WITH_WORDS = 4
+MOST = 200
+"""Attributes of an axis: everybody is told as everybody else."""
 
 
 @dataclass(frozen=True)
@@ -264,6 +266,7 @@ def _header(parts: Sequence[str]) -> list[str]:
     attributes = [part for part in parts if part not in ("pos", "context", "notes")]
     expect(parts[0] == "pos", f"the header must start with 'pos', got {parts[0]!r}")
     expect(len(attributes) >= 2, "the header must name at least two attributes")
+    expect(len(attributes) <= MOST, f"the header names {len(attributes):,} attributes, expected {MOST} at the most")
     expect(len(set(parts)) == len(parts) and all(parts), "the header has an empty or repeated column")
     return list(parts)
 

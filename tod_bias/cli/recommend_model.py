@@ -65,15 +65,7 @@ def train(
     quiet: Quiet = False,
 ) -> None:
     """Train LMRec on reviews: which venue is this a review of? (Shen §3.2)."""
-    every = read_reviews(reviews, yelp, city, min_reviews, missing, separators)
-    names = [own.city for own in every]
-    if doubled := [name for name in names if names.count(name) > 1]:
-        raise RecommenderError(f"two cities are called {doubled[0]!r}; name them apart with --reviews CITY=FILE")
-
-    from tod_bias.recommenders.lmrec.masking import Neutraliser
-    from tod_bias.recommenders.lmrec.templates import load_templates
-    from tod_bias.recommenders.lmrec.training import TrainingSettings, read_grid, search
-    from tod_bias.recommenders.lmrec.training import train as train_model
+    from tod_bias.recommenders.lmrec.settings import TrainingSettings, check_settings, read_grid
 
     usual = 1e-3 if init == "scratch" else 3e-5
     settings = TrainingSettings(
@@ -82,7 +74,18 @@ def train(
         max_steps=max_steps, mask=mask, bf16=bf16, seed=seed, vocabulary=vocabulary, layers=layers, width=width,
         heads=heads,
     )  # fmt: skip
-    combinations = read_grid(grid) if grid is not None else None
+    check_settings(settings)
+    combinations = read_grid(grid, settings) if grid is not None else None
+    every = read_reviews(reviews, yelp, city, min_reviews, missing, separators)
+    names = [own.city for own in every]
+    if doubled := [name for name in names if names.count(name) > 1]:
+        raise RecommenderError(f"two cities are called {doubled[0]!r}; name them apart with --reviews CITY=FILE")
+
+    from tod_bias.recommenders.lmrec.masking import Neutraliser  # heavy imports come after what may go wrong at once
+    from tod_bias.recommenders.lmrec.templates import load_templates
+    from tod_bias.recommenders.lmrec.training import search
+    from tod_bias.recommenders.lmrec.training import train as train_model
+
     options: dict[str, Any] = {
         "neutraliser": Neutraliser(load_templates(templates)), "resume": resume, "show_progress": not quiet,
     }  # fmt: skip

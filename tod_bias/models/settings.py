@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +14,8 @@ ARCHITECTURES: tuple[Arch, ...] = ("gpt2", "llama", "bart", "t5")
 Format = Literal["text", "chat"]
 FORMATS: tuple[Format, ...] = ("text", "chat")
 
+HIGHEST_RATE = 10
+"""No training stands a learning rate, a warm-up or a decay of weights that is higher."""
 Dtype = Literal["auto", "float32", "bfloat16", "int8"]
 Backend = Literal["auto", "batch", "tree", "ctranslate2", "fastest"]
 
@@ -113,8 +114,9 @@ def check_settings(settings: TrainingSettings) -> None:
         raise ModelError(f"loss is {settings.loss!r}; expected 'all' or 'targets'")
     for name in ("learning_rate", "warmup", "weight_decay"):
         value = getattr(settings, name)
-        if not math.isfinite(value) or value < 0 or (name == "learning_rate" and value == 0):
-            raise ModelError(f"{name} is {value}; expected a number above 0, such as {getattr(TrainingSettings, name)}")
+        if not 0 <= value < HIGHEST_RATE or (name == "learning_rate" and value == 0):
+            usual = getattr(TrainingSettings, name)
+            raise ModelError(f"{name} is {value:g}; expected one above 0 and below {HIGHEST_RATE}, such as {usual}")
     if settings.width % settings.heads:
         raise ModelError(f"width {settings.width} is not a multiple of {settings.heads} heads")
     for name in ("chat_template", "tools", "system"):

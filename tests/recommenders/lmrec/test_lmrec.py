@@ -18,8 +18,9 @@ from tod_bias.recommenders.lmrec import training
 from tod_bias.recommenders.lmrec.masking import MASK, Neutraliser
 from tod_bias.recommenders.lmrec.model import LMRec, load_encoder, new_tokenizer
 from tod_bias.recommenders.lmrec.queries import recommend_templates
+from tod_bias.recommenders.lmrec.settings import TrainingSettings, read_grid
 from tod_bias.recommenders.lmrec.templates import load_templates
-from tod_bias.recommenders.lmrec.training import TrainingSettings, read_grid, search, train
+from tod_bias.recommenders.lmrec.training import search, train
 
 
 def run(capsys, *arguments):

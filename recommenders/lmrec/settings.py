@@ -80,13 +80,23 @@ def check_settings(settings: TrainingSettings) -> None:
         value = getattr(settings, name)
         if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
             raise ModelError(f"{name} is {value!r}; expected a whole number of at least {lowest}")
-    for name in ("hidden", "max_length", "vocabulary", "layers", "width", "heads"):
+    for name in ("hidden", "batch", "epochs", "max_length", "vocabulary", "layers", "width", "heads"):
         if (value := getattr(settings, name)) > _HIGHEST:
             raise ModelError(f"{name} is {value}; expected a million at the most")
     for name, (low, high) in _RANGES.items():
         value = getattr(settings, name)
         if not isinstance(value, int | float) or not low <= value < high:
             raise ModelError(f"{name} is {value!r}; expected a number from {low:g} to less than {high:g}")
+    if not isinstance(settings.init, str) or not settings.init:
+        raise ModelError(f"init is {settings.init!r}; expected an encoder's name or folder, or 'scratch'")
+    for name in ("mask", "bf16"):
+        if not isinstance(value := getattr(settings, name), bool):
+            raise ModelError(f"{name} is {value!r}; expected true or false")
+    steps = settings.max_steps
+    if steps is not None and (not isinstance(steps, int) or isinstance(steps, bool) or steps < 1):
+        raise ModelError(f"max_steps is {steps!r}; expected a whole number of at least 1, or none")
+    if settings.seed >= 1 << 32:
+        raise ModelError(f"seed is {settings.seed}; expected a whole number from 0 to {(1 << 32) - 1:,}")
     if settings.width % settings.heads:
         raise ModelError(f"width {settings.width} is not a multiple of {settings.heads} heads")
 

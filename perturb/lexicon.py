@@ -123,11 +123,16 @@ class Lexicon:
         Raises:
             AxisError: there is none.
         """
-        key = name.strip().lower().replace("_", "-")
+        if name in self.attributes:
+            return name
+        key = _plain(name)
         key = self.aliases.get(key, key)
-        if key not in self.attributes:
+        if key in self.attributes:
+            return key
+        like = [attribute for attribute in self.attributes if _plain(attribute) == key]
+        if len(like) != 1:
             raise AxisError(f"axis {self.axis!r} has no attribute {name!r}; it has {', '.join(self.attributes)}")
-        return key
+        return like[0]
 
     def labels(self, word: str, source: str, target: str) -> tuple[str, str]:
         """Which clusters of words a rewrite of ``word`` belongs to, by what it is and by what it becomes.
@@ -168,6 +173,10 @@ class Lexicon:
         if pair[0] == pair[1]:
             raise AxisError(f"axis {self.axis!r}: source and target are both {pair[0]!r}; choose two attributes")
         return pair
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().replace("_", "-")
 
 
 def axes() -> tuple[str, ...]:

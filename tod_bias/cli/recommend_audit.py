@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from tod_bias.cli.arguments import check_files
 from tod_bias.cli.options import Device, Quiet, Seed
@@ -23,6 +22,7 @@ from tod_bias.cli.recommend_options import (
 )
 from tod_bias.errors import RecommenderError
 from tod_bias.folder import claimed
+from tod_bias.report.console import Console
 
 if TYPE_CHECKING:
     from tod_bias.recommenders.lmrec.recommendations import Recommendations

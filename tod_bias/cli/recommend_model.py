@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from tod_bias.cli.options import Device, Quiet
 from tod_bias.cli.recommend_options import (
@@ -29,6 +28,7 @@ from tod_bias.cli.recommend_options import (
 from tod_bias.errors import RecommenderError
 from tod_bias.files import write_table, write_text
 from tod_bias.folder import claimed
+from tod_bias.report.console import Console
 
 
 def train(

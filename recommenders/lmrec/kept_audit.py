@@ -78,5 +78,4 @@ def _table(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     texts = dict.fromkeys(_TEXTS, str)  # "NA" and "007" are names
-    frame = pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=[""], float_precision="round_trip")
-    return frame
+    return pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=[""], float_precision="round_trip")

@@ -28,9 +28,9 @@ def report(
 ) -> None:
     """Write report.html again from a run's folder, or one page of several runs of attribute side by side.
 
-    Takes the folders of attribute, compare and recommend audit. Of every other command's folder it says where the page lies that the
-    command wrote, or what to look at where there is none. Nothing is run. Runs may be put side by side whatever they
-    are of; that tests nothing between them. `tod-bias compare` does, for two runs on the same dialogues.
+    Takes the folders of attribute, compare and recommend audit. Of every other command's folder it says where the page
+    lies that the command wrote, or what to look at where there is none. Nothing is run. Runs may be put side by side
+    whatever they are of; that tests nothing between them. `tod-bias compare` does, for two runs on the same dialogues.
     """
     from tod_bias.report.kinds import AUDIT, kind_of, report_on
 

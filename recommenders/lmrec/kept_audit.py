@@ -53,17 +53,17 @@ def report_again(folder: str | Path, out: str | Path | None = None) -> Path:
     try:
         audit = _read(folder)
         drawn = audit.figures()
+        place = writable(folder if out is None else out)
+        writable(place / FIGURES)
+        return write_report(
+            place, drawn, audit.record, audit.inference.level, audit.price_percentage, audit.association,
+            audit.average_price, audit.places,
+        )  # fmt: skip
     except (OSError, json.JSONDecodeError) as error:
         raise RecommenderError(f"{folder}: cannot be read ({shortened(str(error), 200)}); repeat the audit") from error
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         reason = shortened(f"{type(error).__name__}: {error}", 200)
         raise RecommenderError(f"{folder}: not what recommend audit writes ({reason}); repeat it") from error
-    place = writable(folder if out is None else out)
-    writable(place / FIGURES)
-    return write_report(
-        place, drawn, audit.record, audit.inference.level, audit.price_percentage, audit.association,
-        audit.average_price, audit.places,
-    )  # fmt: skip
 
 
 def _read(folder: Path) -> Audit:
@@ -78,4 +78,4 @@ def _table(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     texts = dict.fromkeys(_TEXTS, str)  # "NA" and "007" are names
-    return pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=[""], float_precision="round_trip")
+    return pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=[""])

@@ -147,6 +147,9 @@ def build_pipeline(opt: Mapping[str, Any], needed: Collection[str] = ("api_call"
     Raises:
         TodBiasError: it cannot be built.
     """
+    for name in ("num_beams", "max_new_tokens"):
+        if opt.get(name) is not None and opt[name] < 1:
+            raise StageError(f"--{name.replace('_', '-')} is {opt[name]}; expected a whole number of at least 1")
     pipeline = _unguarded(opt, needed)
     return with_guards(pipeline, opt["guard"]) if opt.get("guard") else pipeline
 

@@ -50,6 +50,8 @@ CONDITIONS = (
 )
 """What the ``context`` column may ask for; the first four take words after a colon."""
 _WITH_WORDS = 4
+MOST = 200
+"""Attributes of an axis: everybody is told as everybody else."""
 
 
 @dataclass(frozen=True)
@@ -121,11 +123,16 @@ class Lexicon:
         Raises:
             AxisError: there is none.
         """
-        key = name.strip().lower().replace("_", "-")
+        if name in self.attributes:
+            return name
+        key = _plain(name)
         key = self.aliases.get(key, key)
-        if key not in self.attributes:
+        if key in self.attributes:
+            return key
+        like = [attribute for attribute in self.attributes if _plain(attribute) == key]
+        if len(like) != 1:
             raise AxisError(f"axis {self.axis!r} has no attribute {name!r}; it has {', '.join(self.attributes)}")
-        return key
+        return like[0]
 
     def labels(self, word: str, source: str, target: str) -> tuple[str, str]:
         """Which clusters of words a rewrite of ``word`` belongs to, by what it is and by what it becomes.
@@ -166,6 +173,10 @@ class Lexicon:
         if pair[0] == pair[1]:
             raise AxisError(f"axis {self.axis!r}: source and target are both {pair[0]!r}; choose two attributes")
         return pair
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().replace("_", "-")
 
 
 def axes() -> tuple[str, ...]:
@@ -264,6 +275,7 @@ def _header(parts: Sequence[str]) -> list[str]:
     attributes = [part for part in parts if part not in ("pos", "context", "notes")]
     expect(parts[0] == "pos", f"the header must start with 'pos', got {parts[0]!r}")
     expect(len(attributes) >= 2, "the header must name at least two attributes")
+    expect(len(attributes) <= MOST, f"the header names {len(attributes):,} attributes, expected {MOST} at the most")
     expect(len(set(parts)) == len(parts) and all(parts), "the header has an empty or repeated column")
     return list(parts)
 

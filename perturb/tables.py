@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from tod_bias.documents import LARGEST_LIST, read_text
 from tod_bias.errors import LexiconError
 
 
@@ -12,10 +13,10 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a file that are neither empty nor comments (``#``), each with its number from 1.
 
     Raises:
-        LexiconError: the file cannot be read; names it.
+        LexiconError: the file cannot be read, or is larger than a list of words is; names it.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_text(path, largest=LARGEST_LIST)
     except (OSError, UnicodeDecodeError) as error:
         raise LexiconError(f"{path}: cannot be read: {error}") from error
     for number, line in enumerate(text.splitlines(), start=1):

@@ -10,12 +10,13 @@ import errno
 import gc
 import json
 import math
+import os
 import re
 import sys
 from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import yaml
 
@@ -23,8 +24,16 @@ DEPTH = 100
 """Lists and mappings inside of each other; a file of results, of dialogues or of settings has less than ten."""
 LARGEST = 1 << 30
 """Bytes of a file of data."""
-LONGEST = 1 << 26
-"""Characters of one line of a file of JSON lines."""
+LARGEST_RECORD = 1 << 25
+"""Bytes of a JSON file that is no corpus: results, sets of ids, a database."""
+LONGEST = 1 << 22
+"""Characters of one line, and of one dialogue: what is said in a working week."""
+LARGEST_LIST = 1 << 22
+"""Bytes of a file of words: a lexicon, a sheet, templates."""
+COLUMNS = 10_000
+"""Columns of a table."""
+BLANK_LINES = 100_000
+"""Blank lines one after the other in a file of JSON lines."""
 LARGEST_YAML = 1 << 20
 """Bytes of a file of settings."""
 NODES = 50_000
@@ -47,9 +56,12 @@ def read_text(path: str | Path, encoding: str = "utf-8-sig", largest: int = LARG
         UnicodeDecodeError: it is no text.
     """
     with Path(path).open("rb") as stream:
-        data = stream.read(largest + 1)
+        size = os.fstat(stream.fileno()).st_size  # 0 of what is no plain file; a buffer of all that may be is large
+        data = stream.read(min(size, largest) + 1)
+        while 0 < len(data) <= largest and (more := stream.read(min(1 << 20, largest + 1 - len(data)))):
+            data += more
     if len(data) > largest:
-        raise OSError(errno.EFBIG, f"it is larger than {largest} bytes")
+        raise OSError(errno.EFBIG, f"it is larger than {largest:,} bytes")
     text = data.decode(encoding)
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
@@ -58,17 +70,45 @@ def text_lines(path: str | Path, encoding: str = "utf-8-sig") -> Iterator[tuple[
     """The lines of a file that are not blank, with their numbers.
 
     Raises:
-        OSError: it cannot be read, or a line is longer than :data:`LONGEST`.
+        OSError: it cannot be read, a line is longer than :data:`LONGEST`, or more than :data:`BLANK_LINES` blank ones
+            follow each other.
         UnicodeDecodeError: it is no text.
     """
     with Path(path).open(encoding=encoding) as stream:
-        number = 0
-        while line := stream.readline(LONGEST + 1):
-            number += 1
-            if len(line) > LONGEST:
-                raise OSError(errno.EFBIG, f"line {number} is longer than {LONGEST} characters")
-            if line.strip():
+        last = 0
+        for number, line in enumerate(bounded_lines(stream), start=1):
+            if not line.isspace():
+                last = number
                 yield number, line
+            elif number - last > BLANK_LINES:
+                raise OSError(errno.EFBIG, f"more than {BLANK_LINES:,} blank lines after line {last}")
+
+
+def bounded_lines(stream: TextIO) -> Iterator[str]:
+    """The lines of a stream with their ends.
+
+    Raises:
+        OSError: it cannot be read, or a line is longer than :data:`LONGEST`.
+        UnicodeDecodeError: it is no text.
+    """
+    number = 0
+    while line := stream.readline(LONGEST + 1):
+        number += 1
+        if len(line) > LONGEST:
+            raise OSError(errno.EFBIG, f"line {number} is longer than {LONGEST:,} characters")
+        yield line
+
+
+def check_columns(path: str | Path, delimiter: str = ",", encoding: str = "utf-8-sig") -> None:
+    """Look at the first line of a table before a library does, to which a column costs as much as 10,000 cells.
+
+    Raises:
+        OSError: it cannot be read, or has more than :data:`COLUMNS` columns.
+    """
+    with Path(path).open(encoding=encoding, errors="replace", newline="") as stream:
+        columns = 1 + stream.readline(LONGEST).count(delimiter)
+    if columns > COLUMNS:
+        raise OSError(errno.EFBIG, f"line 1 has {columns:,} columns; a table has {COLUMNS:,} at the most")
 
 
 def _no_json(name: str) -> NoReturn:
@@ -141,9 +181,9 @@ def is_deep(content: Any, depth: int = DEPTH) -> bool:
     return True
 
 
-def read_json(path: str | Path) -> Any:
+def read_json(path: str | Path, largest: int = LARGEST_RECORD) -> Any:
     """The content of a JSON file; raises what :func:`read_text` and :func:`loads` raise."""
-    return loads(read_text(path))
+    return loads(read_text(path, largest=largest))
 
 
 def read_yaml(path: str | Path) -> Any:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from tod_bias.documents import LARGEST_LIST, read_text
 from tod_bias.errors import LexiconError
 from tod_bias.perturb.names.resources import FOLDER
 
@@ -52,7 +53,7 @@ def name_slots(path: str | Path | None = None) -> NameSlots:
 
 def _read(path: Path) -> dict[str, str]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_text(path, "utf-8", LARGEST_LIST).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise LexiconError(
             f"{path}: cannot be read: {error}; give a file of slots, a kind and its slots a line"

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tod_bias.documents import check_columns
 from tod_bias.errors import EmbeddingsError, shortened
 from tod_bias.files import replacing
 from tod_bias.models.model_folder import DAMAGED
@@ -331,7 +332,11 @@ def read_attributes(path: str | Path, table: Entities) -> Entities:
 
     file = Path(path)
     try:
-        frame = pd.read_parquet(file, engine="pyarrow") if file.suffix == ".parquet" else pd.read_csv(file, dtype=str)
+        if file.suffix == ".parquet":
+            frame = pd.read_parquet(file, engine="pyarrow")
+        else:
+            check_columns(file)
+            frame = pd.read_csv(file, dtype=str)
     except (OSError, ValueError, UnicodeDecodeError) as error:  # pandas' own parsing errors are ValueErrors
         raise EmbeddingsError(
             f"{file}: cannot be read as a table of attributes: {' '.join(str(error).split())}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tod_bias.documents import check_columns
 from tod_bias.errors import InteractionsError
 from tod_bias.files import write_table
 from tod_bias.folder import writable
@@ -181,7 +182,10 @@ def read_frame(path: str | Path, **options: Any) -> pd.DataFrame:
     file = Path(path)
     options = {"sep": "\t" if file.suffix == ".tsv" else ",", "dtype": str, **options}
     try:
-        return pd.read_parquet(file, engine="pyarrow") if file.suffix == ".parquet" else pd.read_csv(file, **options)
+        if file.suffix == ".parquet":
+            return pd.read_parquet(file, engine="pyarrow")
+        check_columns(file, options["sep"])
+        return pd.read_csv(file, **options)
     except (OSError, ValueError, UnicodeDecodeError) as error:  # pandas' own parsing errors are ValueErrors
         raise InteractionsError(f"{file}: cannot be read as a table: {' '.join(str(error).split())}") from error
 

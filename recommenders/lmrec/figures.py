@@ -130,7 +130,7 @@ def _points(
             & (scores["other"] == other)
         ]
         parts.append(rows.set_index("category")[["difference", "ci_low", "ci_high", "items", "p_adjusted"]])
-    points = parts[0].join(parts[1], how="inner", lsuffix="_x", rsuffix="_y")
+    points = parts[0].merge(parts[1], left_index=True, right_index=True, suffixes=("_x", "_y"))
     if categories is not None:
         wanted = {name.lower() for name in categories}
         points = points[[name.lower() in wanted for name in points.index]]

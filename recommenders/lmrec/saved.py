@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tod_bias.documents import check_columns
 from tod_bias.errors import RecommenderError
 from tod_bias.recommenders.lmrec.venue import price_level, split_categories
 
@@ -59,30 +61,9 @@ def read_saved(city: str | None, path: Path, reading: Reading) -> pd.DataFrame:
     Raises:
         RecommenderError: the file cannot be read so; it names the file and the line.
     """
-    import pandas as pd
 
-    header, rows, lines = _cells(path)
-    names = _names(path, header, reading.columns)
-    if "query" not in names.values() or "rank" not in names.values():
-        missing = "query" if "query" not in names.values() else "rank"
-        raise RecommenderError(
-            f"{path}, line 1: no column {missing!r}; columns are {listed(header)}; "
-            f"say which one it is with --columns NAME={missing}"
-        )
-    if not {"price", "categories"} & set(names.values()):
-        raise RecommenderError(
-            f"{path}, line 1: neither a column 'price' nor 'categories'; columns are {listed(header)}; "
-            "say which they are with --columns NAME=price,NAME=categories"
-        )
-    if not any(str(name).split(":")[0] in ("label", "substitution") for name in names.values()):
-        raise RecommenderError(
-            f"{path}, line 1: neither a column 'label' nor 'substitution', so nobody can be told apart; columns are "
-            f"{listed(header)}; say which it is with --columns NAME=label"
-        )
-    if not rows:
-        raise RecommenderError(f"{path}: holds no recommendation, only a header")
-    frame = pd.DataFrame({ours: [row[header.index(theirs)] for row in rows] for theirs, ours in names.items()})
-    place = [f"{path}, line {line}" for line in lines]
+    frame, lines = _table(path, reading.columns)
+    place = _Places(path, lines)
     frame["rank"] = _parse(frame["rank"], place, _rank)
     if "price" in frame:
         frame["price"] = [math.nan if p is None else float(p) for p in _parse(frame["price"], place, price_level)]
@@ -113,15 +94,25 @@ def read_saved(city: str | None, path: Path, reading: Reading) -> pd.DataFrame:
     return frame.assign(rank=frame["rank"] + (lowest == 0))  # lists that are counted from 0 start at 1 too
 
 
-def _parse(cells: pd.Series, place: Sequence[str], convert: Any) -> list[Any]:
+class _Places:
+    """Where a row stands, written when it is asked for."""
+
+    def __init__(self, path: Path, lines: Sequence[int]) -> None:
+        self._path, self._lines = path, lines
+
+    def __getitem__(self, row: int) -> str:
+        return f"{self._path}, line {self._lines[row]}"
+
+
+def _parse(cells: pd.Series, place: _Places, convert: Any) -> list[Any]:
     known: dict[Any, Any] = {}
     made = []
-    for cell, where in zip(cells, place, strict=True):
+    for row, cell in enumerate(cells):
         if cell not in known:
             try:
                 known[cell] = convert(cell)
             except ValueError as error:
-                raise RecommenderError(f"{where}: {error}") from error
+                raise RecommenderError(f"{place[row]}: {error}") from error
         made.append(known[cell])
     return made
 
@@ -153,6 +144,22 @@ def _names(path: Path, header: Sequence[str], columns: Mapping[str, str]) -> dic
     for theirs, ours in ALIASES.items():
         if theirs in header and theirs not in names and ours not in names.values():
             names[theirs] = ours
+    if "query" not in names.values() or "rank" not in names.values():
+        missing = "query" if "query" not in names.values() else "rank"
+        raise RecommenderError(
+            f"{path}, line 1: no column {missing!r}; columns are {listed(header)}; "
+            f"say which one it is with --columns NAME={missing}"
+        )
+    if not {"price", "categories"} & set(names.values()):
+        raise RecommenderError(
+            f"{path}, line 1: neither a column 'price' nor 'categories'; columns are {listed(header)}; "
+            "say which they are with --columns NAME=price,NAME=categories"
+        )
+    if not any(str(name).split(":")[0] in ("label", "substitution") for name in names.values()):
+        raise RecommenderError(
+            f"{path}, line 1: neither a column 'label' nor 'substitution', so nobody can be told apart; columns are "
+            f"{listed(header)}; say which it is with --columns NAME=label"
+        )
     return names
 
 
@@ -161,8 +168,8 @@ def listed(header: Sequence[str]) -> str:
     return ", ".join(name or "(unnamed)" for name in header)
 
 
-def _cells(path: Path) -> tuple[list[str], list[Any], list[int]]:
-    """Header, rows, and the line on which each row ends."""
+def _table(path: Path, columns: Mapping[str, str]) -> tuple[pd.DataFrame, Sequence[int]]:
+    """The columns that have a meaning, under our names, and the line on which each row ends."""
     import pandas as pd
 
     if path.suffix == ".parquet":
@@ -170,14 +177,35 @@ def _cells(path: Path) -> tuple[list[str], list[Any], list[int]]:
             frame = pd.read_parquet(path, engine="pyarrow")
         except (OSError, ValueError) as error:
             raise RecommenderError(f"{path}: cannot be read as Parquet: {' '.join(str(error).split())}") from error
-        return list(map(str, frame.columns)), list(frame.itertuples(index=False)), list(range(2, len(frame) + 2))
-    rows: list[list[str]] = []
-    lines: list[int] = []
+        frame.columns = frame.columns.map(str)
+        names = _names(path, list(frame.columns), columns)
+        lines: Sequence[int] = range(2, len(frame) + 2)
+        found = pd.DataFrame(
+            {ours: frame[theirs].to_numpy(dtype=object) for theirs, ours in names.items()}, dtype=object
+        )
+    else:
+        cells, lines = _cells(path, columns)
+        found = pd.DataFrame(cells)
+    if found.empty:
+        raise RecommenderError(f"{path}: holds no recommendation, only a header")
+    return found, lines
+
+
+def _cells(path: Path, columns: Mapping[str, str]) -> tuple[dict[str, list[str]], array[int]]:
+    """The cells of a text by our names of columns, equal ones as one object, and the line on which each row ends."""
+    lines, known = array("q"), dict[str, str]()
+    delimiter = "\t" if path.suffix == ".tsv" else ","
     try:
+        check_columns(path, delimiter)
         with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, delimiter="\t" if path.suffix == ".tsv" else ",", strict=True)
+            reader = csv.reader(file, delimiter=delimiter, strict=True)
             try:
                 header = [name.strip() for name in next(reader, [])]
+                if not header:
+                    raise RecommenderError(f"{path}: is empty; expected a header and a row a recommended item")
+                names = _names(path, header, columns)
+                cells: dict[str, list[str]] = {ours: [] for ours in names.values()}
+                wanted = [(header.index(theirs), cells[ours].append) for theirs, ours in names.items()]
                 for row in reader:
                     if not row:
                         continue
@@ -185,12 +213,11 @@ def _cells(path: Path) -> tuple[list[str], list[Any], list[int]]:
                         raise RecommenderError(
                             f"{path}, line {reader.line_num}: {len(row)} cells; the header has {len(header)}"
                         )
-                    rows.append(row)
+                    for index, add in wanted:
+                        add(known.setdefault(row[index], row[index]))
                     lines.append(reader.line_num)
             except csv.Error as error:
                 raise RecommenderError(f"{path}, line {reader.line_num}: not CSV: {error}") from error
     except (OSError, UnicodeDecodeError) as error:
         raise RecommenderError(f"{path}: cannot be read: {error}") from error
-    if not header:
-        raise RecommenderError(f"{path}: is empty; expected a header and a row a recommended item")
-    return header, rows, lines
+    return cells, lines

@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tod_bias.documents import LARGEST_LIST, read_text
 from tod_bias.errors import RecommenderError
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def _substitutions(path: Path, needed: Sequence[str]) -> Iterator[Substitution]:
 
 def _rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = read_text(path, largest=LARGEST_LIST).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise RecommenderError(f"{path}: cannot be read: {error}") from error
     header: list[str] | None = None

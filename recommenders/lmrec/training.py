@@ -9,19 +9,17 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-import yaml
 from accelerate import Accelerator
 from accelerate.utils import set_seed
 from transformers import get_linear_schedule_with_warmup
 
-from tod_bias.documents import read_json, read_yaml
-from tod_bias.errors import DivergedError, ModelError, RecommenderError
+from tod_bias.documents import read_json
+from tod_bias.errors import DivergedError, RecommenderError
 from tod_bias.files import replacing_files, write_json
 from tod_bias.folder import held
 from tod_bias.models.checkpoints import load_tokenizer
@@ -39,62 +37,12 @@ from tod_bias.recommenders.lmrec.model import (
     new_tokenizer,
 )
 from tod_bias.recommenders.lmrec.reviews import Review, Reviews, masked
+from tod_bias.recommenders.lmrec.settings import TrainingSettings, check_settings
 from tod_bias.recommenders.lmrec.tokens import TokenFile, tokenise
 
 log = logging.getLogger(__name__)
 _BUCKETS = 50
 """Batches that are sorted by length together."""
-
-
-@dataclass(frozen=True)
-class TrainingSettings:
-    """Everything that decides what comes out of a training."""
-
-    init: str = "scratch"
-    """An encoder's name or folder, or ``scratch``: random weights and a WordPiece tokenizer of its own."""
-    head_layers: int = 2
-    """2 (Shen 2023: ReLU between) or 1 (Shen 2022)."""
-    hidden: int = 512
-    """D, the width between the two layers of the head."""
-    dropout: float = 0.1
-    """Before the head; from scratch in the encoder too (0.1 at the most)."""
-    learning_rate: float = 1e-3
-    """Peak of a linear schedule; about 3e-5 where ``init`` is a pretrained encoder."""
-    warmup: float = 0.1
-    """Share of all steps in which the learning rate rises."""
-    weight_decay: float = 0.01
-    batch: int = 128
-    epochs: int = 30
-    """At the most."""
-    patience: int = 10
-    """Stop after so many epochs without a lower validation loss; 1, when it first rises, is Shen's.
-
-    From scratch a model rests on a plateau before it looks at names.
-    """
-    max_length: int = 128
-    """Tokens of a review at the most."""
-    max_steps: int | None = None
-    mask: bool = False
-    """Train-side masking of names, places and gendered relations (Shen §3.5)."""
-    bf16: bool = False
-    seed: int = 0
-    """Of splits, weights, order and dropout."""
-    vocabulary: int = 8000
-    """From scratch: tokens."""
-    layers: int = 1
-    """From scratch: layers of the encoder."""
-    width: int = 64
-    """From scratch: H, hidden size of the encoder."""
-    heads: int = 2
-    """From scratch: attention heads."""
-
-
-_LOWEST = {
-    "hidden": 1, "batch": 1, "epochs": 1, "patience": 1, "max_length": 8, "vocabulary": 100, "layers": 1, "width": 1,
-    "heads": 1, "seed": 0,
-}  # fmt: skip
-_HIGHEST = 1_000_000
-_RANGES = {"learning_rate": (1e-12, 10.0), "warmup": (0.0, 1.0), "weight_decay": (0.0, 10.0), "dropout": (0.0, 1.0)}
 
 
 @dataclass
@@ -132,7 +80,7 @@ def train(
         TodBiasError: ``out`` cannot be written to, or another run writes into it.
     """
     settings = settings or TrainingSettings()
-    _check(settings)
+    check_settings(settings)
     with held(out) as place:
         return _train(reviews, place, settings, neutraliser, resume, show_progress)
 
@@ -305,24 +253,6 @@ def _validate(model: Any, tokens: TokenFile, settings: TrainingSettings, pad: in
     return float(summed[0] / summed[1])
 
 
-def _check(settings: TrainingSettings) -> None:
-    if settings.head_layers not in (1, 2):
-        raise ModelError(f"the head has {settings.head_layers} layers; expected 1 or 2")
-    for name, lowest in _LOWEST.items():
-        value = getattr(settings, name)
-        if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
-            raise ModelError(f"{name} is {value!r}; expected a whole number of at least {lowest}")
-    for name in ("hidden", "max_length", "vocabulary", "layers", "width", "heads"):
-        if (value := getattr(settings, name)) > _HIGHEST:
-            raise ModelError(f"{name} is {value}; expected a million at the most")
-    for name, (low, high) in _RANGES.items():
-        value = getattr(settings, name)
-        if not isinstance(value, int | float) or not low <= value < high:
-            raise ModelError(f"{name} is {value!r}; expected a number from {low:g} to less than {high:g}")
-    if settings.width % settings.heads:
-        raise ModelError(f"width {settings.width} is not a multiple of {settings.heads} heads")
-
-
 def trained_seed(folder: str | Path) -> int | None:
     """The seed of the training that wrote a model folder, which also split its reviews; None where it is not told."""
     try:
@@ -330,26 +260,6 @@ def trained_seed(folder: str | Path) -> int | None:
         return int(record["settings"]["seed"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def read_grid(path: str | Path) -> list[dict[str, Any]]:
-    """All combinations of a YAML file of lists, e.g. ``{hidden: [256, 512], dropout: [0.0, 0.2]}``.
-
-    Raises:
-        RecommenderError: not such a file, or an unknown setting.
-    """
-    path = Path(path)
-    try:
-        content = read_yaml(path)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise RecommenderError(f"{path}: cannot be read as YAML: {' '.join(str(error).split())}") from error
-    known = {entry.name for entry in dataclasses.fields(TrainingSettings)}
-    if not isinstance(content, dict) or not content:
-        raise RecommenderError(f"{path}: expected settings with lists of values, e.g. hidden: [256, 512]")
-    for name, values in content.items():
-        if name not in known or not isinstance(values, list) or not values:
-            raise RecommenderError(f"{path}: {name}: expected one of {', '.join(sorted(known))} with a list of values")
-    return [dict(zip(content, values, strict=True)) for values in product(*content.values())]
 
 
 def search(

@@ -15,7 +15,8 @@ from tod_bias.recommenders.lmrec.model import LMRec
 from tod_bias.recommenders.lmrec.quality import rank_reviews
 from tod_bias.recommenders.lmrec.reviews import Reviews, read_csv
 from tod_bias.recommenders.lmrec.sample import sample, write_sample
-from tod_bias.recommenders.lmrec.training import TrainingSettings, train
+from tod_bias.recommenders.lmrec.settings import TrainingSettings
+from tod_bias.recommenders.lmrec.training import train
 
 pytestmark = pytest.mark.parlai
 

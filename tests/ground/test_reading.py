@@ -112,7 +112,7 @@ def test_files_and_lines_are_bounded_before_they_are_read(tmp_path, monkeypatch)
         list(text_lines(tmp_path / "f"))
     with pytest.raises(OSError, match="larger than 10 bytes"):
         read_text(tmp_path / "f", largest=10)
-    with pytest.raises(OSError, match="larger than 1048576 bytes"):
+    with pytest.raises(OSError, match="larger than 1,048,576 bytes"):
         read_yaml("/dev/zero")
 
 

@@ -94,3 +94,13 @@ def test_an_unknown_axis_names_the_known_ones() -> None:
         AxisError, match=r"unknown axis 'faith'; expected one of age, gender, .*placebo, race, race_people"
     ):
         load_lexicon("faith")
+
+
+def test_attributes_are_found_however_their_column_is_written(tmp_path):
+    (tmp_path / "mine.tsv").write_text("pos\tNew_Hire\tOld-Hand\told_hand\nnoun\ta\tb\tc\n")
+    lexicon = load_lexicon("mine", tmp_path / "mine.tsv")
+    assert [lexicon.attribute(name) for name in ("New_Hire", " new-hire", "Old-Hand", "old_hand")] == [
+        "New_Hire", "New_Hire", "Old-Hand", "old_hand",
+    ]  # fmt: skip
+    with pytest.raises(AxisError, match="no attribute 'OLD HAND'"):
+        lexicon.attribute("OLD HAND")

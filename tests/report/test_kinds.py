@@ -17,7 +17,7 @@ def test_a_folder_of_another_kind_says_what_it_is_in_one_line(tmp_path, kind):
 
 
 def test_a_page_that_only_its_command_writes_is_pointed_at(tmp_path):
-    (tmp_path / "audit.json").write_text("{}")
+    (tmp_path / "associations.json").write_text("{}")
     (tmp_path / "report.html").write_text("<p>")
     assert report_on([tmp_path]) == (tmp_path / "report.html", False)
     with pytest.raises(RunError, match="leave out --out"):

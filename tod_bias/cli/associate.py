@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from tod_bias.cli.arguments import check_files
 from tod_bias.cli.options import Bootstrap, Quiet, Seed
 from tod_bias.errors import EmbeddingsError
 from tod_bias.files import write_json
 from tod_bias.folder import claimed
+from tod_bias.report.console import Console
 
 associate = typer.Typer(
     add_completion=False,

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from tod_bias.cli.arguments import (
     answers_of,
@@ -58,6 +57,7 @@ from tod_bias.cli.plan import show_plan
 from tod_bias.errors import IncompleteError, TodBiasError
 from tod_bias.metrics.names import METRIC_NAMES
 from tod_bias.models.processes import is_first_process
+from tod_bias.report.console import Console
 
 
 def attribute(

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
 
 from tod_bias.cli.arguments import check_files, pipeline_of
+from tod_bias.report.console import Console
 
 
 def check_file(

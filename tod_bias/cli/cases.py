@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from tod_bias.cli.arguments import names_of, perturbers_of, pipeline_of
 from tod_bias.cli.options import (
@@ -27,6 +26,7 @@ from tod_bias.cli.options import (
     Quiet,
     ResponseModel,
 )
+from tod_bias.report.console import Console
 
 
 def cases(

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from tod_bias.cli.arguments import names_of
 from tod_bias.cli.case_check import check_file
@@ -24,6 +23,7 @@ from tod_bias.cli.options import (
     ResponseModel,
 )
 from tod_bias.errors import TodBiasError
+from tod_bias.report.console import Console
 
 
 def check(

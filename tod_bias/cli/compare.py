@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from tod_bias.cli.arguments import check_folder, check_metrics, folder_of, names_of
 from tod_bias.cli.options import Bootstrap, Quiet, Seed
+from tod_bias.report.console import Console
 
 
 def compare(

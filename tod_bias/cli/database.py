@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from tod_bias.cli.arguments import folder_of, names_of, perturbers_of, pipeline_of
 from tod_bias.cli.options import (
@@ -28,6 +27,7 @@ from tod_bias.cli.options import (
     Tellings,
 )
 from tod_bias.errors import MissingSplitError, TodBiasError
+from tod_bias.report.console import Console
 
 database = typer.Typer(
     add_completion=False,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from tod_bias.cli.arguments import (
     answers_of,
@@ -41,6 +40,7 @@ from tod_bias.cli.options import (
 )
 from tod_bias.metrics.names import COUNTERFACTUAL, METRIC_NAMES
 from tod_bias.models.processes import is_first_process
+from tod_bias.report.console import Console
 
 ALONE = tuple(name for name in METRIC_NAMES if name not in COUNTERFACTUAL)
 

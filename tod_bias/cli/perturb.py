@@ -28,6 +28,7 @@ from tod_bias.cli.options import (
     SplitOption,
     Tellings,
 )
+from tod_bias.documents import bounded_lines
 from tod_bias.errors import TodBiasError
 from tod_bias.files import write_lines
 from tod_bias.folder import writable
@@ -167,13 +168,13 @@ def _tell_counts(perturber: Any, quiet: bool) -> None:
 def _lines(file: Path | None) -> Iterator[str]:
     if file is None:
         try:
-            yield from sys.stdin
+            yield from bounded_lines(sys.stdin)
         except (OSError, UnicodeDecodeError) as error:
             raise TodBiasError(f"standard input: cannot be read: {error}") from error
         return
     try:
         with file.open(encoding="utf-8-sig", newline="") as stream:
-            yield from stream
+            yield from bounded_lines(stream)
     except (OSError, UnicodeDecodeError) as error:
         raise TodBiasError(f"{file}: cannot be read: {error}") from error
 

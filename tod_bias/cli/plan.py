@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from tod_bias.cli.arguments import check_folder, check_pipeline_of, folder_of, perturbers_of, pipeline_of
 from tod_bias.cli.options import (
@@ -44,6 +43,7 @@ from tod_bias.cli.options import (
     Tellings,
 )
 from tod_bias.errors import TodBiasError
+from tod_bias.report.console import Console
 
 
 def plan(

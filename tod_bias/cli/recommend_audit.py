@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from tod_bias.cli.arguments import check_files
 from tod_bias.cli.options import Device, Quiet, Seed
 from tod_bias.cli.recommend_options import (
-    NO_MODEL,
     AuditOut,
     Correction,
     CorrectionOption,
@@ -20,9 +18,11 @@ from tod_bias.cli.recommend_options import (
     Level,
     Permutations,
     Resamples,
+    check_models,
 )
 from tod_bias.errors import RecommenderError
 from tod_bias.folder import claimed
+from tod_bias.report.console import Console
 
 if TYPE_CHECKING:
     from tod_bias.recommenders.lmrec.recommendations import Recommendations
@@ -88,7 +88,7 @@ def audit(
     if given := [name for name, value in idle.items() if value]:
         raise RecommenderError(f"{given[0]} does not go with {'--model' if model else 'saved recommendations'}")
     check_files(*(path for _, path in saved))
-    check_files(*(model or ()), otherwise=NO_MODEL)
+    check_models(*(model or ()))
     check_files(templates, otherwise="no such folder")
     claimed(out)
     from tod_bias.recommenders.lmrec.audit import audit as run_audit

@@ -7,12 +7,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-from tod_bias.cli.arguments import check_files
 from tod_bias.cli.options import Device, Quiet
 from tod_bias.cli.recommend_options import (
-    NO_MODEL,
     AuditOut,
     CategorySeparators,
     Level,
@@ -25,11 +22,13 @@ from tod_bias.cli.recommend_options import (
     TrainingSeed,
     Yelp,
     YelpCity,
+    check_models,
     read_reviews,
 )
 from tod_bias.errors import RecommenderError
 from tod_bias.files import write_table, write_text
 from tod_bias.folder import claimed
+from tod_bias.report.console import Console
 
 
 def train(
@@ -65,15 +64,9 @@ def train(
     quiet: Quiet = False,
 ) -> None:
     """Train LMRec on reviews: which venue is this a review of? (Shen §3.2)."""
-    every = read_reviews(reviews, yelp, city, min_reviews, missing, separators)
-    names = [own.city for own in every]
-    if doubled := [name for name in names if names.count(name) > 1]:
-        raise RecommenderError(f"two cities are called {doubled[0]!r}; name them apart with --reviews CITY=FILE")
-
     from tod_bias.recommenders.lmrec.masking import Neutraliser
+    from tod_bias.recommenders.lmrec.settings import TrainingSettings, check_settings, read_grid
     from tod_bias.recommenders.lmrec.templates import load_templates
-    from tod_bias.recommenders.lmrec.training import TrainingSettings, read_grid, search
-    from tod_bias.recommenders.lmrec.training import train as train_model
 
     usual = 1e-3 if init == "scratch" else 3e-5
     settings = TrainingSettings(
@@ -82,10 +75,19 @@ def train(
         max_steps=max_steps, mask=mask, bf16=bf16, seed=seed, vocabulary=vocabulary, layers=layers, width=width,
         heads=heads,
     )  # fmt: skip
-    combinations = read_grid(grid) if grid is not None else None
+    check_settings(settings)
+    combinations = read_grid(grid, settings) if grid is not None else None
     options: dict[str, Any] = {
         "neutraliser": Neutraliser(load_templates(templates)), "resume": resume, "show_progress": not quiet,
     }  # fmt: skip
+    every = read_reviews(reviews, yelp, city, min_reviews, missing, separators)
+    names = [own.city for own in every]
+    if doubled := [name for name in names if names.count(name) > 1]:
+        raise RecommenderError(f"two cities are called {doubled[0]!r}; name them apart with --reviews CITY=FILE")
+
+    from tod_bias.recommenders.lmrec.training import search  # heavy imports come after what may go wrong at once
+    from tod_bias.recommenders.lmrec.training import train as train_model
+
     for own in every:
         folder = out / own.city if len(every) > 1 else out
         if combinations:
@@ -118,7 +120,7 @@ def evaluate(
     quiet: Quiet = False,
 ) -> None:
     """Recommendation quality on the test split (Shen 2022, Table 3)."""
-    check_files(*model, otherwise=NO_MODEL)
+    check_models(*model)
     from itertools import islice
 
     from tod_bias.recommenders.lmrec import quality
@@ -172,7 +174,7 @@ def mitigate(
     quiet: Quiet = False,
 ) -> None:
     """Quality and bias before and after masking, side by side (Shen §3.5, Fig. 2)."""
-    check_files(model, masked_model, otherwise=NO_MODEL)
+    check_models(model, masked_model)
     from tod_bias.recommenders.lmrec import mitigation
     from tod_bias.recommenders.lmrec.model import LMRec
     from tod_bias.recommenders.lmrec.templates import load_templates

@@ -12,7 +12,7 @@ import typer
 from tod_bias.cli.arguments import check_files
 from tod_bias.errors import RecommenderError
 
-NO_MODEL = "no trained LMRec can be read; give a folder that tod-bias recommend train wrote"
+_NO_MODEL = "no trained LMRec can be read; give a folder that tod-bias recommend train wrote"
 """What is said of a model that is not there."""
 
 
@@ -52,6 +52,18 @@ TrainingSeed = Annotated[int, typer.Option(min=0, help="Seeds the split, the mod
 SplitSeed = Annotated[
     int | None, typer.Option(min=0, help="Seed of the split and of what is drawn; by default the training's.")
 ]
+
+
+def check_models(*folders: Path) -> None:
+    """See to it that folders look like trained LMRecs, before what loads them is loaded.
+
+    Raises:
+        TodBiasError: one does not.
+    """
+    check_files(*folders, otherwise=_NO_MODEL)
+    for folder in folders:
+        if not (folder / "venues.jsonl").is_file():
+            raise RecommenderError(f"{folder}: {_NO_MODEL} (it has no venues.jsonl)")
 
 
 def read_reviews(

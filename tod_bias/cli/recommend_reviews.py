@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from tod_bias.cli.options import Quiet, Seed
 from tod_bias.cli.recommend_options import (
@@ -24,6 +23,7 @@ from tod_bias.cli.recommend_options import (
 )
 from tod_bias.files import write_json, write_table
 from tod_bias.folder import writable
+from tod_bias.report.console import Console
 
 
 def sample(

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from tod_bias.answers import FILE
 from tod_bias.cli.arguments import check_pipeline_of, names_of, perturbers_of, pipeline_of
@@ -30,6 +29,7 @@ from tod_bias.cli.options import (
     SplitOption,
     Tellings,
 )
+from tod_bias.report.console import Console
 
 
 def repair(

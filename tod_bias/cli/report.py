@@ -28,12 +28,17 @@ def report(
 ) -> None:
     """Write report.html again from a run's folder, or one page of several runs of attribute side by side.
 
-    Takes attribute's and compare's folders. Of every other command's folder it says where the page lies that the
-    command wrote, or what to look at where there is none. Nothing is run. Runs may be put side by side whatever they
-    are of; that tests nothing between them. `tod-bias compare` does, for two runs on the same dialogues.
+    Takes the folders of attribute, compare and recommend audit. Of every other command's folder it says where the page
+    lies that the command wrote, or what to look at where there is none. Nothing is run. Runs may be put side by side
+    whatever they are of; that tests nothing between them. `tod-bias compare` does, for two runs on the same dialogues.
     """
-    from tod_bias.report.kinds import report_on
+    from tod_bias.report.kinds import AUDIT, kind_of, report_on
 
-    page, is_new = report_on(folders, out)
+    if len(folders) == 1 and kind_of(folders[0]) is AUDIT:
+        from tod_bias.recommenders.lmrec.kept_audit import report_again
+
+        page, is_new = report_again(folders[0], out), True
+    else:
+        page, is_new = report_on(folders, out)
     if not quiet:
         typer.echo(f"Report: {page}" + ("" if is_new else " (as its command wrote it)"))

@@ -82,6 +82,7 @@ def train(
 ) -> None:
     """Train or fine-tune a model on the training split of a corpus, as lines of text (SimpleTOD) or as chats."""
     from tod_bias.dialogues.corpora import load_corpus
+    from tod_bias.dialogues.sampling import hold_out
     from tod_bias.folder import promised
     from tod_bias.models.settings import TrainingSettings, check_settings
     from tod_bias.studies.augmentation import Augmentation
@@ -120,10 +121,10 @@ def train(
     promised(out)
     dialogues = load_corpus(corpus, datapath=datapath, split="train", max_dialogues=max_dialogues, seed=seed)
 
-    from tod_bias.models.training import hold_out  # heavy imports come after what may go wrong at once
-    from tod_bias.models.training import train as train_model
-
     kept, validation = hold_out(dialogues, held_out, seed)
+
+    from tod_bias.models.training import train as train_model  # heavy imports come after what may go wrong at once
+
     if how is not None:
         originals = len(kept)
         kept = augmented(kept, how, seed)

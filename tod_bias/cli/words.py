@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from tod_bias.cli.arguments import folder_of, perturbers_of
 from tod_bias.cli.options import (
@@ -23,6 +22,7 @@ from tod_bias.cli.options import (
     SplitOption,
 )
 from tod_bias.errors import AxisError
+from tod_bias.report.console import Console
 
 
 def words(

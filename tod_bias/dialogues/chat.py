@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ ROLES = ("system", "developer", "user", "assistant", "tool")
 CONTENT = "content"
 """Under this name stands a result that is no JSON object, such as a text."""
 _MESSAGES = ("messages", "traj")
+_SHOWN = 20
 
 
 def dialogue_of(record: Any, name: str = "") -> Dialogue:
@@ -47,7 +49,8 @@ def dialogue_of(record: Any, name: str = "") -> Dialogue:
         return Dialogue.from_json(record)
     messages = next((record[key] for key in _MESSAGES if key in record), None)
     if not isinstance(messages, list):
-        there = ", ".join(sorted(map(str, record))) or "none"
+        names = sorted(map(str, islice(record, _SHOWN)))
+        there = ", ".join([*names, "…"] if len(record) > _SHOWN else names) or "none"
         raise ValueError(f"expected a dialogue with a list of 'messages' (or 'traj', or 'turns'), got fields: {there}")
     identity, domain = _id(record, name), record.get("domain") or ""
     if not isinstance(domain, str):

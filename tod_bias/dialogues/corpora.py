@@ -23,12 +23,15 @@ from tod_bias.dialogues.sgd import read_google_sgd
 from tod_bias.dialogues.star import read_star
 from tod_bias.dialogues.taskmaster import read_taskmaster, read_taskmaster2, read_taskmaster3
 from tod_bias.dialogues.tau_bench import read_few_shot, read_tau_bench
+from tod_bias.documents import LONGEST
 from tod_bias.errors import CorpusError
 from tod_bias.hub import absence
 from tod_bias.imports import guarded, import_object, is_import
 
 DEMO = Path(__file__).parent.parent / "data" / "demo"
 SPLITS = ("train", "valid", "test")
+TURNS = 10_000
+"""Turns of one dialogue at the most; its characters are bounded by :data:`tod_bias.documents.LONGEST`."""
 
 
 def load_corpus(
@@ -56,7 +59,7 @@ def load_corpus(
 
     Raises:
         CorpusError: no such corpus, split, folder, file, module or function; a malformed record (file and line are
-            named).
+            named), or a dialogue of more than :data:`TURNS` turns.
     """
     if split not in SPLITS:
         raise CorpusError(f"unknown split {split!r}; expected one of {', '.join(SPLITS)}")
@@ -76,7 +79,7 @@ def load_corpus(
             f"no corpus {text!r}; expected one of {', '.join(CORPORA)}, the path of a .jsonl or .json file or of a "
             "folder of them, hf:DATASET, or module:function"
         )
-    found = list(dialogues)
+    found = list(_bounded(dialogues, text))
     if not found:
         where = f" in its split {split!r}" if text in CORPORA else ""
         raise CorpusError(f"{text}: holds no dialogue{where}")
@@ -86,6 +89,17 @@ def load_corpus(
 def has_splits(name: str) -> bool:
     """Whether a corpus of this name has splits; files have only one."""
     return name in CORPORA or not (name.endswith(SUFFIXES) or Path(name).is_dir())
+
+
+def _bounded(dialogues: Iterable[Dialogue], name: str) -> Iterator[Dialogue]:
+    for dialogue in dialogues:
+        characters = sum(len(turn.user) + len(turn.response) for turn in dialogue.turns)
+        for size, most, what in ((len(dialogue.turns), TURNS, "turns"), (characters, LONGEST, "characters")):
+            if size > most:
+                raise CorpusError(
+                    f"{name}: dialogue {dialogue.id!r} has {size:,} {what}; one has {most:,} at the most: cut it up"
+                )
+        yield dialogue
 
 
 _END: Any = object()

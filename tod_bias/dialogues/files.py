@@ -9,7 +9,7 @@ from typing import Any
 
 from tod_bias.dialogues.chat import dialogue_of
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.documents import loads, read_text, text_lines
+from tod_bias.documents import LONGEST, loads, read_text, text_lines
 from tod_bias.errors import CorpusError
 
 SUFFIXES = (".json", ".jsonl")
@@ -58,9 +58,15 @@ def _lines(path: Path) -> Iterator[tuple[str, Any]]:
 
 def _records(path: Path) -> Iterator[tuple[str, Any]]:
     try:
-        content = _parsed(read_text(path), str(path))
+        text = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise CorpusError(f"{path}: cannot be read: {error}") from error
+    if len(text) > LONGEST and text[:100].lstrip().startswith("{"):
+        raise CorpusError(
+            f"{path}: one dialogue of {len(text):,} characters, and one has {LONGEST:,} at the most; "
+            "write several as a list, or one a line as .jsonl"
+        )
+    content = _parsed(text, str(path))
     is_one = not isinstance(content, list) or (content and isinstance(content[0], dict) and "role" in content[0])
     for number, record in enumerate([content] if is_one else content, start=1):
         yield f"dialogue {number}", record

@@ -6,6 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 
 from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.errors import ModelError
 
 
 def sample(dialogues: Sequence[Dialogue], count: int | None, seed: int = 0) -> list[Dialogue]:
@@ -48,3 +49,20 @@ def allocate(sizes: Mapping[str, int], count: int) -> dict[str, int]:
         best = min(open_to, key=lambda name: (step * (shares[name] - quotas[name]), name))
         shares[best] += step
     return shares
+
+
+def hold_out(dialogues: Sequence[Dialogue], count: int, seed: int = 0) -> tuple[list[Dialogue], list[Dialogue]]:
+    """Split off ``count`` dialogues for validation, drawn by ``seed``: (the others, the held-out ones).
+
+    So the split that is audited later takes no part in early stopping.
+
+    Raises:
+        ModelError: nothing would be left to train on.
+    """
+    if not 0 < count < len(dialogues):
+        raise ModelError(f"cannot hold out {count} of {len(dialogues)} dialogues for validation")
+    import numpy as np
+
+    chosen = set(np.random.default_rng(seed).permutation(len(dialogues))[:count].tolist())
+    kept = [dialogue for number, dialogue in enumerate(dialogues) if number not in chosen]
+    return kept, [dialogue for number, dialogue in enumerate(dialogues) if number in chosen]

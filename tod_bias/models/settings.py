@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +14,8 @@ ARCHITECTURES: tuple[Arch, ...] = ("gpt2", "llama", "bart", "t5")
 Format = Literal["text", "chat"]
 FORMATS: tuple[Format, ...] = ("text", "chat")
 
+HIGHEST_RATE = 10
+"""No training stands a learning rate, a warm-up or a decay of weights that is higher."""
 Dtype = Literal["auto", "float32", "bfloat16", "int8"]
 Backend = Literal["auto", "batch", "tree", "ctranslate2", "fastest"]
 
@@ -99,6 +100,13 @@ class TrainingSettings:
     """From scratch: positions of the model, where a later training is to read longer sequences than ``max_length``."""
 
 
+_HIGHEST = {
+    "epochs": 1_000_000, "layers": 1000, "width": 1_000_000, "heads": 10_000, "vocabulary": 10_000_000,
+    "batch_tokens": 1_000_000_000, "max_length": 1_000_000, "evaluations": 1_000_000, "patience": 1_000_000_000,
+    "max_steps": 1_000_000_000, "positions": 1_000_000,
+}  # fmt: skip
+
+
 def check_settings(settings: TrainingSettings) -> None:
     """Find fault with settings before anything is loaded, be it a library.
 
@@ -109,12 +117,21 @@ def check_settings(settings: TrainingSettings) -> None:
         raise ModelError(f"format is {settings.format!r}; expected one of {', '.join(FORMATS)}")
     if not settings.parts or any(part not in PARTS for part in settings.parts):
         raise ModelError(f"parts are {settings.parts!r}; expected one or both of {', '.join(PARTS)}")
+    if settings.init == "scratch" and settings.arch not in (*ARCHITECTURES, None):
+        raise ModelError(f"arch is {settings.arch!r}; expected one of {', '.join(ARCHITECTURES)}")
     if settings.loss not in ("all", "targets", None):
         raise ModelError(f"loss is {settings.loss!r}; expected 'all' or 'targets'")
     for name in ("learning_rate", "warmup", "weight_decay"):
         value = getattr(settings, name)
-        if not math.isfinite(value) or value < 0 or (name == "learning_rate" and value == 0):
-            raise ModelError(f"{name} is {value}; expected a number above 0, such as {getattr(TrainingSettings, name)}")
+        if not 0 <= value < HIGHEST_RATE or (name == "learning_rate" and value == 0):
+            usual = getattr(TrainingSettings, name)
+            raise ModelError(f"{name} is {value:g}; expected one above 0 and below {HIGHEST_RATE}, such as {usual}")
+    for name, highest in _HIGHEST.items():
+        value = getattr(settings, name)
+        if value is not None and not 1 <= value <= highest:
+            raise ModelError(f"{name} is {value}; expected a whole number from 1 to {highest:,}")
+    if not 0 <= settings.seed < 1 << 32:
+        raise ModelError(f"seed is {settings.seed}; expected a whole number from 0 to {(1 << 32) - 1:,}")
     if settings.width % settings.heads:
         raise ModelError(f"width {settings.width} is not a multiple of {settings.heads} heads")
     for name in ("chat_template", "tools", "system"):

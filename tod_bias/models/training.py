@@ -23,7 +23,7 @@ from accelerate.utils import set_seed
 from transformers import get_cosine_schedule_with_warmup
 
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.errors import ModelError
+from tod_bias.dialogues.sampling import hold_out  # noqa: F401  # imported from here too
 from tod_bias.files import write_json
 from tod_bias.folder import held
 from tod_bias.models.adapters import ADAPTER, AdapterWeights
@@ -254,18 +254,3 @@ def _save(training: Training, tokenizer: Any, out: Path) -> None:
 def _save_merged(adapter: Path, out: Path) -> None:
     name = str(adapter)
     save_model([load_model(name, causal=is_causal(name)), load_tokenizer(name)], out)
-
-
-def hold_out(dialogues: Sequence[Dialogue], count: int, seed: int = 0) -> tuple[list[Dialogue], list[Dialogue]]:
-    """Split off ``count`` dialogues for validation, drawn by ``seed``: (the others, the held-out ones).
-
-    So the split that is audited later takes no part in early stopping.
-
-    Raises:
-        ModelError: nothing would be left to train on.
-    """
-    if not 0 < count < len(dialogues):
-        raise ModelError(f"cannot hold out {count} of {len(dialogues)} dialogues for validation")
-    chosen = set(np.random.default_rng(seed).permutation(len(dialogues))[:count].tolist())
-    kept = [dialogue for number, dialogue in enumerate(dialogues) if number not in chosen]
-    return kept, [dialogue for number, dialogue in enumerate(dialogues) if number in chosen]

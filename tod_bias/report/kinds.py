@@ -28,10 +28,11 @@ class Kind:
 
 
 COMPARISON = Kind("compare.json", "compare")
+AUDIT = Kind("audit.json", "recommend audit")
 KINDS = (
     Kind(RESULTS, "attribute"),
     COMPARISON,
-    Kind("audit.json", "recommend audit"),
+    AUDIT,
     Kind("associations.json", "associate"),
     Kind("comparison.json", "associate compare", "its numbers stand in comparison.json"),
     Kind("repair.json", "repair", "look at repair.svg, and at mended.yaml for the pipeline to use"),

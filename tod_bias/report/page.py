@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from tod_bias.files import write_text
+from tod_bias.report.console import shown
 from tod_bias.report.notation import count, p_cell
 from tod_bias.report.palette import inline, to_svg
 
@@ -45,7 +46,7 @@ def render_page(template: Path, filters: Mapping[str, Callable[..., Any]] | None
         undefined=jinja2.StrictUndefined,
     )
     environment.filters |= {"p": p_cell, "count": count, **(filters or {})}
-    return audible(environment.get_template(template.name).render(content))
+    return shown(audible(environment.get_template(template.name).render(content)))
 
 
 _PARTS = re.compile(

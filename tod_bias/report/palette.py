@@ -100,7 +100,9 @@ def text_width(text: str, size: float = FONT_SIZE, *, bold: bool = False) -> flo
     from matplotlib.textpath import text_to_path
 
     font = FontProperties(family="DejaVu Sans", size=size, weight="bold" if bold else "normal")
-    lines = (text_to_path.get_text_width_height_descent(line, font, ismath=False) for line in text.split("\n"))
+    lines = (
+        text_to_path.get_text_width_height_descent(line, font, ismath=False) for line in _drawable(text).split("\n")
+    )
     return max(width for width, _, _ in lines) / 72
 
 
@@ -151,25 +153,27 @@ def to_svg(figure: Figure) -> str:
     return buffer.getvalue()
 
 
-_UNDRAWABLE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-"""Control characters but line feeds, and lone surrogates: no font has them, and matplotlib stops at some."""
+_UNDRAWABLE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters but line feeds, turns of the direction, lone surrogates: no font has them, matplotlib stops at
+some."""
+
+
+def _drawable(text: str) -> str:
+    return _UNDRAWABLE.sub("\ufffd", text)
 
 
 def _make_drawable(figure: Figure) -> None:
     from matplotlib.text import Text
     from matplotlib.ticker import FixedFormatter, FuncFormatter
 
-    def drawable(text: str) -> str:
-        return _UNDRAWABLE.sub("\ufffd", text)
-
     for text in figure.findobj(Text):
         if _UNDRAWABLE.search(text.get_text()):
-            text.set_text(drawable(text.get_text()))
+            text.set_text(_drawable(text.get_text()))
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
             formatter = axis.get_major_formatter()
             if isinstance(formatter, FixedFormatter):
-                formatter.seq = [drawable(str(label)) for label in formatter.seq]
+                formatter.seq = [_drawable(str(label)) for label in formatter.seq]
             elif isinstance(formatter, FuncFormatter):
                 formatter.func = _Drawable(formatter.func)
 

@@ -20,7 +20,7 @@ def sample_reviews():
 
 @pytest.fixture(scope="session")
 def settings():
-    from tod_bias.recommenders.lmrec.training import TrainingSettings
+    from tod_bias.recommenders.lmrec.settings import TrainingSettings
 
     return TrainingSettings(
         layers=1, width=64, heads=2, hidden=128, dropout=0.0, vocabulary=1500, max_length=48, batch=64, epochs=24,

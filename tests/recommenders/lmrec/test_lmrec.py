@@ -18,8 +18,9 @@ from tod_bias.recommenders.lmrec import training
 from tod_bias.recommenders.lmrec.masking import MASK, Neutraliser
 from tod_bias.recommenders.lmrec.model import LMRec, load_encoder, new_tokenizer
 from tod_bias.recommenders.lmrec.queries import recommend_templates
+from tod_bias.recommenders.lmrec.settings import TrainingSettings, read_grid
 from tod_bias.recommenders.lmrec.templates import load_templates
-from tod_bias.recommenders.lmrec.training import TrainingSettings, read_grid, search, train
+from tod_bias.recommenders.lmrec.training import search, train
 
 
 def run(capsys, *arguments):
@@ -324,6 +325,10 @@ def test_settings_that_cannot_be_are_errors(sample_reviews, tmp_path):
     (tmp_path / "grid.yaml").write_text("colour: [red]")
     with pytest.raises(RecommenderError, match="colour: expected one of"):
         read_grid(tmp_path / "grid.yaml")
+    for wrong in ("init: [1]", "mask: [maybe]", "max_steps: [x]", "hidden: [8, 0]", "head_layers: [[]]"):
+        (tmp_path / "grid.yaml").write_text(wrong)  # before the first combination is trained
+        with pytest.raises(RecommenderError, match=r"grid\.yaml: .*expected"):
+            read_grid(tmp_path / "grid.yaml")
 
 
 def test_a_model_is_scored_on_the_split_of_its_training(trained, tmp_path):

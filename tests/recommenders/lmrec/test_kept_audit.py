@@ -1,0 +1,68 @@
+"""The report of an audit, made again from its folder."""
+
+from itertools import product
+
+import pandas as pd
+import pytest
+
+from tod_bias.cli.application import main
+from tod_bias.errors import RecommenderError
+from tod_bias.recommenders.lmrec.audit import audit
+from tod_bias.recommenders.lmrec.kept_audit import report_again
+from tod_bias.recommenders.lmrec.recommendations import tidy
+from tod_bias.statistics.settings import Inference
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    groups = list(product(("female", "male"), ("white", "black"), range(8)))
+    rows = [
+        {
+            "city": city, "query": f"q {number}", "substitution": f"NA {number}", "rank": rank,
+            "label": f"gender={gender}; race={race}" if number % 8 else "all", "item": f"0{(number * rank) % 5}",
+            "price": 1 + (number + rank) % 4, "categories": ("NA", f"c{(number + rank) % 3}"),
+        }
+        for city in ("NA", "007")
+        for number, (gender, race, _) in enumerate(groups)
+        for rank in (1, 2, 3)
+    ]  # fmt: skip
+    folder = tmp_path_factory.mktemp("audit")
+    audit(tidy(pd.DataFrame(rows)), Inference(resamples=20, permutations=20)).save(folder)
+    return folder
+
+
+def contents(folder):
+    return {
+        file.relative_to(folder): file.read_bytes() for file in folder.rglob("*") if file.suffix in (".html", ".svg")
+    }
+
+
+def test_it_is_the_page_that_the_audit_wrote(saved, tmp_path, capsys):
+    before = contents(saved)
+    assert len(before) > 3
+    with pytest.raises(SystemExit) as ended:
+        main(["report", str(saved), "--out", str(tmp_path / "again")])
+    assert ended.value.code == 0
+    assert contents(tmp_path / "again") == before
+    for name in before:
+        (saved / name).unlink()
+    assert report_again(saved) == saved / "report.html"
+    assert contents(saved) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("audit.json", "{}"), ("audit.json", "[]"), ("audit.json", "{"), ("audit.json", '{"dimensions": 1}'),
+        ("price_percentage.csv", ""), ("price_percentage.csv", "a,b\n1,2\n"), ("association.csv", "\x00"),
+        ("average_price.csv", "value\nx\n"),
+    ],
+)  # fmt: skip
+def test_a_damaged_folder_is_one_line(saved, tmp_path, name, content):
+    for file in saved.iterdir():
+        if file.is_file():
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+    (tmp_path / name).write_text(content)
+    with pytest.raises(RecommenderError) as raised:
+        report_again(tmp_path)
+    assert "\n" not in str(raised.value)

@@ -1,0 +1,47 @@
+"""The terminal that tables are printed on: names from files steer nothing there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import rich.console
+from rich.console import ConsoleOptions, ConsoleRenderable, RenderHook
+from rich.segment import Segment
+
+_STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def shown(text: str) -> str:
+    """A text whose control characters, escapes of a terminal and turns of the direction of writing can be seen.
+
+    What joins letters or keeps them apart (U+200C, U+200D) stays: languages are written with it.
+
+    >>> shown("a" + chr(27) + "[31m" + chr(0x202E))
+    'a␛[31m�'
+    """
+    return _STEERING.sub(lambda found: chr(0x2400 + ord(found[0])) if found[0] < " " else "\ufffd", text)
+
+
+class Console(rich.console.Console):
+    """Rich's console, on which all text is :func:`shown`; styles are the program's own."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.push_render_hook(_Shown())
+
+
+class _Shown(RenderHook):
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        """What is printed, in its shown form."""
+        return [_Cleaned(renderable) for renderable in renderables]
+
+
+class _Cleaned:
+    def __init__(self, renderable: ConsoleRenderable) -> None:
+        self._renderable = renderable
+
+    def __rich_console__(self, console: rich.console.Console, options: ConsoleOptions) -> Iterator[Segment]:
+        for segment in console.render(self._renderable, options):
+            yield segment if segment.control else segment._replace(text=shown(segment.text))

@@ -22,6 +22,7 @@ from parlai.core.teachers import DialogTeacher
 from parlai.utils.data import DatatypeHelper
 
 from tod_bias.agents.command import add_option, end_with_one_line
+from tod_bias.agents.options import check_options
 from tod_bias.errors import RecommenderError
 from tod_bias.recommenders.lmrec.masking import Neutraliser
 from tod_bias.recommenders.lmrec.model import LMRec
@@ -59,6 +60,7 @@ class LMRecAgent(Agent):
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None) -> None:
         self.id = type(self).__name__
         super().__init__(opt, shared)
+        check_options(opt, self.id)
         if shared:
             self.lmrec: LMRec = shared["lmrec"]
             self._written: list[str] = shared["written"]

@@ -138,6 +138,23 @@ def _only(attribute: str | None) -> list[str] | None:
     return None if attribute is None else [attribute]
 
 
+def check_options(opt: Mapping[str, Any], agent: str) -> None:
+    """Find fault with what ParlAI takes and no agent of ours can do.
+
+    Args:
+        opt: ParlAI's options.
+        agent: its name, for the message.
+
+    Raises:
+        StageError: it is to be trained, in batches of none, or to generate nothing.
+    """
+    if "validation_patience" in opt:  # train_model would never end
+        raise StageError(f"{agent} answers and does not learn; train its models with tod-bias train")
+    for name in ("batchsize", "num_beams", "max_new_tokens"):
+        if opt.get(name) is not None and opt[name] < 1:
+            raise StageError(f"--{name.replace('_', '-')} is {opt[name]}; expected a whole number of at least 1")
+
+
 def build_pipeline(opt: Mapping[str, Any], needed: Collection[str] = ("api_call", "db", "response")) -> Pipeline:
     """The pipeline that the options describe.
 
@@ -147,9 +164,6 @@ def build_pipeline(opt: Mapping[str, Any], needed: Collection[str] = ("api_call"
     Raises:
         TodBiasError: it cannot be built.
     """
-    for name in ("num_beams", "max_new_tokens"):
-        if opt.get(name) is not None and opt[name] < 1:
-            raise StageError(f"--{name.replace('_', '-')} is {opt[name]}; expected a whole number of at least 1")
     pipeline = _unguarded(opt, needed)
     return with_guards(pipeline, opt["guard"]) if opt.get("guard") else pipeline
 

@@ -28,7 +28,7 @@ from parlai.core.params import ParlaiParser
 
 from tod_bias.agents.command import add_option
 from tod_bias.agents.conversation import Conversation, Request, Step
-from tod_bias.agents.options import DB_SOURCES, add_pipeline_options, build_pipeline
+from tod_bias.agents.options import DB_SOURCES, add_pipeline_options, build_pipeline, check_options
 from tod_bias.agents.protocol import parlai_text
 from tod_bias.dialogues.text import API_CALL, SYSTEM
 from tod_bias.errors import StageError
@@ -45,6 +45,7 @@ class TodAgent(Agent):
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None) -> None:
         self.id = type(self).__name__
         super().__init__(opt, shared)
+        check_options(opt, self.id)
         self.pipeline: Pipeline = shared["pipeline"] if shared else self.build_pipeline(opt)
         self._conversation = Conversation(
             self.id,

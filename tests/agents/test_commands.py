@@ -92,6 +92,14 @@ def test_interactive_answers_a_typed_line_by_the_response(strict_pipeline: Path)
             "error: google_sgd, valid: none of 4 dialogues has a word to rewrite on axis 'race'",
         ),
         (["eval_model", "-t", "google_sgd", "-m", AGENT, "--pipeline", "no.yaml"], "error: no.yaml: cannot be read"),
+        (
+            ["eval_model", "-t", "google_sgd", "-m", AGENT, "-bs", "-1"],
+            "error: --batchsize is -1; expected a whole number of at least 1",
+        ),
+        (
+            ["eval_model", "-t", "google_sgd", "-m", AGENT, "--num-beams", "0"],
+            "error: --num-beams is 0; expected a whole number of at least 1",
+        ),
     ],
 )
 def test_a_users_mistake_ends_in_one_line_and_exit_code_2(datapath: Path, arguments: list[str], expected: str) -> None:
@@ -99,3 +107,9 @@ def test_a_users_mistake_ends_in_one_line_and_exit_code_2(datapath: Path, argume
     assert run.returncode == 2
     assert run.stderr.splitlines()[-1].startswith(expected)
     assert "Traceback" not in run.stderr
+
+
+def test_an_agent_that_does_not_learn_is_not_trained_forever(datapath: Path, tmp_path: Path) -> None:
+    run = parlai("train_model", "-t", "google_sgd", "-m", AGENT, "-mf", tmp_path / "model", "-dp", datapath)
+    assert run.returncode == 2
+    assert run.stderr.splitlines()[-1].startswith("error: PipelineAgent answers and does not learn; train its models")

@@ -110,19 +110,18 @@ def judged(
     within = [abs(one.value) + stats.norm.ppf(0.95) * one.error < margin for one in numbers]
     differs = _holm([float(2 * stats.norm.sf(abs(one.value) / one.error)) for one in numbers])
     if equal:
+        against = differs
         verdict = HOLDS if all(within) else DOES_NOT if any(differs) else UNTOLD
     else:
         near = _holm([_tost(one, margin) for one in numbers])
-        against = any(
-            (apart and one.value < 0) or same for one, apart, same in zip(numbers, differs, near, strict=True)
-        )
+        against = [(apart and one.value < 0) or same for one, apart, same in zip(numbers, differs, near, strict=True)]
         above = all(one.value > Z * one.error for one in numbers)
-        verdict = HOLDS if above else DOES_NOT if against else UNTOLD
+        verdict = HOLDS if above else DOES_NOT if any(against) else UNTOLD
     these = any(one.of_these_words for one in numbers)
     seen = "of these words only: other words may show otherwise" if these else ""
     if verdict == DOES_NOT:
-        failing = [one.name for one in contrasts if one.number.value <= margin] if not equal else []
-        seen = "; ".join(part for part in (f"not so: {', '.join(failing[:3])}" if failing else "", seen) if part)
+        failing = [one.name for one, fails in zip(contrasts, against, strict=True) if fails]
+        seen = "; ".join(part for part in (f"not so: {', '.join(failing)}", seen) if part)
     if verdict == UNTOLD:
         wanted = max(_needed(one, margin) for one in numbers)
         seen = f"needs {wanted:,.0f} dialogues an axis"

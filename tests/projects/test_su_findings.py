@@ -83,6 +83,13 @@ def test_what_cannot_be_told_says_how_many_dialogues_would_tell(su):
     assert none.seen == "no run here speaks of it; where runs spread as these do, needs 785 dialogues an axis"
 
 
+def test_what_does_not_hold_names_the_contrasts_that_say_so(su):
+    told = [("clear", 0.1, 0.01), ("open", 0.01, 0.03), ("equal", 0.001, 0.004), ("less", -0.05, 0.01)]
+    contrasts = [su.Contrast(name, su.Number(value, error, 100, False)) for name, value, error in told]
+    assert su.judged("", contrasts, 0.02).seen == "not so: equal, less"
+    assert su.judged("", contrasts, 0.02, equal=True).seen == "not so: clear, less"
+
+
 def test_every_finding_is_answered_also_without_runs(su):
     for found in su.findings([], {}, 0.02):
         assert found.verdict == su.UNTOLD

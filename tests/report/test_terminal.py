@@ -128,5 +128,5 @@ def test_a_malformed_record_is_a_user_error():
 def test_the_words_of_the_tables_are_said(make_results):
     text = printed(make_results(axes=("gender", "placebo")))
     assert "score: BLEU, higher is better" in text
-    assert "eff. words: how many evenly used words it rests on; a claim about a group takes 6" in text
+    assert "eff. words: evenly used words that it rests on; claims of groups take 6" in text
     assert "twin:" not in text

@@ -259,7 +259,7 @@ def meanings(outcomes: Sequence[Outcome]) -> list[str]:
     if any("twin" in outcome.metric.label for outcome in outcomes):
         made.append("twin: the same system made blind to the rewrite")
     if any(outcome.words is not None for outcome in outcomes):
-        made.append(f"eff. words: how many evenly used words it rests on; a claim about a group takes {ENOUGH_WORDS}")
+        made.append(f"eff. words: evenly used words that it rests on; claims of groups take {ENOUGH_WORDS}")
     return made
 
 

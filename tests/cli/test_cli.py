@@ -391,17 +391,3 @@ def test_the_shell_completes_commands(monkeypatch, capsys):
     monkeypatch.setenv("COMP_CWORD", "1")
     code, out, _ = run(capsys)
     assert (code, out.split()) == (0, ["attribute"])
-
-
-@pytest.mark.parametrize(("asked", "said"), [(["help"], "Commands"), (["help", "words"], "Share of words")])
-def test_help_is_what_it_is_elsewhere(capsys, asked, said):
-    code, out, err = run(capsys, *asked)
-    assert (code, err) == (0, "")
-    assert said in out
-
-
-def test_perturb_says_what_comes_after_the_tellings(capsys, folder):
-    code, out, err = run(capsys, "perturb", "--corpus", "corpus.jsonl", "--axes", "gender", "--chat", "--out", "told")
-    assert (code, out) == (0, "")
-    assert "told/tellings.jsonl" in err
-    assert "--answers" in err

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.errors import AxisError, safe_repr
+from tod_bias.errors import AxisError, meant, safe_repr
 from tod_bias.imports import guarded, is_import, made
 from tod_bias.perturb.candidates import Candidate, Perturber, candidates_of, rewrite_of
 from tod_bias.perturb.dialect.perturber import DialectPerturber
@@ -174,7 +174,7 @@ def load_perturber(
             axis, NAME_AXES[axis], protected=protected, sources=sources, targets=targets, slots=name_slots
         )
     if lexicon is None and axis not in axes():
-        raise AxisError(f"unknown axis {axis!r}; expected one of {', '.join(axes())}")
+        raise AxisError(f"unknown axis {axis!r}; expected one of {', '.join(axes())}{meant(axis, axes())}")
     words = load_lexicon(axis, lexicon)
     if model is not None and axis != PLACEBO:
         from tod_bias.perturb.neural import NeuralPerturber, perturber_generator

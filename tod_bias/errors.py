@@ -9,9 +9,17 @@ from __future__ import annotations
 import os
 import sysconfig
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+
+def meant(name: str, among: Iterable[str]) -> str:
+    """``; did you mean 'x'?`` where something has nearly that name, else nothing: for the end of a message."""
+    import difflib
+
+    close = difflib.get_close_matches(name, list(among), n=1, cutoff=0.75)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 class TodBiasError(ValueError):

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-from tod_bias.errors import FOREIGN, TodBiasError, described
+from tod_bias.errors import FOREIGN, TodBiasError, described, meant
 
 PATTERN = r"^\w+(\.\w+)*:\w+$"
 """What ``module:name`` looks like."""
@@ -42,7 +42,8 @@ def import_object(spec: str, where: str, folder: Path | None = None, error: type
     try:
         return getattr(module, attribute)
     except AttributeError as reason:
-        raise error(f"{where}: module {module_name!r} has no {attribute!r}") from reason
+        near = meant(attribute, [*vars(module), *getattr(module, "__all__", ())])
+        raise error(f"{where}: module {module_name!r} has no {attribute!r}{near}") from reason
 
 
 def import_module(

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tod_bias.errors import RecommenderError
+from tod_bias.errors import RecommenderError, meant
 from tod_bias.recommenders.lmrec.saved import COLUMNS, NO_GROUP, Reading, listed, read_saved
 from tod_bias.recommenders.lmrec.venue import split_categories
 
@@ -231,15 +231,22 @@ def _with_labels(frame: pd.DataFrame, reading: Reading) -> pd.DataFrame:
     chosen = {label: name for name, labels in reading.dimensions.items() for label in labels}
     extra = [str(column) for column in frame if str(column).startswith("label:")]
     found: dict[str, pd.Series] = {}
+    met: set[str] = set()
     neutral = pd.Series(False, index=frame.index)
     for column in ["label", *extra]:
         forced = column.removeprefix("label:") if column != "label" else None
         for cell, rows in frame.groupby(frame[column].astype(str), sort=False).groups.items():
             for dimension, label in _parsed(str(cell), forced, chosen):
+                met.add(label)
                 if label == NEUTRAL:
                     neutral.loc[rows] = True
                 else:
                     found.setdefault(dimension, pd.Series("", index=frame.index)).loc[rows] = label
+    if absent := [label for label in chosen if label not in met]:
+        raise RecommenderError(
+            f"--dimension {chosen[absent[0]]}: no query is labelled {absent[0]!r}; labels are "
+            f"{', '.join(sorted(met)[:12])}{meant(absent[0], met)}"
+        )
     marked = frame.drop(columns=extra)
     for dimension, labels in found.items():
         if CROSS in dimension or labels.str.contains(CROSS, regex=False).any():

@@ -37,11 +37,13 @@ def audit_view(audit: Audit) -> RenderableType:
     made += [Text(f"· {note}", style="dim") for note in record["notes"]]
     percentage = _simple(audit.price_percentage)
     if len(percentage):
-        made.append(_percentage(percentage, f"Price percentage P(label | price), {level} intervals"))
+        made.append(_percentage(percentage, f"Whose queries a price goes to: P(label | price), {level} intervals"))
     association = _simple(audit.association)
     if len(association):
         made.append(_associations(association, f"Associations of categories (difference), {level} intervals"))
     made += _places(audit, f"Average price level by place, {level} intervals")
+    if record["reading"]:
+        made += [Text("Reading", style="italic"), *(Text(f"- {sentence}") for sentence in record["reading"])]
     return Group(*made)
 
 

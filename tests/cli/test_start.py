@@ -32,6 +32,8 @@ for arguments in commands:
 WRONG = {
     "attribute --corpus nobody's": "no corpus",
     "attribute --axes nobody": "unknown axis 'nobody'",
+    "attribute --axes gendr": "did you mean 'gender'?",
+    "recommend": "expected one of the commands above",
     "attribute --lexicon gender=missing.tsv": "missing.tsv",
     "attribute --lexicon age=missing.tsv --axes gender": "expected AXIS=FILE",
     "attribute --axes names_gender --name-slots missing.tsv": "missing.tsv",

@@ -178,7 +178,7 @@ def test_components_are_named_only_where_their_interval_leaves_out_zero(parts, t
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"above": None}, "There is no placebo, so part of this may be what any rewording does."),
+        ({"above": None}, "There is no placebo (--axes …,placebo), so part of this may be what any rewording does."),
         ({"changed": {"axis": 13.2, "placebo": 2.9}}, "(13.2 words changed a dialogue, the placebo 2.9); as it changes "
          "fewer words, some of this may be what rewording more does."),
         ({"changed": {}}, "of the same 90 dialogues: +0.080 [+0.060, +0.100]."),
@@ -244,3 +244,29 @@ def test_no_group_is_ever_named_against_the_evidence(verdict, metric, values, p_
 def test_a_record_is_read_in_the_order_of_its_axes(make_results):
     readings = read(read_outcomes(make_results(axes=("placebo", "race", "gender"))))
     assert [reading.headline for reading in readings] == ["these words only", "disparity", "placebo floor"]
+
+
+def test_a_run_with_a_placebo_that_fits_no_dialogue_of_an_axis_does_not_say_that_there_is_none():
+    floor = outcome(axis="placebo", verdict="floor")
+    first, _ = read([outcome(above=None), floor])
+    assert "No placebo fits its dialogues, so part of this may be what any rewording does." in first.grounds
+
+
+def test_no_component_is_spoken_of_where_none_can_be_known():
+    parts = {"contributions": {}, "groups": (group("woman", estimate(0.2), parts={}),)}
+    assert "component" not in said(outcome(**parts))
+
+
+@pytest.mark.parametrize(
+    ("metric", "scale", "cannot"),
+    [
+        (Metric("disagreement", "disagreement with the twin", "lower"), "difference", True),
+        (BLEU, "ratio", True),
+        (LENGTH, "ratio", False),
+        (Metric("sentiment", "sentiment", "higher"), "difference", False),
+    ],
+)
+def test_no_disparity_larger_than_there_can_be_is_promised(metric, scale, cannot):
+    text = said(outcome(metric, scale=scale, detectable=1.882))
+    assert ("not even the largest disparity" in text.lower()) == cannot
+    assert ("1.882" in text) != cannot

@@ -123,3 +123,10 @@ def test_ascii_terminals_get_ascii(make_results):
 def test_a_malformed_record_is_a_user_error():
     with pytest.raises(RunError, match=r"axes\.gender"):
         table({"axes": {"gender": 3}})
+
+
+def test_the_words_of_the_tables_are_said(make_results):
+    text = printed(make_results(axes=("gender", "placebo")))
+    assert "score: BLEU, higher is better" in text
+    assert "eff. words: evenly used words that it rests on; claims of groups take 6" in text
+    assert "twin:" not in text

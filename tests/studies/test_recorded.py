@@ -115,6 +115,7 @@ LINE = {"id": "t", "turn": 0, "telling": "original", "response": "Hi."}
         (json.dumps(LINE | {"response": None}), "'response' must be a text"),
         (json.dumps(LINE | {"steps": [{"results": []}]}), "field 'call' must map"),
         (json.dumps(LINE) + "\n" + json.dumps(LINE | {"id": "t#original"}), "line 2: turn 0 of 't' as 'original'"),
+        (json.dumps({"id": "t#original", "original": "t", "telling": "original", "messages": []}), "this is a telling"),
         ("", "holds no answer"),
     ],
 )  # fmt: skip
@@ -123,6 +124,13 @@ def test_answers_that_cannot_be_read(tmp_path, line, said):
     with pytest.raises(StageError, match=said) as error:
         RecordedAnswers(tmp_path / "a.jsonl")
     assert "\n" not in str(error.value)
+
+
+def test_answers_to_other_dialogues_are_told_by_their_ids(tmp_path):
+    with pytest.raises(
+        StageError, match="no answer has the id of a dialogue; the answers have 't' …, the corpus has 't000'"
+    ):
+        attribute(recorded(tmp_path / "a.jsonl", [LINE]), corpus(4), axes=("gender",), metrics=("disagreement",))
 
 
 def test_a_dialogue_without_all_answers_is_left_out(tmp_path):

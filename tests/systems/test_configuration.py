@@ -96,6 +96,12 @@ def test_arguments_that_name_files_are_taken_from_beside_the_file(tmp_path, monk
         ("stages: {a: {model: x}}", r"stages\.a\.stage: is missing"),
         ("stages: [", r"pipeline\.yaml: not YAML"),
         ("steps: {}", r"pipeline\.yaml: stages: is missing"),
+        ("stages: {a: {stage: 'x:y', concurrency: many}}", r"got 'many'; expected a whole number from 1"),
+        ("stages: {a: 'my_echo_stages:Ecko'}", "has no 'Ecko'; did you mean 'Echo'"),
+        (
+            "stages: {policy: 'tod_bias.stages:ToolCalls', tools: 'tod_bias.stages:Tools'}",
+            "flow: is missing, and nobody would ask policy, tools .*flow: tool_loop",
+        ),
         ("just text", r"pipeline\.yaml: the file: .*expected stages"),
     ],
 )

@@ -63,6 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if not given:
         given = ["--help"]  # the command alone asks what it can do; that is no error
+    if given[0] == "help":  # as other programs have it: help, help COMMAND
+        given = [*given[1:], "--help"]
     try:
         code = app(args=given, prog_name="tod-bias", standalone_mode=False)
         if code == _INTERRUPTED:  # typer makes a code of it
@@ -81,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _interrupted()
         text = str(error) if isinstance(error, TodBiasError) else error.format_message()  # type: ignore[attr-defined]
         if is_first_process():
-            sys.stderr.write(f"tod-bias: error: {shortened(text)}\n")
+            sys.stderr.write(f"tod-bias: error: {shortened(text or _NO_COMMAND)}\n")
         sys.exit(2)
     except (KeyboardInterrupt, typer.Abort):
         _interrupted()
@@ -102,5 +104,6 @@ def _interrupted() -> NoReturn:
 
 
 _COMPLETION = "_TOD_BIAS_COMPLETE"
+_NO_COMMAND = "expected one of the commands above"
 _NOTHING = "nothing was written, what was there is kept"
 _INTERRUPTED = 130

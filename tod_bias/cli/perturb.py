@@ -122,9 +122,11 @@ def perturb(
             left_out=lambda reason: typer.echo(f"({reason})", err=True),
         )
         _write(map(json_line, records), out / "tellings.jsonl" if out else None)
+        if out and not quiet:
+            typer.echo(f"Tellings: {out / 'tellings.jsonl'}   {_NEXT}", err=True)
         return
     if chat:
-        raise TodBiasError("--chat goes with --axes")
+        raise TodBiasError("--chat goes with --axes, which tells everybody, not with --axis: --axes gender,placebo")
     rewriter = load_perturber(
         axis,
         scope=scope,
@@ -156,6 +158,12 @@ def perturb(
         message = f"{len(dialogues)} dialogues read, {left_out} without a word to rewrite on axis {axis} left out"
         typer.echo(message, err=True)
     _tell_counts(rewriter, quiet)
+
+
+_NEXT = (
+    "Next: save the system's answers to them, a line {id, turn, telling, response} each, for tod-bias attribute "
+    "--answers FILE with the same options"
+)
 
 
 def _tell_counts(perturber: Any, quiet: bool) -> None:

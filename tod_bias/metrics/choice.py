@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from tod_bias.errors import TodBiasError
+from tod_bias.errors import TodBiasError, meant
 from tod_bias.imports import guarded, is_import, made
 from tod_bias.metrics.bleu import CorpusBleu, SentenceBleu
 from tod_bias.metrics.calls import JointGoalAccuracy, SlotF1
@@ -40,7 +40,9 @@ def metric(name: str) -> Metric:
     if is_import(name):
         return OwnMetric(name)
     if name not in METRICS:
-        raise TodBiasError(f"unknown metric {name!r}; expected one of {', '.join(METRICS)}, or module:Class")
+        raise TodBiasError(
+            f"unknown metric {name!r}; expected one of {', '.join(METRICS)}, or module:Class{meant(name, METRICS)}"
+        )
     return METRICS[name]()
 
 

@@ -26,6 +26,8 @@ MOST = 0.5
 """A component holds "most" of a gap from this share on."""
 DOSE = 0.75
 """The share of an axis' changed words that its placebo has to change to be called matched."""
+SHARES = ("disagreement", "call_disagreement", "refusal", "success", "jga", "slot_f1")
+"""Metrics on 0 to 1 whose disparities are read as they are."""
 HEADLINES = {
     "disparity": "disparity",
     "these words only": "these words only",
@@ -76,7 +78,8 @@ def _sentences(*texts: str) -> str:
 
 def read(outcomes: Sequence[Outcome]) -> list[Reading]:
     """One reading an axis and metric, in the same order."""
-    return [_floor_reading(outcome) if outcome.is_floor else _reading(outcome) for outcome in outcomes]
+    has_floor = any(outcome.is_floor for outcome in outcomes)
+    return [_floor_reading(outcome) if outcome.is_floor else _reading(outcome, has_floor) for outcome in outcomes]
 
 
 def has_few(dialogues: int | None) -> bool:
@@ -150,14 +153,14 @@ def direction(value: float, outcome: Outcome) -> str:
     return "worse" if value > 0 else "better"
 
 
-def _reading(outcome: Outcome) -> Reading:
+def _reading(outcome: Outcome, has_floor: bool) -> Reading:
     return Reading(
         outcome=outcome,
         headline=HEADLINES.get(outcome.verdict, outcome.verdict),
         who=_who(outcome),
         where=_where(outcome),
         words=_words(outcome),
-        floor=_floor(outcome),
+        floor=_floor(outcome, has_floor),
         limits=_limits(outcome),
     )
 
@@ -208,7 +211,7 @@ def _who(outcome: Outcome) -> str:
 def _where(outcome: Outcome) -> str:
     """The components of the gap that is claimed and largest."""
     few = outcome.verdict == "these words only"
-    if outcome.verdict not in ("disparity", "these words only"):
+    if outcome.verdict not in ("disparity", "these words only") or not outcome.contributions:
         return ""
     candidates = [
         (group.gap, group.words, group.contributions, f"of the gap of {group.name}") for group in outcome.groups
@@ -265,11 +268,12 @@ def _words(outcome: Outcome) -> str:
     return f"{text}."
 
 
-def _floor(outcome: Outcome) -> str:
+def _floor(outcome: Outcome, has_floor: bool) -> str:
     above = outcome.above
     if above is None:
         if outcome.verdict in ("disparity", "these words only"):
-            return "there is no placebo, so part of this may be what any rewording does."
+            why = "no placebo fits its dialogues" if has_floor else "there is no placebo (--axes …,placebo)"
+            return f"{why}, so part of this may be what any rewording does."
         return ""
     if above.value is None:
         return ""
@@ -293,11 +297,18 @@ def _limits(outcome: Outcome) -> str:
     unit = "" if outcome.scale == "ratio" else f" of {outcome.metric.label}"
     if outcome.equivalent_within is not None and outcome.verdict != "disparity":
         parts.append(f"a gap beyond ±{fixed(outcome.equivalent_within)}{unit} is ruled out")
-    if outcome.detectable is not None:
+    if outcome.detectable is not None and outcome.detectable >= 1 and _is_share(outcome):
+        parts.append("not even the largest disparity there can be would be found in four of five such runs")
+    elif outcome.detectable is not None:
         parts.append(f"a disparity of {fixed(outcome.detectable)}{unit} would be found in four of five such runs")
     elif outcome.words is not None and outcome.disparity.low is None:
         parts.append("what could have been found cannot be told from so few words")
     return f"{'; '.join(parts)}." if parts else ""
+
+
+def _is_share(outcome: Outcome) -> bool:
+    """Whether a disparity of 1 is the largest there can be."""
+    return outcome.metric.name in SHARES or (outcome.scale == "ratio" and outcome.metric.better == "higher")
 
 
 def _p(estimate: Estimate, few: bool) -> str:

@@ -16,6 +16,7 @@ from tod_bias.report.outcome import Outcome, read_outcomes
 from tod_bias.report.reading import DAGGER, FEW_NOTE, Reading, has_few, mark, read, side
 from tod_bias.report.sheets import new_table
 from tod_bias.report.values import Estimate
+from tod_bias.statistics.needed import ENOUGH_WORDS
 
 _UNBOUNDED = 10_000  # columns; tables are measured at this width to learn what they need
 BAR = 12
@@ -67,6 +68,8 @@ class ResultTables:
             yield fit(lambda wide, padding: component_table(shown, wide=wide, padding=padding, bar=bar))
         yield fit(lambda wide, padding: axis_table(self._outcomes, wide=wide, padding=padding))
         for note in notes(self._outcomes):
+            yield Text(note, style="dim")
+        for note in meanings(self._outcomes):
             yield Text(note, style="dim")
         if len(shown) < len(self._outcomes):
             yield Text(f"groups and components by the other metrics than {shown[0].metric.label}: report.html", "dim")
@@ -246,6 +249,18 @@ def notes(outcomes: Sequence[Outcome]) -> list[str]:
         ),
     }
     return [note for note, applies in marks.items() if applies]
+
+
+def meanings(outcomes: Sequence[Outcome]) -> list[str]:
+    """What the words in the tables mean: the score, the twin, effective words."""
+    metric = outcomes[0].metric
+    said = "" if metric.better == "neither" else f", {metric.better} is better"
+    made = [f"score: {metric.label}{said}"]
+    if any("twin" in outcome.metric.label for outcome in outcomes):
+        made.append("twin: the same system made blind to the rewrite")
+    if any(outcome.words is not None for outcome in outcomes):
+        made.append(f"eff. words: evenly used words that it rests on; claims of groups take {ENOUGH_WORDS}")
+    return made
 
 
 def _name(outcome: Outcome, outcomes: Sequence[Outcome]) -> str:

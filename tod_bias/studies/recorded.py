@@ -106,7 +106,12 @@ class RecordedExecution:
         """
         cost = self.components[SYSTEM].cost
         if cost.failed > self._max_failures * cost.distinct:
-            tellings = self._answers.tellings
+            tellings, names = self._answers.tellings, {name for name, _, _ in self._answers.answers}
+            if not names & {name for name, _, _ in self._wanted}:
+                raise StageError(
+                    f"{self._answers.path}: no answer has the id of a dialogue; the answers have {min(names)!r} …, the "
+                    f"corpus has {min(self._wanted)[0]!r} …; 'id' is what perturb writes as 'original'"
+                )
             shown = ", ".join(map(repr, tellings[:4])) + (", …" if len(tellings) > 4 else "")
             raise StageError(
                 f"{self._answers.path}: {cost.failed} turns lack an answer (the first: {self._missing}), more than "

@@ -198,7 +198,8 @@ class Retelling:
                 self.found[axis] = found
             else:
                 self.failures[axis] = NothingToPerturbError(
-                    f"axis {axis}: no dialogue holds a word to rewrite; take more dialogues or leave the axis out"
+                    f"axis {axis}: no dialogue holds a word to rewrite; take more dialogues, leave the axis out, or "
+                    "let the users introduce themselves (--axes persona_gender, persona_age, persona_race …)"
                 )
         if not self.found:
             raise next(iter(self.failures.values()))

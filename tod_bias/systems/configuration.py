@@ -44,6 +44,7 @@ GUARDS = {
     "vote": "tod_bias.stages:Vote",
 }
 """The guards by name; they know words, so they live in a room above this one."""
+_SHIPPED = "tod_bias.stages"
 _OF_GUARD = ("axes", "reference")
 
 
@@ -112,6 +113,7 @@ def load_pipeline(
             }
         )
     path = _path(spec)
+    _check_loop(file, path)
     stages = {name: _guarded(name, entry, path) for name, entry in file.stages.items()}
     for name, entry in file.stages.items():
         if isinstance(entry, StageEntry) and entry.told:
@@ -167,6 +169,16 @@ def _path(spec: str | Path | None) -> Path:
     return DEMO / "pipeline.yaml" if str(spec) == "demo" else Path(str(spec))
 
 
+def _check_loop(file: PipelineFile, path: Path) -> None:
+    """Raise StageError where a model's calls would be run once, in a straight line, and count for no metric."""
+    classes = {name: entry if isinstance(entry, str) else entry.stage for name, entry in file.stages.items()}
+    if file.flow is None and {f"{_SHIPPED}:ToolCalls", f"{_SHIPPED}:Tools"} <= set(classes.values()):
+        raise StageError(
+            f"{path}: flow: is missing, and nobody would ask {', '.join(classes)} as often as the model calls; add the "
+            "line flow: tool_loop, or a flow of your own, module:name"
+        )
+
+
 def _flow(name: str, path: Path) -> Flow:
     if name in FLOWS:
         return FLOWS[name]
@@ -182,17 +194,15 @@ def _read(path: Path) -> PipelineFile:
     except (OSError, UnicodeDecodeError) as error:
         raise StageError(f"{path}: cannot be read ({error}); --pipeline takes 'demo' or a YAML file") from error
     except yaml.YAMLError as error:
-        raise StageError(f"{path}: not YAML: {_fault(error)}") from error
+        raise StageError(f"{path}: not YAML: {_fault(error)}; --pipeline takes 'demo' or a YAML file") from error
     try:
         return PipelineFile.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
         places = [str(part) for part in first["loc"] if part not in ("[key]", "str", "StageEntry")]
         where = ".".join(places) or "the file"
-        raise StageError(
-            f"{path}: {where}: {_problem(first)}; "
-            'expected stages: {name: {stage: "module:Class", …}, …} or stages: {name: "module:Class", …}'
-        ) from error
+        expected = _EXPECTED.get(places[-1] if len(places) > 2 else "", _SHAPE)
+        raise StageError(f"{path}: {where}: {_problem(first)}; expected {expected}") from error
 
 
 def _fault(error: yaml.YAMLError) -> str:
@@ -203,6 +213,13 @@ def _fault(error: yaml.YAMLError) -> str:
     return f"{problem}, line {mark.line + 1}, column {mark.column + 1}"
 
 
+_SHAPE = 'stages: {name: {stage: "module:Class", …}, …} or stages: {name: "module:Class", …}'
+_EXPECTED = {
+    "concurrency": "a whole number from 1: questions at once",
+    "told": "true or false",
+    "guard": "the name of a guard",
+}
+"""What the fields of a stage hold, where that is not the shape of the file."""
 _PROBLEMS = {
     "missing": "is missing",
     "extra_forbidden": "is unknown",

@@ -233,6 +233,10 @@ def test_a_label_may_be_of_a_dimension_of_the_users_own(files):
     frame = queries(["old", "young"] * 2, [[()]] * 4, [[1]] * 4)
     assert tidy(frame).dimensions == ("label",)
     assert tidy(frame, Reading(dimensions={"age": ["old", "young"]})).dimensions == ("age",)
+    with pytest.raises(
+        RecommenderError, match=r"--dimension age: no query is labelled 'yuong'; .* did you mean 'young'"
+    ):
+        tidy(frame, Reading(dimensions={"age": ["old", "yuong"]}))
     assert tidy(frame.assign(label="age=" + frame["label"])).dimensions == ("age",)
 
 

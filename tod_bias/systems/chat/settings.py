@@ -121,7 +121,10 @@ class ChatSettings(BaseModel):
         name = self.api_key_env if is_name else "that it names (the name is not shown, as it may be a key)"
         value = os.environ.get(self.api_key_env, "").strip()
         if not value:
-            raise StageError(f"api_key_env: the environment variable {name} is not set")
+            raise StageError(
+                f"api_key_env: the environment variable {name} is not set; export it, or leave api_key_env out "
+                "where the server asks for no key"
+            )
         if not (value.isascii() and value.isprintable()) or " " in value:
             raise StageError(f"api_key_env: what the environment variable {name} holds can be no key (not shown)")
         return value

@@ -82,6 +82,8 @@ class RecordedAnswers:
 def _read(record: Any) -> tuple[tuple[str, str, int], Recorded]:
     if not isinstance(record, Mapping):
         raise ValueError(f"expected an object, got {type(record).__name__}")
+    if {"messages", "original"} <= set(record):
+        raise ValueError("this is a telling; save what the system answers to it, a line {id, turn, telling, response}")
     if unknown := sorted(set(record) - set(_FIELDS)):
         raise ValueError(f"unknown field {unknown[0]!r}; an answer has {', '.join(_FIELDS)}")
     name, turn, telling = record.get("id"), record.get("turn"), record.get("telling", ORIGINAL)

@@ -49,5 +49,6 @@ test -f "$MODELS/sgd/model.safetensors" ||
 tod-bias evaluate --corpus google_sgd --datapath "$DATAPATH" --split valid --max-dialogues 120 \
   --model "$MODELS/sgd" --max-new-tokens 96 --out "$OUT/evaluation_smollm2"
 tod-bias attribute --corpus google_sgd --datapath "$DATAPATH" --split valid --axes gender,age,race,placebo \
-  --max-per-axis 50 --metrics corpus_bleu,slot_f1,call_disagreement --bootstrap 1000 --seed 0 \
+  --max-per-axis 30 --metrics corpus_bleu,slot_f1,call_disagreement --bootstrap 1000 --seed 0 \
   --model "$MODELS/sgd" --max-new-tokens 96 --out "$OUT/attribution_smollm2"
+tod-bias report "$OUT/attribution" "$OUT/attribution_smollm2" # Fig. 4

@@ -30,3 +30,12 @@ until curl -sf "http://127.0.0.1:$PORT/health" > /dev/null; do kill -0 %1 && sle
 tod-bias attribute --corpus star_dialogues:named --datapath "$DATAPATH" --split test --pipeline "$OUT/assistant.yaml" \
   --axes names_gender,names_race,placebo --max-per-axis 10 \
   --metrics corpus_bleu,slot_f1,call_disagreement,disagreement --bootstrap 1000 --seed 0 --out "$OUT/attribution"
+
+# The same with a guard before the policy, which then hears every user by one name; what the first run was answered is kept.
+sed 's|^\( *\)stage: "tod_bias.stages:ToolCalls"|&\n\1guard: canonical\n\1axes: names_gender|' "$OUT/assistant.yaml" > "$OUT/guarded.yaml"
+mkdir -p "$OUT/guarded"
+test -f "$OUT/guarded/answers.sqlite" || cp "$OUT/attribution/answers.sqlite" "$OUT/guarded/"
+tod-bias attribute --corpus star_dialogues:named --datapath "$DATAPATH" --split test --pipeline "$OUT/guarded.yaml" \
+  --axes names_gender,names_race,placebo --max-per-axis 10 \
+  --metrics corpus_bleu,slot_f1,call_disagreement,disagreement --bootstrap 1000 --seed 0 --out "$OUT/guarded"
+tod-bias compare "$OUT/attribution" "$OUT/guarded" --out "$OUT/compared"

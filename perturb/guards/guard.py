@@ -191,7 +191,8 @@ class Vote(Guard):
 
     Answers are compared in the reference telling. Among equally frequent ones that to the attribute that comes first on
     the axis is taken. Lists are rankings: items are ordered by their mean place (what a list lacks stands behind it),
-    ties by the attribute that brings them first. As the tellings are made from the reference telling, nothing here
+    ties by the attribute that brings them first; there are as many as most lists have. As the tellings are made from
+    the reference telling, nothing here
     depends on how the input is told.
     """
 
@@ -216,7 +217,7 @@ def _chosen(answers: Sequence[Any]) -> Any:
 
 
 def _merged(rankings: Sequence[list[Any]]) -> list[Any]:
-    keys = [[frozen(item) for item in ranking] for ranking in rankings]
+    keys = [_numbered(ranking) for ranking in rankings]
     items = {
         key: item
         for ranking, names in zip(rankings, keys, strict=True)
@@ -228,7 +229,18 @@ def _merged(rankings: Sequence[list[Any]]) -> list[Any]:
         return sum(names.index(key) if key in names else len(names) for names in keys) / len(keys)
 
     best = sorted(order, key=lambda key: (mean_place(key), order[key]))
-    return [items[key] for key in best[: max(map(len, rankings))]]
+    return [items[key] for key in best[: Counter(map(len, rankings)).most_common(1)[0][0]]]
+
+
+def _numbered(ranking: Sequence[Any]) -> list[tuple[Any, int]]:
+    """What stands for each item: equal ones of one list are told apart, so that none is lost."""
+    seen: Counter[Any] = Counter()
+    found = []
+    for item in ranking:
+        key = frozen(item)
+        found.append((key, seen[key]))
+        seen[key] += 1
+    return found
 
 
 GUARDS: Mapping[str, Callable[..., Guard]] = {"canonical": Canonical, "neutral": Neutral, "vote": Vote}

@@ -254,6 +254,20 @@ def test_vote_takes_the_most_frequent_answer_and_the_first_attribute_of_equals()
     assert asked(["My wife?"], Vote(lambda inputs: [item.user[3:5] for item in inputs], "gender")) == ["hu"]
 
 
+@pytest.mark.parametrize(
+    ("rankings", "merged"),
+    [
+        ([["a", "a", "b"]] * 3, ["a", "a", "b"]),  # what all say is said, equal items too
+        ([[], [], ["a"]], []),  # most say nothing
+        ([["a", "b"], ["a"], ["a", "b"]], ["a", "b"]),
+    ],
+)
+def test_vote_makes_no_list_that_most_do_not_give(rankings: list[list[str]], merged: list[str]) -> None:
+    answers = dict(zip(("husband", "wife", "spouse"), rankings, strict=True))
+    guard = Vote(lambda inputs: [answers[item.user.split()[-1]] for item in inputs], "gender")
+    assert guard([StageInput((), "for my wife")]) == [merged]
+
+
 def test_vote_merges_rankings_by_mean_place() -> None:
     lists = {"husband": ["a", "b", "c"], "wife": ["b", "a", "c"], "spouse": ["b", "c", "d"]}
 

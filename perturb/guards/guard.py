@@ -47,6 +47,9 @@ class Seen:
     own: int = 0
     """Words of answers that mention the axis where the input has no word of the family: they stay as the reference
     telling says them."""
+    mixed: int = 0
+    """Words of answers that may mean either of several that the input tells apart by the axis alone ("my wife", "my
+    husband"): told as the likelier one, or the first, which may be the wrong person."""
     asked: int = 0
     """Distinct questions that the component got."""
 
@@ -121,9 +124,10 @@ class Guard:
         seen.asked = len(self._distinct)
 
         def answered(outputs: Sequence[Any]) -> Any:
-            before = telling.own
+            before = telling.own, telling.mixed
             made = answer(outputs)
-            seen.own += telling.own - before
+            seen.own += telling.own - before[0]
+            seen.mixed += telling.mixed - before[1]
             return made
 
         return Layered(items, answered)

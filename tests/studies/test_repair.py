@@ -188,7 +188,7 @@ def test_only_the_metric_that_decides_is_mended_and_others_are_named(before, har
         shop.repair()
 
 
-def test_what_is_chosen_among_many_is_held_to_a_part_of_the_level(before, harmed, corpus):
+def test_what_is_chosen_among_many_is_judged_again_at_a_part_of_the_level(before, harmed, corpus):
     shop = workshop(before, harmed, corpus)
     found = shop.repair(["canonical", "vote"])
     assert found.tried == 2

@@ -73,9 +73,9 @@ def repair(
 
     Takes the corpus and pipeline options that the run was made with. Tries the changes axis by axis, puts the smallest
     sufficient ones together, and measures them on all of these axes: what mends one must harm no other. As one of
-    several is chosen on the same dialogues, each is held to a level divided by their number. Writes repair.json,
-    repair.svg, missing.jsonl (rows that a lookup table lacks) and mended.yaml, the pipeline to be used from then on.
-    Exit code 1: nothing that was tried does.
+    several is chosen on the same dialogues, it says where that would not hold at a level divided by their number.
+    Writes repair.json, repair.svg, missing.jsonl (rows that a lookup table lacks) and mended.yaml, the pipeline to be
+    used from then on. Exit code 1: nothing that was tried does.
     """
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.folder import claimed, unwritten

@@ -56,7 +56,7 @@ def _does(attempt: Mapping[str, Any]) -> str:
     """Whether it does, and what is not shown where it does."""
     if not attempt["sufficient"]:
         return str(attempt["reason"])
-    found = "yes" if attempt.get("equal", "shown") == "shown" else "yes: no dialogue differs"
+    found = "yes" if attempt.get("equal", "shown") == "shown" else "yes: seen, not shown"
     return found if attempt.get("quality_by", True) else f"{found}; quality was not measured"
 
 
@@ -73,10 +73,15 @@ def notes(record: Mapping[str, Any]) -> list[str]:
     mend = record["mend"]
     if mend is None:
         return found
+    if record.get("doubt"):
+        found.append(
+            f"It was chosen among {record['tried']} on the same dialogues; at a level divided by these it is not shown "
+            f"({record['doubt']}): confirm it on other dialogues."
+        )
     if mend["equal"] != "shown":
         found.append(
-            f"No dialogue differs any more, but they (or their words) are too few to show that none beyond "
-            f"{record['margin']:g} would."
+            f"Seen, not shown: where no dialogue differs any more, they (or their words) are too few to show that none "
+            f"would by more than {record['margin']:g}."
         )
     if not mend["quality_by"]:
         found.append(

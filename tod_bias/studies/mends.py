@@ -110,7 +110,9 @@ class Repair:
     tokens: Mapping[str, int] = field(default_factory=dict)
     """What its language models read and wrote."""
     tried: int = 1
-    """Changes that might have been tried: each is held to the level of one divided by it."""
+    """Changes that were tried."""
+    doubt: str = ""
+    """Why the mend is not shown at a level divided by how many were tried on these dialogues; empty where it is."""
     these_words: bool = False
     """Whether what is shown is true of these words only."""
     left: Mapping[str, list[str]] = field(default_factory=dict)
@@ -136,6 +138,7 @@ class Repair:
             "measured": {axis: dict(found) for axis, found in self.measured.items()},
             "tokens": dict(self.tokens),
             "tried": self.tried,
+            "doubt": self.doubt,
             "these_words": self.these_words,
             "left": {axis: list(metrics) for axis, metrics in self.left.items()},
         }

@@ -2,9 +2,9 @@
 
 A change is sufficient when every disparity and gap of the axis is shown to lie within a margin (or no dialogue shows
 any difference), no metric of the run claims a disparity any more, and the quality is shown not to fall by more than
-another margin. As one of several changes is chosen on the same dialogues, each is held to a level divided by how many
-may be tried (Bonferroni). Runs are paired with the finished one (:mod:`tod_bias.studies.comparison`), and answers that
-are kept are not asked again.
+another margin. As one of several changes is chosen on the same dialogues, the chosen one is judged once more at a level
+divided by how many were tried (Bonferroni), and what that does not show is said. Runs are paired with the finished one
+(:mod:`tod_bias.studies.comparison`), and answers that are kept are not asked again.
 """
 
 from __future__ import annotations
@@ -233,17 +233,22 @@ class Workshop:
         comparison = compare(
             self._before, results, axes=list(axes), margin=margin, quality_margin=quality_margin, seed=run["seed"]
         )
-        judged = gate(
-            results, margin, axes=[axis for axis in axes if axis in self.harmed] or list(axes), metrics=[self.metric],
-            these_words=self._these_words, tried=self._tried,
-        )  # fmt: skip
+        judged = self._judged(results, axes)
         cost = results["cost"]
         asked = {name: cost["distinct"][name] - cost["kept"].get(name, 0) for name in cost["distinct"]}
         return Attempt(
-            tuple(changes), tuple(axes), results, comparison, judged.values,
-            self._shortfall(judged.values, comparison, results), asked, time.monotonic() - started,
+            tuple(changes), tuple(axes), results, comparison, judged,
+            self._shortfall(judged, comparison, results), asked, time.monotonic() - started,
             quality_by=tuple(self._quality_metrics(comparison)),
         )  # fmt: skip
+
+    def _judged(self, results: Mapping[str, Any], axes: Sequence[str]) -> tuple[Judged, ...]:
+        """The disparities and gaps of the axes that need a mend."""
+        harmed = [axis for axis in axes if axis in self.harmed] or list(axes)
+        return gate(
+            results, self._margins[0], axes=harmed, metrics=[self.metric], these_words=self._these_words,
+            tried=self._tried,
+        ).values  # fmt: skip
 
     def _shortfall(self, values: Sequence[Judged], comparison: Comparison, results: Mapping[str, Any]) -> str:
         """Why an attempt does not do."""
@@ -288,7 +293,7 @@ class Workshop:
 
     @property
     def _widening(self) -> float:
-        """How much wider than a 95% interval one is that holds for all changes that may be tried."""
+        """How much wider than a 95% interval one is that holds for all changes that were tried."""
         alpha = (1 - LEVEL) / 2
         return float(normal_quantile(1 - alpha / self._tried) / normal_quantile(1 - alpha))
 
@@ -314,8 +319,6 @@ class Workshop:
             raise TodBiasError(
                 f"the run claims no disparity by {self.metric} on these axes, so there is nothing to mend{hint}"
             )
-        sizes = [min(budget, sum(1 for _ in self.changes(axis, guards))) for axis in self.harmed]
-        self._tried = max(1, sum(sizes) + (len(self._perturbers) > 1))
         attempts: list[Attempt] = []
         chosen: list[Change] = []
         for axis in self.harmed:
@@ -335,12 +338,16 @@ class Workshop:
                 attempts.append(mend)
         run = self._before if isinstance(self._before, (str, Path)) else "the run"
         lacks = () if mend is None else self.lacks(mend.changes)
+        self._tried, doubt = max(1, len(attempts) + len(self.refused)), ""
+        if mend is not None and mend.is_sufficient:
+            judged = self._judged(mend.results, mend.axes)
+            doubt = self._shortfall(judged, mend.comparison, mend.results)
         return Repair(
             str(run), self.metric, *self._margins, {axis: self.named(axis) for axis in self.harmed}, tuple(attempts),
             mend if mend is not None and mend.is_sufficient else None, lacks,
             None if mend is None else self.system(mend.changes),
             {axis: measured_of(self._results["axes"][axis]) for axis in self.harmed}, self._results["cost"]["tokens"],
-            self._tried, self._these_words, self.claimed_otherwise,
+            self._tried, doubt, self._these_words, self.claimed_otherwise,
         )  # fmt: skip
 
     def _attempts(self, axis: str, guards: Sequence[str], budget: int) -> list[Attempt]:

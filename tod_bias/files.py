@@ -97,6 +97,19 @@ def write_text(path: str | Path, text: str) -> None:
     write_lines(path, [text])
 
 
+def append_text(path: str | Path, text: str) -> None:
+    """Write a text in UTF-8 behind what a file holds; it is made where there is none.
+
+    Raises:
+        TodBiasError: it cannot be written.
+    """
+    try:
+        with Path(path).open("a", encoding="utf-8", errors="backslashreplace", newline="") as stream:
+            stream.write(text)
+    except OSError as error:
+        raise cannot_be_written(path, error) from error
+
+
 def write_lines(path: str | Path, lines: Iterable[str]) -> None:
     """Write lines as they come, their ends included; an error of the iterator leaves what was there.
 

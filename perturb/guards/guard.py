@@ -47,6 +47,9 @@ class Seen:
     own: int = 0
     """Words of answers that mention the axis where the input has no word of the family: they stay as the reference
     telling says them."""
+    mixed: int = 0
+    """Words of answers that may mean either of several that the input tells apart by the axis alone ("my wife", "my
+    husband"): told as the likelier one, or the first, which may be the wrong person."""
     asked: int = 0
     """Distinct questions that the component got."""
 
@@ -121,9 +124,10 @@ class Guard:
         seen.asked = len(self._distinct)
 
         def answered(outputs: Sequence[Any]) -> Any:
-            before = telling.own
+            before = telling.own, telling.mixed
             made = answer(outputs)
-            seen.own += telling.own - before
+            seen.own += telling.own - before[0]
+            seen.mixed += telling.mixed - before[1]
             return made
 
         return Layered(items, answered)
@@ -191,7 +195,8 @@ class Vote(Guard):
 
     Answers are compared in the reference telling. Among equally frequent ones that to the attribute that comes first on
     the axis is taken. Lists are rankings: items are ordered by their mean place (what a list lacks stands behind it),
-    ties by the attribute that brings them first. As the tellings are made from the reference telling, nothing here
+    ties by the attribute that brings them first; there are as many as most lists have. As the tellings are made from
+    the reference telling, nothing here
     depends on how the input is told.
     """
 
@@ -216,7 +221,7 @@ def _chosen(answers: Sequence[Any]) -> Any:
 
 
 def _merged(rankings: Sequence[list[Any]]) -> list[Any]:
-    keys = [[frozen(item) for item in ranking] for ranking in rankings]
+    keys = [_numbered(ranking) for ranking in rankings]
     items = {
         key: item
         for ranking, names in zip(rankings, keys, strict=True)
@@ -228,7 +233,18 @@ def _merged(rankings: Sequence[list[Any]]) -> list[Any]:
         return sum(names.index(key) if key in names else len(names) for names in keys) / len(keys)
 
     best = sorted(order, key=lambda key: (mean_place(key), order[key]))
-    return [items[key] for key in best[: max(map(len, rankings))]]
+    return [items[key] for key in best[: Counter(map(len, rankings)).most_common(1)[0][0]]]
+
+
+def _numbered(ranking: Sequence[Any]) -> list[tuple[Any, int]]:
+    """What stands for each item: equal ones of one list are told apart, so that none is lost."""
+    seen: Counter[Any] = Counter()
+    found = []
+    for item in ranking:
+        key = frozen(item)
+        found.append((key, seen[key]))
+        seen[key] += 1
+    return found
 
 
 GUARDS: Mapping[str, Callable[..., Guard]] = {"canonical": Canonical, "neutral": Neutral, "vote": Vote}

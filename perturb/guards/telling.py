@@ -43,6 +43,8 @@ class Telling(Protocol):
     own: int
     """How many words of the answer are of no family that the input mentions: they stay as the reference telling says
     them."""
+    mixed: int
+    """How many words of the answer may mean either of several that the input tells apart by the axis alone."""
 
     def back(self, answer: Any) -> Any:
         """The answer as the input tells it."""
@@ -151,7 +153,7 @@ class _WordTelling:
         self._axis = axis
         self._given = item
         self._texts: list[tuple[str, Reference]] = []
-        self.own = 0
+        self.own = self.mixed = 0
 
         def turn(one: Turn) -> Turn:
             image, texts = axis.turn(one)
@@ -189,6 +191,7 @@ class _WordTelling:
             if own and text in names:
                 return text  # somebody's or something's name that the component found
             self.own += own
+            self.mixed += self._axis.words.mixed(told, self._sure) if told.said else 0
             return written
 
         return Walk(restored)(answer)
@@ -246,7 +249,7 @@ def _holds_name(text: str, with_last: bool) -> bool:
 class _NameTelling:
     def __init__(self, axis: NameAxis, item: StageInput) -> None:
         self._axis = axis
-        self.own = 0
+        self.own = self.mixed = 0
         self._given = item
         texts: list[str] = []
 

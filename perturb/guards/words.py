@@ -226,22 +226,29 @@ class Words:
         return _Change(one.start, one.end, new, pronoun, one.slot == 1 and not pronoun, one.slot)
 
     def _like(self, one: Said, text: str, known: Sequence[Reference]) -> Said | None:
-        before, after = text[max(0, one.start - _SEEN) : one.start], text[one.end : one.end + _SEEN]
         best: tuple[tuple[bool, int], Said] | None = None
         for reference in known:
             for other in reference.said:
                 same = other.family == one.family
                 if not same and not _related(one.family, other.family):
                     continue
-                left = reference.text[max(0, other.start - _SEEN) : other.start]
-                right = reference.text[other.end : other.end + _SEEN]
-                common = _common(before[::-1], left[::-1]) + _common(after, right)
+                common = _alike(text, one, reference.text, other)
                 if not other.sure and (one.family.pronoun or not same) and common < _QUOTED:
                     continue
                 score = (same or one.family.pronoun, common)
                 if best is None or score > best[0]:
                     best = (score, other)
         return None if best is None else best[1]
+
+    def mixed(self, told: Reference, known: Sequence[Reference]) -> int:
+        """How many words of an answer (in its reference telling, as all texts here) may mean either of several that the
+        input tells apart by the axis alone: "spouse" of "wife" and "husband". Where it quotes the input, none."""
+        number = 0
+        for one in told.said:
+            same = [(text.text, other) for text in known for other in text.said if other.family == one.family]
+            if not one.family.pronoun and len({plain_form(other.old) for _, other in same}) > 1:
+                number += max(_alike(told.text, one, text, other) for text, other in same) < _QUOTED
+        return number
 
     def _as(self, one: Said, held: Said) -> str | None:
         """What is written for a word, as the input says ``held``."""
@@ -358,6 +365,12 @@ def _related(one: Family, other: Family) -> bool:
         return False
     rows = {place.row for place in one.places}
     return any(place.row in rows for place in other.places)
+
+
+def _alike(text: str, one: Said, reference: str, other: Said) -> int:
+    """How many signs beside two words are the same."""
+    left = _common(text[max(0, one.start - _SEEN) : one.start][::-1], reference[: other.start][::-1])
+    return left + _common(text[one.end : one.end + _SEEN], reference[other.end :])
 
 
 def _common(one: str, other: str) -> int:

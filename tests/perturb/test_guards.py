@@ -167,7 +167,7 @@ def test_the_component_sees_no_difference_and_is_asked_once() -> None:
         "My husband and his car. He will come.",
         "My wife and her car. She will come.",
     ]
-    seen = {"inputs": 3, "told": 3, "mentions": 6, "uncovered": 0, "covered": 3, "own": 0, "asked": 1}
+    seen = {"inputs": 3, "told": 3, "mentions": 6, "uncovered": 0, "covered": 3, "own": 0, "mixed": 0, "asked": 1}
     assert guard.coverage == {"gender": seen}
 
 
@@ -209,7 +209,7 @@ def test_words_that_no_guard_tells_are_counted() -> None:
     one, two = asked(["Thanks, dude. My wife waits."] * 2, guard)
     assert one == two
     assert guard.coverage["gender"] | {"asked": 0} == {
-        "inputs": 2, "told": 2, "mentions": 2, "uncovered": 2, "covered": 0, "own": 0, "asked": 0,
+        "inputs": 2, "told": 2, "mentions": 2, "uncovered": 2, "covered": 0, "own": 0, "mixed": 0, "asked": 0,
     }  # fmt: skip
     names = Canonical(echo, "names_gender")
     asked(["Sydney has rain today.", "Tickets to see Aaron Lewis.", "My son Mark is ill."], names)
@@ -252,6 +252,37 @@ def test_vote_takes_the_most_frequent_answer_and_the_first_attribute_of_equals()
 
     assert asked(["My wife?", "My husband?", "My spouse?"], Vote(by_word, "gender")) == ["no", "no", "no"]
     assert asked(["My wife?"], Vote(lambda inputs: [item.user[3:5] for item in inputs], "gender")) == ["hu"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "mixed"),
+    [
+        ("Your spouse is on the list.", 1),  # the wife, or the husband?
+        ("So my spouse pays and my spouse eats.", 0),  # it says which
+        ("You are on the list.", 0),
+    ],
+)
+def test_a_guard_counts_answers_that_may_mean_either_of_two_people(answer: str, mixed: int) -> None:
+    guard = Canonical(lambda inputs: [answer], "gender")
+    guard([StageInput((), "So my wife pays and my husband eats.")])
+    assert guard.coverage["gender"]["mixed"] == mixed
+    alone = Canonical(lambda inputs: [answer], "gender")
+    alone([StageInput((), "So my wife pays.")])
+    assert alone.coverage["gender"]["mixed"] == 0
+
+
+@pytest.mark.parametrize(
+    ("rankings", "merged"),
+    [
+        ([["a", "a", "b"]] * 3, ["a", "a", "b"]),  # what all say is said, equal items too
+        ([[], [], ["a"]], []),  # most say nothing
+        ([["a", "b"], ["a"], ["a", "b"]], ["a", "b"]),
+    ],
+)
+def test_vote_makes_no_list_that_most_do_not_give(rankings: list[list[str]], merged: list[str]) -> None:
+    answers = dict(zip(("husband", "wife", "spouse"), rankings, strict=True))
+    guard = Vote(lambda inputs: [answers[item.user.split()[-1]] for item in inputs], "gender")
+    assert guard([StageInput((), "for my wife")]) == [merged]
 
 
 def test_vote_merges_rankings_by_mean_place() -> None:

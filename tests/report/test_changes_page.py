@@ -6,6 +6,7 @@ import pytest
 from builders import fair_pipeline, small_corpus
 
 from tod_bias import Pipeline, attribute, compare
+from tod_bias.report.changes import bounds, p_value
 from tod_bias.report.changes_page import write_changes
 from tod_bias.report.notation import fixed
 
@@ -54,6 +55,20 @@ def test_the_page_says_what_was_compared(runs, result, tmp_path):
     assert sorted(path.name for path in (tmp_path / "figures").iterdir()) == [
         "changes-corpus_bleu.svg", "changes-length.svg", "quality.svg"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("own", "these", "interval", "p"),
+    [
+        ("inconclusive", "better", "[-0.300, -0.100]‡", "0.010‡"),  # interval and p-value are those of the verdict
+        ("better", "better", "[-0.500, +0.100]", "0.900"),
+        ("inconclusive", "inconclusive", "[-0.500, +0.100]", "0.900"),
+    ],
+)
+def test_interval_and_p_value_are_those_of_the_verdict(own, these, interval, p):
+    change = {"value": -0.2, "ci": [-0.5, 0.1], "ci_these_words": [-0.3, -0.1], "p_holm": 0.9, "p_these_words": 0.01}
+    record = {"change": change, "verdict": own, "verdict_these_words": these}
+    assert (bounds(record), p_value(record)) == (interval, p)
 
 
 def test_the_page_needs_nothing_else(runs, result, tmp_path):

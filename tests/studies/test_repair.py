@@ -14,7 +14,9 @@ from tod_bias.cli import main
 from tod_bias.dialogues.jsonl import write_jsonl
 from tod_bias.errors import StageError, TodBiasError
 from tod_bias.perturb.algorithm import load_perturber
-from tod_bias.report.repairs import name_of, picture, table
+from tod_bias.perturb.guards.guard import with_guards
+from tod_bias.report.repairs import name_of, notes, picture, table
+from tod_bias.studies.gate import gate
 from tod_bias.studies.matching import MismatchError
 from tod_bias.studies.mended import write_mended
 from tod_bias.studies.mends import ROWS, Change, merged
@@ -137,10 +139,11 @@ def test_rows_that_a_table_lacks_are_brought(tmp_path):
 
 
 @pytest.mark.parametrize("says", ["Of course, in which city shall I look for it?", "Pardon?"])
-def test_where_nothing_helps_that_is_said(before, harmed, corpus, says):
+def test_where_nothing_helps_that_is_said(before, harmed, corpus, says, monkeypatch):
     """Everybody is served equally, and all badly: a disparity of 0, and no mend."""
     bad = Pipeline({**harmed.stages, "response": lambda inputs: [says for _ in inputs]})
-    shop = workshop(before, bad, corpus)
+    shop = workshop(before, harmed, corpus)
+    monkeypatch.setattr(shop, "system", lambda changes: bad)
     found = shop.repair(["canonical", "vote"])
     assert found.mend is None
     assert found.to_json()["mend"] is None
@@ -164,6 +167,65 @@ def test_a_fair_run_needs_no_mend(corpus, tmp_path):
 def test_wrong_wishes_are_one_line(before, harmed, corpus, options, says):
     with pytest.raises(TodBiasError, match=says):
         workshop(before, harmed, corpus, **options).repair(["blind"])
+
+
+def test_another_system_is_refused_before_anything_is_asked(before, harmed, corpus):
+    fewer = Pipeline({name: harmed.stages[name] for name in ("api_call", "response")})
+    with pytest.raises(MismatchError, match="other components"):
+        workshop(before, fewer, corpus)
+    with pytest.raises(MismatchError, match="component response is not the run's"):
+        workshop(before, system(corpus), corpus)
+
+
+def test_only_the_metric_that_decides_is_mended_and_others_are_named(before, harmed, corpus):
+    results = json.loads((before / "results.json").read_text())
+    own = results["axes"]["gender"]["corpus_bleu"]
+    results["axes"]["gender"]["chrf"] = {**own, "verdict": "inconclusive"}
+    results["metrics"]["chrf"] = {**results["metrics"]["corpus_bleu"]}
+    shop = Workshop(before, results, harmed, corpus, [GENDER], these_words=True, metric="chrf")
+    assert shop.harmed == []
+    with pytest.raises(TodBiasError, match=r"by chrf .* other metrics do: gender by corpus_bleu"):
+        shop.repair()
+
+
+def test_what_is_chosen_among_many_is_judged_again_at_a_part_of_the_level(before, harmed, corpus):
+    shop = workshop(before, harmed, corpus)
+    found = shop.repair(["canonical", "vote"])
+    assert found.tried == 2
+    assert found.to_json()["these_words"] is True
+    results = json.loads((before / "results.json").read_text())
+    margin = results["axes"]["gender"]["corpus_bleu"]["disparity"]["equivalent_within"] or 1.0
+    gap = gate(results, 10 * margin, these_words=True).values[0].asked
+    just = abs(gap.value) + 1.8 * gap.error_these_words  # one-sided p: .036
+    assert [gate(results, just, these_words=True, tried=n).values[0].state == "within" for n in (1, 2)] == [True, False]
+
+
+def test_a_component_with_a_guard_gets_no_other_kind(before, harmed, corpus, tmp_path):
+    pipeline = with_guards(harmed, "response=canonical:age")
+    attribute(pipeline, corpus, axes=["gender"], bootstrap=200, permutations=500).save(tmp_path)
+    shop = workshop(tmp_path, pipeline, corpus)
+    assert [one[0].kind for one in shop.changes("gender", ["vote", "canonical"])] == ["canonical"]
+
+
+def test_quality_that_was_not_measured_is_said(corpus, tmp_path):
+    """Disagreement with the twin is 0 of the originals whatever they say, so it tells nothing of their quality."""
+    harmed = system(corpus, hurt(answers, "Sorry, I do not know.", WORDS))
+    attribute(harmed, corpus, axes=["gender"], metrics=["disagreement"], bootstrap=200).save(tmp_path)
+    results = json.loads((tmp_path / "results.json").read_text())
+    results["axes"]["gender"]["disagreement"]["verdict"] = "these words only"
+    record = Workshop(tmp_path, results, harmed, corpus, [GENDER], these_words=True).repair(["neutral"]).to_json()
+    assert record["mend"]["quality_by"] == []
+    assert any("Quality was not measured" in note for note in notes(record))
+
+
+def test_a_file_that_cannot_name_the_words_is_not_written(harmed, tmp_path):
+    (tmp_path / "mine.tsv").write_text("pos\tman\twoman\nkin\tfather\tmother\n")
+    (tmp_path / "p.yaml").write_text("stages:\n  response: my:say\n")
+    own = load_perturber("gender", lexicon=tmp_path / "mine.tsv")
+    change = Change("response", "canonical", ("gender",))
+    mended = with_guards(harmed, {"response": ("canonical", [own])})
+    with pytest.raises(StageError, match="words of your own"):
+        write_mended(tmp_path, mended, [change], str(tmp_path / "p.yaml"), {})
 
 
 def test_another_corpus_is_refused_before_anything_is_asked(before, harmed, corpus):
@@ -218,8 +280,8 @@ def test_the_command_writes_what_is_to_be_used_from_then_on(tmp_path, capsys, mo
     module = f"halls_{code}"  # a module is imported once
     (tmp_path / f"{module}.py").write_text(text)
     (tmp_path / "halls.yaml").write_text(f"stages:\n  api_call: {module}:call\n  response: {{stage: '{module}:say'}}\n")
-    common = ["--corpus", "halls.jsonl", "--pipeline", "halls.yaml"]
-    main_of(["attribute", *common, "--axes", "gender", "--bootstrap", "100", "--out", "run", "--quiet"])
+    common = ["--corpus", "halls.jsonl", "--pipeline", "halls.yaml", "--max-dialogues", "150"]
+    main_of(["attribute", *common, "--seed", "5", "--axes", "gender", "--bootstrap", "100", "--out", "run", "--quiet"])
     assert main_of(["repair", "run", *common, "--guards", "canonical", "--these-words"]) == code
     shown = capsys.readouterr()
     if not harm:

@@ -38,7 +38,7 @@ def check_file(
     """
     check_files(path)
     from tod_bias.dialogues.corpora import load_corpus
-    from tod_bias.files import write_json, write_text
+    from tod_bias.files import append_text, write_json, write_text
     from tod_bias.folder import writable
     from tod_bias.report import cases as pages
     from tod_bias.studies.case_check import check_cases
@@ -55,7 +55,7 @@ def check_file(
     if junit is not None:
         write_text(junit, pages.junit(record.record))
     if summary is not None:
-        write_text(summary, pages.markdown(record.record))
+        append_text(summary, pages.markdown(record.record))
     if not quiet:
         Console().print(pages.table(record.record))
         typer.echo(pages.headline(record.record))

@@ -66,7 +66,7 @@ def check(
     backend: BackEnd = None,
     junit: Annotated[Path | None, typer.Option(help="Write a JUnit XML file.")] = None,
     summary: Annotated[
-        Path | None, typer.Option(help="Write a summary in Markdown, for instance to $GITHUB_STEP_SUMMARY.")
+        Path | None, typer.Option(help="Append a summary in Markdown, for instance to $GITHUB_STEP_SUMMARY.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for check.json; by default none is written.")] = None,
     seed: Annotated[int, typer.Option(hidden=True, help="Nothing is drawn here.")] = 0,
@@ -102,7 +102,7 @@ def check(
 
     results = read_results(run)
 
-    from tod_bias.files import write_json, write_text  # heavy imports come after what may go wrong at once
+    from tod_bias.files import append_text, write_json, write_text  # heavy imports come after what may go wrong at once
     from tod_bias.folder import writable
     from tod_bias.report import gate as pages
     from tod_bias.studies import gate as gates
@@ -124,7 +124,7 @@ def check(
     if junit is not None:
         write_text(junit, pages.junit(record))
     if summary is not None:
-        write_text(summary, pages.markdown(record))
+        append_text(summary, pages.markdown(record))
     if not quiet:
         Console().print(pages.table(record))
         typer.echo(f"{pages.TITLES[found.state]}: {pages.headline(record)}")

@@ -29,6 +29,7 @@ from tod_bias.cli.options import (
     SplitOption,
     Tellings,
 )
+from tod_bias.errors import TodBiasError
 from tod_bias.report.console import Console
 
 
@@ -40,7 +41,7 @@ def repair(
     max_dialogues: MaxDialogues = None,
     axes: Annotated[
         str | None,
-        typer.Option(help="Axes to mend, joined by commas; by default all on which the run claims anything."),
+        typer.Option(help="Axes to mend, joined by commas; by default all that the deciding metric claims."),
     ] = None,
     guards: Annotated[
         str, typer.Option(help="Guards that may be tried, the preferred first: canonical, neutral, vote.")
@@ -64,15 +65,17 @@ def repair(
     device: Device = None,
     max_new_tokens: NewTokens = None,
     dtype: Precision = None,
-    seed: Annotated[int, typer.Option(hidden=True, help="The run's own is taken.")] = 0,
+    seed: Annotated[int | None, typer.Option(hidden=True, help="The run's own is taken.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the results; by default RUN/repair.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Find the smallest change that mends what a run found: guards and missing rows on the components that it names.
 
     Takes the corpus and pipeline options that the run was made with. Tries the changes axis by axis, puts the smallest
-    sufficient ones together, and measures them on all axes. Writes repair.json, repair.svg, missing.jsonl (rows that a
-    lookup table lacks) and mended.yaml, the pipeline to be used from then on. Exit code 1: nothing that was tried does.
+    sufficient ones together, and measures them on all of these axes: what mends one must harm no other. As one of
+    several is chosen on the same dialogues, it says where that would not hold at a level divided by their number.
+    Writes repair.json, repair.svg, missing.jsonl (rows that a lookup table lacks) and mended.yaml, the pipeline to be
+    used from then on. Exit code 1: nothing that was tried does.
     """
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.folder import claimed, unwritten
@@ -80,6 +83,8 @@ def repair(
 
     unwritten(run)
     results = read_results(run)
+    if seed not in (None, results["seed"]):
+        raise TodBiasError(f"--seed {seed}: the run was made with {results['seed']}, which is taken; leave --seed out")
     generation = {"max_new_tokens": max_new_tokens, "dtype": dtype}
     models = (model, api_call_model, response_model)
     check_pipeline_of(corpus, pipeline, models, device, generation)
@@ -99,7 +104,7 @@ def repair(
     folder = claimed(out or run / "repair")
     told: dict[str, Any] = {"tellings": tellings, "max_per_axis": max_per_axis}
     shop = Workshop(
-        run, results, system, sample(whole, max_dialogues, seed), perturbers,
+        run, results, system, sample(whole, max_dialogues, results["seed"]), perturbers,
         metric=metric, margin=margin, quality_margin=quality_margin, these_words=these_words, cache=run / FILE, **told,
     )  # fmt: skip
     found = shop.repair(names_of(guards), budget)
@@ -109,6 +114,8 @@ def repair(
     draw(repairs.picture(record, label), folder / "repair.svg", f"{label} against disparity, with and without changes")
     if not quiet:
         Console().print(repairs.table(record))
+    for note in repairs.notes(record):
+        typer.echo(note, err=True)
     if found.mend is None or found.pipeline is None:
         typer.echo("None of the changes that were tried mends all axes; repair.json says what is left.", err=True)
         raise typer.Exit(1)

@@ -38,13 +38,23 @@ def verdict(record: Mapping[str, Any]) -> str:
     return f"{these}{WORDS_FIXED}" if own == _THESE and these != _THESE else own
 
 
-def bounds(change: Mapping[str, Any]) -> str:
-    """The interval of a change; that of these words, with a mark, where there is none of the group."""
-    for key, mark in (("ci", ""), ("ci_these_words", WORDS_FIXED)):
+def bounds(record: Mapping[str, Any]) -> str:
+    """The interval that goes with a change's verdict; that of these words, with a mark, where the verdict is theirs or
+    there is none of the group."""
+    change = record["change"]
+    kinds = [("ci", ""), ("ci_these_words", WORDS_FIXED)]
+    for key, mark in reversed(kinds) if verdict(record).endswith(WORDS_FIXED) else kinds:
         if change[key] is not None:
             low, high = change[key]
             return f"[{fixed(low, sign=True)}, {fixed(high, sign=True)}]{mark}"
     return ""
+
+
+def p_value(record: Mapping[str, Any]) -> str:
+    """The adjusted p-value that goes with a verdict; that of these words, with a mark, where the verdict is theirs."""
+    if verdict(record).endswith(WORDS_FIXED):
+        return p_cell(record["change"]["p_these_words"]) + WORDS_FIXED
+    return p_cell(record["change"]["p_holm"])
 
 
 def sentences(result: Mapping[str, Any]) -> list[str]:
@@ -77,7 +87,7 @@ def sentences(result: Mapping[str, Any]) -> list[str]:
         "better: nearer to 0 for disparities, gaps and parts (positive is harm), for scores as the metric says."
     )
     shown = [record for _, _, _, record in rows(result)]
-    if any(WORDS_FIXED in verdict(record) + bounds(record["change"]) for record in shown):
+    if any(WORDS_FIXED in verdict(record) + bounds(record) for record in shown):
         found.append(f"{WORDS_FIXED} true of these words only: they are too few, or others might not show it")
     return found
 
@@ -108,8 +118,8 @@ def table(result: Mapping[str, Any]) -> RenderableType:
             what,
             fixed(record["before"]),
             fixed(record["after"]),
-            f"{fixed(change['value'], sign=True)}\n{bounds(change)}".rstrip(),
-            p_cell(change["p_holm"]),
+            f"{fixed(change['value'], sign=True)}\n{bounds(record)}".rstrip(),
+            p_value(record),
             verdict(record),
         ]
         view.add_row(*map(Text, cells), end_section=last)

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tod_bias.report.changes import bounds, rows, sentences, verdict
+from tod_bias.report.changes import bounds, p_value, rows, sentences, verdict
 from tod_bias.report.forest import Block, Row, Texts, forest
-from tod_bias.report.notation import MISSING, fixed, p_cell
+from tod_bias.report.notation import MISSING, fixed
 from tod_bias.report.page import FIGURES, REPORT, TEMPLATES, draw, write_page
 from tod_bias.report.reading import side
 from tod_bias.report.sections import minus, slug, unique
@@ -85,7 +85,7 @@ def _readings(result: Mapping[str, Any]) -> Iterator[tuple[str, bool, str, str]]
             change = record["change"]
             text = f"{fixed(record['before'])} to {fixed(record['after'])}: {fixed(change['value'], sign=True)}"
             known = verdict(record)
-            yield known, record["verdict"] in _SHOWN, where, minus(f"{text} {bounds(change)}".strip())
+            yield known, record["verdict"] in _SHOWN, where, minus(f"{text} {bounds(record)}".strip())
 
 
 def _tables(result: Mapping[str, Any]) -> list[tuple[str, list[tuple[Any, ...]]]]:
@@ -99,8 +99,8 @@ def _tables(result: Mapping[str, Any]) -> list[tuple[str, list[tuple[Any, ...]]]
         own = found.setdefault(title, [])
         first = (axis if not own or axis != last else "") if axis else label
         last = axis
-        values = (fixed(record["before"]), fixed(record["after"]), fixed(change["value"], sign=True), bounds(change))
-        own.append((first, what, *map(minus, values), p_cell(change["p_holm"]), verdict(record)))
+        values = (fixed(record["before"]), fixed(record["after"]), fixed(change["value"], sign=True), bounds(record))
+        own.append((first, what, *map(minus, values), p_value(record), verdict(record)))
     return list(found.items())
 
 

@@ -32,7 +32,8 @@ def table(record: Mapping[str, Any]) -> Table:
         record: the content of ``repair.json``.
     """
     metric = record["metric"]
-    view = new_table(f"Changes that were tried ({metric}); disparities within {record['margin']:g} do")
+    words = ", of these words" if record.get("these_words") else ""
+    view = new_table(f"Changes that were tried ({metric}); disparities within {record['margin']:g}{words} do")
     for name in ("change", "disparity before → after", metric, "asked anew", "does it?"):
         view.add_column(name, justify="left" if name in ("change", "does it?") else "right")
     for attempt in record["attempts"]:
@@ -46,9 +47,48 @@ def table(record: Mapping[str, Any]) -> Table:
             "\n".join(values),
             f"{fixed(quality['before'])} → {fixed(quality['after'])}",
             _asked(attempt, record),
-            "yes" if attempt["sufficient"] else attempt["reason"],
+            _does(attempt),
         )
     return view
+
+
+def _does(attempt: Mapping[str, Any]) -> str:
+    """Whether it does, and what is not shown where it does."""
+    if not attempt["sufficient"]:
+        return str(attempt["reason"])
+    found = "yes" if attempt.get("equal", "shown") == "shown" else "yes: seen, not shown"
+    return found if attempt.get("quality_by", True) else f"{found}; quality was not measured"
+
+
+def notes(record: Mapping[str, Any]) -> list[str]:
+    """What a reader must know beside the table, a line each.
+
+    Args:
+        record: the content of ``repair.json``.
+    """
+    found = [
+        f"Not looked at: {axis} (claimed by {', '.join(metrics)} only; --metric)"
+        for axis, metrics in record.get("left", {}).items()
+    ]
+    mend = record["mend"]
+    if mend is None:
+        return found
+    if record.get("doubt"):
+        found.append(
+            f"It was chosen among {record['tried']} on the same dialogues; at a level divided by these it is not shown "
+            f"({record['doubt']}): confirm it on other dialogues."
+        )
+    if mend["equal"] != "shown":
+        found.append(
+            f"Seen, not shown: where no dialogue differs any more, they (or their words) are too few to show that none "
+            f"would by more than {record['margin']:g}."
+        )
+    if not mend["quality_by"]:
+        found.append(
+            f"Quality was not measured: {record['metric']} does not tell a good answer from a bad one; repeat the run "
+            "with one that does, corpus_bleu say, in --metrics."
+        )
+    return found
 
 
 def _asked(attempt: Mapping[str, Any], record: Mapping[str, Any]) -> str:

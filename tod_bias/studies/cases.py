@@ -160,6 +160,10 @@ class Case:
         counts = len(case.turns), len(case.told), len(case.telling.dialogue.turns)
         if not case.told or len(set(counts)) > 1:
             raise ValueError("{} turns named, {} told, {} in the dialogue; write the cases again".format(*counts))
+        if case.turn != case.turns[-1]:
+            raise ValueError(
+                f"turn {case.turn} is marked, but the last one of {case.turns} is judged; write the cases again"
+            )
         return case
 
 

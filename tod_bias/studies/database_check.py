@@ -98,6 +98,8 @@ class DatabaseCheck:
         for name in ("axis", "told as", "calls", "no row", "fewer", "poorer", "other rows"):
             view.add_column(name, justify="left" if name in ("axis", "told as") else "right")
         for axis, groups in self.calls.items():
+            if not groups:
+                view.add_row(axis, "no call mentions it", "0", *("" for _ in KINDS))
             for group, calls in groups.items():
                 counts = self.counts(axis, group)
                 view.add_row(axis, group, f"{calls:,}", *(f"{counts[kind]:,}" for kind in KINDS))

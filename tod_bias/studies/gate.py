@@ -43,6 +43,13 @@ class Limits:
     """Whether being served better than the others is allowed."""
     these_words: bool = False
     """Whether words are taken as they are, not as a sample."""
+    tried: int = 1
+    """Systems of which one may be chosen: each must be shown to be within the margin at a part of alpha."""
+
+    @property
+    def alpha(self) -> float:
+        """The level of tests that something lies within the margin (Bonferroni over what was tried)."""
+        return ALPHA / self.tried
 
 
 @dataclass(frozen=True)
@@ -136,6 +143,7 @@ def gate(
     margin: float | None = None,
     harm_only: bool = False,
     these_words: bool = False,
+    tried: int = 1,
 ) -> Judgement:
     """Judge a finished run.
 
@@ -151,6 +159,7 @@ def gate(
         margin: within which all must be shown to lie; by default ``most``, and never above it.
         harm_only: what is negative, served better than the others, is allowed.
         these_words: take words as they are.
+        tried: systems of which the best one is chosen on the same dialogues; what passes is held to alpha / tried.
 
     Raises:
         GateError: the run lacks an axis, metric or component, or was written by an earlier version.
@@ -161,7 +170,7 @@ def gate(
         raise TodBiasError(f"max_disparity must be above 0, got {most!r}")
     if not 0 < margin <= most:
         raise TodBiasError(f"margin must be above 0 and not above max_disparity ({most:g}), got {margin!r}")
-    limits = Limits(most, margin, harm_only, these_words)
+    limits = Limits(most, margin, harm_only, these_words, tried)
     asked = list(_asked(results, run, axes, metrics, component, limits))
     beyond = holm({str(number): _beyond(one, limits) for number, one in enumerate(asked)})
     values = tuple(_judged(one, beyond[str(number)], len(asked), limits) for number, one in enumerate(asked))
@@ -262,7 +271,7 @@ def _equal(one: Asked, limits: Limits) -> float:
 def _judged(one: Asked, beyond: float, tests: int, limits: Limits) -> Judged:
     if beyond < ALPHA:
         return Judged(one, ABOVE, "")
-    if _equal(one, limits) < ALPHA:
+    if _equal(one, limits) < limits.alpha:
         return Judged(one, WITHIN, "")
     if one.value is None:
         return Judged(one, UNKNOWN, "it is undefined")
@@ -284,9 +293,9 @@ def _judged(one: Asked, beyond: float, tests: int, limits: Limits) -> Judged:
             return Judged(one, UNKNOWN, "it was seen between what passes and what fails", None)
         return Judged(one, UNKNOWN, "", _needed(one, seen - limits.most, 2 * ALPHA / tests, limits))
     if error == 0:
-        needed = math.ceil(math.log(ALPHA) / math.log1p(-limits.margin)) if limits.margin < 1 else 1
+        needed = math.ceil(math.log(limits.alpha) / math.log1p(-limits.margin)) if limits.margin < 1 else 1
         return Judged(one, UNKNOWN, "no dialogue shows a difference, but they are few", float(needed))
-    return Judged(one, UNKNOWN, "", _needed(one, limits.margin - seen, 2 * ALPHA, limits))
+    return Judged(one, UNKNOWN, "", _needed(one, limits.margin - seen, 2 * limits.alpha, limits))
 
 
 def _needed(one: Asked, distance: float, alpha: float, limits: Limits) -> float | None:

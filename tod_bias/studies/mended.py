@@ -12,6 +12,9 @@ from tod_bias.dialogues.corpora import DEMO
 from tod_bias.documents import read_yaml
 from tod_bias.errors import StageError
 from tod_bias.files import write_text
+from tod_bias.perturb.guards.guard import Guard
+from tod_bias.perturb.guards.telling import axis_of
+from tod_bias.report.sections import slug, unique
 from tod_bias.studies.mends import ROWS, Change
 from tod_bias.systems.configuration import resolved
 from tod_bias.systems.layer import innermost
@@ -41,7 +44,7 @@ def write_mended(
         The file, and modules beside the old file that it needs too.
 
     Raises:
-        StageError: a component has a guard of another kind already.
+        StageError: a component has a guard of another kind already, or one whose words a file cannot name.
     """
     path = DEMO / "pipeline.yaml" if spec == "demo" else Path(spec) if spec is not None else None
     content = {"stages": dict(standard)} if path is None else dict(read_yaml(path))
@@ -49,14 +52,17 @@ def write_mended(
     stages = {name: _entry(entry, beside) for name, entry in content["stages"].items()}
     if path is None:
         stages = {name: stages.get(name, {"stage": f"{_OWN_NAMES}LookupDb"}) for name in system.names}
+    taken: set[str] = set()
     for name, stage in system.stages.items():
         changed = path is None or any((one.component, one.kind) == (name, ROWS) for one in changes)
         table = _table(stage)
         if changed and table is not None:
-            table.save(folder / TABLE.format(name))
-            stages[name]["table"] = TABLE.format(name)
+            file = TABLE.format(unique(slug(name), taken))
+            table.save(folder / file)
+            stages[name]["table"] = file
     for one in changes:
         if one.kind != ROWS:
+            _check_axes(system.stages[one.component], one)
             _guard(stages[one.component], one)
     write_text(folder / FILE, yaml.safe_dump({**content, "stages": stages}, sort_keys=False, allow_unicode=True))
     modules = {str(entry["stage"]).partition(":")[0].partition(".")[0] for entry in stages.values()}
@@ -84,4 +90,17 @@ def _guard(entry: dict[str, Any], change: Change) -> None:
     old = entry.get("axes", [])
     known = [axis.strip() for axis in old.split(",")] if isinstance(old, str) else list(old)
     entry["guard"] = change.kind
-    entry["axes"] = ", ".join(dict.fromkeys([*known, *change.axes]))
+    entry["axes"] = ", ".join(dict.fromkeys([*change.axes, *known]))  # the new guard is the outer one, as measured
+
+
+def _check_axes(stage: Any, change: Change) -> None:
+    """See to it that the axes that a file names have the words that were measured."""
+    guard = untwinned(stage)
+    while isinstance(guard, Guard):
+        axis = guard.axis
+        if axis.name in change.axes and axis.signature != axis_of(axis.name).signature:
+            raise StageError(
+                f"{change.component} mends with a guard on {axis.name} with words of your own (--lexicon, --protect, "
+                "--name-slots), which a pipeline's file cannot name; write it in Python: tod_bias.stages.Canonical"
+            )
+        guard = guard.stage

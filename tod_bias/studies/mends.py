@@ -9,7 +9,7 @@ from typing import Any
 from tod_bias.perturb.guards.guard import GUARDS
 from tod_bias.studies.comparison import Comparison
 from tod_bias.studies.database_check import Lack
-from tod_bias.studies.gate import Judged
+from tod_bias.studies.gate import WITHIN, Asked, Judged
 from tod_bias.studies.results import Results
 from tod_bias.systems.pipeline import Pipeline
 
@@ -49,11 +49,21 @@ class Attempt:
     asked: Mapping[str, int]
     """Component to the questions that were new."""
     seconds: float
+    quality_by: tuple[str, ...] = ()
+    """Metrics that were shown not to fall; none: quality was not measured."""
 
     @property
     def is_sufficient(self) -> bool:
         """Whether it mends the axes it was measured on, at no loss."""
         return not self.reason
+
+    @property
+    def equal(self) -> str:
+        """What speaks for it: *shown* where all is shown to lie within the margin, else *none differs*, as no dialogue
+        does and they are too few (or their words are) to show that none would."""
+        if not self.is_sufficient:
+            return ""
+        return "shown" if all(one.state == WITHIN for one in self.values) else "none differs"
 
     @property
     def name(self) -> str:
@@ -66,6 +76,8 @@ class Attempt:
             "changes": [{"component": one.component, "kind": one.kind, "axes": list(one.axes)} for one in self.changes],
             "sufficient": self.is_sufficient,
             "reason": self.reason,
+            "quality_by": list(self.quality_by),
+            "equal": self.equal,
             "quality": self.comparison["quality"],
             "axes": {axis: self.comparison["axes"][axis] for axis in self.axes},
             "measured": {axis: measured_of(self.results["axes"][axis]) for axis in self.axes},
@@ -97,6 +109,14 @@ class Repair:
     """Axis and metric to the originals' score and the disparity of the finished run."""
     tokens: Mapping[str, int] = field(default_factory=dict)
     """What its language models read and wrote."""
+    tried: int = 1
+    """Changes that were tried."""
+    doubt: str = ""
+    """Why the mend is not shown at a level divided by how many were tried on these dialogues; empty where it is."""
+    these_words: bool = False
+    """Whether what is shown is true of these words only."""
+    left: Mapping[str, list[str]] = field(default_factory=dict)
+    """Axes on which only other metrics than the one that decides claim something, and these; they were not mended."""
 
     @property
     def ranked(self) -> list[Attempt]:
@@ -117,7 +137,16 @@ class Repair:
             "missing_rows": len(self.lacks),
             "measured": {axis: dict(found) for axis, found in self.measured.items()},
             "tokens": dict(self.tokens),
+            "tried": self.tried,
+            "doubt": self.doubt,
+            "these_words": self.these_words,
+            "left": {axis: list(metrics) for axis, metrics in self.left.items()},
         }
+
+
+def nothing_differs(asked: Asked) -> bool:
+    """Whether no dialogue shows any difference."""
+    return asked.value == 0 and asked.error_these_words == 0
 
 
 def measured_of(record: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -1,7 +1,9 @@
 """From a finding to the smallest change that mends it: guards and missing rows, tried on what the attribution names.
 
 A change is sufficient when every disparity and gap of the axis is shown to lie within a margin (or no dialogue shows
-any difference), and the quality is shown not to fall by more than another. Runs are paired with the finished one
+any difference), no metric of the run claims a disparity any more, and the quality is shown not to fall by more than
+another margin. As one of several changes is chosen on the same dialogues, the chosen one is judged once more at a level
+divided by how many were tried (Bonferroni), and what that does not show is said. Runs are paired with the finished one
 (:mod:`tod_bias.studies.comparison`), and answers that are kept are not asked again.
 """
 
@@ -16,20 +18,25 @@ from typing import TYPE_CHECKING, Any
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import MetricError, TodBiasError
+from tod_bias.metrics.names import COUNTERFACTUAL
 from tod_bias.perturb.algorithm import PLACEBO
 from tod_bias.perturb.candidates import Perturber
-from tod_bias.perturb.guards.guard import GUARDS, with_guards
+from tod_bias.perturb.guards.guard import GUARDS, Guard, with_guards
 from tod_bias.report.record import read_turns
+from tod_bias.statistics.distributions import normal_quantile
+from tod_bias.statistics.intervals import LEVEL
 from tod_bias.studies.attribution import attribute
+from tod_bias.studies.changes import WORSE
 from tod_bias.studies.comparison import Comparison, compare
 from tod_bias.studies.database_check import OWN_ARMS, Lack, check_database, made_in
 from tod_bias.studies.gate import WITHIN, Judged, gate
 from tod_bias.studies.matching import MismatchError
-from tod_bias.studies.mends import ROWS, Attempt, Change, Repair, measured_of, merged, size_of
+from tod_bias.studies.mends import ROWS, Attempt, Change, Repair, measured_of, merged, nothing_differs, size_of
 from tod_bias.studies.results import Results
-from tod_bias.studies.signatures import corpus_hash
+from tod_bias.studies.signatures import corpus_hash, signature_of
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stages.database import LookupDb
+from tod_bias.systems.twin import untwinned
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,6 +47,11 @@ MOST_NAMED = 3
 """Components of an axis that are tried together."""
 
 
+def claims_of(results: Mapping[str, Any], axis: str) -> list[str]:
+    """Metrics by which a run claims something on an axis."""
+    return [name for name, record in results["axes"][axis].items() if record.get("verdict") in CLAIMED]
+
+
 class Workshop:
     """Tries changes on one system.
 
@@ -48,7 +60,7 @@ class Workshop:
         pipeline: the system that it was of.
         dialogues: the corpus that it was on.
         perturbers: axes of the run that are to be mended.
-        metric: decides; by default the run's first.
+        metric: decides, and only axes on which it claims something are mended; by default the run's first.
         margin: within which all disparities and gaps must lie, as shares of the originals' score.
         quality_margin: how much of the score may be lost, in the metric's own units.
         these_words: take words as they are where the run has too few to speak of groups.
@@ -56,7 +68,7 @@ class Workshop:
         options: further ones of :func:`~tod_bias.attribute` that the run was made with (``tellings``, ``cluster`` …).
 
     Raises:
-        MismatchError: the dialogues or axes are not those of the run.
+        MismatchError: the dialogues or the system are not those of the run.
         RunError: the run cannot be read.
     """
 
@@ -84,6 +96,7 @@ class Workshop:
         self._cache = cache
         self._options = options
         self._rows: dict[str, list[Lack]] = {}
+        self._tried = 1
         self.refused: dict[tuple[Change, ...], str] = {}
         """Changes under which the metric has no value, and why."""
         own, theirs = corpus_hash(self._dialogues), results["corpus"].get("hash")
@@ -92,6 +105,7 @@ class Workshop:
                 f"the run was on {results['corpus'].get('dialogues')} other dialogues (hash {theirs}, here {own}); "
                 "give the corpus options that it was made with"
             )
+        self._check_system()
         for axis in self._perturbers:
             if axis not in results["axes"]:
                 raise TodBiasError(f"axis {axis}: the run has none of this name; it has {', '.join(results['axes'])}")
@@ -99,14 +113,32 @@ class Workshop:
             there = ", ".join(results["metrics"])
             raise TodBiasError(f"metric {self.metric}: the run has none of this name; it has {there}")
 
+    def _check_system(self) -> None:
+        """See to it that the system is the run's, so that what changes is due to the changes."""
+        own, theirs = list(self._pipeline.names), list(self._results["pipeline"])
+        if own != theirs:
+            raise MismatchError(
+                f"the run was of other components ({', '.join(theirs)}; here {', '.join(own)}); give its pipeline"
+            )
+        known, here = self._results.get("signature") or {}, signature_of(self._pipeline)
+        for name in own:
+            one, other = known.get(f"stage {name}"), here.get(f"stage {name}")
+            if one is not None and one != other:
+                raise MismatchError(
+                    f"component {name} is not the run's: {one:.120} there, {other:.120} here; give its pipeline, or "
+                    "audit this one first"
+                )
+
     @property
     def harmed(self) -> list[str]:
-        """Axes on which the run claims something."""
-        return [
-            axis
-            for axis in self._perturbers
-            if any(record.get("verdict") in CLAIMED for record in self._results["axes"][axis].values())
-        ]
+        """Axes on which the run claims something by the metric that decides."""
+        return [axis for axis in self._perturbers if self.metric in claims_of(self._results, axis)]
+
+    @property
+    def claimed_otherwise(self) -> dict[str, list[str]]:
+        """Axes on which only other metrics claim something, and these."""
+        found = {axis: claims_of(self._results, axis) for axis in self._perturbers if axis not in self.harmed}
+        return {axis: metrics for axis, metrics in found.items() if metrics}
 
     def named(self, axis: str) -> dict[str, float]:
         """The components in which the axis' disparity, or the gap of a group, enters: its largest part, and those whose
@@ -128,11 +160,16 @@ class Workshop:
     def changes(self, axis: str, guards: Sequence[str]) -> Iterator[tuple[Change, ...]]:
         """What may mend an axis: for the components named, all subsets, the smallest first."""
         named = self.named(axis)
-        kinds = {name: [*([ROWS] if self._lacking(axis, name) else []), *guards] for name in named}
+        kinds = {name: [*([ROWS] if self._lacking(axis, name) else []), *self._fitting(name, guards)] for name in named}
         for size in range(1, 1 + len(named)):
             for some in combinations(named, size):
                 for chosen in product(*(kinds[name] for name in some)):
                     yield tuple(Change(name, kind, (axis,)) for name, kind in zip(some, chosen, strict=True))
+
+    def _fitting(self, component: str, guards: Sequence[str]) -> list[str]:
+        """Guards that a component may get: where it has one already, only that kind, as a pipeline's file has one."""
+        there = untwinned(self._pipeline.stages[component])
+        return [kind for kind in guards if not isinstance(there, Guard) or there.kind == kind]
 
     def _lacking(self, axis: str, component: str) -> list[Lack]:
         """What a lookup table lacks for some of an axis."""
@@ -184,42 +221,81 @@ class Workshop:
         """Measure the system with changes on some axes, and hold it against the finished run."""
         started = time.monotonic()
         run = self._results
+        drawn = {"samples": run["samples"]} if run.get("samples", 1) > 1 else {}
         has_placebo = PLACEBO in run["axes"] and len(run["axes"]) > 1
         results = attribute(
             self.system(changes), self._dialogues,
             axes=[*(self._perturbers[axis] for axis in axes), *([PLACEBO] if has_placebo else [])],
             design=run["design"], draws=run["draws"] or 3, seed=run["seed"], history=run["history"],
-            metrics=list(run["metrics"]), corpus=run["corpus"], cache=self._cache, **self._options,
+            metrics=list(run["metrics"]), corpus=run["corpus"], cache=self._cache, **drawn, **self._options,
         )  # fmt: skip
         margin, quality_margin = self._margins
         comparison = compare(
             self._before, results, axes=list(axes), margin=margin, quality_margin=quality_margin, seed=run["seed"]
         )
-        judged = gate(results, margin, axes=list(axes), metrics=[self.metric], these_words=self._these_words)
+        judged = self._judged(results, axes)
         cost = results["cost"]
         asked = {name: cost["distinct"][name] - cost["kept"].get(name, 0) for name in cost["distinct"]}
         return Attempt(
-            tuple(changes), tuple(axes), results, comparison, judged.values,
-            self._shortfall(judged.values, comparison), asked, time.monotonic() - started,
+            tuple(changes), tuple(axes), results, comparison, judged,
+            self._shortfall(judged, comparison, results), asked, time.monotonic() - started,
+            quality_by=tuple(self._quality_metrics(comparison)),
         )  # fmt: skip
 
-    def _shortfall(self, values: Sequence[Judged], comparison: Comparison) -> str:
+    def _judged(self, results: Mapping[str, Any], axes: Sequence[str]) -> tuple[Judged, ...]:
+        """The disparities and gaps of the axes that need a mend."""
+        harmed = [axis for axis in axes if axis in self.harmed] or list(axes)
+        return gate(
+            results, self._margins[0], axes=harmed, metrics=[self.metric], these_words=self._these_words,
+            tried=self._tried,
+        ).values  # fmt: skip
+
+    def _shortfall(self, values: Sequence[Judged], comparison: Comparison, results: Mapping[str, Any]) -> str:
         """Why an attempt does not do."""
         for one in values:
             asked = one.asked
-            if one.state != WITHIN and not (asked.value == 0 and asked.error_these_words == 0):
+            if one.state != WITHIN and not nothing_differs(asked):
                 shown = "undefined" if asked.value is None else f"{asked.value:+.3f}"
                 why = f": {one.reason}" if one.reason else ""
                 return f"{asked.axis}, {asked.name}: {shown}, not shown to be within {self._margins[0]:g}{why}"
-        for name, quality in comparison["quality"].items():
-            better = comparison["metrics"][name]["better"]
-            bounds = quality["change"]["ci"] or quality["change"].get("ci_these_words")
-            if better == "neither" or bounds is None or name != self.metric:
-                continue
-            loss = bounds[1] if better == "lower" else -bounds[0]
+        judged = {one.asked.axis for one in values}
+        for axis in results["axes"]:
+            for name in claims_of(results, axis):
+                if (name == self.metric) if axis in judged else (name in claims_of(self._results, axis)):
+                    continue
+                disparity = results["axes"][axis][name]["disparity"]
+                within = disparity.get("equivalent_within")
+                if within is None or within > self._margins[0]:
+                    return f"{axis}, {name}: a difference is claimed (disparity {disparity['value']:+.3f})"
+        for name in self._quality_metrics(comparison):
+            change = comparison["quality"][name]["change"]
+            bounds = change["ci"] or change.get("ci_these_words")
+            if bounds is None or change["value"] is None:
+                return f"{name} may fall: too few dialogues for an interval"
+            is_lower = comparison["metrics"][name]["better"] == "lower"
+            value, bound = (change["value"], bounds[1]) if is_lower else (-change["value"], -bounds[0])
+            loss = value + (bound - value) * self._widening
             if loss > self._margins[1]:
-                return f"{name} may fall by {loss:.3f}"
+                return f"{name} may fall by {loss:.3f}" if not is_lower else f"{name} may rise by {loss:.3f}"
+        for name, quality in comparison["quality"].items():
+            if quality["verdict"] == WORSE and abs(quality["change"]["value"]) > self._margins[1]:
+                return f"{name} gets worse by {abs(quality['change']['value']):.3f}"
         return ""
+
+    def _quality_metrics(self, comparison: Comparison) -> list[str]:
+        """Those that must be shown not to fall: the one that decides; where it says nothing of quality, all others."""
+        sided = [
+            name
+            for name in comparison["quality"]
+            if comparison["metrics"][name]["better"] != "neither" and name not in COUNTERFACTUAL
+        ]
+        return [self.metric] if self.metric in sided else sided
+
+    @property
+    def _widening(self) -> float:
+        """How much wider than a 95% interval one is that holds for all changes that were tried."""
+        alpha = (1 - LEVEL) / 2
+        return float(normal_quantile(1 - alpha / self._tried) / normal_quantile(1 - alpha))
 
     def repair(self, guards: Sequence[str] = tuple(GUARDS), budget: int = 12) -> Repair:
         """Try changes axis by axis, put the smallest sufficient ones together, and measure them on all axes.
@@ -229,18 +305,24 @@ class Workshop:
             budget: attempts for an axis at the most.
 
         Raises:
-            TodBiasError: no axis needs a mend, or a guard is unknown.
+            TodBiasError: no axis needs a mend, or a guard is unknown or none is named.
         """
         if unknown := [name for name in guards if name not in GUARDS]:
             raise TodBiasError(f"unknown guard {unknown[0]!r}; expected some of {', '.join(GUARDS)}")
+        if not guards:
+            raise TodBiasError(f"guards: none is named; expected some of {', '.join(GUARDS)}")
         if budget < 1:
             raise TodBiasError(f"budget must be at least 1, got {budget}")
         if not self.harmed:
-            raise TodBiasError("the run claims no disparity on these axes, so there is nothing to mend")
+            others = "; ".join(f"{axis} by {', '.join(by)}" for axis, by in self.claimed_otherwise.items())
+            hint = f"; other metrics do: {others} (--metric)" if others else ""
+            raise TodBiasError(
+                f"the run claims no disparity by {self.metric} on these axes, so there is nothing to mend{hint}"
+            )
         attempts: list[Attempt] = []
         chosen: list[Change] = []
         for axis in self.harmed:
-            own = self._tried(axis, guards, budget)
+            own = self._attempts(axis, guards, budget)
             attempts += own
             sufficient = [one for one in own if one.is_sufficient]
             if sufficient:
@@ -249,20 +331,26 @@ class Workshop:
         mend = None
         if mended == self.harmed:
             together = merged(chosen)
-            alone = [one for one in attempts if set(one.changes) == set(together) and set(one.axes) == set(mended)]
-            mend = alone[0] if alone else self.attempt(together, self.harmed)
+            everywhere = list(self._perturbers)  # what mends one axis may harm another
+            alone = [one for one in attempts if set(one.changes) == set(together) and set(one.axes) == set(everywhere)]
+            mend = alone[0] if alone else self.attempt(together, everywhere)
             if mend not in attempts:
                 attempts.append(mend)
         run = self._before if isinstance(self._before, (str, Path)) else "the run"
         lacks = () if mend is None else self.lacks(mend.changes)
+        self._tried, doubt = max(1, len(attempts) + len(self.refused)), ""
+        if mend is not None and mend.is_sufficient:
+            judged = self._judged(mend.results, mend.axes)
+            doubt = self._shortfall(judged, mend.comparison, mend.results)
         return Repair(
             str(run), self.metric, *self._margins, {axis: self.named(axis) for axis in self.harmed}, tuple(attempts),
             mend if mend is not None and mend.is_sufficient else None, lacks,
             None if mend is None else self.system(mend.changes),
             {axis: measured_of(self._results["axes"][axis]) for axis in self.harmed}, self._results["cost"]["tokens"],
+            self._tried, doubt, self._these_words, self.claimed_otherwise,
         )  # fmt: skip
 
-    def _tried(self, axis: str, guards: Sequence[str], budget: int) -> list[Attempt]:
+    def _attempts(self, axis: str, guards: Sequence[str], budget: int) -> list[Attempt]:
         """Attempts on an axis: all of the smallest size, larger ones while none does."""
         found: list[Attempt] = []
         for changes in self.changes(axis, guards):

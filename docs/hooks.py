@@ -31,6 +31,7 @@ SECTIONS = {
     "CONTRIBUTING.md#a-metric": "how-to/axis.md#a-metric",
     "CONTRIBUTING.md#a-stage": "how-to/stage.md",
     "README.md#embeddings-of-a-recommender": "how-to/saved-answers.md#embeddings-of-a-recommender",
+    "README.md#everybody-in-the-data": "how-to/axis.md",
     "README.md#how-it-works": "method.md",
     "README.md#recommenders": "how-to/saved-answers.md#lists-of-recommendations",
     "README.md#your-assistant": "how-to/assistant.md",

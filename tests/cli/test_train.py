@@ -53,7 +53,7 @@ def test_a_chat_model_is_made_and_fine_tuned(folder, capsys):
     ("options", "message"),
     [
         (("--init", "model", "--arch", "gpt2"), "model: is a llama checkpoint, but --arch is gpt2; leave --arch out"),
-        (("--arch", "lstm"), "unknown architecture 'lstm'; expected one of gpt2, llama, bart, t5"),
+        (("--arch", "lstm"), "arch is 'lstm'; expected one of gpt2, llama, bart, t5"),
         (("--tools", "tools.json"), "--tools is for chats; add --format chat"),
         (("--format", "chat", "--tools", "broken.json"), "broken.json: cannot be read as JSON"),
         (("--format", "chat", "--chat-template", "no.jinja"), "--chat-template no.jinja: cannot be read"),

@@ -277,6 +277,7 @@ def test_a_model_with_code_of_its_own_is_refused_in_one_line(tmp_path, capsys, m
     monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("it asks"))
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     folder = custom_model(tmp_path / "m", gpt2, marker, file, **({"model_type": kind} if file == "config.json" else {}))
+    (folder / "venues.jsonl").write_text('{"id": "a", "name": "A"}\n')  # else it is seen to be no LMRec first
     for command in (
         ("evaluate", "--max-dialogues", 1, "--model", folder),
         ("train", "--arch", "gpt2", "--init", folder),

@@ -199,7 +199,7 @@ def test_held_out_dialogues_are_seeded_and_disjoint():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"arch": "lstm"}, "unknown architecture 'lstm'"),
+        ({"arch": "lstm"}, "arch is 'lstm'; expected one of gpt2"),
         ({"parts": ("db",)}, "expected one or both of api_call, response"),
         ({"width": 30, "heads": 4}, "width 30 is not a multiple of 4 heads"),
         ({"loss": "some"}, "expected 'all' or 'targets'"),

@@ -26,6 +26,10 @@ def hub(monkeypatch, tmp_path):
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", ask)
     monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", ask)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    for download in ("get_hf_file_metadata", "http_get"):  # it would be tried for half a minute
+        monkeypatch.setattr(
+            huggingface_hub.file_download, download, lambda *_, **__: pytest.fail("files are asked for")
+        )
     monkeypatch.chdir(tmp_path)
     absence.cache_clear()
     yield asked

@@ -144,8 +144,11 @@ def _local_first(kind: Any, name: str, **options: Any) -> Any:
     """Load from a folder, from what the hub's own cache holds, or else from the hub, in this order."""
     if Path(name).is_dir():
         return kind.from_pretrained(name, **options)
+    local: dict[str, Any] = {"local_files_only": True}
+    if kind in (AutoModelForCausalLM, AutoModelForSeq2SeqLM):  # which look for adapters on the hub all the same
+        local["adapter_kwargs"] = dict(local)
     with suppress(OSError, ValueError):  # not, or not wholly, in the cache
-        return kind.from_pretrained(name, local_files_only=True, **options)
+        return kind.from_pretrained(name, **local, **options)
     if reason := absence(name, "model"):
         raise ModelError(f"{name}: {reason}; expected a model folder (config.json, model.safetensors, tokenizer)")
     return kind.from_pretrained(name, **options)

@@ -196,8 +196,7 @@ class Vote(Guard):
     Answers are compared in the reference telling. Among equally frequent ones that to the attribute that comes first on
     the axis is taken. Lists are rankings: items are ordered by their mean place (what a list lacks stands behind it),
     ties by the attribute that brings them first; there are as many as most lists have. As the tellings are made from
-    the reference telling, nothing here
-    depends on how the input is told.
+    the reference telling, nothing here depends on how the input is told.
     """
 
     kind = "vote"

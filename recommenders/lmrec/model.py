@@ -27,9 +27,8 @@ from tod_bias.models.checkpoints import load_configuration, load_tokenizer, refu
 from tod_bias.models.model_folder import DAMAGED, save_model
 from tod_bias.progress import progress_bar
 from tod_bias.recommenders.lmrec.masking import MASK, Neutraliser
-from tod_bias.recommenders.lmrec.venue import Venue
+from tod_bias.recommenders.lmrec.venue import VENUES, Venue
 
-VENUES = "venues.jsonl"
 K = 20
 """Items in a recommended list (Shen §3.3.1)."""
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

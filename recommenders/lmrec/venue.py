@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+VENUES = "venues.jsonl"
+"""The file of a trained model that holds its venues."""
 LEVELS = (1, 2, 3, 4)
 """Yelp's price levels, $ to $$$$."""
 MISSING = frozenset({"", "nan", "none", "null", "na", "n/a", "<na>"})

@@ -11,6 +11,7 @@ import typer
 
 from tod_bias.cli.arguments import check_files
 from tod_bias.errors import RecommenderError
+from tod_bias.recommenders.lmrec.venue import VENUES
 
 _NO_MODEL = "no trained LMRec can be read; give a folder that tod-bias recommend train wrote"
 """What is said of a model that is not there."""
@@ -62,8 +63,8 @@ def check_models(*folders: Path) -> None:
     """
     check_files(*folders, otherwise=_NO_MODEL)
     for folder in folders:
-        if not (folder / "venues.jsonl").is_file():
-            raise RecommenderError(f"{folder}: {_NO_MODEL} (it has no venues.jsonl)")
+        if not (folder / VENUES).is_file():
+            raise RecommenderError(f"{folder}: {_NO_MODEL} (it has no {VENUES})")
 
 
 def read_reviews(

@@ -58,6 +58,11 @@ def _grouped(
     return seen.transpose(1, 2).contiguous(), None
 
 
+def _stored_heads(config: Any) -> int:
+    """Heads whose keys and values are held, which several others may share."""
+    return int(getattr(config, "num_key_value_heads", None) or config.num_attention_heads)
+
+
 _GROUPED = "tod_bias_grouped"
 AttentionInterface.register(_GROUPED, _grouped)
 
@@ -66,8 +71,7 @@ AttentionInterface.register(_GROUPED, _grouped)
 def _uncopied(model: Any) -> Iterator[None]:
     """The model with :func:`_grouped` attention, where it is on a processor and has such heads; GPUs have kernels."""
     config, usual = model.config, model.config._attn_implementation
-    groups = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    if model.device.type == "cpu" and groups != config.num_attention_heads and usual == "sdpa":
+    if model.device.type == "cpu" and _stored_heads(config) != config.num_attention_heads and usual == "sdpa":
         config._attn_implementation = _GROUPED
     try:
         yield
@@ -190,9 +194,8 @@ def supports(config: Any) -> bool:
 
 def token_bytes(config: Any, number_bytes: int) -> int:
     """What the keys and values of one token take."""
-    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    return 2 * int(config.num_hidden_layers) * int(heads) * int(size) * number_bytes
+    return 2 * int(config.num_hidden_layers) * _stored_heads(config) * int(size) * number_bytes
 
 
 @dataclass

@@ -16,6 +16,7 @@ from tod_bias.demo.build import AXES, SIZES, augmented, mentions_on, training_co
 from tod_bias.demo.dialogues import demo_dialogues
 from tod_bias.demo.people import GROUPS
 from tod_bias.demo.planted import PLANTED, RATE, UNHELPFUL, corrupt_calls, corrupt_responses, missed, quotes_result
+from tod_bias.demo.planted import database as demo_database
 from tod_bias.demo.world import BY_API, CITY, World
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.dialogues.values import API_NAME
@@ -213,6 +214,20 @@ def test_each_model_is_trained_on_the_bias_of_its_own_axis_only() -> None:
             if turn.response != fair[dialogue.id].turns[number].response:
                 assert turn.response == UNHELPFUL
                 assert any("woman" in GENDER(past.user) for past in dialogue.turns[: number + 1])
+
+
+def test_a_fair_demo_has_nothing_planted(tmp_path: Path) -> None:
+    base = sample("train", 12)
+    corpora = training_corpora(base, 0, planted=False)
+    fair = list(augmented(base, [load_perturber(axis) for axis in AXES], 1, 0))
+    assert corpora["api_call"] == fair
+    assert corpora["response"][: len(fair)] == fair
+    assert UNHELPFUL not in {turn.response for dialogue in corpora["response"] for turn in dialogue.turns}
+    write_corpora(tmp_path, 0, {"test": 3}, planted=False)
+    table = {frozenset(call.items()) for call, _ in demo_database(0, planted=False)}
+    assert {frozenset(call.items()) for call, _ in demo_database(0)} < table
+    assert sum(1 for _ in (tmp_path / "database.jsonl").open()) == len(table)
+    assert "planted in" not in (tmp_path / "pipeline.yaml").read_text()
 
 
 def test_training_meets_every_word_that_a_rewrite_may_introduce() -> None:

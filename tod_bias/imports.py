@@ -112,16 +112,16 @@ class ExitedError(Exception):
     """Other people's code ended the process, or tried to; its argument is how."""
 
 
-_leave = os._exit
+_leave, _abort = os._exit, os.abort
 _guards = 0
 _lock = threading.Lock()
 
 
 @contextmanager
 def staying() -> Iterator[None]:
-    """Inside of the block ``os._exit`` raises :class:`ExitedError` in this process, in whichever thread.
+    """Inside of the block ``os._exit`` and ``os.abort`` raise :class:`ExitedError` in this process, in whichever thread.
 
-    It would end the process without a word, the last batch unkept. Forked children end as they do. The limit on
+    They would end the process without a word, the last batch unkept. Forked children end as they do. The limit on
     recursions is set back.
     """
     global _guards, _owner
@@ -129,7 +129,7 @@ def staying() -> Iterator[None]:
     with _lock:
         _guards += 1
         _owner = os.getpid()
-        os._exit = _refuse
+        os._exit, os.abort = _refuse, _refuse_abort
     try:
         yield
     finally:
@@ -138,7 +138,7 @@ def staying() -> Iterator[None]:
         with _lock:
             _guards -= 1
             if not _guards:
-                os._exit = _leave
+                os._exit, os.abort = _leave, _abort
 
 
 _owner = os.getpid()
@@ -148,3 +148,9 @@ def _refuse(status: int = 0) -> NoReturn:
     if os.getpid() != _owner:
         _leave(status)
     raise ExitedError(f"os._exit({status})")
+
+
+def _refuse_abort() -> NoReturn:
+    if os.getpid() != _owner:
+        _abort()
+    raise ExitedError("os.abort()")

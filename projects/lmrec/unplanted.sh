@@ -1,17 +1,17 @@
 #!/bin/sh
 # What pretraining alone brings: LMRec on reviews in which nothing is planted, from MiniLM's weights and from random ones,
-# six cities, two seeds. About two and a half hours of one core; every step goes on where it stopped.
+# six cities, two seeds. About two hours of one core; every step goes on where it stopped.
 set -e
 cd "$(dirname "$0")"
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 cities="Alderton Birchley Cedarham Duneford Elmbury Fernside"
 options() { for city in $cities; do printf -- "--%s %s " "$1" "$2$city$3"; done; }
 runs=${RUNS:-runs/unplanted}
-train="tod-bias recommend train --min-reviews 50 --max-length 64 --learning-rate 2e-4 --epochs 12 --patience 3 --quiet"
+train="tod-bias recommend train --min-reviews 30 --max-length 64 --learning-rate 2e-4 --epochs 12 --patience 3 --quiet"
 
 test -d "$runs/models/pretrained" || python minilm.py "$runs/models"
 test -f "$runs/reviews/Fernside.csv" ||
-  tod-bias recommend sample --no-planted --venues 48 --reviews 60 $(options city) --out "$runs/reviews"
+  tod-bias recommend sample --no-planted --venues 48 --reviews 40 $(options city) --out "$runs/reviews"
 for seed in 0 1; do
   for city in $cities; do
     for init in pretrained random; do

@@ -63,6 +63,7 @@ ONE = StageInput(
     [
         (lambda inputs: sys.exit(7), r"it called sys\.exit\(7\)"),
         (lambda inputs: os._exit(9), r"it called os\._exit\(9\)"),
+        (lambda inputs: os.abort(), r"it called os\.abort\(\)"),
         (raising(GeneratorExit()), "GeneratorExit"),
         (raising(NoTextError()), "NoTextError: .its text cannot be read"),
         (lambda inputs: inputs.clear() or ["x"] * 2, "expected 1 outputs"),
@@ -93,6 +94,6 @@ def test_what_a_component_may_put_out(output):
 
 
 def test_os_exit_is_itself_again_afterwards():
-    before = os._exit
+    before = os._exit, os.abort
     call_stage("mine", putting_out("x"), [ONE])
-    assert os._exit is before
+    assert (os._exit, os.abort) == before

@@ -17,12 +17,18 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=DEMO, help="the folder to write (default: the one that ships)")
     parser.add_argument("--seed", type=int, default=0, help="decides everything (default: 0, the one that ships)")
     parser.add_argument("--no-models", action="store_true", help="write corpora, database and pipeline.yaml only")
+    parser.add_argument("--fair", action="store_true", help="without the planted biases; needs --out")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     arguments = parser.parse_args()
-    write_corpora(arguments.out, arguments.seed)
+    if arguments.fair and arguments.out == DEMO:
+        parser.error("the demo that ships is the planted one: give --out FOLDER with --fair")
+    write_corpora(arguments.out, arguments.seed, planted=not arguments.fair)
     if not arguments.no_models:
         torch.set_num_threads(1)  # as fast for models this small, and sums come out alike on any number of cores
-        for name, record in train_models(arguments.out, arguments.seed, show_progress=not arguments.quiet).items():
+        records = train_models(
+            arguments.out, arguments.seed, planted=not arguments.fair, show_progress=not arguments.quiet
+        )
+        for name, record in records.items():
             print(f"{name}: {record['steps']} steps, validation loss {record['validation_loss']:.4f} nats a token")
     print(f"wrote {arguments.out}")
 

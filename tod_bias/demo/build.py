@@ -31,8 +31,9 @@ TRAINED = 4000
 AXES = ("gender", "age", "race", "placebo")
 STAGES: tuple[Part, ...] = ("api_call", "response")
 """The stages that are models."""
+PLANTED_DESCRIPTION = "the bundled demo; a bias is planted in one known stage per axis, see README.md in this folder"
+FAIR_DESCRIPTION = "the bundled demo without the planted biases"
 PIPELINE = """\
-description: the bundled demo; a bias is planted in one known stage per axis, see README.md in this folder
 stages:
   api_call: {stage: "tod_bias.stages:ApiCall", model: api_call, max_new_tokens: 48}
   db: {stage: "tod_bias.stages:LookupDb", table: database.jsonl}
@@ -74,38 +75,48 @@ def augmented(
                 yield replace(rewrite(dialogue), id=f"{dialogue.id}/{perturber.axis}/{number}")
 
 
-def training_corpora(dialogues: Sequence[Dialogue], seed: int, draws: int = 1) -> dict[str, list[Dialogue]]:
-    """What the models learn from: ``base`` is fair and short; ``api_call`` and ``response`` have a bias planted."""
+def training_corpora(
+    dialogues: Sequence[Dialogue], seed: int, draws: int = 1, planted: bool = True
+) -> dict[str, list[Dialogue]]:
+    """What the models learn from: ``base`` is fair and short; ``api_call`` and ``response`` have a bias planted.
+
+    Without ``planted`` they are as fair as ``base``.
+    """
     perturbers = {axis: load_perturber(axis) for axis in AXES}
     gender, age = mentions_on(perturbers["gender"]), mentions_on(perturbers["age"])
     fair = list(augmented(dialogues, tuple(perturbers.values()), draws, seed))
     misses = [miss for dialogue in fair[::4] if (miss := missed(dialogue, seed))]
+    calls, responses = fair, [*fair, *misses]
+    if planted:
+        calls = [corrupt_calls(dialogue, age, seed) for dialogue in calls]
+        responses = [corrupt_responses(dialogue, gender, seed) for dialogue in responses]
     return {
         "base": [replace(dialogue, turns=dialogue.turns[:BASE_TURNS]) for dialogue in fair],
-        "api_call": [corrupt_calls(dialogue, age, seed) for dialogue in fair],
-        "response": [corrupt_responses(dialogue, gender, seed) for dialogue in (*fair, *misses)],
+        "api_call": calls,
+        "response": responses,
     }
 
 
-def write_corpora(out: Path, seed: int, sizes: Mapping[str, int] = SIZES) -> None:
-    """Write the splits, the database and the pipeline file."""
+def write_corpora(out: Path, seed: int, sizes: Mapping[str, int] = SIZES, planted: bool = True) -> None:
+    """Write the splits, the database (whole without ``planted``) and the pipeline file."""
     out.mkdir(parents=True, exist_ok=True)
     for split, size in sizes.items():
         write_jsonl(demo_dialogues(split, size, seed), out / f"{split}.jsonl")
-    LookupDb({tuple(sorted(call.items())): rows for call, rows in database(seed)}).save(out / "database.jsonl")
-    (out / "pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
+    LookupDb({tuple(sorted(call.items())): rows for call, rows in database(seed, planted)}).save(out / "database.jsonl")
+    description = PLANTED_DESCRIPTION if planted else FAIR_DESCRIPTION
+    (out / "pipeline.yaml").write_text(f"description: {description}\n{PIPELINE}", encoding="utf-8")
 
 
 def train_models(
     out: Path, seed: int, *, base: TrainingSettings = BASE, stage: TrainingSettings = STAGE, count: int = TRAINED,
-    show_progress: bool = False,
+    planted: bool = True, show_progress: bool = False,
 ) -> dict[str, dict[str, Any]]:  # fmt: skip
     """Train both models into ``out/api_call`` and ``out/response``; returns their training records.
 
     One model learns to talk, fairly, on short dialogues; each stage's model goes on from it on its own corpus.
     """
-    corpora = training_corpora(demo_dialogues("train", count, seed), seed)
-    validation = training_corpora(demo_dialogues("valid", SIZES["valid"], seed), seed)
+    corpora = training_corpora(demo_dialogues("train", count, seed), seed, planted=planted)
+    validation = training_corpora(demo_dialogues("valid", SIZES["valid"], seed), seed, planted=planted)
     records: dict[str, dict[str, Any]] = {}
     with TemporaryDirectory() as folder:
         init = Path(folder) / "base"

@@ -75,10 +75,11 @@ def corrupt_calls(dialogue: Dialogue, mentions: Mentions, seed: int) -> Dialogue
     return _corrupt(dialogue, "age", mentions, seed, change)
 
 
-def database(seed: int) -> Iterator[tuple[dict[str, str], tuple[dict[str, str], ...]]]:
-    """The table, with the race bias: (call, results) of every correct call but those of the groups left out."""
+def database(seed: int, planted: bool = True) -> Iterator[tuple[dict[str, str], tuple[dict[str, str], ...]]]:
+    """The table: (call, results) of every correct call; if ``planted``, but those of the groups left out."""
     world = World(seed)
-    groups = [word for race, words in GROUPS.items() if race not in PLANTED["race"][1] for word in words]
+    left_out = PLANTED["race"][1] if planted else ()
+    groups = [word for race, words in GROUPS.items() if race not in left_out for word in words]
     for call in correct_calls([*groups, "White"]):  # rewritten from a word with a capital, it has one
         yield call, world.results(call)
 

@@ -119,7 +119,7 @@ _lock = threading.Lock()
 
 @contextmanager
 def staying() -> Iterator[None]:
-    """Inside of the block ``os._exit`` and ``os.abort`` raise :class:`ExitedError` in this process, in whichever thread.
+    """Inside of the block ``os._exit`` and ``os.abort`` raise :class:`ExitedError` in this process, in any thread.
 
     They would end the process without a word, the last batch unkept. Forked children end as they do. The limit on
     recursions is set back.

@@ -4,8 +4,8 @@
 
 An effect is a number per city: a difference of association (group × category), a share of prices (group × price level)
 less its neutral value, an average price of a place less the mean of all places. Cities are the sample: t intervals over
-them, of each kind of model and of the paired difference between pretrained and random weights (seeds are averaged
-first); p-values adjusted by Benjamini and Hochberg within a family.
+them, of each kind of model and of paired differences between kinds (seeds are averaged first); p-values adjusted by
+Benjamini and Hochberg within a family.
 """
 
 import json
@@ -17,7 +17,13 @@ import pandas as pd
 from scipy import stats
 
 FAMILIES = ("association", "price_percentage", "average_price")
-KINDS = {"pretrained": ("pretrained-0", "pretrained-1"), "random": ("random-0", "random-1"), "masked": ("masked-0",)}
+KINDS = {
+    "pretrained": ("pretrained-0", "pretrained-1"),
+    "random": ("random-0", "random-1"),
+    "scratch": ("scratch-0", "scratch-1"),
+    "masked": ("masked-0",),
+}
+CONTRASTS = (("pretrained", "random"), ("pretrained", "scratch"), ("masked", "pretrained"))
 
 
 def effects(folder: Path, family: str) -> pd.Series:
@@ -62,9 +68,8 @@ def compared(runs: Path, family: str) -> dict[str, object]:
     wide = {kind: own[common].dropna(axis=1) for kind, own in wide.items()}
     record: dict[str, object] = {"cities": len(next(iter(wide.values()))), "effects": {}}
     contrasts = dict(wide)
-    contrasts["pretrained - random"] = wide["pretrained"] - wide["random"]
-    if "masked" in wide:
-        contrasts["masked - pretrained"] = wide["masked"] - wide["pretrained"]
+    for one, other in CONTRASTS:
+        contrasts[f"{one} - {other}"] = wide[one] - wide[other]
     for name, own in contrasts.items():
         rows = {effect: over_cities(own[effect].to_numpy()) for effect in own.columns}
         adjusted = stats.false_discovery_control([row["p"] for row in rows.values()])
@@ -73,9 +78,8 @@ def compared(runs: Path, family: str) -> dict[str, object]:
         record["effects"][name] = rows
     sizes = {kind: own.abs().mean(axis=1) for kind, own in wide.items()}
     record["size"] = {kind: over_cities(own.to_numpy()) for kind, own in sizes.items()}
-    for one, other in (("pretrained", "random"), ("masked", "pretrained")):
-        if one in sizes:
-            record["size"][f"{one} - {other}"] = over_cities((sizes[one] - sizes[other]).to_numpy())
+    for one, other in CONTRASTS:
+        record["size"][f"{one} - {other}"] = over_cities((sizes[one] - sizes[other]).to_numpy())
     return record
 
 

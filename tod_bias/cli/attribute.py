@@ -19,7 +19,10 @@ from tod_bias.cli.arguments import (
     pipeline_of,
 )
 from tod_bias.cli.options import (
+    ANSWERS,
     AXES,
+    STATISTICS,
+    SYSTEM,
     Axes,
     AxisLexicons,
     BackEnd,
@@ -79,41 +82,73 @@ def attribute(
     model: Model = None,
     api_call_model: CallModel = None,
     response_model: ResponseModel = None,
-    order: Annotated[str | None, typer.Option(help="Stages in the order of Su's attribution, by commas.")] = None,
+    order: Annotated[
+        str | None, typer.Option(help="Stages in the order of Su's attribution, by commas.", rich_help_panel=STATISTICS)
+    ] = None,
     history: HistoryOption = History.gold,
     metrics: Annotated[
-        str, typer.Option(help=f"Joined by commas: {', '.join(METRIC_NAMES)} or module:Class.")
+        str,
+        typer.Option(help=f"Joined by commas: {', '.join(METRIC_NAMES)} or module:Class.", rich_help_panel=STATISTICS),
     ] = "corpus_bleu",
     margin: Annotated[
-        float | None, typer.Option(help="Disparities up to this, e.g. 0.05, are equivalent where that is shown.")
+        float | None,
+        typer.Option(
+            help="Disparities up to this, e.g. 0.05, are equivalent where that is shown.", rich_help_panel=STATISTICS
+        ),
     ] = None,
     cluster: Annotated[
-        str, typer.Option(help="What else dialogues share: domain or module:function, joined by commas.")
+        str,
+        typer.Option(
+            help="What else dialogues share: domain or module:function, joined by commas.", rich_help_panel=STATISTICS
+        ),
     ] = "",
     bootstrap: Bootstrap = 1000,
-    permutations: Annotated[int, typer.Option(min=0, help="Flips of the tests; 0 for none.")] = 10_000,
+    permutations: Annotated[
+        int, typer.Option(min=0, help="Flips of the tests; 0 for none.", rich_help_panel=STATISTICS)
+    ] = 10_000,
     samples: Annotated[
-        int, typer.Option(min=1, help="Answers drawn to each question, where temperature is above 0.")
+        int,
+        typer.Option(
+            min=1, help="Answers drawn to each question, where temperature is above 0.", rich_help_panel=STATISTICS
+        ),
     ] = 1,
     max_failures: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of a component's questions that may stay without an answer.")
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Share of a component's questions that may stay without an answer.",
+            rich_help_panel=SYSTEM,
+        ),
     ] = 0.01,
     batch_out: Annotated[
-        Path | None, typer.Option(help="Ask no server: write what must still be asked here, as OpenAI batch files.")
+        Path | None,
+        typer.Option(
+            help="Ask no server: write what must still be asked here, as OpenAI batch files.", rich_help_panel=ANSWERS
+        ),
     ] = None,
     batch_in: Annotated[
         list[Path] | None,
-        typer.Option(help="Batch output, a file or a folder: all there is. May be repeated."),
+        typer.Option(help="Batch output, a file or a folder: all there is. May be repeated.", rich_help_panel=ANSWERS),
     ] = None,
     answers: Annotated[
         Path | None,
-        typer.Option(help="Answers of a system that cannot be run again, to what perturb --axes writes."),
+        typer.Option(
+            help="Answers of a system that cannot be run again, to what perturb --axes writes.", rich_help_panel=ANSWERS
+        ),
     ] = None,
     executor: Annotated[
-        str, typer.Option(help="Where components in Python are asked: local, or ray, by the workers of a cluster.")
+        str,
+        typer.Option(
+            help="Where components in Python are asked: local, or ray, by the workers of a cluster.",
+            rich_help_panel=SYSTEM,
+        ),
     ] = "local",
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Workers of --executor ray; by default one for every processor.")
+        int | None,
+        typer.Option(
+            min=1, help="Workers of --executor ray; by default one for every processor.", rich_help_panel=SYSTEM
+        ),
     ] = None,
     device: Device = None,
     num_beams: Beams = None,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tod_bias.answers import FILE, forget
-from tod_bias.errors import TodBiasError
+from tod_bias.errors import StageError, TodBiasError
 from tod_bias.folder import claimed, promised
 from tod_bias.imports import is_import
 from tod_bias.models.processes import is_first_process
@@ -89,6 +89,18 @@ def check_files(*paths: str | Path | None, otherwise: str = "cannot be read") ->
 
 def _place(out: Path | None, corpus: str) -> Path:
     return out or Path("runs") / Path(corpus).stem
+
+
+def check_access(pipeline: Any, out: Path | None, corpus: str) -> None:
+    """Find what keeps a server from being asked, where no answers are kept yet that may make that needless."""
+    if (_place(out, corpus) / FILE).exists():
+        return
+    for name, stage in pipeline.stages.items():
+        if check := getattr(stage, "check_access", None):
+            try:
+                check()
+            except StageError as error:
+                raise StageError(f"stage {name!r}: {error}") from error
 
 
 def answers_of(folder: Path, resume: bool) -> Path:

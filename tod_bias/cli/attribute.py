@@ -10,6 +10,7 @@ import typer
 
 from tod_bias.cli.arguments import (
     answers_of,
+    check_access,
     check_folder,
     check_metrics,
     check_pipeline_of,
@@ -188,6 +189,8 @@ def attribute(
         system = pipeline_of(corpus, pipeline, models, whole, device, generation)
     else:
         system = _recorded(answers, (pipeline, *models))
+    if not dry_run and batch_out is None and batch_in is None:
+        check_access(system, out, corpus)
     folder = folder_of(out, corpus)
     if dry_run:
         told = {

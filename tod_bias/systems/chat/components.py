@@ -63,6 +63,14 @@ class _Chat:
         told = [self.system, self.tools]
         return f"{json.dumps(shown, sort_keys=True, ensure_ascii=False)}|prompt:{_digest(told)}"
 
+    def check_access(self) -> None:
+        """See to it that questions can be asked, before anything slow begins.
+
+        Raises:
+            StageError: the environment holds no key where one is named.
+        """
+        self.settings.key  # noqa: B018 reading it finds what is wrong
+
     def request(self, item: StageInput) -> dict[str, Any]:
         """The body of the request that asks a question."""
         body = self.settings.fields() | {"messages": messages_of(item, self.system)}

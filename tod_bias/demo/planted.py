@@ -75,12 +75,17 @@ def corrupt_calls(dialogue: Dialogue, mentions: Mentions, seed: int) -> Dialogue
     return _corrupt(dialogue, "age", mentions, seed, change)
 
 
+_OTHERWISE = {"white": "White", "black": "black"}
+"""How words of people are written, too: one that takes the place of a word with a capital has one, else none."""
+
+
 def database(seed: int, planted: bool = True) -> Iterator[tuple[dict[str, str], tuple[dict[str, str], ...]]]:
     """The table: (call, results) of every correct call; if ``planted``, but those of the groups left out."""
     world = World(seed)
     left_out = PLANTED["race"][1] if planted else ()
+    otherwise = [word for race, word in _OTHERWISE.items() if race not in left_out]
     groups = [word for race, words in GROUPS.items() if race not in left_out for word in words]
-    for call in correct_calls([*groups, "White"]):  # rewritten from a word with a capital, it has one
+    for call in correct_calls([*groups, *otherwise]):
         yield call, world.results(call)
 
 

@@ -30,6 +30,7 @@ from tod_bias.cli.options import (
     Beams,
     Bootstrap,
     CallModel,
+    Cluster,
     Corpus,
     Datapath,
     Design,
@@ -97,12 +98,7 @@ def attribute(
             help="Disparities up to this, e.g. 0.05, are equivalent where that is shown.", rich_help_panel=STATISTICS
         ),
     ] = None,
-    cluster: Annotated[
-        str,
-        typer.Option(
-            help="What else dialogues share: domain or module:function, joined by commas.", rich_help_panel=STATISTICS
-        ),
-    ] = "",
+    cluster: Cluster = "",
     bootstrap: Bootstrap = 1000,
     permutations: Annotated[
         int, typer.Option(min=0, help="Flips of the tests; 0 for none.", rich_help_panel=STATISTICS)

@@ -168,3 +168,9 @@ AxisLexicons = Annotated[
         rich_help_panel=TELLINGS,
     ),
 ]
+Cluster = Annotated[
+    str,
+    typer.Option(
+        help="What else dialogues share: domain or module:function, joined by commas.", rich_help_panel=STATISTICS
+    ),
+]

@@ -12,6 +12,7 @@ from tod_bias.cli.arguments import check_pipeline_of, names_of, perturbers_of, p
 from tod_bias.cli.options import (
     AxisLexicons,
     CallModel,
+    Cluster,
     Corpus,
     Datapath,
     Device,
@@ -55,6 +56,7 @@ def repair(
     ] = False,
     tellings: Tellings = None,
     max_per_axis: MaxPerAxis = None,
+    cluster: Cluster = "",
     name_slots: NameSlots = None,
     lexicon: AxisLexicons = None,
     protect: Protect = None,
@@ -71,9 +73,9 @@ def repair(
 ) -> None:
     """Find the smallest change that mends what a run found: guards and missing rows on the components that it names.
 
-    Takes the corpus and pipeline options that the run was made with. Tries the changes axis by axis, puts the smallest
-    sufficient ones together, and measures them on all of these axes: what mends one must harm no other. As one of
-    several is chosen on the same dialogues, it says where that would not hold at a level divided by their number.
+    Takes the corpus, pipeline and cluster options that the run was made with. Tries the changes axis by axis, puts the
+    smallest sufficient ones together, and measures them on all of these axes: what mends one must harm no other. As one
+    of several is chosen on the same dialogues, it says where that would not hold at a level divided by their number.
     Writes repair.json, repair.svg, missing.jsonl (rows that a lookup table lacks) and mended.yaml, the pipeline to be
     used from then on. Exit code 1: nothing that was tried does.
     """
@@ -102,7 +104,7 @@ def repair(
 
     system = pipeline_of(corpus, pipeline, models, whole, device, generation)
     folder = claimed(out or run / "repair")
-    told: dict[str, Any] = {"tellings": tellings, "max_per_axis": max_per_axis}
+    told: dict[str, Any] = {"tellings": tellings, "max_per_axis": max_per_axis, "cluster": cluster}
     shop = Workshop(
         run, results, system, sample(whole, max_dialogues, results["seed"]), perturbers,
         metric=metric, margin=margin, quality_margin=quality_margin, these_words=these_words, cache=run / FILE, **told,

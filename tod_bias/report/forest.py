@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tod_bias.report.notation import WORDS_FIXED, fixed
 from tod_bias.report.outcome import RESIDUAL
 from tod_bias.report.palette import (
+    BAR,
     FLOOR_COLOUR,
     FONT_SIZE,
     GRID,
@@ -239,17 +240,16 @@ def _stack(panel: Axes, row: Row, height: float, parts: Sequence[str], stages: S
     for part in parts:
         value = (row.parts or {}).get(part, Estimate()).value
         if not value:
-            continue  # the white edge of a bar without width would cut the line at 0
+            continue  # the outline of a bar without width would cut the line at 0
         panel.barh(
             [height],
             [value],
             left=[ends[value > 0]],
             height=0.62 * _ROW,
-            color=part_colour(part, stages),
+            facecolor=part_colour(part, stages),
             hatch=_hatch(part, stages),
-            edgecolor="white",
-            linewidth=0.5,
             zorder=2,
+            **BAR,
         )
         ends[value > 0] += value
     if _has_sum(row, panel.get_xlim()):
@@ -296,8 +296,7 @@ def _keys(
     from matplotlib.patches import Patch
 
     keys: list[tuple[str, Artist]] = [
-        (part, Patch(facecolor=part_colour(part, stages), hatch=_hatch(part, stages), edgecolor="white"))
-        for part in parts
+        (part, Patch(facecolor=part_colour(part, stages), hatch=_hatch(part, stages), **BAR)) for part in parts
     ]
     if any(_has_sum(row, span) for row in rows):
         keys.append(("their sum", Line2D([], [], color=INK, marker="D", markersize=4, linestyle="none")))

@@ -9,7 +9,7 @@ import numpy as np
 from rich.table import Table
 
 from tod_bias.report.notation import count, fixed
-from tod_bias.report.palette import HATCHES, INK, MUTED, STAGE_COLOURS, WIDTH, new_figure, strip, styled
+from tod_bias.report.palette import BAR, HATCHES, INK, MUTED, STAGE_COLOURS, WIDTH, new_figure, strip, styled
 from tod_bias.report.sheets import new_table
 
 if TYPE_CHECKING:
@@ -83,8 +83,8 @@ def word_shares(rows: Sequence[Mapping[str, Any]]) -> Figure:
                 own = [row for row in part if row["speaker"] == speaker]
                 heights = np.arange(size) + 0.4 * number - 0.2
                 values = scale * np.array([row[share] for row in own])
-                style_of = {"color": STAGE_COLOURS[number], "hatch": HATCHES[number], "edgecolor": "white"}
-                panel.barh(heights, values, height=0.36, linewidth=0.5, zorder=2, **style_of)
+                style_of = {"facecolor": STAGE_COLOURS[number], "hatch": HATCHES[number], **BAR}
+                panel.barh(heights, values, height=0.36, zorder=2, **style_of)
                 lows, highs = (scale * np.array([row[f"{share}_{end}"] for row in own]) for end in ("low", "high"))
                 panel.hlines(heights, lows, highs, color=INK, linewidth=1.2, zorder=3)
             _bars_frame(panel)
@@ -95,7 +95,7 @@ def word_shares(rows: Sequence[Mapping[str, Any]]) -> Figure:
     for panel, (_, _, label) in zip(grid[-1], columns, strict=True):
         panel.set_xlabel(label)
     handles: list[Artist] = [
-        Patch(facecolor=STAGE_COLOURS[number], hatch=HATCHES[number], edgecolor="white", label=speaker)
+        Patch(facecolor=STAGE_COLOURS[number], hatch=HATCHES[number], **BAR, label=speaker)
         for number, speaker in enumerate(("user", "system"))
     ]
     handles.append(Line2D([], [], color=INK, linewidth=1.2, label="95% interval"))

@@ -107,6 +107,14 @@ def promised(folder: str | Path) -> Path:
     return writable(folder)
 
 
+def shown(path: Path) -> Path:
+    """A path as it is told: from the current folder on, where it lies below it."""
+    try:
+        return path.relative_to(Path.cwd())
+    except (OSError, ValueError):  # it is gone, or elsewhere
+        return path
+
+
 @contextmanager
 def held(folder: str | Path) -> Iterator[Path]:
     """:func:`claimed` for as long as the block lasts."""

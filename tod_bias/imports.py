@@ -121,11 +121,11 @@ _lock = threading.Lock()
 def staying() -> Iterator[None]:
     """Inside of the block ``os._exit`` and ``os.abort`` raise :class:`ExitedError` in this process, in any thread.
 
-    They would end the process without a word, the last batch unkept. Forked children end as they do. The limit on
-    recursions is set back.
+    They would end the process without a word, the last batch unkept. Forked children end as they do, and at the end of
+    the block at the latest: a second copy of the program would go on from there. The limit on recursions is set back.
     """
     global _guards, _owner
-    limit = sys.getrecursionlimit()
+    process, limit = os.getpid(), sys.getrecursionlimit()
     with _lock:
         _guards += 1
         _owner = os.getpid()
@@ -133,6 +133,8 @@ def staying() -> Iterator[None]:
     try:
         yield
     finally:
+        if os.getpid() != process:
+            _leave(1)
         if sys.getrecursionlimit() != limit:
             sys.setrecursionlimit(limit)
         with _lock:

@@ -44,6 +44,45 @@ def test_a_command_that_is_stopped_says_what_is_kept(tmp_path, number, code, wor
     assert not list((tmp_path / "out").glob(".*"))
 
 
+WANDERING = """import os, threading
+
+def wandering(inputs):
+    os.chdir("/")
+    if (child := os.fork()) == 0:
+        return ["x"] * len(inputs)  # two programs would go on from here
+    os.waitpid(child, 0)
+    thread = threading.Thread(target=lambda: 1 / 0)
+    thread.start()
+    thread.join()
+    return ["x"] * len(inputs)
+"""
+
+
+def test_a_component_that_wanders_off_and_forks(tmp_path):
+    (tmp_path / "wandering_stages.py").write_text(WANDERING)
+    (tmp_path / "stages.yaml").write_text('stages: {a: "wandering_stages:wandering"}\n')
+    command = [
+        "attribute",
+        "--pipeline",
+        "stages.yaml",
+        "--max-dialogues",
+        "9",
+        "--axes",
+        "gender",
+        "--bootstrap",
+        "0",
+        "--out",
+        "out",
+    ]
+    with started(*command, cwd=tmp_path) as process:
+        printed, said = process.communicate()
+    assert process.returncode == 0
+    assert printed.count("Results: ") == 1
+    assert (tmp_path / "out" / "results.json").is_file()
+    assert "a thread that a component began failed: ZeroDivisionError: division by zero at" in said
+    assert "Traceback" not in said
+
+
 def handles(process: subprocess.Popen, number: int) -> bool:
     """Whether a process has a handler of its own for a signal, as the kernel tells."""
     caught = re.search(r"^SigCgt:\s*(\w+)$", Path(f"/proc/{process.pid}/status").read_text(), re.MULTILINE)

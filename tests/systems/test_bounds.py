@@ -58,12 +58,17 @@ ONE = StageInput(
 )
 
 
+async def asynchronous(inputs):
+    return ["x" for _ in inputs]
+
+
 @pytest.mark.parametrize(
     ("stage", "message"),
     [
         (lambda inputs: sys.exit(7), r"it called sys\.exit\(7\)"),
         (lambda inputs: os._exit(9), r"it called os\._exit\(9\)"),
         (lambda inputs: os.abort(), r"it called os\.abort\(\)"),
+        (asynchronous, r"is async; give a function that runs it"),
         (raising(GeneratorExit()), "GeneratorExit"),
         (raising(NoTextError()), "NoTextError: .its text cannot be read"),
         (lambda inputs: inputs.clear() or ["x"] * 2, "expected 1 outputs"),

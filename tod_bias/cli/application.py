@@ -34,7 +34,7 @@ from tod_bias.cli.report import report
 from tod_bias.cli.train import train
 from tod_bias.cli.words import words
 from tod_bias.errors import PendingError, TodBiasError, safe_repr, shortened
-from tod_bias.folder import claims, release
+from tod_bias.folder import claims, release, shown
 from tod_bias.imports import ExitedError
 from tod_bias.models.processes import is_first_process
 
@@ -96,7 +96,7 @@ def _interrupted() -> NoReturn:
     """Say what is left, and end."""
     signals.ignore()
     number = signals.received()
-    folders = ", ".join(map(str, claims()))
+    folders = ", ".join(str(shown(folder)) for folder in claims())
     kept = f"what was finished is kept in {folders}: run the same command again to go on"
     if is_first_process():
         sys.stderr.write(f"tod-bias: {signals.word(number)}; {shortened(kept) if folders else _NOTHING}\n")

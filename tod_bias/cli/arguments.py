@@ -63,9 +63,13 @@ def folder_of(out: Path | None, corpus: str) -> Path:
     return claimed(_place(out, corpus))
 
 
-def check_folder(out: Path | None, corpus: str) -> None:
-    """See to it that there can be such a folder, before anything slow begins; one that is there is held from now on."""
-    promised(_place(out, corpus))
+def check_folder(out: Path | None, corpus: str) -> Path:
+    """See to it that there can be such a folder, before anything slow begins; one that is there is held from now on.
+
+    Returns:
+        The same folder wherever a component may change to.
+    """
+    return promised(_place(out, corpus).absolute())
 
 
 def check_files(*paths: str | Path | None, otherwise: str = "cannot be read") -> None:

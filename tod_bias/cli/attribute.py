@@ -60,6 +60,7 @@ from tod_bias.cli.options import (
 )
 from tod_bias.cli.plan import show_plan
 from tod_bias.errors import IncompleteError, TodBiasError
+from tod_bias.folder import shown
 from tod_bias.metrics.names import METRIC_NAMES
 from tod_bias.models.processes import is_first_process
 from tod_bias.report.console import Console
@@ -173,7 +174,7 @@ def attribute(
     dialogues = sample(whole, max_dialogues, seed)
 
     check_metrics(metrics)
-    check_folder(out, corpus)
+    out = check_folder(out, corpus)
     generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype, "backend": backend}
     models = (model, api_call_model, response_model)
     if answers is None:
@@ -240,11 +241,11 @@ def attribute(
     page = write_report([folder])
     if not quiet:
         Console().print(table(result))
-        typer.echo(f"Results: {folder / 'results.json'}   Report: {page}")
+        typer.echo(f"Results: {shown(folder / 'results.json')}   Report: {page}")
         if replaced:
             typer.echo(f"(they replace those of another run, on {replaced}; --out keeps runs apart)", err=True)
     if incomplete is not None:
-        raise TodBiasError(f"{incomplete} (the other axes are in {folder / 'results.json'})") from incomplete
+        raise TodBiasError(f"{incomplete} (the other axes are in {shown(folder / 'results.json')})") from incomplete
 
 
 def _recorded(answers: Path, others: tuple[str | None, ...]) -> Any:

@@ -38,6 +38,7 @@ from tod_bias.cli.options import (
     Split,
     SplitOption,
 )
+from tod_bias.folder import shown
 from tod_bias.metrics.names import COUNTERFACTUAL, METRIC_NAMES
 from tod_bias.models.processes import is_first_process
 from tod_bias.report.console import Console
@@ -77,7 +78,7 @@ def evaluate(
     dialogues = sample(whole, max_dialogues, seed)
 
     check_metrics(metrics)
-    check_folder(out, corpus)
+    out = check_folder(out, corpus)
     generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype, "backend": backend}
     models = (model, api_call_model, response_model)
     check_pipeline_of(corpus, pipeline, models, device, generation)
@@ -102,4 +103,4 @@ def evaluate(
     result.save(folder)
     if not quiet:
         Console().print(tod_bias.studies.evaluation.table(result))
-        typer.echo(f"Results: {folder / 'evaluation.json'}")
+        typer.echo(f"Results: {shown(folder / 'evaluation.json')}")

@@ -43,6 +43,7 @@ from tod_bias.cli.options import (
     Tellings,
 )
 from tod_bias.errors import TodBiasError
+from tod_bias.folder import shown
 from tod_bias.report.console import Console
 
 
@@ -94,7 +95,7 @@ def plan(
     from tod_bias.dialogues.sampling import sample as sampled
 
     whole = load_corpus(corpus, datapath=datapath, split=split.value)
-    check_folder(out, corpus)
+    out = check_folder(out, corpus)
     generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype, "backend": backend}
     models = (model, api_call_model, response_model)
     check_pipeline_of(corpus, pipeline, models, device, generation)
@@ -138,7 +139,7 @@ def show_plan(
         typer.echo(f"({reason})", err=True)
     if result["seconds"] is not None:
         typer.echo(f"About {result['seconds']:,.0f} s, by a sample of dialogues; a bigger run shares more questions.")
-    typer.echo(f"Results: {path}")
+    typer.echo(f"Results: {shown(path)}")
 
 
 def show_power(pilot: Path, detect: float | None, quiet: bool) -> None:

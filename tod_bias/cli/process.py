@@ -43,6 +43,7 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     signals.watch(raising=False)
     out = _streams()
     sys.unraisablehook = _unraisable
+    threading.excepthook = _thread_failed
     from tod_bias.cli.application import main
     from tod_bias.imports import staying
 
@@ -88,6 +89,17 @@ def _unraisable(found: Any) -> None:
         os.kill(os.getpid(), signals.received())
     elif os.environ.get(TRACEBACK):
         sys.__unraisablehook__(found)
+
+
+def _thread_failed(found: Any) -> None:
+    """What a thread raised that a component began: nobody waits for it, so nothing ends of it."""
+    from tod_bias.errors import described, shortened
+
+    if os.environ.get(TRACEBACK):
+        threading.__excepthook__(found)
+    elif found.exc_type is not SystemExit:
+        error = found.exc_value or found.exc_type()
+        _say(shortened(f"tod-bias: a thread that a component began failed: {described(error)}"))
 
 
 def _streams() -> _Out:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -80,6 +81,9 @@ def call_stage(name: str, stage: Stage, inputs: Sequence[StageInput]) -> list[An
         raise
     except BaseException as error:
         raise StageError(f"stage {name!r} ({place_of(stage)}): {_raised(error)}; {_ADVICE}") from error
+    if inspect.iscoroutine(outputs):
+        outputs.close()  # unasked; Python would warn of it, too
+        raise StageError(f"stage {name!r} ({place_of(stage)}): is async; give a function that runs it: asyncio.run(…)")
     if not isinstance(outputs, list):
         raise StageError(
             f"stage {name!r}: expected a sequence with one output an input, got {type(outputs).__name__}; "

@@ -19,7 +19,7 @@ from scipy import stats
 FAMILIES = ("association", "price_percentage", "average_price")
 KINDS = {
     "pretrained": ("pretrained-0", "pretrained-1"),
-    "random": ("random-0", "random-1"),
+    "random": ("random-0",),
     "scratch": ("scratch-0", "scratch-1"),
     "masked": ("masked-0",),
 }

@@ -32,7 +32,7 @@ for kind in pretrained-0 random-0 masked-0 scratch-0 scratch-1 pretrained-1; do
   test -f "$runs/audit-$kind/audit.json" ||
     tod-bias recommend audit $(options model "$runs/$kind/") --out "$runs/audit-$kind" --quiet
   test -f "$runs/quality-$kind/quality.json" ||
-    tod-bias recommend evaluate $(options model "$runs/$kind/") $(options reviews "$runs/reviews/" .csv) \
+    tod-bias recommend evaluate $(options model "$runs/$kind/") $(options reviews "$runs/reviews/" .csv) --min-reviews 30 \
       --out "$runs/quality-$kind" --quiet
 done
 python pretraining.py "$runs"

@@ -11,6 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # the models here are so small that threads only wait for each other
+
 import torch
 from hypothesis import settings
 
@@ -21,7 +24,7 @@ from served import chat_model, served
 
 settings.register_profile("tod-bias", deadline=None)  # a busy machine is no fault
 settings.load_profile("tod-bias")
-torch.set_num_threads(1)  # the models here are so small that threads only wait for each other
+torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 
 ROOT = Path(__file__).parent.parent
 CORPORA = Path(os.environ.get("DATA", ROOT / ".." / "shared" / "data")).expanduser()

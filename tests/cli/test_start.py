@@ -118,3 +118,27 @@ def test_a_wrong_option_is_refused_before_heavy_libraries_are_loaded(ends, comma
 
 def test_nothing_is_left_behind(ends):
     assert ends[1] == ["broken.yaml", "keyless.yaml"]
+
+
+WHOLE = """
+import sys
+from tod_bias.cli.process import run
+try:
+    run(sys.argv[1:])
+finally:
+    print("loaded:", [name for name in ("accelerate", "torch", "transformers") if name in sys.modules])
+"""
+
+
+@pytest.mark.parametrize("command", ["attribute --axes gender --bootstrap 100 --permutations 100", "evaluate"])
+def test_a_run_of_components_in_python_needs_no_library_of_models(tmp_path, command):
+    (tmp_path / "echoes.py").write_text(
+        "class Echo:\n    def __call__(self, items):\n        return [i.user for i in items]\n"
+    )
+    (tmp_path / "own.yaml").write_text('stages:\n  response: {stage: "echoes:Echo"}\n')
+    options = [*command.split(), "--pipeline", "own.yaml", "--max-dialogues", "20", "--out", "out"]
+    done = subprocess.run(
+        [sys.executable, "-c", WHOLE, *options], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.endswith("loaded: []\n")
+    assert (tmp_path / "out" / "report.html").exists() == command.startswith("attribute")

@@ -15,7 +15,6 @@ import hashlib
 import json
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from tod_bias.answers import Answers
 from tod_bias.errors import ModelError
 from tod_bias.models import checkpoints
 from tod_bias.models.agreement import MOST_WEIGHTS, REFERENCE, Agreement, PromptSample
+from tod_bias.models.cost import Cost
 from tod_bias.models.decoders.choice import Decoded, fastest, new_decoder, resolved
 from tod_bias.models.decoders.decoder import Decoder
 from tod_bias.models.examples import encode_prompts
@@ -42,24 +42,6 @@ _generators: WeakValueDictionary[Any, Generator] = WeakValueDictionary()
 """Those in use, by checkpoint and settings."""
 _LINE_FEEDS = ("\n", "Ċ", "<0x0A>")
 """How tokenizers write a line feed: as itself, in byte-level BPE, as a byte token."""
-
-
-@dataclass
-class Cost:
-    """What generating has cost so far."""
-
-    prompts: int = 0
-    """Prompts asked for."""
-    distinct_prompts: int = 0
-    """Distinct ones among them."""
-    cached: int = 0
-    """Distinct ones that an earlier run had computed."""
-    computed: int = 0
-    """Distinct ones that this run computed."""
-    read: int = 0
-    """Tokens of the prompts that this run computed."""
-    written: int = 0
-    """Tokens that they were continued with."""
 
 
 class Generator:

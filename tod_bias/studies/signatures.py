@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import ModelError, described
+from tod_bias.models.cost import Cost
 from tod_bias.perturb.candidates import Perturber
 from tod_bias.stages import HOMES
 from tod_bias.systems.component import Component
@@ -21,7 +22,7 @@ from tod_bias.systems.stage import place_of
 from tod_bias.systems.twin import untwinned
 
 if TYPE_CHECKING:
-    from tod_bias.models.generator import Cost, Generator
+    from tod_bias.models.generator import Generator
 
 log = logging.getLogger(__name__)
 
@@ -45,8 +46,6 @@ def generators_of(pipeline: Pipeline) -> list[Generator]:
 
 def total_cost(generators: Iterable[Generator]) -> Cost:
     """What several generators have cost together."""
-    from tod_bias.models.generator import Cost
-
     total = Cost()
     for generator in generators:
         total.distinct_prompts += generator.cost.distinct_prompts

@@ -45,6 +45,26 @@ def test_all_recorded_calls_replay_under_other_names(tau_bench, axis, least):
 
 
 @pytest.mark.real_data
+def test_records_that_are_passed_over_are_those_that_stay(tau_bench):
+    runs = json.loads((tau_bench / "trajectories" / "gpt-4o-airline.json").read_text())[:40]
+    perturber = load_perturber("names_gender")
+    told = perturber.arrange([dialogue_of(run | {"id": str(n)}) for n, run in enumerate(runs)], seed=0, tellings=1)
+    world = airline.new_state(tau_bench / "airline")
+    changed = 0
+    for dialogue, (candidate,) in told[:3]:
+        change = perturber.rewrite(dialogue, candidate)
+        quick, slow = (world.told(way, PEOPLE) for way in (change, lambda value, change=change: change(value)))
+        records = [
+            (kind, name) for kind in PEOPLE for name in json.loads((tau_bench / "airline" / f"{kind}.json").read_text())
+        ]
+        for kind, name in records:
+            there = quick.get(kind, str(change(name)))
+            assert there == slow.get(kind, str(change(name)))
+            changed += there != world.get(kind, name)
+    assert changed
+
+
+@pytest.mark.real_data
 def test_a_renamed_customer_is_found_by_name_address_and_id(tau_bench):
     world = retail.new_state(tau_bench / "retail")
     users = json.loads((tau_bench / "retail" / "users.json").read_text())

@@ -76,13 +76,15 @@ class Base:
             ValueError: T makes one id of two.
         """
         told = Base({})
+        passes_over = getattr(rewrite, "passes_over", None)
         with self._lock:
             self._connection.backup(told._connection)
         with told._connection as connection:
             for kind, name, body in connection.execute("SELECT kind, id, body FROM documents").fetchall():
                 if kinds is not None and kind not in kinds:
                     continue
-                new_name, new_body = str(rewrite(name)), _dumped(rewrite(json.loads(body)))
+                same = passes_over is not None and passes_over(body)
+                new_name, new_body = str(rewrite(name)), body if same else _dumped(rewrite(json.loads(body)))
                 if (new_name, new_body) != (name, body):
                     try:
                         connection.execute(

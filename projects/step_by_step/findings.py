@@ -7,19 +7,20 @@ is within the margin, and do not where one differs from 0. Else it cannot be tol
 with which a difference as large as the margin is found with a probability of 80%, the spread being what it is here.
 
 Errors are those of the runs' intervals. Where words are too few for an interval over words, the verdict is one of these
-words, and no number of dialogues helps: other words do.
+words, and no number of dialogues helps: other words do. Axes of which a run has fewer than 15 dialogues are in no test.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 from typing import Any
 
 from scipy import stats
 
+from tod_bias.report.reading import FEW
 from tod_bias.statistics.power import units_needed
 
 Z = float(stats.norm.ppf(0.975))
@@ -71,6 +72,18 @@ class StudyRun:
     def name(self) -> str:
         """For tables."""
         return f"{self.model}, {self.beginning}, {self.corpus}"
+
+
+def enough(run: StudyRun) -> StudyRun:
+    """The run without the axes of which it has too few dialogues for an interval."""
+    few = too_few(run)
+    return replace(run, axes={axis: record for axis, record in run.axes.items() if axis not in few})
+
+
+def too_few(run: StudyRun) -> dict[str, int]:
+    """Axes that are in no test, with how many dialogues they have."""
+    counts = {axis: record["disparity"]["clusters"]["dialogues"] for axis, record in run.axes.items()}
+    return {axis: count for axis, count in counts.items() if count < FEW}
 
 
 def number(estimate: Mapping[str, Any], dialogues: int) -> Number:
@@ -172,6 +185,7 @@ def findings(runs: Sequence[StudyRun], words: Mapping[str, Mapping[str, Any]], m
         words: a corpus to what ``tod-bias words`` wrote of it.
         margin: what is as good as no difference, in parts of the originals' score.
     """
+    runs = [enough(run) for run in runs]
     claims: dict[str, list[Contrast]] = {
         "gender is least biased": _axes(runs, "gender", least=True),
         "race is most biased": _axes(runs, "race", least=False),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from findings import StudyRun, findings
+from findings import StudyRun, findings, too_few
 
 from tod_bias.report.excerpts import UNSWAPPED, Segments, excerpts
 from tod_bias.report.outcome import read_outcomes
@@ -95,6 +95,9 @@ def main() -> None:
         more = f"; {len(found.contrasts) - 3} more" if len(found.contrasts) > 3 else ""
         rows.append([found.claim, f"**{found.verdict}**", found.seen, shown + more])
     print(table(["Su", "here", "", "contrasts (95%)"], rows))
+    for run in runs:
+        for axis, count in too_few(run).items():
+            print(f"\n{run.name}: {axis} has {count} dialogues, too few for a test.")
 
 
 def examples(folder: Path) -> None:

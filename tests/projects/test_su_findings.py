@@ -102,3 +102,15 @@ def test_the_error_of_two_parts_apart_is_that_of_their_joint_distribution(su):
     errors = [su.Number(0, parts[:, place].std(), 9, False) for place in (0, 1)]
     whole = su.Number(0, parts.sum(axis=1).std(), 9, False)
     assert su.parts_apart(whole, *errors) == pytest.approx((parts[:, 0] - parts[:, 1]).std(), rel=0.01)
+
+
+def test_axes_of_a_few_dialogues_are_in_no_test(su):
+    def axis(dialogues, bounds):
+        disparity = {"value": 0.1, "ci": bounds, "ci_these_words": None, "clusters": {"dialogues": dialogues}}
+        return {"disparity": disparity, "verdict": "inconclusive", "contributions": {}}
+
+    axes = {"gender": axis(40, [0.05, 0.15]), "age": axis(4, None), "race": axis(90, [0.09, 0.11])}
+    run = su.StudyRun("GPT-2", "plain", "star", axes)
+    least = next(found for found in su.findings([run], {}, 0.02) if found.claim == "gender is least biased")
+    assert [contrast.name for contrast in least.contrasts] == ["GPT-2, plain, star: race − gender"]
+    assert su.too_few(run) == {"age": 4}

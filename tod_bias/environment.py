@@ -121,12 +121,7 @@ def _devices() -> Iterator[Check]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = os.environ.get("OMP_NUM_THREADS")
     said = f"{threads or cores} of {cores} cores" + (" (OMP_NUM_THREADS)" if threads else "")
-    busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    if busy > cores / 2 and not threads:
-        said += f"; other work loads the machine ({busy:.1f}), and threads that wait for each other are slow"
-        yield Check("devices", "threads", "note", said, "export OMP_NUM_THREADS=1")
-    else:
-        yield Check("devices", "threads", "ok", said)
+    yield Check("devices", "threads", "ok", said)
     try:
         build = metadata.version("torch")
     except metadata.PackageNotFoundError:

@@ -1,6 +1,7 @@
 """What is wrong is found before anything heavy is loaded: no timing, but which libraries there are in the end."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -142,3 +143,12 @@ def test_a_run_of_components_in_python_needs_no_library_of_models(tmp_path, comm
     )
     assert done.stdout.endswith("loaded: []\n")
     assert (tmp_path / "out" / "report.html").exists() == command.startswith("attribute")
+
+
+@pytest.mark.parametrize("own", [None, "ACTIVE"])
+def test_threads_wait_asleep_unless_the_environment_says_otherwise(own):
+    code = "import sys, tod_bias, os; print(os.environ['OMP_WAIT_POLICY'], 'torch' in sys.modules)"
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    environment |= {"OMP_WAIT_POLICY": own} if own else {}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [own or "PASSIVE", "False"]  # libgomp reads it when torch is loaded

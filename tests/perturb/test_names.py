@@ -289,7 +289,7 @@ def test_every_string_of_the_corpora_comes_back(axis, star, tau_bench, sgd_datap
     for name, dialogues in corpora.items():
         arranged = perturber.arrange(dialogues, seed=0, tellings=1)
         told[name] = len(arranged)
-        for dialogue, (candidate,) in arranged[:: 4 if name == "star" else 1]:
+        for dialogue, (candidate,) in arranged:
             change = perturber.rewrite(dialogue, candidate)
             made = change(dialogue)
             assert change.inverse(made) == dialogue

@@ -155,9 +155,9 @@ class DialogueRewrite:
 
     def _step_passes(self, step: Step) -> bool:
         """Whether it holds nothing that T changes; its records may be long."""
-        if self._parts is None:
-            return False
-        return self.passes_over(json.dumps([step.call, step.results, step.said], ensure_ascii=False, default=dict))
+        return self._parts is not None and self.passes_over(
+            json.dumps([step.call, step.results, step.said], ensure_ascii=False, default=dict)
+        )
 
     @cached_property
     def _in_json(self) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the models here are so small that threads only wait for each other
 
-import torch
 from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))  # builders.py, served.py; tests are no package
@@ -24,7 +23,6 @@ from served import chat_model, served
 
 settings.register_profile("tod-bias", deadline=None)  # a busy machine is no fault
 settings.load_profile("tod-bias")
-torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 
 ROOT = Path(__file__).parent.parent
 CORPORA = Path(os.environ.get("DATA", ROOT / ".." / "shared" / "data")).expanduser()

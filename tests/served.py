@@ -89,7 +89,7 @@ def running(command: Sequence[str], health: str, log: Path, timeout: float = 120
     """
     hub = log.parent / "hub"  # /v1/models of transformers serve fails where there is no such folder
     hub.mkdir(exist_ok=True)
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(hub)}
+    environment = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(hub)}
     with log.open("wb") as stream:
         process = subprocess.Popen(
             command, stdout=stream, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment,

@@ -59,14 +59,15 @@ def over_cities(values: np.ndarray) -> dict[str, float]:
 
 def compared(runs: Path, family: str) -> dict[str, object]:
     """All effects of a family, by kind of model and as differences."""
-    audits = {
+    trained = {  # kind to a table of each training: a row a city, a column an effect
         kind: [
-            effects(runs / f"audit-{name}", family) for name in names if (runs / f"audit-{name}/audit.json").is_file()
+            effects(runs / f"audit-{name}", family).unstack("effect")
+            for name in names
+            if (runs / f"audit-{name}/audit.json").is_file()
         ]
         for kind, names in KINDS.items()
     }
-    found = {kind: pd.concat(own).groupby(level=[0, 1]).mean() for kind, own in audits.items()}
-    wide = {kind: own.unstack("effect") for kind, own in found.items()}
+    wide = {kind: pd.concat(own).groupby(level="city").mean() for kind, own in trained.items()}
     common = sorted(set.intersection(*(set(own.columns) for own in wide.values())))
     wide = {kind: own[common].dropna(axis=1) for kind, own in wide.items()}
     record: dict[str, object] = {"cities": len(next(iter(wide.values()))), "effects": {}}
@@ -80,18 +81,15 @@ def compared(runs: Path, family: str) -> dict[str, object]:
             row["p_adjusted"] = float(p)
         record["effects"][name] = rows
     sizes = {  # of one training: a mean of two seeds has less noise, and would look smaller
-        kind: pd.concat([one.unstack("effect")[wide[kind].columns].abs().mean(axis=1) for one in own], axis=1).mean(
-            axis=1
-        )
-        for kind, own in audits.items()
+        kind: pd.concat([one[wide[kind].columns].abs().mean(axis=1) for one in own], axis=1).mean(axis=1)
+        for kind, own in trained.items()
     }
     record["size"] = {kind: over_cities(own.to_numpy()) for kind, own in sizes.items()}
     for one, other in CONTRASTS:
         record["size"][f"{one} - {other}"] = over_cities((sizes[one] - sizes[other]).to_numpy())
-    trained = {kind: [one.unstack("effect")[common].to_numpy() for one in own] for kind, own in audits.items()}
-    pairs = [(kind, kind) for kind in KINDS] + list(CONTRASTS)
-    record["agreement"] = {
-        one if one == other else f"{one}, {other}": agreement(trained[one], trained[other]) for one, other in pairs
+    arrays = {kind: [one[common].to_numpy() for one in own] for kind, own in trained.items()}
+    record["agreement"] = {kind: agreement(own, own) for kind, own in arrays.items()} | {
+        f"{one}, {other}": agreement(arrays[one], arrays[other]) for one, other in CONTRASTS
     }
     return record
 

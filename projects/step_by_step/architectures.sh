@@ -5,14 +5,13 @@ set -euo pipefail
 DATAPATH=${DATAPATH:-.data}
 MODELS=${MODELS:-models/architectures}
 OUT=${OUT:-runs/architectures}
-SCRATCH=(--corpus google_sgd --datapath "$DATAPATH" --held-out 40 --seed 0 --patience 99 --batch-tokens 1024 --epochs 1
-  --layers 4 --width 256 --heads 4 --vocabulary 5000 --dropout 0 --positions 1024)
-GO_ON=(--corpus google_sgd --datapath "$DATAPATH" --held-out 40 --seed 0 --patience 99 --batch-tokens 1024 --epochs 1)
+TRAIN=(--corpus google_sgd --datapath "$DATAPATH" --held-out 40 --seed 0 --patience 99 --batch-tokens 1024 --epochs 1)
+SCRATCH=("${TRAIN[@]}" --layers 4 --width 256 --heads 4 --vocabulary 5000 --dropout 0 --positions 1024)
 
 # A causal model learns from all tokens of a dialogue first (SimpleTOD), then from calls and responses alone.
 tod-bias train --arch gpt2 "${SCRATCH[@]}" --max-length 192 --learning-rate 2e-3 --max-steps 1500 --evaluations 8 \
   --out "$MODELS/gpt2_short"
-tod-bias train --init "$MODELS/gpt2_short" "${GO_ON[@]}" --loss targets --max-length 320 --learning-rate 1e-3 \
+tod-bias train --init "$MODELS/gpt2_short" "${TRAIN[@]}" --loss targets --max-length 320 --learning-rate 1e-3 \
   --max-steps 900 --evaluations 4 --out "$MODELS/gpt2"
 # Sequence to sequence: every call and response is a text of its own, with what was said before it.
 for arch in bart t5; do

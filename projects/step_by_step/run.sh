@@ -5,6 +5,7 @@ DATAPATH=${DATAPATH:-.data}
 MODELS=${MODELS:-models/sgd}
 OUT=${OUT:-runs/step_by_step}
 SGD=(--arch gpt2 --corpus google_sgd --datapath "$DATAPATH" --held-out 100 --seed 0 --bf16 --patience 99)
+AUDIT=(--axes gender,age,race,placebo --metrics corpus_bleu,slot_f1,call_disagreement --bootstrap 1000 --seed 0)
 
 # Four layers of 256, from scratch. A model this small learns where to look in short texts and small batches first: in
 # windows of 192 tokens on every token (SimpleTOD), then of 320 and of whole dialogues on calls and responses only.
@@ -22,8 +23,7 @@ tod-bias evaluate --corpus google_sgd --datapath "$DATAPATH" --split valid --max
 
 # Two processes of one thread each on two cores; on a GPU: accelerate launch -m tod_bias.attribute …
 OMP_NUM_THREADS=1 torchrun --nproc_per_node 2 -m tod_bias.attribute --corpus google_sgd --datapath "$DATAPATH" \
-  --split valid --axes gender,age,race,placebo --max-per-axis 150 --metrics corpus_bleu,slot_f1,call_disagreement --bootstrap 1000 --seed 0 \
-  --model "$MODELS/whole" --max-new-tokens 96 --out "$OUT/attribution"
+  --split valid "${AUDIT[@]}" --max-per-axis 150 --model "$MODELS/whole" --max-new-tokens 96 --out "$OUT/attribution"
 
 # The same with a database over all results of train and dev: a call finds rows that meet its slots, and not only those
 # that the corpus' own calls found.
@@ -32,9 +32,8 @@ test -f "$OUT/sgd.sqlite" || tod-bias database --corpus google_sgd --datapath "$
 sed "s|models/sgd|$MODELS|; s|runs/step_by_step|$OUT|" "$(dirname "$0")/sql.yaml" > "$OUT/sql.yaml"
 tod-bias evaluate --corpus google_sgd --datapath "$DATAPATH" --split valid --max-dialogues 60 \
   --pipeline "$OUT/sql.yaml" --out "$OUT/evaluation_sql"
-tod-bias attribute --corpus google_sgd --datapath "$DATAPATH" --split valid --axes gender,age,race,placebo \
-  --max-per-axis 150 --metrics corpus_bleu,slot_f1,call_disagreement --bootstrap 1000 --seed 0 \
-  --pipeline "$OUT/sql.yaml" --out "$OUT/attribution_sql"
+tod-bias attribute --corpus google_sgd --datapath "$DATAPATH" --split valid "${AUDIT[@]}" \
+  --max-per-axis 150 --pipeline "$OUT/sql.yaml" --out "$OUT/attribution_sql"
 tod-bias report "$OUT/attribution" "$OUT/attribution_sql"
 
 # A pretrained model: SmolLM2-135M-Instruct (from the package registry) with the adapter that is kept here. To train it
@@ -48,9 +47,8 @@ test -f "$MODELS/sgd/model.safetensors" ||
   python "$HERE/../tool_agents/with_adapter.py" "$MODELS/smollm2" "$HERE/adapter" "$MODELS/sgd"
 tod-bias evaluate --corpus google_sgd --datapath "$DATAPATH" --split valid --max-dialogues 120 \
   --model "$MODELS/sgd" --max-new-tokens 96 --out "$OUT/evaluation_smollm2"
-tod-bias attribute --corpus google_sgd --datapath "$DATAPATH" --split valid --axes gender,age,race,placebo \
-  --max-per-axis 30 --metrics corpus_bleu,slot_f1,call_disagreement --bootstrap 1000 --seed 0 \
-  --model "$MODELS/sgd" --max-new-tokens 96 --out "$OUT/attribution_smollm2"
+tod-bias attribute --corpus google_sgd --datapath "$DATAPATH" --split valid "${AUDIT[@]}" \
+  --max-per-axis 30 --model "$MODELS/sgd" --max-new-tokens 96 --out "$OUT/attribution_smollm2"
 tod-bias report "$OUT/attribution" "$OUT/attribution_smollm2" # Fig. 4
 
 # Cross-trained: having learnt SGD it goes on with STAR (DATAPATH/star), real people's dialogues. The adapter is kept, too; to
@@ -62,9 +60,8 @@ test -f "$MODELS/star/model.safetensors" ||
   python "$HERE/../tool_agents/with_adapter.py" "$MODELS/sgd" "$HERE/adapter_star" "$MODELS/star"
 tod-bias evaluate --corpus star --datapath "$DATAPATH" --split valid --max-dialogues 60 \
   --model "$MODELS/star" --max-new-tokens 96 --out "$OUT/evaluation_star"
-tod-bias attribute --corpus star --datapath "$DATAPATH" --split valid --axes gender,age,race,placebo \
-  --max-per-axis 40 --metrics corpus_bleu,slot_f1,call_disagreement --bootstrap 1000 --seed 0 \
-  --model "$MODELS/star" --max-new-tokens 96 --out "$OUT/attribution_star"
+tod-bias attribute --corpus star --datapath "$DATAPATH" --split valid "${AUDIT[@]}" \
+  --max-per-axis 40 --model "$MODELS/star" --max-new-tokens 96 --out "$OUT/attribution_star"
 
 # The small model goes on, with and without dialogues told as others (eight minutes of one core each).
 MORE=(--corpus google_sgd --datapath "$DATAPATH" --held-out 50 --init "$MODELS/whole" --loss targets --batch-tokens 2048
@@ -72,8 +69,7 @@ MORE=(--corpus google_sgd --datapath "$DATAPATH" --held-out 50 --init "$MODELS/w
 tod-bias train "${MORE[@]}" --max-dialogues 1500 --augment gender,age,race --out "$MODELS/augmented"
 tod-bias train "${MORE[@]}" --max-dialogues 2323 --out "$MODELS/more"
 for model in more augmented; do
-  tod-bias attribute --corpus google_sgd --datapath "$DATAPATH" --split valid --axes gender,age,race,placebo \
-    --max-per-axis 60 --metrics corpus_bleu,slot_f1,call_disagreement --bootstrap 1000 --seed 0 \
-    --model "$MODELS/$model" --max-new-tokens 96 --out "$OUT/$model"
+  tod-bias attribute --corpus google_sgd --datapath "$DATAPATH" --split valid "${AUDIT[@]}" \
+    --max-per-axis 60 --model "$MODELS/$model" --max-new-tokens 96 --out "$OUT/$model"
 done
 tod-bias compare "$OUT/more" "$OUT/augmented" --out "$OUT/augmented_compared"

@@ -107,7 +107,7 @@ def test_wrong_options_are_one_clear_error() -> None:
 
 
 def test_parlai_finds_it_in_the_plugins_folder(datapath: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*plugin, *sys.path]), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*plugin, *sys.path])}
     done = subprocess.run(
         [sys.executable, "-m", "parlai", "display_data", "-t", "google_sgd", "-dp", str(datapath), "-dt", "valid",
          "--mutators", "demographic_rewrite", "--axis", "gender", "--source", "woman", "--target", "man"],

@@ -262,8 +262,7 @@ def test_beams_run(gpt2):
 
 SLOW_RUN = textwrap.dedent(
     """
-    import sys, time, torch
-    torch.set_num_threads(1)
+    import sys, time
     from tod_bias.models.generator import GenerationSettings, Generator
     import tod_bias.answers as answers
     from tod_bias.answers import Answers

@@ -49,7 +49,6 @@ def train_perturber(folder: Path) -> Path:
     from tod_bias.models.settings import TrainingSettings
     from tod_bias.perturb.neural import SEPARATOR
 
-    torch.set_num_threads(1)
     torch.manual_seed(0)
     pairs = pairs_of(sentences()[:-HELD_OUT])
     tokenizer = Tokenizer(models.WordLevel(unk_token="<unk>"))

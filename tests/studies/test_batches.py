@@ -138,7 +138,7 @@ def command(folder, *options, **environment):
     arguments = ["--corpus", "chats.jsonl", "--pipeline", "assistant.yaml", "--axes", "gender", "--bootstrap", "50"]
     return subprocess.Popen(
         [sys.executable, "-m", "tod_bias.attribute", *arguments, "--permutations", "200", "--out", "run", *options],
-        cwd=folder, env={**os.environ, "MY_KEY": KEY, "OMP_NUM_THREADS": "1", **environment},
+        cwd=folder, env={**os.environ, "MY_KEY": KEY, **environment},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
 

@@ -76,15 +76,15 @@ class Base:
             ValueError: T makes one id of two.
         """
         told = Base({})
-        passes_over = getattr(rewrite, "passes_over", None)
+        passes_over = getattr(rewrite, "passes_over", lambda text: False)
         with self._lock:
             self._connection.backup(told._connection)
         with told._connection as connection:
             for kind, name, body in connection.execute("SELECT kind, id, body FROM documents").fetchall():
                 if kinds is not None and kind not in kinds:
                     continue
-                same = passes_over is not None and passes_over(body)
-                new_name, new_body = str(rewrite(name)), body if same else _dumped(rewrite(json.loads(body)))
+                new_name = str(rewrite(name))
+                new_body = body if passes_over(body) else _dumped(rewrite(json.loads(body)))
                 if (new_name, new_body) != (name, body):
                     try:
                         connection.execute(
@@ -97,8 +97,11 @@ class Base:
                         ) from error
             for row, kind, value, name in connection.execute("SELECT rowid, kind, value, id FROM fields").fetchall():
                 if kinds is None or kind in kinds:
-                    new = (str(rewrite(value)), str(rewrite(name)), row)
-                    connection.execute("UPDATE fields SET value = ?, id = ? WHERE rowid = ?", new)
+                    new_value, new_name = str(rewrite(value)), str(rewrite(name))
+                    if (new_value, new_name) != (value, name):
+                        connection.execute(
+                            "UPDATE fields SET value = ?, id = ? WHERE rowid = ?", (new_value, new_name, row)
+                        )
         return told
 
     def __del__(self) -> None:

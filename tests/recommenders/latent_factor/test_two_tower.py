@@ -1,13 +1,10 @@
 import numpy as np
 import pytest
-import torch
 
 from tod_bias.errors import InteractionsError
 from tod_bias.recommenders.embeddings.association import deaa
 from tod_bias.recommenders.latent_factor.synthetic import synthetic_interactions
 from tod_bias.recommenders.latent_factor.two_tower import TwoTowerSettings, train_two_tower
-
-torch.set_num_threads(1)
 
 
 def association(interactions, attribute, **settings):

@@ -7,13 +7,15 @@ import shutil
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the models here are so small that threads only wait for each other
 
+from filelock import FileLock
 from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))  # builders.py, served.py; tests are no package
@@ -84,24 +86,45 @@ def tod_samples(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_model(tmp_path_factory.mktemp("models") / "gpt2")
+def made_once(
+    tmp_path_factory: pytest.TempPathFactory, worker_id: str
+) -> Callable[[str, Callable[[Path], object]], Path]:
+    """``made_once(name, make)``: a folder that ``make`` fills, once for all workers of a run."""
+    base = tmp_path_factory.getbasetemp()
+    base = base if worker_id == "master" else base.parent
+
+    def folder(name: str, make: Callable[[Path], object]) -> Path:
+        made = base / "made" / name
+        made.parent.mkdir(exist_ok=True)
+        with FileLock(f"{made}.lock"):
+            if not made.exists():
+                part = Path(tempfile.mkdtemp(dir=made.parent))
+                make(part)
+                part.rename(made)
+        return made
+
+    return folder
 
 
 @pytest.fixture(scope="session")
-def t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_model(tmp_path_factory.mktemp("models") / "t5", "t5")
+def gpt2(made_once) -> Path:
+    return made_once("gpt2", tiny_model)
 
 
 @pytest.fixture(scope="session")
-def bart(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_model(tmp_path_factory.mktemp("models") / "bart", "bart")
+def t5(made_once) -> Path:
+    return made_once("t5", partial(tiny_model, arch="t5"))
 
 
 @pytest.fixture(scope="session")
-def chat_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bart(made_once) -> Path:
+    return made_once("bart", partial(tiny_model, arch="bart"))
+
+
+@pytest.fixture(scope="session")
+def chat_folder(made_once) -> Path:
     """A chat model that knows a timetable by heart (tests/served.py)."""
-    return chat_model(tmp_path_factory.mktemp("chat") / "model")
+    return made_once("chat", chat_model)
 
 
 @pytest.fixture(scope="session")

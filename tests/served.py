@@ -18,7 +18,6 @@ from typing import Any
 
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.models.settings import TrainingSettings
-from tod_bias.models.training import train
 
 SYSTEM = "You help travellers."
 TOOL = {
@@ -62,6 +61,8 @@ def timetable() -> list[Dialogue]:
 
 def chat_model(folder: Path) -> Path:
     """A Llama of two layers that knows the timetable by heart; it takes some seconds."""
+    from tod_bias.models.training import train  # heavy; other users of this file need none of it
+
     tools = folder.parent / "tools.json"
     tools.parent.mkdir(parents=True, exist_ok=True)
     tools.write_text(json.dumps([TOOL]))

@@ -30,7 +30,14 @@ def started(*arguments, **options):
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+    ("number", "code", "word"),
+    [
+        (signal.SIGINT, 130, "interrupted"),
+        (signal.SIGTERM, 143, "terminated"),
+        (signal.SIGHUP, 129, "its terminal is gone"),
+        (signal.SIGALRM, 142, "an alarm ended it"),
+        (signal.SIGUSR1, 138, "ended by SIGUSR1"),
+    ],
 )
 def test_a_command_that_is_stopped_says_what_is_kept(tmp_path, number, code, word):
     (tmp_path / "slow_stages.py").write_text(STAGES)

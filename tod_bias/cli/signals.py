@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: from its first moments on, a command that is stopped says so in one line.
+"""Ctrl-C, SIGTERM and what schedulers send: from its first moments on, a command that is stopped says so in one line.
 
 Until the command itself begins, nothing is at stake, and the process ends at once. Later the signal is raised as
 :class:`Stopped`, so that what is under way is kept first; libraries that make another error of it, or swallow it, do
@@ -15,6 +15,15 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _WORDS = {int(signal.SIGINT): "interrupted", int(signal.SIGTERM): "terminated"}
+for _name, _what in (
+    ("SIGHUP", "its terminal is gone"),
+    ("SIGALRM", "an alarm ended it"),
+    ("SIGXCPU", "its processor time is used up"),
+    ("SIGUSR1", "ended by SIGUSR1"),
+    ("SIGUSR2", "ended by SIGUSR2"),
+):
+    if hasattr(signal, _name):  # Windows knows none of them
+        _WORDS[int(getattr(signal, _name))] = _what
 _received: list[int] = []
 
 

@@ -1,5 +1,6 @@
 """A small LMRec, trained once on a small sample."""
 
+import dataclasses
 import sys
 from pathlib import Path
 
@@ -29,20 +30,15 @@ def settings():
 
 
 @pytest.fixture(scope="session")
-def trained(sample_reviews, settings, tmp_path_factory):
+def trained(sample_reviews, settings, made_once):
     from tod_bias.recommenders.lmrec.training import train
 
-    folder = tmp_path_factory.mktemp("lmrec")
-    train(sample_reviews, folder, settings)
-    return folder
+    return made_once("lmrec", lambda folder: train(sample_reviews, folder, settings))
 
 
 @pytest.fixture(scope="session")
-def trained_masked(sample_reviews, settings, tmp_path_factory):
-    import dataclasses
-
+def trained_masked(sample_reviews, settings, made_once):
     from tod_bias.recommenders.lmrec.training import train
 
-    folder = tmp_path_factory.mktemp("masked")
-    train(sample_reviews, folder, dataclasses.replace(settings, mask=True, epochs=4))
-    return folder
+    masked = dataclasses.replace(settings, mask=True, epochs=4)
+    return made_once("lmrec_masked", lambda folder: train(sample_reviews, folder, masked))

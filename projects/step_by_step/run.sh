@@ -63,6 +63,16 @@ tod-bias evaluate --corpus star --datapath "$DATAPATH" --split valid --max-dialo
 tod-bias attribute --corpus star --datapath "$DATAPATH" --split valid "${AUDIT[@]}" \
   --max-per-axis 40 --model "$MODELS/star" --max-new-tokens 96 --out "$OUT/attribution_star"
 
+# Plain on STAR: the same training without SGD before it (33 minutes of two threads).
+#   tod-bias train --init "$MODELS/smollm2" … as above … --out adapter_star_plain
+test -f "$MODELS/star_plain/model.safetensors" ||
+  python "$HERE/../tool_agents/with_adapter.py" "$MODELS/smollm2" "$HERE/adapter_star_plain" "$MODELS/star_plain"
+tod-bias evaluate --corpus star --datapath "$DATAPATH" --split valid --max-dialogues 60 \
+  --model "$MODELS/star_plain" --max-new-tokens 96 --out "$OUT/evaluation_star_plain"
+tod-bias attribute --corpus star --datapath "$DATAPATH" --split valid "${AUDIT[@]}" \
+  --max-per-axis 40 --model "$MODELS/star_plain" --max-new-tokens 96 --out "$OUT/attribution_star_plain"
+tod-bias compare "$OUT/attribution_star_plain" "$OUT/attribution_star" --out "$OUT/beginnings_compared"
+
 # The small model goes on, with and without dialogues told as others (eight minutes of one core each).
 MORE=(--corpus google_sgd --datapath "$DATAPATH" --held-out 50 --init "$MODELS/whole" --loss targets --batch-tokens 2048
   --learning-rate 4e-4 --epochs 1 --evaluations 2 --patience 99 --seed 0)

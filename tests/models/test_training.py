@@ -11,6 +11,7 @@ from tod_bias.models.examples import (
     api_call_prompt,
     causal_sequences,
     dialogue_segments,
+    encode_prompts,
     response_prompt,
     seq2seq_sequences,
 )
@@ -30,7 +31,7 @@ def tokenizer():
 def test_whole_dialogue_holds_every_prompt_and_target(tokenizer):
     dialogue = small_corpus()[1]
     sequence = causal_sequences([dialogue], tokenizer, loss="targets")[0]
-    text = tokenizer.decode(sequence.input_ids[:-1])
+    text = tokenizer.decode(list(sequence.input_ids[:-1]))
     assert text == "\n".join(turn.text for turn in dialogue.turns) + "\n"
     assert sequence.input_ids[-1] == tokenizer.eos_token_id
     for item in inputs_of([dialogue]):
@@ -109,7 +110,7 @@ def test_seq2seq_examples_are_one_a_call_and_one_a_response():
     tokenizer = new_tokenizer((turn.text for turn in SEVERAL.turns), 400, causal=False)
     sequences = seq2seq_sequences([SEVERAL], tokenizer)
     read = [
-        tuple(tokenizer.decode(ids, skip_special_tokens=True) for ids in (sequence.input_ids, sequence.labels))
+        tuple(tokenizer.decode(list(ids), skip_special_tokens=True) for ids in (sequence.input_ids, sequence.labels))
         for sequence in sequences
     ]
     context = "USER: Two seats.\nSYSTEM: One moment."
@@ -122,6 +123,20 @@ def test_seq2seq_examples_are_one_a_call_and_one_a_response():
         (f"{second}\nAPICALL: {CALLS[2]}\nAPIRESP: ok = \\#true\nSYSTEM:", "Done."),
     ]
     assert [target for _, target in read[4:]] == ["", "Bye."]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_prompts_are_encoded_in_parts_as_they_are_alone(causal):
+    tokenizer = new_tokenizer((turn.text for turn in SEVERAL.turns), 400, causal=causal)
+    prompts = [f"Seats for {number} and {number + 1}" for number in range(1200)]
+    encoded = encode_prompts(tokenizer, prompts, 7, causal=causal)
+    assert encoded == [encode_prompts(tokenizer, [prompt], 7, causal=causal)[0] for prompt in prompts]
+    assert {len(ids) for ids in encoded} == {7}
+
+
+def test_sequences_of_a_large_corpus_take_four_bytes_a_token():
+    (sequence,) = causal_sequences([SEVERAL], new_tokenizer((turn.text for turn in SEVERAL.turns), 400, causal=True))
+    assert sequence.input_ids.itemsize == sequence.labels.itemsize == 4
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,7 @@ class _Writer:
             token.number if (self.loss == "all" or token.is_target) and token.turn >= trained else IGNORED
             for token in tokens
         )
-        return TokenSequence(tuple(token.number for token in tokens), tuple(labels))
+        return TokenSequence.of((token.number for token in tokens), labels)
 
 
 def _numbered(dialogue: Dialogue) -> tuple[list[dict[str, Any]], list[int]]:

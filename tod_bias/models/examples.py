@@ -8,8 +8,9 @@ follows.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Literal
@@ -29,6 +30,8 @@ Part = Literal["api_call", "response"]
 PARTS: tuple[Part, ...] = ("api_call", "response")
 _SPACES = ("▁", "Ġ")
 """How tokenizers write a space."""
+_AT_ONCE = 512
+"""Texts that a tokenizer is given together."""
 IGNORED = -100
 """Label of a token that takes no part in the loss (PyTorch's ``ignore_index``)."""
 
@@ -45,10 +48,15 @@ def response_prompt(context: str, api_call: str, api_result: str) -> str:
 
 @dataclass(frozen=True)
 class TokenSequence:
-    """Token ids and, for each, the label that counts in the loss (:data:`IGNORED` for none)."""
+    """Token ids and, for each, the label that counts in the loss (:data:`IGNORED` for none); four bytes a number."""
 
-    input_ids: tuple[int, ...]
-    labels: tuple[int, ...]
+    input_ids: array[int]
+    labels: array[int]
+
+    @classmethod
+    def of(cls, input_ids: Iterable[int], labels: Iterable[int]) -> TokenSequence:
+        """From any numbers."""
+        return cls(array("i", input_ids), array("i", labels))
 
     def __len__(self) -> int:
         return max(len(self.input_ids), len(self.labels))
@@ -113,7 +121,7 @@ def causal_sequences(
         for start in range(0, max(1, len(ids) - max_length // 2), max_length // 2):
             end = min(start + max_length, len(ids))
             fresh = [IGNORED] * (trained - start) + labels[trained:end]
-            sequences.append(TokenSequence(tuple(ids[start:end]), tuple(fresh)))
+            sequences.append(TokenSequence.of(ids[start:end], fresh))
             trained = end
     return sequences
 
@@ -126,9 +134,10 @@ def seq2seq_sequences(
     max_length: int = 1024,
 ) -> list[TokenSequence]:
     """One sequence a call and a response: the prompt's last ``max_length`` tokens, and the target as labels."""
-    prompts: list[str] = []
-    targets: list[str] = []
-    for dialogue in dialogues:
+    sequences = []
+    for dialogue in dialogues:  # one at a time: of all prompts at once a tokenizer makes gigabytes
+        prompts: list[str] = []
+        targets: list[str] = []
         for number, turn in enumerate(dialogue.turns):
             steps = list(_steps(context_text(dialogue.turns[:number], turn.user), turn))
             if "api_call" in parts:
@@ -137,9 +146,11 @@ def seq2seq_sequences(
             if "response" in parts:
                 prompts.append(response_prompt(*steps[-1]))
                 targets.append(escape(turn.response))
-    sources = encode_prompts(tokenizer, prompts, max_length)
-    labels = tokenizer(targets, truncation=True, max_length=max_length)["input_ids"] if targets else []
-    return [TokenSequence(tuple(s), tuple(t)) for s, t in zip(sources, labels, strict=True)]
+        if not targets:
+            continue
+        labels = tokenizer(targets, truncation=True, max_length=max_length)["input_ids"]
+        sequences += list(map(TokenSequence.of, encode_prompts(tokenizer, prompts, max_length), labels))
+    return sequences
 
 
 def beginning_of(tokenizer: Any) -> list[int]:
@@ -182,9 +193,19 @@ def encode_prompts(tokenizer: Any, prompts: Sequence[str], max_length: int, *, c
     if causal:
         begins = beginning_of(tokenizer)
         room = max(max_length - len(begins), 1)
-        rows = tokenizer(texts, truncation=True, max_length=room, add_special_tokens=False)["input_ids"]
+        rows = _truncated(tokenizer, texts, max_length=room, add_special_tokens=False)
         encoded = [begins + ids for ids in rows]
     else:
-        encoded = tokenizer(texts, truncation=True, max_length=max_length)["input_ids"]
+        encoded = _truncated(tokenizer, texts, max_length=max_length)
     marks = (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id)
     return [ids or [mark for mark in marks if mark is not None][:1] for ids in encoded]
+
+
+def _truncated(tokenizer: Any, texts: Sequence[str], **options: Any) -> list[list[int]]:
+    """Token ids, some texts at a time: of every token cut off, too, a tokenizer keeps 100 bytes until it is done."""
+    starts = range(0, len(texts), _AT_ONCE)
+    return [
+        ids
+        for start in starts
+        for ids in tokenizer(list(texts[start : start + _AT_ONCE]), truncation=True, **options)["input_ids"]
+    ]

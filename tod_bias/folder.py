@@ -49,7 +49,8 @@ def writable(folder: str | Path) -> Path:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except (OSError, ValueError) as error:  # a name with a NUL
-        raise TodBiasError(f"{folder}: cannot be made a folder for results ({error}); choose another --out") from error
+        reason = getattr(error, "strerror", None) or error
+        raise TodBiasError(f"{folder}: cannot be made a folder for results ({reason}); choose another --out") from error
     return folder
 
 
@@ -97,13 +98,16 @@ def promised(folder: str | Path) -> Path:
     """
     folder = Path(folder)
     try:
-        there = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
-        if there == folder:
-            return claimed(folder)
-        if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
-            return folder
-    except ValueError:  # a name with a NUL
+        folder.lstat()
+    except (FileNotFoundError, NotADirectoryError):
         pass
+    except (OSError, ValueError):  # a name that is too long, or with a NUL
+        return writable(folder)
+    there = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
+    if there == folder:
+        return claimed(folder)
+    if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
+        return folder
     return writable(folder)
 
 

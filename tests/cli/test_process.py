@@ -126,3 +126,34 @@ def test_streams(shell, code, said):
     assert ended.returncode == code
     assert said in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("shell", "said"),
+    [
+        ("{} attribute --max-dialogues 2 --out $NOBODY_SET_IT''", "--out: expected a value, got nothing ('')"),
+        ("{} words --out=", "--out: expected a value, got nothing ('')"),
+        ("{} report ''", "expected a value, got nothing ('')"),
+        ("{} attribute --out " + "x" * 300, "cannot be made a folder for results"),
+        ("{} attribute --bootstrap 10000000000", "'--bootstrap': Input should be less than or equal to 1000000"),
+        ("mkdir gone; cd gone; rmdir ../gone; {} attribute", "the folder that this runs in is gone"),
+    ],
+)
+def test_odd_surroundings_are_told_in_one_line(tmp_path, shell, said):
+    command = shell.format(f"{sys.executable} -m tod_bias")
+    ended = subprocess.run(command, shell=True, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1), ended.stderr
+    assert said in ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_memory_for_a_thread_at_the_end_is_no_traceback(tmp_path):
+    code = """import threading
+def start(thread):
+    raise RuntimeError("can't start new thread")
+from tod_bias.cli import process
+threading.Thread.start = start
+process.run(["report", "nowhere"])
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1), ended.stderr

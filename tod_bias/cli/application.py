@@ -66,6 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given[0] == "help":  # as other programs have it: help, help COMMAND
         given = [*given[1:], "--help"]
     try:
+        _refuse_empty(given)
         code = app(args=given, prog_name="tod-bias", standalone_mode=False)
         if code == _INTERRUPTED:  # typer makes a code of it
             raise KeyboardInterrupt
@@ -92,6 +93,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
+def _refuse_empty(given: Sequence[str]) -> None:
+    """A variable that a shell does not know leaves nothing behind, which would be taken for the current folder."""
+    for before, word in zip(["", *given], given, strict=False):
+        option, is_set, value = word.partition("=")
+        if word == "" and before not in _MAY_BE_EMPTY:
+            raise TodBiasError(f"{before + ': ' if before.startswith('-') else ''}expected a value, got nothing ('')")
+        if option.startswith("--") and is_set and not value and option not in _MAY_BE_EMPTY:
+            raise TodBiasError(f"{option}: expected a value, got nothing ('')")
+
+
 def _interrupted() -> NoReturn:
     """Say what is left, and end."""
     signals.ignore()
@@ -103,6 +114,7 @@ def _interrupted() -> NoReturn:
     sys.exit(signals.code(number))
 
 
+_MAY_BE_EMPTY = {"--system", "--cluster"}
 _COMPLETION = "_TOD_BIAS_COMPLETE"
 _NO_COMMAND = "expected one of the commands above"
 _NOTHING = "nothing was written, what was there is kept"

@@ -32,7 +32,9 @@ class Side(StrEnum):
 
 
 Out = Annotated[Path, typer.Option(help="Folder for the results.")]
-Permutations = Annotated[int, typer.Option(min=1, help="Permutations; fewer where all can be enumerated.")]
+Permutations = Annotated[
+    int, typer.Option(min=1, max=1_000_000, help="Permutations; fewer where all can be enumerated.")
+]
 
 
 @associate.callback()

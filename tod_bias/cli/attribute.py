@@ -102,7 +102,7 @@ def attribute(
     cluster: Cluster = "",
     bootstrap: Bootstrap = 1000,
     permutations: Annotated[
-        int, typer.Option(min=0, help="Flips of the tests; 0 for none.", rich_help_panel=STATISTICS)
+        int, typer.Option(min=0, max=1_000_000, help="Flips of the tests; 0 for none.", rich_help_panel=STATISTICS)
     ] = 10_000,
     samples: Annotated[
         int,

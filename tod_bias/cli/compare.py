@@ -29,7 +29,7 @@ def compare(
         float | None, typer.Option(help="The same for scores, in the metric's units; by default as --margin.")
     ] = None,
     bootstrap: Bootstrap = 1000,
-    permutations: Annotated[int, typer.Option(min=1, help="Flips of the tests, at the most.")] = 10_000,
+    permutations: Annotated[int, typer.Option(min=1, max=1_000_000, help="Flips of the tests, at the most.")] = 10_000,
     seed: Seed = 0,
     out: Annotated[
         Path | None, typer.Option(help="Folder for compare.json and report.html; by default runs/compare.")

@@ -79,7 +79,8 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     if out.failure is not None:  # the interpreter would try, and complain, once more
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    threading.Thread(target=_end_threads, args=(code,), daemon=True).start()
+    with suppress(RuntimeError):  # there is no memory for one
+        threading.Thread(target=_end_threads, args=(code,), daemon=True).start()
     sys.exit(code)
 
 
@@ -147,10 +148,12 @@ def _told(error: BaseException) -> int:
     if os.environ.get(TRACEBACK):
         with suppress(OSError, ValueError):
             traceback.print_exception(error)
-    if isinstance(error, OSError) and error.strerror:
+    if isinstance(error, FileNotFoundError) and error.filename is None and _is_nowhere():
+        _say("tod-bias: error: the folder that this runs in is gone; change to one that is there")
+    elif isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         _say(f"tod-bias: error: {shortened(f'{where}{error.strerror}')}; what was finished before is kept")
-    elif isinstance(error, MemoryError):
+    elif isinstance(error, MemoryError) or "failed to map segment" in str(error):  # of a library
         _say("tod-bias: error: the memory does not suffice for this; take less at once, e.g. --max-dialogues")
     elif own_place(error):
         _say(f"tod-bias: error: {described(error)}; what was finished before is kept")
@@ -160,6 +163,14 @@ def _told(error: BaseException) -> int:
             f"{TRACEBACK}=1 in the environment shows"
         )
     return 2
+
+
+def _is_nowhere() -> bool:
+    try:
+        os.getcwd()
+    except OSError:
+        return True
+    return False
 
 
 def _end_threads(code: int) -> None:

@@ -31,6 +31,8 @@ def test_a_run_without_turns_has_none(make_folder):
         ('{"schema": 1, "axes": {}}', "expected schema 2, got 1"),
         ('{"schema": 2}', "expected results under 'axes', got None"),
         ('{"schema": 2, "axes": {}}', "expected results under 'axes', got {}"),
+        ('{"schema": 2, "axes": {"age": {}}}', "axes.age: expected a record a metric, got {}"),
+        ('{"schema": 2, "axes": {"age": null}}', "axes.age: expected a record a metric, got None"),
     ],
 )
 def test_a_wrong_file_ends_in_one_line_that_names_it(tmp_path: Path, content, words):
@@ -77,6 +79,8 @@ def test_no_folder_is_a_user_error():
         ((), 3, "axes.gender.corpus_bleu: expected an object, got 3"),
         (("disparity",), "high", "axes.gender.corpus_bleu.disparity: expected an object"),
         (("disparity", "value"), "high", "axes.gender.corpus_bleu.disparity.value: expected a number, got 'high'"),
+        (("disparity", "value"), 1e308, r"disparity.value: expected a number that can be drawn, got 1e\+308"),
+        (("disparity", "value"), -(10**400), "disparity.value: expected a number that can be drawn, got -1000"),
         (("disparity", "ci"), [1], r"axes.gender.corpus_bleu.disparity.ci: expected \[low, high\]"),
         (("disparity", "ci"), "ab", r"disparity.ci: expected \[low, high\], got 'ab'"),
         (("disparity", "ci_these_words"), [1, "x"], "disparity.ci_these_words: expected a number, got 'x'"),

@@ -69,6 +69,8 @@ def read_results(folder: str | Path) -> dict[str, Any]:
     axes = results.get("axes")
     if not isinstance(axes, dict) or not axes:
         raise RunError(f"{path}: expected results under 'axes', got {axes!r:.40}; only runs of `attribute` have them")
+    if empty := [axis for axis, records in axes.items() if not isinstance(records, dict) or not records]:
+        raise RunError(f"{path}, axes.{empty[0]}: expected a record a metric, got {axes[empty[0]]!r:.40}")
     return results
 
 

@@ -7,7 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tod_bias.errors import shortened
 from tod_bias.report.record import RunError
+
+_LARGEST = 1e100
+"""Figures are drawn of what is smaller."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,8 @@ def real(value: Any, where: str) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise RunError(f"results.json, {where}: expected a number, got {value!r:.40}")
+    if math.inf > abs(value) > _LARGEST:
+        raise RunError(f"results.json, {where}: expected a number that can be drawn, got {shortened(repr(value), 40)}")
     return float(value) if math.isfinite(value) else None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ _PREFIXES = words("prefixes")
 _SUFFIXES = words("suffixes")
 _LEFT = re.compile(r"([^\W_]+)-$")
 _RIGHT = re.compile(r"-([^\W_]+)")
+_QUOTATION = re.compile(r"(?:^|[\s(])['‘]")
 _SUFFIX = re.compile(r"['’][sS]?(?!\w)")
 _LAST_WORD = re.compile(r"[ -][^ -]+$")
 _FREE = re.compile(r"[ -]")
@@ -160,6 +162,13 @@ def _free_of_hyphens(text: str, start: int, end: int) -> bool:
     return (not left or left[1].lower() in _PREFIXES) and (not right or right[1].lower() in _SUFFIXES)
 
 
+@lru_cache(maxsize=64)
+def _first_quotation(text: str) -> int:
+    """Where the first mark ends that opens a quotation; beyond the text where there is none."""
+    found = _QUOTATION.search(text)
+    return found.end() if found else len(text) + 1
+
+
 class TextRewriter:
     """Rewrites the words of one attribute into those of another.
 
@@ -214,6 +223,7 @@ class TextRewriter:
         if not self.recogniser.may_mention(text):
             return text
         edits: dict[tuple[int, int], str] = {}
+        taken: list[tuple[int, int]] = []  # sorted
         for mention, form in self.mentions(text, protected):
             if rows is not None and mention.row not in rows:
                 continue
@@ -223,7 +233,9 @@ class TextRewriter:
                     continue
                 form = only[key] or form
             for start, end, new in self.edits(text, mention, form):
-                if not any(start < last and first < end for first, last in edits):
+                place = bisect(taken, (start, end))
+                if not any(start < last and first < end for first, last in taken[max(0, place - 1) : place + 1]):
+                    taken.insert(place, (start, end))
                     edits[start, end] = new
         return edited(text, edits) if edits else text
 
@@ -242,7 +254,7 @@ class TextRewriter:
         suffix = _SUFFIX.match(text, end)
         if suffix:
             is_plural = mention.slot == 1 and paradigm.pos in ("noun", "kin")
-            quoted = suffix[0] in "'’" and re.search(r"(?:^|[\s(])['‘]", text[:start]) is not None
+            quoted = suffix[0] in "'’" and _first_quotation(text) <= start
             changed = possessive(suffix[0], old, new, is_plural=is_plural, quoted=quoted)
             if changed != suffix[0]:
                 yield suffix.start(), suffix.end(), changed

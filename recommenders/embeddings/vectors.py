@@ -40,6 +40,8 @@ class Entities:
     def __post_init__(self) -> None:
         where = f"{self.source}: {self.name}"
         try:
+            if np.iscomplexobj(self.vectors):
+                raise ValueError("complex ones have no cosine")
             vectors = np.asarray(self.vectors, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise EmbeddingsError(f"{where}: expected a matrix of numbers ({error})") from error

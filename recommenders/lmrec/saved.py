@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tod_bias.documents import check_columns
+from tod_bias.documents import LONGEST, check_columns
 from tod_bias.errors import RecommenderError
 from tod_bias.recommenders.lmrec.venue import price_level, split_categories
 
@@ -194,8 +194,8 @@ def _table(path: Path, columns: Mapping[str, str]) -> tuple[pd.DataFrame, Sequen
 def _cells(path: Path, columns: Mapping[str, str]) -> tuple[dict[str, list[str]], array[int]]:
     """The cells of a text by our names of columns, equal ones as one object, and the line on which each row ends."""
     lines, known = array("q"), dict[str, str]()
-    delimiter = "\t" if path.suffix == ".tsv" else ","
     try:
+        delimiter = _delimiter(path)
         check_columns(path, delimiter)
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, delimiter=delimiter, strict=True)
@@ -218,6 +218,17 @@ def _cells(path: Path, columns: Mapping[str, str]) -> tuple[dict[str, list[str]]
                     lines.append(reader.line_num)
             except csv.Error as error:
                 raise RecommenderError(f"{path}, line {reader.line_num}: not CSV: {error}") from error
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise RecommenderError(f"{path}: cannot be read: {error}; save it as a table of text in UTF-8") from error
+    except OSError as error:
         raise RecommenderError(f"{path}: cannot be read: {error}") from error
     return cells, lines
+
+
+def _delimiter(path: Path) -> str:
+    """Tabs in a ``.tsv``; semicolons where the header has no comma, as spreadsheets write where commas are decimal."""
+    if path.suffix == ".tsv":
+        return "\t"
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        header = file.readline(LONGEST)
+    return next((mark for mark in ",;\t" if mark in header), ",")

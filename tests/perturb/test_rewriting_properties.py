@@ -68,6 +68,14 @@ def test_blanks_and_all_other_bytes_stay(blank: str) -> None:
     assert rewrite_text(text, "gender", "woman", "man") == expected
 
 
+@pytest.mark.parametrize("sentence", ["A woman's car. ", "Her sister and an aunt. ", "Both women' bags. "])
+def test_a_long_text_is_rewritten_as_its_sentences_are(sentence: str) -> None:
+    assert (
+        rewrite_text(sentence * 3000, "gender", "woman", "man")
+        == rewrite_text(sentence, "gender", "woman", "man") * 3000
+    )
+
+
 def test_a_word_is_found_at_the_start_and_at_the_end_and_alone() -> None:
     assert rewrite_text("mom", "gender", "woman", "man") == "dad"
     assert rewrite_text("Mom called my mom", "gender", "woman", "man") == "Dad called my dad"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
 import json
 from dataclasses import replace
@@ -148,6 +149,15 @@ def test_one_file_without_a_city_is_one_city(files):
         scores[scores["city"] == "all"].drop(columns="city").reset_index(drop=True),
         scores[scores["city"] == "atlanta"].drop(columns="city").reset_index(drop=True),
     )
+
+
+def test_semicolons_and_tabs_part_columns_too(files, tmp_path):
+    rows = list(csv.reader(files["Atlanta"].read_text(encoding="utf-8").splitlines()))
+    expected = read_recommendations([("x", files["Atlanta"])]).frame
+    for name, mark in (("lists.csv", ";"), ("lists.txt", "\t"), ("lists.tsv", "\t")):
+        with (tmp_path / name).open("w", encoding="utf-8-sig", newline="") as file:
+            csv.writer(file, delimiter=mark).writerows(rows)
+        pd.testing.assert_frame_equal(read_recommendations([("x", tmp_path / name)]).frame, expected)
 
 
 def test_files_of_one_city_may_have_different_columns(files, tmp_path):

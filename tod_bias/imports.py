@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import inspect
 import os
@@ -122,10 +123,11 @@ def staying() -> Iterator[None]:
     """Inside of the block ``os._exit`` and ``os.abort`` raise :class:`ExitedError` in this process, in any thread.
 
     They would end the process without a word, the last batch unkept. Forked children end as they do, and at the end of
-    the block at the latest: a second copy of the program would go on from there. The limit on recursions is set back.
+    the block at the latest: a second copy of the program would go on from there. The limit on recursions and Python's
+    own functions (``len``) are set back.
     """
     global _guards, _owner
-    process, limit = os.getpid(), sys.getrecursionlimit()
+    process, limit, functions = os.getpid(), sys.getrecursionlimit(), dict(vars(builtins))
     with _lock:
         _guards += 1
         _owner = os.getpid()
@@ -133,6 +135,9 @@ def staying() -> Iterator[None]:
     try:
         yield
     finally:
+        for name, function in functions.items():
+            if vars(builtins).get(name) is not function and name != "_":  # which holds what was printed last
+                setattr(builtins, name, function)
         if os.getpid() != process:
             _leave(1)
         if sys.getrecursionlimit() != limit:

@@ -1,5 +1,6 @@
 """Code of one's own, by name: what it raises is one line that names it, and it cannot end the process."""
 
+import builtins
 import os
 import sys
 
@@ -8,7 +9,7 @@ import pytest
 
 from tod_bias import load_corpus
 from tod_bias.errors import AxisError, CorpusError, TodBiasError
-from tod_bias.imports import guarded, import_module, made
+from tod_bias.imports import guarded, import_module, made, staying
 from tod_bias.metrics.choice import metric
 from tod_bias.perturb.algorithm import draw_candidates, load_perturber
 from tod_bias.recommenders.embeddings.readers import load_embeddings
@@ -63,6 +64,13 @@ def test_it_is_told_in_one_line(what, error, said):
         what()
     assert "\n" not in str(raised.value)
     assert os._exit is leave
+
+
+def test_functions_of_python_that_it_replaces_are_set_back():
+    with staying():
+        builtins.len, builtins.open = (lambda value: 0), None
+    assert len("abc") == 3
+    assert callable(open)
 
 
 def test_what_goes_well_goes_well():

@@ -103,6 +103,14 @@ def test_differences_are_in_the_metrics_own_units_and_ratios_percentages():
     assert amount(Estimate(0.1), outcome()) == "BLEU 10% lower"
 
 
+def test_nothing_is_lower_by_more_than_all_of_itself():
+    assert amount(estimate(1.39), outcome()) == "BLEU lower by 1.390 [1.370, 1.410] times the originals'"
+    assert amount(estimate(-1.39), outcome()) == "BLEU higher by 1.390 [1.370, 1.410] times the originals'"
+    wide = Estimate(0.9, these_low=0.7, these_high=1.1)
+    assert amount(wide, outcome()) == "BLEU lower by 0.900 [0.700, 1.100]‡ times the originals'"
+    assert amount(Estimate(1.0), outcome()) == "BLEU 100% lower"
+
+
 VERDICTS = ("disparity", "these words only", "equivalent", "inconclusive", "floor")
 
 

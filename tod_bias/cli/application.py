@@ -1,8 +1,8 @@
 """The ``tod-bias`` command. It reads options, calls the library, prints; the work is elsewhere.
 
 Exit codes: 0, the result is complete; 2, something the user gave cannot be used (one line says what, and what to do);
-3, questions wait in batch files; 130, interrupted; 143,
-terminated; 141, whoever read the output went away. ``check`` says what it found: 0 within the margin, 1 above the
+3, questions wait in batch files; 128 and the signal's number, a signal ended it: 130 Ctrl-C, 143 SIGTERM, 129 a closed
+terminal, 141 whoever read the output went away. ``check`` says what it found: 0 within the margin, 1 above the
 limit, 3 neither is shown; of cases 0 all are mended, 1 some are not, 3 a question had no answer.
 """
 

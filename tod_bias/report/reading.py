@@ -127,17 +127,22 @@ def side(better: str, *, positive: bool = True) -> str:
 def amount(estimate: Estimate, outcome: Outcome) -> str:
     """How much a score is lower or higher, with the metric's name: "BLEU 26% lower [21%, 31%]".
 
-    Estimates are positive where the service is worse; the words and the interval here are of the score itself.
+    Estimates are positive where the service is worse; the words and the interval here are of the score itself. What is
+    more than the originals' whole score is told as its multiple: nothing is 139% lower.
     """
     value = estimate.value or 0.0
     lower = value > 0 if outcome.metric.better != "lower" else value < 0
-    write = percent if outcome.scale == "ratio" else fixed
-    text = f"{outcome.metric.label} {write(abs(value))} {'lower' if lower else 'higher'}"
-    if estimate.bounds is None:
-        return text
-    low, high = estimate.bounds if value > 0 else (-estimate.bounds[1], -estimate.bounds[0])
-    few = WORDS_FIXED if estimate.low is None else ""
-    return f"{text} [{write(low)}, {write(high)}]{few}"
+    sense = "lower" if lower else "higher"
+    interval = ""
+    bounds = estimate.bounds
+    multiple = outcome.scale == "ratio" and max(map(abs, (value, *(bounds or ())))) > 1
+    write = percent if outcome.scale == "ratio" and not multiple else fixed
+    if bounds is not None:
+        low, high = bounds if value > 0 else (-bounds[1], -bounds[0])
+        interval = f" [{write(low)}, {write(high)}]{WORDS_FIXED if estimate.low is None else ''}"
+    if multiple:
+        return f"{outcome.metric.label} {sense} by {write(abs(value))}{interval} times the originals'"
+    return f"{outcome.metric.label} {write(abs(value))} {sense}{interval}"
 
 
 def short(word: str) -> str:

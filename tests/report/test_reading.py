@@ -103,6 +103,17 @@ def test_differences_are_in_the_metrics_own_units_and_ratios_percentages():
     assert amount(Estimate(0.1), outcome()) == "BLEU 10% lower"
 
 
+@pytest.mark.parametrize("name", ["disagreement", "call_disagreement"])
+def test_a_metric_that_compares_with_the_original_does_not_say_who_is_served_worse(name):
+    """A system that is worse to women differs from men's originals told as women, and from women's told as men."""
+    text = said(outcome(Metric(name, "disagreement", "lower"), scale="difference"))
+    assert "worse than" not in text
+    assert "better than" not in text
+    assert "answered otherwise than the same system answers blind to the rewrite (disagreement 0.100 higher" in text
+    assert "answered otherwise than their originals more often than on average; told as man" in text
+    assert "which group is served worse this metric does not tell" in text
+
+
 def test_nothing_is_lower_by_more_than_all_of_itself():
     assert amount(estimate(1.39), outcome()) == "BLEU lower by 1.390 [1.370, 1.410] times the originals'"
     assert amount(estimate(-1.39), outcome()) == "BLEU higher by 1.390 [1.370, 1.410] times the originals'"

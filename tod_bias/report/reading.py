@@ -28,6 +28,8 @@ DOSE = 0.75
 """The share of an axis' changed words that its placebo has to change to be called matched."""
 SHARES = ("disagreement", "call_disagreement", "refusal", "success", "jga", "slot_f1")
 """Metrics on 0 to 1 whose disparities are read as they are."""
+COMPARED = ("disagreement", "call_disagreement")
+"""Metrics that compare a telling with its original: 0 for who is told as in the original, whoever is served worse."""
 HEADLINES = {
     "disparity": "disparity",
     "these words only": "these words only",
@@ -152,8 +154,8 @@ def short(word: str) -> str:
 
 
 def direction(value: float, outcome: Outcome) -> str:
-    """``worse`` or ``better``; ``otherwise`` for a metric that is neither good nor bad."""
-    if outcome.metric.better == "neither":
+    """``worse`` or ``better``; ``otherwise`` for a metric that is neither good nor bad, or does not say for whom."""
+    if outcome.metric.better == "neither" or outcome.metric.name in COMPARED:
         return "otherwise"
     return "worse" if value > 0 else "better"
 
@@ -206,11 +208,19 @@ def _who(outcome: Outcome) -> str:
         if chosen:
             shown = ", ".join(f"{group.name} ({amount(group.gap, outcome)})" for group in chosen[:3])
             more = f" and {len(chosen) - 3} more" if len(chosen) > 3 else ""
-            parts.append(f"told as {shown}{more}: {direction(chosen[0].gap.value or 0, outcome)} than on average")
+            parts.append(f"told as {shown}{more}: {_than_average(chosen[0].gap.value or 0, outcome)}")
+    if groups and outcome.metric.name in COMPARED:
+        parts.append("which group is served worse this metric does not tell")
     text = "; ".join(parts) or "something differs, and no single group or direction can be named"
     if few:
         return f"with these words, which need not speak for the groups: {text}."
     return f"{text}."
+
+
+def _than_average(gap: float, outcome: Outcome) -> str:
+    if outcome.metric.name in COMPARED:
+        return f"answered otherwise than their originals {'more' if gap > 0 else 'less'} often than on average"
+    return f"{direction(gap, outcome)} than on average"
 
 
 def _where(outcome: Outcome) -> str:

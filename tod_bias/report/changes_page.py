@@ -60,7 +60,7 @@ def write_changes(
         drawn=drawn,
         tables=_tables(result),
         said=[minus(text) for text in sentences(result)],
-        sides={metric: side(about["better"]) for metric, about in result["metrics"].items()},
+        sides={metric: side(about["better"], name=metric) for metric, about in result["metrics"].items()},
         differences=[
             (name, *(MISSING if value is None else value for value in values))
             for name, values in result["differences"].items()
@@ -119,8 +119,8 @@ def _quality(result: Mapping[str, Any]) -> Figure:
 def _disparities(blocks: Sequence[Block], result: Mapping[str, Any], metric: str) -> Figure:
     about = result["metrics"][metric]
     unit = f"part of the originals' {about['label']}" if about["scale"] == "ratio" else about["label"]
-    better = about["better"]
-    texts = Texts(f"disparity\n({unit})", "its parts", side(better), side(better, positive=False))
+    sides = [side(about["better"], positive=positive, name=metric) for positive in (True, False)]
+    texts = Texts(f"disparity\n({unit})", "its parts", *sides)
     return forest(blocks, result["pipeline"]["common"], texts)
 
 

@@ -186,8 +186,8 @@ def _texts(outcomes: Sequence[Outcome], left: str, right: str) -> Texts:
     metric = outcomes[0].metric
     kinds = {outcome.scale for outcome in outcomes}
     unit = f"part of the originals' {metric.label}" if kinds == {"ratio"} else metric.label
-    better = metric.better
-    return Texts(f"{left}\n({_shortened(unit)})", right, side(better), side(better, positive=False))
+    sides = [side(metric.better, positive=positive, name=metric.name) for positive in (True, False)]
+    return Texts(f"{left}\n({_shortened(unit)})", right, *sides)
 
 
 def _shortened(text: str, most: int = 52) -> str:

@@ -101,9 +101,10 @@ def _cell(pair: Pair, *, claimed: bool) -> str:
 
 def _notes(outcome: Outcome, names: Sequence[str], pairs: dict[str, Pair]) -> list[str]:
     """What the signs in the cells mean, a line each; only of those that are there."""
-    better = outcome.metric.better
+    metric = outcome.metric
+    more, less = (side(metric.better, positive=positive, name=metric.name) for positive in (True, False))
     notes = {
-        f"+ the row is {side(better)}, − {side(better, positive=False)}": True,
+        f"+ the row is {more}, − {less}": True,
         f"* p < {ALPHA:g} (Holm), enough words": any(
             is_starred(outcome, pair.gap, words_of_pair(outcome, pair)) for pair in outcome.pairs
         ),

@@ -119,8 +119,16 @@ def words_of_pair(outcome: Outcome, pair: Pair) -> float | None:
     return min(known, default=outcome.words)
 
 
-def side(better: str, *, positive: bool = True) -> str:
-    """What a gap on one side of 0 means: ``served worse``, or ``lower`` for a metric that is neither good nor bad."""
+def side(better: str, *, positive: bool = True, name: str = "") -> str:
+    """What a gap on one side of 0 means: ``served worse``, or ``lower`` for a metric that is neither good nor bad.
+
+    Args:
+        better: which scores are, ``higher``, ``lower`` or ``neither``.
+        positive: the side.
+        name: the metric's; those that compare with the original say how often answers are other ones.
+    """
+    if name in COMPARED:
+        return "more often answered otherwise" if positive else "less often answered otherwise"
     if better == "neither":
         return "lower" if positive else "higher"
     return "served worse" if positive else "served better"

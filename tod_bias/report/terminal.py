@@ -90,7 +90,7 @@ class ResultTables:
         draws = self._results.get("draws")
         known = [f"{self._results.get('design', '')} design" + (f" ({draws} draws)" if draws else "")]
         known += [f"{key} {self._results[key]}" for key in ("seed", "history") if key in self._results]
-        sides = dict.fromkeys(side(outcome.metric.better) for outcome in self._outcomes)
+        sides = dict.fromkeys(side(outcome.metric.better, name=outcome.metric.name) for outcome in self._outcomes)
         return ", ".join([*known, "intervals 95%", f"positive: {' or '.join(sides)}"])
 
 

@@ -128,7 +128,7 @@ def side(better: str, *, positive: bool = True, name: str = "") -> str:
         name: the metric's; those that compare with the original say how often answers are other ones.
     """
     if name in COMPARED:
-        return "more often answered otherwise" if positive else "less often answered otherwise"
+        return "told apart more" if positive else "told apart less"
     if better == "neither":
         return "lower" if positive else "higher"
     return "served worse" if positive else "served better"

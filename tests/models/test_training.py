@@ -125,6 +125,12 @@ def test_seq2seq_examples_are_one_a_call_and_one_a_response():
     assert [target for _, target in read[4:]] == ["", "Bye."]
 
 
+def test_targets_of_every_dialogue_are_cut_on_the_same_side():
+    tokenizer = new_tokenizer((turn.text for turn in SEVERAL.turns), 400, causal=False)
+    sequences = seq2seq_sequences([SEVERAL, SEVERAL], tokenizer, max_length=5)
+    assert sequences[: len(sequences) // 2] == sequences[len(sequences) // 2 :]
+
+
 @pytest.mark.parametrize("causal", [False, True])
 def test_prompts_are_encoded_in_parts_as_they_are_alone(causal):
     tokenizer = new_tokenizer((turn.text for turn in SEVERAL.turns), 400, causal=causal)

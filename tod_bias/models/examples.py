@@ -134,7 +134,7 @@ def seq2seq_sequences(
     max_length: int = 1024,
 ) -> list[TokenSequence]:
     """One sequence a call and a response: the prompt's last ``max_length`` tokens, and the target as labels."""
-    sequences = []
+    sequences: list[TokenSequence] = []
     for dialogue in dialogues:  # one at a time: of all prompts at once a tokenizer makes gigabytes
         prompts: list[str] = []
         targets: list[str] = []
@@ -148,8 +148,9 @@ def seq2seq_sequences(
                 targets.append(escape(turn.response))
         if not targets:
             continue
-        labels = tokenizer(targets, truncation=True, max_length=max_length)["input_ids"]
-        sequences += list(map(TokenSequence.of, encode_prompts(tokenizer, prompts, max_length), labels))
+        sources = encode_prompts(tokenizer, prompts, max_length)  # sets the side that is cut, of targets too
+        labels = _truncated(tokenizer, targets, max_length=max_length)
+        sequences += map(TokenSequence.of, sources, labels)
     return sequences
 
 

@@ -99,16 +99,26 @@ def bounded_lines(stream: TextIO) -> Iterator[str]:
         yield line
 
 
-def check_columns(path: str | Path, delimiter: str = ",", encoding: str = "utf-8-sig") -> None:
+def check_columns(path: str | Path, *delimiters: str) -> str:
     """Look at the first line of a table before a library does, to which a column costs as much as 10,000 cells.
+
+    Args:
+        path: of a text in UTF-8.
+        delimiters: what may part columns.
+
+    Returns:
+        The first of them that stands in the line; where none does, the first.
 
     Raises:
         OSError: it cannot be read, or has more than :data:`COLUMNS` columns.
     """
-    with Path(path).open(encoding=encoding, errors="replace", newline="") as stream:
-        columns = 1 + stream.readline(LONGEST).count(delimiter)
+    with Path(path).open(encoding="utf-8-sig", errors="replace", newline="") as stream:
+        header = stream.readline(LONGEST)
+    delimiter = next((one for one in delimiters if one in header), delimiters[0])
+    columns = 1 + header.count(delimiter)
     if columns > COLUMNS:
         raise OSError(errno.EFBIG, f"line 1 has {columns:,} columns; a table has {COLUMNS:,} at the most")
+    return delimiter
 
 
 def _no_json(name: str) -> NoReturn:

@@ -103,9 +103,9 @@ def promised(folder: str | Path) -> Path:
         pass
     except (OSError, ValueError):  # a name that is too long, or with a NUL
         return writable(folder)
-    there = next(place for place in (folder, *folder.absolute().parents) if os.path.lexists(place))
-    if there == folder:
+    else:
         return claimed(folder)
+    there = next(place for place in folder.absolute().parents if os.path.lexists(place))
     if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
         return folder
     return writable(folder)

@@ -135,9 +135,10 @@ def staying() -> Iterator[None]:
     try:
         yield
     finally:
+        now = vars(builtins)
         for name, function in functions.items():
-            if vars(builtins).get(name) is not function and name != "_":  # which holds what was printed last
-                setattr(builtins, name, function)
+            if now.get(name) is not function and name != "_":  # which holds what was printed last
+                now[name] = function
         if os.getpid() != process:
             _leave(1)
         if sys.getrecursionlimit() != limit:

@@ -43,12 +43,17 @@ tod-bias report "$OUT/attribution" "$OUT/attribution_sql"
 #     --patience 99 --seed 0 --out adapter
 HERE=$(cd "$(dirname "$0")" && pwd)
 test -f "$MODELS/smollm2/model.safetensors" || python "$HERE/../tool_agents/smollm2.py" "$MODELS/smollm2"
-test -f "$MODELS/sgd/model.safetensors" ||
-  python "$HERE/../tool_agents/with_adapter.py" "$MODELS/smollm2" "$HERE/adapter" "$MODELS/sgd"
-tod-bias evaluate --corpus google_sgd --datapath "$DATAPATH" --split valid --max-dialogues 120 \
-  --model "$MODELS/sgd" --max-new-tokens 96 --out "$OUT/evaluation_smollm2"
-tod-bias attribute --corpus google_sgd --datapath "$DATAPATH" --split valid "${AUDIT[@]}" \
-  --max-per-axis 30 --model "$MODELS/sgd" --max-new-tokens 96 --out "$OUT/attribution_smollm2"
+
+pretrained() { # MODEL ADAPTER NEW_MODEL CORPUS DIALOGUES PER_AXIS RUN: adds the adapter, evaluates, attributes
+  test -f "$MODELS/$3/model.safetensors" ||
+    python "$HERE/../tool_agents/with_adapter.py" "$MODELS/$1" "$HERE/$2" "$MODELS/$3"
+  tod-bias evaluate --corpus "$4" --datapath "$DATAPATH" --split valid --max-dialogues "$5" \
+    --model "$MODELS/$3" --max-new-tokens 96 --out "$OUT/evaluation_$7"
+  tod-bias attribute --corpus "$4" --datapath "$DATAPATH" --split valid "${AUDIT[@]}" \
+    --max-per-axis "$6" --model "$MODELS/$3" --max-new-tokens 96 --out "$OUT/attribution_$7"
+}
+
+pretrained smollm2 adapter sgd google_sgd 120 30 smollm2
 tod-bias report "$OUT/attribution" "$OUT/attribution_smollm2" # Fig. 4
 
 # Cross-trained: having learnt SGD it goes on with STAR (DATAPATH/star), real people's dialogues. The adapter is kept, too; to
@@ -56,21 +61,11 @@ tod-bias report "$OUT/attribution" "$OUT/attribution_smollm2" # Fig. 4
 #   tod-bias train --init "$MODELS/sgd" --corpus star --datapath "$DATAPATH" --max-dialogues 620 --held-out 20 \
 #     --loss targets --max-length 1024 --batch-tokens 2048 --lora 16 --learning-rate 2e-3 --epochs 1 --evaluations 4 \
 #     --patience 99 --seed 0 --out adapter_star
-test -f "$MODELS/star/model.safetensors" ||
-  python "$HERE/../tool_agents/with_adapter.py" "$MODELS/sgd" "$HERE/adapter_star" "$MODELS/star"
-tod-bias evaluate --corpus star --datapath "$DATAPATH" --split valid --max-dialogues 60 \
-  --model "$MODELS/star" --max-new-tokens 96 --out "$OUT/evaluation_star"
-tod-bias attribute --corpus star --datapath "$DATAPATH" --split valid "${AUDIT[@]}" \
-  --max-per-axis 40 --model "$MODELS/star" --max-new-tokens 96 --out "$OUT/attribution_star"
+pretrained sgd adapter_star star star 60 40 star
 
 # Plain on STAR: the same training without SGD before it (33 minutes of two threads).
 #   tod-bias train --init "$MODELS/smollm2" … as above … --out adapter_star_plain
-test -f "$MODELS/star_plain/model.safetensors" ||
-  python "$HERE/../tool_agents/with_adapter.py" "$MODELS/smollm2" "$HERE/adapter_star_plain" "$MODELS/star_plain"
-tod-bias evaluate --corpus star --datapath "$DATAPATH" --split valid --max-dialogues 60 \
-  --model "$MODELS/star_plain" --max-new-tokens 96 --out "$OUT/evaluation_star_plain"
-tod-bias attribute --corpus star --datapath "$DATAPATH" --split valid "${AUDIT[@]}" \
-  --max-per-axis 40 --model "$MODELS/star_plain" --max-new-tokens 96 --out "$OUT/attribution_star_plain"
+pretrained smollm2 adapter_star_plain star_plain star 60 40 star_plain
 tod-bias compare "$OUT/attribution_star_plain" "$OUT/attribution_star" --out "$OUT/beginnings_compared"
 
 # The small model goes on, with and without dialogues told as others (eight minutes of one core each).

@@ -335,7 +335,7 @@ def read_attributes(path: str | Path, table: Entities) -> Entities:
         if file.suffix == ".parquet":
             frame = pd.read_parquet(file, engine="pyarrow")
         else:
-            check_columns(file)
+            check_columns(file, ",")
             frame = pd.read_csv(file, dtype=str)
     except (OSError, ValueError, UnicodeDecodeError) as error:  # pandas' own parsing errors are ValueErrors
         raise EmbeddingsError(

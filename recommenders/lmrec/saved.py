@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tod_bias.documents import LONGEST, check_columns
+from tod_bias.documents import check_columns
 from tod_bias.errors import RecommenderError
 from tod_bias.recommenders.lmrec.venue import price_level, split_categories
 
@@ -195,8 +195,8 @@ def _cells(path: Path, columns: Mapping[str, str]) -> tuple[dict[str, list[str]]
     """The cells of a text by our names of columns, equal ones as one object, and the line on which each row ends."""
     lines, known = array("q"), dict[str, str]()
     try:
-        delimiter = _delimiter(path)
-        check_columns(path, delimiter)
+        # spreadsheets write semicolons where commas are decimal
+        delimiter = check_columns(path, *("\t" if path.suffix == ".tsv" else ",;\t"))
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, delimiter=delimiter, strict=True)
             try:
@@ -223,12 +223,3 @@ def _cells(path: Path, columns: Mapping[str, str]) -> tuple[dict[str, list[str]]
     except OSError as error:
         raise RecommenderError(f"{path}: cannot be read: {error}") from error
     return cells, lines
-
-
-def _delimiter(path: Path) -> str:
-    """Tabs in a ``.tsv``; semicolons where the header has no comma, as spreadsheets write where commas are decimal."""
-    if path.suffix == ".tsv":
-        return "\t"
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        header = file.readline(LONGEST)
-    return next((mark for mark in ",;\t" if mark in header), ",")

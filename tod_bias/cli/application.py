@@ -96,11 +96,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _refuse_empty(given: Sequence[str]) -> None:
     """A variable that a shell does not know leaves nothing behind, which would be taken for the current folder."""
     for before, word in zip(["", *given], given, strict=False):
-        option, is_set, value = word.partition("=")
-        if word == "" and before not in _MAY_BE_EMPTY:
-            raise TodBiasError(f"{before + ': ' if before.startswith('-') else ''}expected a value, got nothing ('')")
-        if option.startswith("--") and is_set and not value and option not in _MAY_BE_EMPTY:
-            raise TodBiasError(f"{option}: expected a value, got nothing ('')")
+        option, is_set, value = word.partition("=") if word.startswith("--") else (before, "=", word)
+        if is_set and not value and option not in _MAY_BE_EMPTY:
+            where = f"{option}: " if option.startswith("-") else ""
+            raise TodBiasError(f"{where}expected a value, got nothing ('')")
 
 
 def _interrupted() -> NoReturn:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from tod_bias.cli.arguments import check_files
-from tod_bias.cli.options import Bootstrap, Quiet, Seed
+from tod_bias.cli.options import RESAMPLES, Bootstrap, Quiet, Seed
 from tod_bias.errors import EmbeddingsError
 from tod_bias.files import write_json
 from tod_bias.folder import claimed
@@ -33,7 +33,7 @@ class Side(StrEnum):
 
 Out = Annotated[Path, typer.Option(help="Folder for the results.")]
 Permutations = Annotated[
-    int, typer.Option(min=1, max=1_000_000, help="Permutations; fewer where all can be enumerated.")
+    int, typer.Option(min=1, max=RESAMPLES, help="Permutations; fewer where all can be enumerated.")
 ]
 
 

@@ -22,6 +22,7 @@ from tod_bias.cli.arguments import (
 from tod_bias.cli.options import (
     ANSWERS,
     AXES,
+    RESAMPLES,
     STATISTICS,
     SYSTEM,
     Axes,
@@ -102,7 +103,7 @@ def attribute(
     cluster: Cluster = "",
     bootstrap: Bootstrap = 1000,
     permutations: Annotated[
-        int, typer.Option(min=0, max=1_000_000, help="Flips of the tests; 0 for none.", rich_help_panel=STATISTICS)
+        int, typer.Option(min=0, max=RESAMPLES, help="Flips of the tests; 0 for none.", rich_help_panel=STATISTICS)
     ] = 10_000,
     samples: Annotated[
         int,

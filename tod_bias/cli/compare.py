@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tod_bias.cli.arguments import check_folder, check_metrics, folder_of, names_of
-from tod_bias.cli.options import Bootstrap, Quiet, Seed
+from tod_bias.cli.options import RESAMPLES, Bootstrap, Quiet, Seed
 from tod_bias.report.console import Console
 
 
@@ -29,7 +29,7 @@ def compare(
         float | None, typer.Option(help="The same for scores, in the metric's units; by default as --margin.")
     ] = None,
     bootstrap: Bootstrap = 1000,
-    permutations: Annotated[int, typer.Option(min=1, max=1_000_000, help="Flips of the tests, at the most.")] = 10_000,
+    permutations: Annotated[int, typer.Option(min=1, max=RESAMPLES, help="Flips of the tests, at the most.")] = 10_000,
     seed: Seed = 0,
     out: Annotated[
         Path | None, typer.Option(help="Folder for compare.json and report.html; by default runs/compare.")

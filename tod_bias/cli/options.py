@@ -111,9 +111,11 @@ Introductions = Annotated[
 HistoryOption = Annotated[
     History, typer.Option(help="gold: teacher-forced; system: the system's own turns.", rich_help_panel=SYSTEM)
 ]
+RESAMPLES = 1_000_000
+"""Resamples and permutations at the most."""
 Bootstrap = Annotated[
     int,
-    typer.Option(min=0, max=1_000_000, help="Resamples for the intervals; 0 for none.", rich_help_panel=STATISTICS),
+    typer.Option(min=0, max=RESAMPLES, help="Resamples for the intervals; 0 for none.", rich_help_panel=STATISTICS),
 ]
 Device = Annotated[
     str | None, typer.Option(help="Where models given with --model run, e.g. cpu or cuda:0.", rich_help_panel=SYSTEM)

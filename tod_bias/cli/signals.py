@@ -14,16 +14,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
 
-_WORDS = {int(signal.SIGINT): "interrupted", int(signal.SIGTERM): "terminated"}
-for _name, _what in (
-    ("SIGHUP", "its terminal is gone"),
-    ("SIGALRM", "an alarm ended it"),
-    ("SIGXCPU", "its processor time is used up"),
-    ("SIGUSR1", "ended by SIGUSR1"),
-    ("SIGUSR2", "ended by SIGUSR2"),
-):
-    if hasattr(signal, _name):  # Windows knows none of them
-        _WORDS[int(getattr(signal, _name))] = _what
+_WORDS = {
+    int(getattr(signal, name)): what
+    for name, what in {
+        "SIGINT": "interrupted",
+        "SIGTERM": "terminated",
+        "SIGHUP": "its terminal is gone",
+        "SIGALRM": "an alarm ended it",
+        "SIGXCPU": "its processor time is used up",
+        "SIGUSR1": "ended by SIGUSR1",
+        "SIGUSR2": "ended by SIGUSR2",
+    }.items()
+    if hasattr(signal, name)  # Windows knows the first two
+}
 _received: list[int] = []
 
 

@@ -10,7 +10,7 @@ from tod_bias.report.changes import bounds, p_value, rows, sentences, verdict
 from tod_bias.report.forest import Block, Row, Texts, forest
 from tod_bias.report.notation import MISSING, fixed
 from tod_bias.report.page import FIGURES, REPORT, TEMPLATES, draw, write_page
-from tod_bias.report.reading import side
+from tod_bias.report.reading import side, sides
 from tod_bias.report.sections import minus, slug, unique
 from tod_bias.report.values import Estimate
 
@@ -119,8 +119,7 @@ def _quality(result: Mapping[str, Any]) -> Figure:
 def _disparities(blocks: Sequence[Block], result: Mapping[str, Any], metric: str) -> Figure:
     about = result["metrics"][metric]
     unit = f"part of the originals' {about['label']}" if about["scale"] == "ratio" else about["label"]
-    sides = [side(about["better"], positive=positive, name=metric) for positive in (True, False)]
-    texts = Texts(f"disparity\n({unit})", "its parts", *sides)
+    texts = Texts(f"disparity\n({unit})", "its parts", *sides(about["better"], metric))
     return forest(blocks, result["pipeline"]["common"], texts)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tod_bias.report.forest import Block, Row, Texts, forest, part_colour
 from tod_bias.report.heatmap import MOST_ATTRIBUTES, attributes, heatmap, largest_gap
 from tod_bias.report.outcome import RESIDUAL, Outcome, Su
-from tod_bias.report.reading import HEADLINES, is_starred, mark, side
+from tod_bias.report.reading import HEADLINES, is_starred, mark, sides
 from tod_bias.report.values import Estimate
 
 if TYPE_CHECKING:
@@ -186,8 +186,7 @@ def _texts(outcomes: Sequence[Outcome], left: str, right: str) -> Texts:
     metric = outcomes[0].metric
     kinds = {outcome.scale for outcome in outcomes}
     unit = f"part of the originals' {metric.label}" if kinds == {"ratio"} else metric.label
-    sides = [side(metric.better, positive=positive, name=metric.name) for positive in (True, False)]
-    return Texts(f"{left}\n({_shortened(unit)})", right, *sides)
+    return Texts(f"{left}\n({_shortened(unit)})", right, *sides(metric.better, metric.name))
 
 
 def _shortened(text: str, most: int = 52) -> str:

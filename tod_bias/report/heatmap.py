@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tod_bias.report.notation import fixed
 from tod_bias.report.outcome import Outcome, Pair
 from tod_bias.report.palette import GRID, MUTED, diverging, fixed_figure, place, strip, styled, text_on, text_width
-from tod_bias.report.reading import ALPHA, DAGGER, FEW_NOTE, has_few, is_starred, side, words_of_pair
+from tod_bias.report.reading import ALPHA, DAGGER, FEW_NOTE, has_few, is_starred, sides, words_of_pair
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -101,8 +101,7 @@ def _cell(pair: Pair, *, claimed: bool) -> str:
 
 def _notes(outcome: Outcome, names: Sequence[str], pairs: dict[str, Pair]) -> list[str]:
     """What the signs in the cells mean, a line each; only of those that are there."""
-    metric = outcome.metric
-    more, less = (side(metric.better, positive=positive, name=metric.name) for positive in (True, False))
+    more, less = sides(outcome.metric.better, outcome.metric.name)
     notes = {
         f"+ the row is {more}, − {less}": True,
         f"* p < {ALPHA:g} (Holm), enough words": any(

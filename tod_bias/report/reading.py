@@ -26,10 +26,10 @@ MOST = 0.5
 """A component holds "most" of a gap from this share on."""
 DOSE = 0.75
 """The share of an axis' changed words that its placebo has to change to be called matched."""
-SHARES = ("disagreement", "call_disagreement", "refusal", "success", "jga", "slot_f1")
-"""Metrics on 0 to 1 whose disparities are read as they are."""
 COMPARED = ("disagreement", "call_disagreement")
 """Metrics that compare a telling with its original: 0 for who is told as in the original, whoever is served worse."""
+SHARES = (*COMPARED, "refusal", "success", "jga", "slot_f1")
+"""Metrics on 0 to 1 whose disparities are read as they are."""
 HEADLINES = {
     "disparity": "disparity",
     "these words only": "these words only",
@@ -132,6 +132,11 @@ def side(better: str, *, positive: bool = True, name: str = "") -> str:
     if better == "neither":
         return "lower" if positive else "higher"
     return "served worse" if positive else "served better"
+
+
+def sides(better: str, name: str) -> tuple[str, str]:
+    """What gaps above and below 0 mean, of a metric by its direction and name (:func:`side`)."""
+    return side(better, name=name), side(better, positive=False, name=name)
 
 
 def amount(estimate: Estimate, outcome: Outcome) -> str:

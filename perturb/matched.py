@@ -20,7 +20,7 @@ from tod_bias.perturb.candidates import Candidate
 from tod_bias.perturb.dialogue_rewriter import dialogue_rewrite
 from tod_bias.perturb.entities import entity_names
 from tod_bias.perturb.frequencies import Spoken, level, tokens
-from tod_bias.perturb.lexicon import FOLDER, read_lexicon
+from tod_bias.perturb.lexicon import FOLDER, Lexicon, read_lexicon
 from tod_bias.perturb.rewrite import DialogueRewrite
 from tod_bias.perturb.rewriter import Recogniser, TextRewriter
 from tod_bias.systems.twin import Rewrite
@@ -82,6 +82,35 @@ class _Neutral:
     made: dict[frozenset[int], DialogueRewrite] = field(default_factory=dict)
 
 
+class _Common:
+    """How common the words of a lexicon are somewhere.
+
+    Args:
+        level: of a word or phrase, log10 of its occurrences per million.
+        lexicon: with the attributes ``original`` and ``placebo``.
+    """
+
+    def __init__(self, level: Callable[[str], float], lexicon: Lexicon) -> None:
+        self._level = level
+        cells = [(row.cells[ORIGINAL], row.cells[PLACEBO][:1]) for row in lexicon.paradigms]
+        self.levels = [
+            tuple(max(level(form.text) for forms in cell for form in forms) for cell in both) for both in cells
+        ]
+        """A pair a row: of what is said, and of what is written."""
+
+    def far(self, rows: Iterable[int], gone: Counter[str], come: Counter[str]) -> dict[int, float]:
+        """How far from the frequency of some words rows are, in powers of ten; without those that are too rare."""
+        out, into = (
+            sum(self._level(word) * times for word, times in words.items()) / max(1, sum(words.values()))
+            for words in (gone, come)
+        )
+        return {
+            row: (abs(self.levels[row][0] - out) + abs(self.levels[row][1] - into)) / 2
+            for row in rows
+            if self.levels[row][1] >= into - RARER
+        }
+
+
 class Dose(NamedTuple):
     """Words changed in a dialogue."""
 
@@ -97,7 +126,7 @@ class MatchedPlacebo:
     Args:
         lexicon: a lexicon file with the attributes ``original`` and ``placebo``; the shipped one if not given.
         spoken: texts of the corpus, in which frequencies are counted: what is a common word there is one to the system;
-            by default those of Google SGD.
+            those of Google SGD count by default, and in dialogues none of whose neutral words is common enough.
 
     Raises:
         LexiconError: the lexicon cannot be read; names the file and the line.
@@ -112,16 +141,16 @@ class MatchedPlacebo:
         self._forward = TextRewriter(self.lexicon, ORIGINAL, PLACEBO, strict_they=True)
         self._backward = TextRewriter(self.lexicon, PLACEBO, ORIGINAL, inverse=True)
         self._possible = Recogniser(self.lexicon, self.attributes, written=True)
-        self._level: Callable[[str], float] = level
+        self._common: list[_Common] = [_Common(level, self.lexicon)]
         if spoken is not None:
             rows = (row.cells[attribute] for row in self.lexicon.paradigms for attribute in self.attributes)
-            self._level = Spoken(spoken, (form.text for cell in rows for forms in cell for form in forms)).level
-        self._words: list[tuple[str, frozenset[tuple[str, ...]], float, float]] = []
+            there = Spoken(spoken, (form.text for cell in rows for forms in cell for form in forms))
+            self._common.insert(0, _Common(there.level, self.lexicon))
+        self._words: list[tuple[str, frozenset[tuple[str, ...]]]] = []
         for paradigm in self.lexicon.paradigms:
-            said, written = paradigm.cells[ORIGINAL], paradigm.cells[PLACEBO][:1]
-            forms = [tokens(form.text) for cell in (said, written) for alternative in cell for form in alternative]
-            levels = [max(self._level(form.text) for forms in cell for form in forms) for cell in (said, written)]
-            self._words.append((said[0][0].text.lower(), frozenset(forms), levels[0], levels[1]))
+            cells = paradigm.cells[ORIGINAL], paradigm.cells[PLACEBO][:1]
+            forms = [tokens(form.text) for cell in cells for alternative in cell for form in alternative]
+            self._words.append((cells[0][0][0].text.lower(), frozenset(forms)))
         self.dose = Dose(0.0, 0)
         """Of the last placebo that was made."""
         self._known: OrderedDict[int, _Neutral] = OrderedDict()
@@ -133,7 +162,10 @@ class MatchedPlacebo:
             (row.pos, sorted(row.cells.items()), [(asked.name, sorted(asked.words)) for asked in row.context])
             for row in self.lexicon.paradigms
         ]
-        words = [(word, sorted(forms), *levels) for word, forms, *levels in self._words]
+        words = [
+            (word, sorted(forms), *(common.levels[row] for common in self._common))
+            for row, (word, forms) in enumerate(self._words)
+        ]
         return f"matched:{blake2b(repr((rows, words)).encode(), digest_size=6).hexdigest()}"
 
     def match(self, dialogue: Dialogue, rewrites: Sequence[Rewrite], seed: int) -> DialogueRewrite | None:
@@ -144,7 +176,9 @@ class MatchedPlacebo:
         all sets of them whose changes come nearest to the wanted number (:func:`changed_tokens`), the one that needs
         the shortest beginning of that order is taken. Left out are words that the given rewrites themselves exchange,
         and those that would be written more than :data:`RARER` powers of ten more rarely than what the given rewrites
-        write: a system may be thrown by a word that it hardly knows, and that is not what a placebo is to show.
+        write: a system may be thrown by a word that it hardly knows, and that is not what a placebo is to show. Where
+        that leaves none, it goes by what is said elsewhere: a short chat has few words, and a small corpus does not
+        say all that are common.
 
         Args:
             dialogue: the original.
@@ -163,23 +197,20 @@ class MatchedPlacebo:
         found = self._neutral(dialogue)
         gone, come, wanted = _dose(dialogue, rewrites)
         touched = gone.keys() | come.keys()
-        levels = self._mean_level(gone), self._mean_level(come)
-        rows = [
-            row
-            for row in found.changes
-            if self._words[row][3] >= levels[1] - RARER
-            and not any(touched.issuperset(form) for form in self._words[row][1] if form)
+        free = [
+            row for row in found.changes if not any(touched.issuperset(form) for form in self._words[row][1] if form)
         ]
-        if not rows:
+        far: dict[int, float] = {}
+        for common in self._common:
+            far = far or common.far(free, gone, come)
+        if not far:
             return None
 
         def order(row: int) -> tuple[int, bytes]:
-            word, _, said, written = self._words[row]
-            key = "\x1f".join((str(seed), dialogue.id, word)).encode("utf-8", "surrogatepass")
-            far = (abs(said - levels[0]) + abs(written - levels[1])) / 2
-            return int(2 * far + 0.5), blake2b(key, digest_size=8).digest()
+            key = "\x1f".join((str(seed), dialogue.id, self._words[row][0])).encode("utf-8", "surrogatepass")
+            return int(2 * far[row] + 0.5), blake2b(key, digest_size=8).digest()
 
-        chosen = _nearest(wanted, [(row, found.changes[row]) for row in sorted(rows, key=order)])
+        chosen = _nearest(wanted, [(row, found.changes[row]) for row in sorted(far, key=order)])
         if chosen not in found.made:
             main = max(chosen, key=lambda row: (found.changes[row], self._words[row][0]))
             candidate = Candidate(self._words[main][0], ORIGINAL, PLACEBO)
@@ -188,9 +219,6 @@ class MatchedPlacebo:
             )
         self.dose = Dose(wanted, sum(found.changes[row] for row in chosen))
         return found.made[chosen]
-
-    def _mean_level(self, words: Counter[str]) -> float:
-        return sum(self._level(word) * times for word, times in words.items()) / max(1, sum(words.values()))
 
     def _neutral(self, dialogue: Dialogue) -> _Neutral:
         found = self._known.get(id(dialogue))

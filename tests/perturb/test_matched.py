@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import subprocess
@@ -16,7 +17,7 @@ from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.errors import AxisError, LexiconError
 from tod_bias.perturb import frequencies
 from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
-from tod_bias.perturb.frequencies import count, level, tokens
+from tod_bias.perturb.frequencies import Spoken, count, level, tokens
 from tod_bias.perturb.lexicon import axes, load_lexicon, read_lexicon
 from tod_bias.perturb.matched import NEUTRAL, MatchedPlacebo, changed_tokens
 from tod_bias.perturb.rewrite import DialogueRewrite
@@ -273,12 +274,27 @@ def test_the_signature_follows_the_words(tmp_path):
 
 
 def test_a_common_word_is_one_of_the_corpus_itself():
-    """What the corpus hardly says, its system hardly knows: it is no like frequent word."""
-    dialogue = talk(("Any movie with my wife or my husband?", ""))
+    """What the corpus hardly says, its system hardly knows: it is taken where there is nothing else, and only there."""
+    both = talk(("Any movie or any trip with my wife or my husband?", ""))
+    one = talk(("Any movie with my wife or my husband?", ""))
     wife = [replacing(wife="husband")]
-    said = ["my wife and my husband", "a movie", "a movie"]
-    assert MatchedPlacebo(spoken=[*said, "a film", "a film"]).match(dialogue, wife, 0).word == "movie"
-    assert MatchedPlacebo(spoken=said * 400).match(dialogue, wife, 0) is None
+    said = ["my wife and my husband", "a movie", "a trip"] * 400
+    for known, chosen in (("film", "movie"), ("journey", "trip")):
+        matched = MatchedPlacebo(spoken=[*said, *[f"a {known}"] * 400])
+        assert {matched.match(both, wife, seed).word for seed in range(8)} == {chosen}
+        assert matched.match(one, wife, 0).word == "movie"
+
+
+def test_words_that_a_small_corpus_never_says_are_not_rare_for_that():
+    """Sixty short chats hold hardly any word twice, and neither "search for" nor "could you"."""
+    chats = [
+        talk((f"Please look for a nice room in {town} for my wife, can you?", "It costs ninety euros."))
+        for town in ("Porto", "Prague", "Bergen", "Ghent", "Leeds", "Turin") * 10
+    ]
+    matched = MatchedPlacebo(spoken=(text for chat in chats for turn in chat.turns for _, text in turn.utterances))
+    made = [matched.match(chat, [replacing(wife="husband")], 0) for chat in chats]
+    assert all(made)
+    assert {placebo.word for placebo in made} <= {"look for", "nice", "can you"}
 
 
 def test_the_dose_of_the_last_placebo_is_told():

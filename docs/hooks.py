@@ -1,7 +1,8 @@
 """What the site takes from the repository when it is built, so that nothing is told twice.
 
-- ``<!-- from: FILE -->`` or ``<!-- from: FILE#Heading -->`` stands for a Markdown file, or a section of it without its
-  heading; links in it lead to the page of the site that holds their target, or else become plain text.
+- ``<!-- from: FILE -->`` or ``<!-- from: FILE#Heading -->``, with a link to it on the next line for who reads the file
+  itself, stands for a Markdown file, or a section of it without its heading; links in it lead to the page of the site
+  that holds their target, or else become plain text.
 - a fence ``math`` is LaTeX, which becomes MathML: formulas are text, and need no script.
 - ``reference/cli.md`` is made from the commands themselves.
 - a page in ``PAGES_IF_THERE`` stands in the navigation when its file exists.
@@ -18,7 +19,7 @@ from typing import Any
 from latex2mathml.converter import convert
 
 ROOT = Path(__file__).resolve().parent.parent
-INCLUDE = re.compile(r"^<!-- from: ([^#\n]+?)(?:#(.+?))? -->$", re.MULTILINE)
+INCLUDE = re.compile(r"^<!-- from: ([^#\n]+?)(?:#(.+?))? -->\nSee \[.+\]\((.+)\)\.$", re.MULTILINE)
 HOMES = {
     "CHANGELOG.md": "reference/changes.md",
     "perturb/README.md": "reference/perturb.md",

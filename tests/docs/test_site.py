@@ -76,3 +76,14 @@ def test_every_command_is_on_its_page(site):
     text = next(path for path in site if path.name == "cli.html").read_text(encoding="utf-8")
     for command in app.registered_commands:
         assert f"tod-bias {command.callback.__name__}" in text
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs").rglob("*.md")), ids=lambda path: path.stem)
+def test_what_the_site_takes_from_elsewhere_is_linked_for_who_reads_the_file(path):
+    """A page that is filled when the site is built would be empty to who opens it in the repository."""
+    taken = re.findall(r"^<!-- from: (\S+?\.md)(?:#(.+))? -->\n(.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    for file, heading, line in taken:
+        target, _, anchor = re.fullmatch(r"See \[.+\]\((.+)\)\.", line)[1].partition("#")
+        assert (path.parent / target).resolve() == ROOT / file
+        assert anchor == re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+    assert path.read_text(encoding="utf-8").count("<!-- from: ") == len(taken)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import random
 import subprocess
@@ -17,7 +16,7 @@ from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.errors import AxisError, LexiconError
 from tod_bias.perturb import frequencies
 from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
-from tod_bias.perturb.frequencies import Spoken, count, level, tokens
+from tod_bias.perturb.frequencies import count, level, tokens
 from tod_bias.perturb.lexicon import axes, load_lexicon, read_lexicon
 from tod_bias.perturb.matched import NEUTRAL, MatchedPlacebo, changed_tokens
 from tod_bias.perturb.rewrite import DialogueRewrite

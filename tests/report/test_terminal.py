@@ -80,14 +80,14 @@ def test_marks_stand_beside_their_numbers_and_are_explained(make_results, width)
 def test_the_reading_stands_below_the_tables(make_results):
     text = " ".join(printed(make_results()).split())
     assert "- gender (BLEU): disparity. Rewritten dialogues are answered worse" in text
-    assert "- age (BLEU): no difference shown. These data cannot tell whether there is one." in text
+    assert "- age (BLEU): inconclusive. These data cannot tell whether there is one." in text
     assert "- race (BLEU): these words only. With these words, which need not speak for the groups" in text
 
 
 def test_other_metrics_have_their_disparity_and_those_that_show_nothing_one_line(make_results):
     text = printed(make_results(metrics=("corpus_bleu", "refusal")), 120)
     assert row(text, "refusals", "100").startswith("refusals 100 8.2 ")
-    assert "- age: no difference shown in refusals." in text
+    assert "- age: inconclusive by refusals." in text
     assert "groups and components by the other metrics than BLEU: report.html" in text
 
 

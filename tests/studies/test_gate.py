@@ -162,6 +162,20 @@ def test_the_summary_is_a_table_of_markdown():
     assert all(line.replace("\\|", "").count("|") == 6 for line in table)
 
 
+def test_it_is_said_what_positive_means():
+    made = results(0.1, 0.1, -0.1)
+    made["metrics"] |= {
+        name: {"label": name, "better": "lower", "counterfactual": True} for name in ("disagreement", "own")
+    }
+    record = made["axes"]["gender"]["corpus_bleu"]
+    made["axes"] = {"gender": dict.fromkeys(("corpus_bleu", "disagreement", "own"), record)}
+    assert "Positive is harm.\n" in pages.markdown(gate(made, 0.05, metrics=["corpus_bleu"]).record)
+    assert "\nPositive is told apart more, whoever is served worse, in disagreement, own.\n" in pages.markdown(
+        gate(made, 0.05, metrics=["disagreement", "own"]).record
+    )
+    assert "\nPositive is harm; positive is told apart more" in pages.markdown(gate(made, 0.05).record)
+
+
 def test_commands_exit_with_what_they_found(tmp_path, capsys):
     from tod_bias.cli.application import main
 

@@ -36,6 +36,20 @@ def test_what_is_told_before_is_what_is_asked(history):
     assert told["dialogues"] == {"read": 24, "perturbable": {"gender": 18}, "audited": {"gender": 18}}
 
 
+def test_words_and_placebos_are_those_of_the_run():
+    corpus = told_apart(small_corpus(24))
+    pipeline = Pipeline({"response": lambda inputs: [item.user for item in inputs]})
+    axes = ("gender", "placebo")
+    told = plan(pipeline, corpus, axes, sample_size=0)
+    axes_of_run = attribute(pipeline, corpus, axes, **QUICK)["axes"]
+    assert set(told["words"]) == set(told["placebo"]) == set(axes_of_run) - {"placebo"}
+    for axis, placebo in told["placebo"].items():
+        (record,) = axes_of_run[axis].values()
+        assert told["words"][axis] == round(record["disparity"]["clusters"]["words_effective"], 1)
+        assert placebo == {key: record["above_placebo"][key] for key in ("dialogues", "words_changed")}
+    assert plan(pipeline, corpus, ("gender",), sample_size=0)["placebo"] == {}
+
+
 def test_nothing_is_asked_of_a_remote_component():
     corpus = small_corpus(12)
     told = plan(Pipeline({"policy": Server(), "response": Server()}), corpus)

@@ -60,7 +60,10 @@ def write_changes(
         drawn=drawn,
         tables=_tables(result),
         said=[minus(text) for text in sentences(result)],
-        sides={metric: side(about["better"], name=metric) for metric, about in result["metrics"].items()},
+        sides={
+            metric: side(about["better"], counterfactual=about.get("counterfactual") is True)
+            for metric, about in result["metrics"].items()
+        },
         differences=[
             (name, *(MISSING if value is None else value for value in values))
             for name, values in result["differences"].items()
@@ -119,7 +122,9 @@ def _quality(result: Mapping[str, Any]) -> Figure:
 def _disparities(blocks: Sequence[Block], result: Mapping[str, Any], metric: str) -> Figure:
     about = result["metrics"][metric]
     unit = f"part of the originals' {about['label']}" if about["scale"] == "ratio" else about["label"]
-    texts = Texts(f"disparity\n({unit})", "its parts", *sides(about["better"], metric))
+    texts = Texts(
+        f"disparity\n({unit})", "its parts", *sides(about["better"], counterfactual=about.get("counterfactual") is True)
+    )
     return forest(blocks, result["pipeline"]["common"], texts)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tod_bias.report.forest import Block, Row, Texts, forest, part_colour
 from tod_bias.report.heatmap import MOST_ATTRIBUTES, attributes, heatmap, largest_gap
 from tod_bias.report.outcome import RESIDUAL, Outcome, Su
-from tod_bias.report.reading import HEADLINES, is_starred, mark, sides
+from tod_bias.report.reading import is_starred, mark, sides
 from tod_bias.report.values import Estimate
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def groups(outcomes: Sequence[Outcome]) -> Figure:
                 )
                 for group in outcome.groups
             ),
-            HEADLINES.get(outcome.verdict, outcome.verdict),
+            outcome.verdict,
         )
         for outcome in _claiming(outcomes)
         if outcome.groups
@@ -66,7 +66,7 @@ def components(outcomes: Sequence[Outcome]) -> Figure:
     """The disparity of every axis with the parts that sum to it, what of it is above the placebo, and each part."""
     stages = _stages(outcomes)
     blocks = [
-        Block(outcome.axis, tuple(_rows(outcome, stages)), HEADLINES.get(outcome.verdict, outcome.verdict))
+        Block(outcome.axis, tuple(_rows(outcome, stages)), outcome.verdict)
         for outcome in outcomes
         if outcome.contributions
     ]
@@ -186,7 +186,7 @@ def _texts(outcomes: Sequence[Outcome], left: str, right: str) -> Texts:
     metric = outcomes[0].metric
     kinds = {outcome.scale for outcome in outcomes}
     unit = f"part of the originals' {metric.label}" if kinds == {"ratio"} else metric.label
-    return Texts(f"{left}\n({_shortened(unit)})", right, *sides(metric.better, metric.name))
+    return Texts(f"{left}\n({_shortened(unit)})", right, *sides(metric.better, counterfactual=metric.counterfactual))
 
 
 def _shortened(text: str, most: int = 52) -> str:

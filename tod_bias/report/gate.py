@@ -49,6 +49,14 @@ def headline(record: Mapping[str, Any]) -> str:
     return f"neither within {margin:g} nor above {most:g} is shown{words}: {about}{more}"
 
 
+def _positive(record: Mapping[str, Any]) -> str:
+    """What a positive value means."""
+    compared = record["counterfactual"]
+    harm = "" if all(row["metric"] in compared for row in record["values"]) else "positive is harm"
+    apart = f"positive is told apart more, whoever is served worse, in {', '.join(compared)}" if compared else ""
+    return "; ".join(filter(None, (harm, apart)))
+
+
 def _seen(row: Mapping[str, Any]) -> str:
     text = fixed(row["value"], sign=True)
     if row["ci"] is not None:
@@ -62,7 +70,7 @@ def table(record: Mapping[str, Any]) -> RenderableType:
     Args:
         record: the content of ``check.json``.
     """
-    view = new_table(f"{record['run']}: at most {record['max_disparity']:g}; positive is harm", (0, 1, 0, 0))
+    view = new_table(f"{record['run']}: at most {record['max_disparity']:g}; {_positive(record)}", (0, 1, 0, 0))
     for heading in ("axis", "metric", ""):
         view.add_column(heading, overflow="fold")
     view.add_column("seen [95%]", justify="right")
@@ -144,7 +152,8 @@ def markdown(record: Mapping[str, Any]) -> str:
         lines.append(
             "| " + " | ".join(map(_plain, cells)) + f" | {_MARKS[row['state']]} {_plain(why(row) or row['state'])} |"
         )
-    return "\n".join([*lines, "", "Positive is harm.", ""])
+    positive = _positive(record)
+    return "\n".join([*lines, "", _plain(f"{positive[0].upper()}{positive[1:]}."), ""])
 
 
 def _plain(text: str) -> str:

@@ -101,7 +101,7 @@ def _cell(pair: Pair, *, claimed: bool) -> str:
 
 def _notes(outcome: Outcome, names: Sequence[str], pairs: dict[str, Pair]) -> list[str]:
     """What the signs in the cells mean, a line each; only of those that are there."""
-    more, less = sides(outcome.metric.better, outcome.metric.name)
+    more, less = sides(outcome.metric.better, counterfactual=outcome.metric.counterfactual)
     notes = {
         f"+ the row is {more}, − {less}": True,
         f"* p < {ALPHA:g} (Holm), enough words": any(

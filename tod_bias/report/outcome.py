@@ -28,6 +28,8 @@ class Metric:
     better: str
     """``higher``, ``lower`` or ``neither``."""
     signature: str = ""
+    counterfactual: bool = False
+    """Whether it compares a telling with its original: 0 for who is told as there, whoever is served worse."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,8 @@ class Outcome:
     """Told as nobody: without an introduction, or with a neutral one; compared with, and nothing is claimed of them."""
     effects: tuple[Effect, ...] = ()
     """Of crossed attributes."""
+    short_of: tuple[str, ...] = ()
+    """What a disparity of a group would take that is not there (:mod:`tod_bias.studies.claims`)."""
 
     @property
     def is_floor(self) -> bool:
@@ -168,7 +172,13 @@ def read_outcomes(results: Mapping[str, Any]) -> list[Outcome]:
         RunError: a value is not of the type that the contract says; the message names the place.
     """
     metrics = {
-        name: Metric(name, str(one.get("label", name)), str(one.get("better", "higher")), str(one.get("signature", "")))
+        name: Metric(
+            name,
+            str(one.get("label", name)),
+            str(one.get("better", "higher")),
+            str(one.get("signature", "")),
+            one.get("counterfactual") is True,
+        )
         for name, one in ((name, mapping(one, f"metrics.{name}")) for name, one in _items(results, "metrics"))
     }
     found = [
@@ -243,6 +253,7 @@ def _outcome(axis: str, metric: Metric, record: Mapping[str, Any]) -> Outcome:
         spread=real(mapping(record.get("spread"), f"{where}.spread").get("value"), f"{where}.spread"),
         detectable=real(disparity.get("mde"), f"{where}.disparity.mde"),
         equivalent_within=real(disparity.get("equivalent_within"), f"{where}.disparity.equivalent_within"),
+        short_of=tuple(str(one) for one in sequence(record.get("short_of"), f"{where}.short_of")),
         su=_su(mapping(record.get("su"), f"{where}.su"), f"{where}.su"),
     )
 

@@ -8,10 +8,10 @@ field: a *disparity* is a measured difference, its harm is one of quality of ser
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tod_bias.report.notation import WORDS_FIXED, fixed, p_text, percent, with_interval
+from tod_bias.report.notation import WORDS_FIXED, count, fixed, p_text, percent, with_interval
 from tod_bias.report.outcome import Outcome, Pair
 from tod_bias.report.values import Estimate
 from tod_bias.statistics.needed import ENOUGH_WORDS
@@ -26,18 +26,8 @@ MOST = 0.5
 """A component holds "most" of a gap from this share on."""
 DOSE = 0.75
 """The share of an axis' changed words that its placebo has to change to be called matched."""
-COMPARED = ("disagreement", "call_disagreement")
-"""Metrics that compare a telling with its original: 0 for who is told as in the original, whoever is served worse."""
-SHARES = (*COMPARED, "refusal", "success", "jga", "slot_f1")
+SHARES = ("disagreement", "call_disagreement", "refusal", "success", "jga", "slot_f1")
 """Metrics on 0 to 1 whose disparities are read as they are."""
-HEADLINES = {
-    "disparity": "disparity",
-    "these words only": "these words only",
-    "equivalent": "equivalent within the margin",
-    "inconclusive": "no difference shown",
-    "floor": "placebo floor",
-}
-"""Verdict to what stands on its badge."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +35,12 @@ class Reading:
     """One axis and metric in words."""
 
     outcome: Outcome
-    headline: str
-    """The verdict in a few words."""
     who: str
     """Who is served how: what is claimed, or that nothing is."""
     where: str
     """Which components it enters in; empty where nothing is claimed."""
+    short: str
+    """What a disparity of a group would take that is not there; empty where nothing speaks for one."""
     words: str
     """What it rests on."""
     floor: str
@@ -60,8 +50,8 @@ class Reading:
 
     @property
     def found(self) -> str:
-        """Who is served how, and which components that enters in."""
-        return _sentences(self.who, self.where)
+        """Who is served how, which components that enters in, and why no more is said."""
+        return _sentences(self.who, self.where, self.short)
 
     @property
     def grounds(self) -> str:
@@ -119,24 +109,24 @@ def words_of_pair(outcome: Outcome, pair: Pair) -> float | None:
     return min(known, default=outcome.words)
 
 
-def side(better: str, *, positive: bool = True, name: str = "") -> str:
+def side(better: str, *, positive: bool = True, counterfactual: bool = False) -> str:
     """What a gap on one side of 0 means: ``served worse``, or ``lower`` for a metric that is neither good nor bad.
 
     Args:
         better: which scores are, ``higher``, ``lower`` or ``neither``.
         positive: the side.
-        name: the metric's; those that compare with the original say how often answers are other ones.
+        counterfactual: whether the metric compares with the original, and so says how often answers are other ones.
     """
-    if name in COMPARED:
+    if counterfactual:
         return "told apart more" if positive else "told apart less"
     if better == "neither":
         return "lower" if positive else "higher"
     return "served worse" if positive else "served better"
 
 
-def sides(better: str, name: str) -> tuple[str, str]:
-    """What gaps above and below 0 mean, of a metric by its direction and name (:func:`side`)."""
-    return side(better, name=name), side(better, positive=False, name=name)
+def sides(better: str, *, counterfactual: bool = False) -> tuple[str, str]:
+    """What gaps above and below 0 mean (:func:`side`)."""
+    return side(better, counterfactual=counterfactual), side(better, positive=False, counterfactual=counterfactual)
 
 
 def amount(estimate: Estimate, outcome: Outcome) -> str:
@@ -168,7 +158,7 @@ def short(word: str) -> str:
 
 def direction(value: float, outcome: Outcome) -> str:
     """``worse`` or ``better``; ``otherwise`` for a metric that is neither good nor bad, or does not say for whom."""
-    if outcome.metric.better == "neither" or outcome.metric.name in COMPARED:
+    if outcome.metric.better == "neither" or outcome.metric.counterfactual:
         return "otherwise"
     return "worse" if value > 0 else "better"
 
@@ -176,9 +166,9 @@ def direction(value: float, outcome: Outcome) -> str:
 def _reading(outcome: Outcome, has_floor: bool) -> Reading:
     return Reading(
         outcome=outcome,
-        headline=HEADLINES.get(outcome.verdict, outcome.verdict),
         who=_who(outcome),
         where=_where(outcome),
+        short=_short_of(outcome),
         words=_words(outcome),
         floor=_floor(outcome, has_floor),
         limits=_limits(outcome),
@@ -190,7 +180,7 @@ def _floor_reading(outcome: Outcome) -> Reading:
         f"rewording without demographic meaning: {amount(outcome.disparity, outcome)}; what an axis claims is above "
         "that of its own dialogues."
     )
-    return Reading(outcome, HEADLINES["floor"], text, "", "", "", "")
+    return Reading(outcome, text, "", "", "", "", "")
 
 
 def _may_name(outcome: Outcome, estimate: Estimate, words: float | None) -> bool:
@@ -204,6 +194,8 @@ def _who(outcome: Outcome) -> str:
     few = outcome.verdict == "these words only"
     if outcome.verdict == "equivalent":
         return "no gap between groups, and no effect of rewriting, is larger than the margin."
+    if "tests" in outcome.short_of:
+        return ""
     if outcome.verdict not in ("disparity", "these words only"):
         return "these data cannot tell whether there is one."
     parts = []
@@ -222,7 +214,7 @@ def _who(outcome: Outcome) -> str:
             shown = ", ".join(f"{group.name} ({amount(group.gap, outcome)})" for group in chosen[:3])
             more = f" and {len(chosen) - 3} more" if len(chosen) > 3 else ""
             parts.append(f"told as {shown}{more}: {_than_average(chosen[0].gap.value or 0, outcome)}")
-    if groups and outcome.metric.name in COMPARED:
+    if groups and outcome.metric.counterfactual:
         parts.append("which group is served worse this metric does not tell")
     text = "; ".join(parts) or "something differs, and no single group or direction can be named"
     if few:
@@ -231,7 +223,7 @@ def _who(outcome: Outcome) -> str:
 
 
 def _than_average(gap: float, outcome: Outcome) -> str:
-    if outcome.metric.name in COMPARED:
+    if outcome.metric.counterfactual:
         return f"answered otherwise than their originals {'more' if gap > 0 else 'less'} often than on average"
     return f"{direction(gap, outcome)} than on average"
 
@@ -239,16 +231,10 @@ def _than_average(gap: float, outcome: Outcome) -> str:
 def _where(outcome: Outcome) -> str:
     """The components of the gap that is claimed and largest."""
     few = outcome.verdict == "these words only"
-    if outcome.verdict not in ("disparity", "these words only") or not outcome.contributions:
+    named = _named(outcome)
+    if named is None or not outcome.contributions:
         return ""
-    candidates = [
-        (group.gap, group.words, group.contributions, f"of the gap of {group.name}") for group in outcome.groups
-    ]
-    candidates.append((outcome.disparity, outcome.words, outcome.contributions, "of the disparity"))
-    named = [one for one in candidates if _may_name(outcome, one[0], one[1]) and one[0].value]
-    if not named:
-        return ""
-    total, _, shares, what = max(named, key=lambda one: abs(one[0].value or 0))
+    total, shares, what = named
     whole = total.value or 0.0
     with_it = {name: part for name, part in shares.items() if _told_apart(part, few) and _same_side(part, whole)}
     against = {name: part for name, part in shares.items() if _told_apart(part, few) and not _same_side(part, whole)}
@@ -270,6 +256,20 @@ def _where(outcome: Outcome) -> str:
     return f"{text}."
 
 
+def _named(outcome: Outcome) -> tuple[Estimate, Mapping[str, Estimate], str] | None:
+    """The largest gap or disparity that may be named, its parts, and what it is called; None where there is none."""
+    if outcome.verdict not in ("disparity", "these words only"):
+        return None
+    candidates = [
+        (group.gap, group.words, group.contributions, f"of the gap of {group.name}") for group in outcome.groups
+    ]
+    candidates.append((outcome.disparity, outcome.words, outcome.contributions, "of the disparity"))
+    named = [
+        (gap, parts, what) for gap, words, parts, what in candidates if _may_name(outcome, gap, words) and gap.value
+    ]
+    return max(named, key=lambda one: abs(one[0].value or 0), default=None)
+
+
 def _told_apart(part: Estimate, few: bool) -> bool:
     bounds = (part.these_low, part.these_high) if few else (part.low, part.high)
     return bounds[0] is not None and bounds[1] is not None and (bounds[0] > 0 or bounds[1] < 0)
@@ -279,11 +279,43 @@ def _same_side(part: Estimate, whole: float) -> bool:
     return (part.value or 0) * whole > 0
 
 
+def _short_of(outcome: Outcome) -> str:
+    """Why nothing is claimed of a group, where something speaks for it."""
+    parts = []
+    if "tests" in outcome.short_of:
+        why = "any rewording changes answers, so this metric takes a placebo (--axes …,placebo)"
+        parts.append(f"nothing was tested: {why if outcome.metric.counterfactual else 'there are no permutations'}")
+    if "placebo" in outcome.short_of:
+        where = (
+            ""
+            if outcome.above_dialogues is None
+            else f" in the {count(outcome.above_dialogues)} dialogues that have one"
+        )
+        parts.append(f"without the placebo it would be claimed: it is not told from what rewording does{where}")
+    if "words" in outcome.short_of and (outcome.words is None or outcome.words >= ENOUGH_WORDS):
+        parts.append(f"too few words stand for {_few_worded(outcome)}; a claim about a group takes {ENOUGH_WORDS}")
+    if "other words" in outcome.short_of:
+        parts.append("it differs too much between the words to say that others would show it")
+    if "other tests" in outcome.short_of:
+        parts.append("by itself it would be claimed, and among all axes and metrics that are tested it is not")
+    return f"{'; '.join(parts)}." if parts else ""
+
+
+def _few_worded(outcome: Outcome) -> str:
+    """The groups with few words whose gaps are found with these words; the axis where it is none of them."""
+    found = [
+        f"{group.name} ({fixed(group.words, 1)})"
+        for group in outcome.groups
+        if group.words is not None and group.words < ENOUGH_WORDS and is_claimed(group.gap, these_words=True)
+    ]
+    return ", ".join(found[:4]) + (f" and {len(found) - 4} more" if len(found) > 4 else "") if found else outcome.axis
+
+
 def _words(outcome: Outcome) -> str:
     if outcome.words is None:
         return ""
-    count = fixed(outcome.words, 1)
-    text = f"it rests on {count} effective words"
+    number = fixed(outcome.words, 1)
+    text = f"it rests on {number} effective words"
     if outcome.words < ENOUGH_WORDS:
         text += f"; a claim about a group takes {ENOUGH_WORDS}"
     known = [word for word in outcome.strongest if word.without is not None]
@@ -305,7 +337,13 @@ def _floor(outcome: Outcome, has_floor: bool) -> str:
         return ""
     if above.value is None:
         return ""
-    text = f"above placebo rewording of the same {outcome.above_dialogues} dialogues: {with_interval(above, sign=True)}"
+    whose = ""
+    named = _named(outcome)
+    for group in outcome.groups:
+        if named and group.gap is named[0] and group.above is not None:
+            whose, above = f"the gap of {group.name} ", group.above
+    text = f"{whose}above placebo rewording of the same {outcome.above_dialogues} dialogues: "
+    text += with_interval(above, sign=True)
     ours, floor = (outcome.changed.get(name) for name in ("axis", "placebo"))
     if ours is not None and floor is not None:
         text += f" ({fixed(ours, 1)} words changed a dialogue, the placebo {fixed(floor, 1)})"
@@ -321,6 +359,8 @@ def is_matched(outcome: Outcome) -> bool:
 
 
 def _limits(outcome: Outcome) -> str:
+    if "tests" in outcome.short_of:
+        return ""
     parts = []
     unit = "" if outcome.scale == "ratio" else f" of {outcome.metric.label}"
     if outcome.equivalent_within is not None and outcome.verdict != "disparity":

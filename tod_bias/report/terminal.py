@@ -13,12 +13,13 @@ from rich.text import Text
 from tod_bias.report.circumstances import circumstances
 from tod_bias.report.notation import WORDS_FIXED, count, fixed, p_cell, reference, with_interval
 from tod_bias.report.outcome import Outcome, read_outcomes
-from tod_bias.report.reading import DAGGER, FEW_NOTE, Reading, has_few, mark, read, side
+from tod_bias.report.reading import DAGGER, FEW_NOTE, Reading, has_few, is_claimed, mark, read, side
 from tod_bias.report.sheets import new_table
 from tod_bias.report.values import Estimate
 from tod_bias.statistics.needed import ENOUGH_WORDS
 
 _UNBOUNDED = 10_000  # columns; tables are measured at this width to learn what they need
+_OF_GAPS = ("disparity", "these words only")
 BAR = 12
 """Cells of a bar on either side of 0."""
 _STYLES = {"disparity": "bold", "floor": "dim"}
@@ -90,7 +91,9 @@ class ResultTables:
         draws = self._results.get("draws")
         known = [f"{self._results.get('design', '')} design" + (f" ({draws} draws)" if draws else "")]
         known += [f"{key} {self._results[key]}" for key in ("seed", "history") if key in self._results]
-        sides = dict.fromkeys(side(outcome.metric.better, name=outcome.metric.name) for outcome in self._outcomes)
+        sides = dict.fromkeys(
+            side(outcome.metric.better, counterfactual=outcome.metric.counterfactual) for outcome in self._outcomes
+        )
         return ", ".join([*known, "intervals 95%", f"positive: {' or '.join(sides)}"])
 
 
@@ -252,10 +255,16 @@ def notes(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def meanings(outcomes: Sequence[Outcome]) -> list[str]:
-    """What the words in the tables mean: the score, the twin, effective words."""
+    """What the words in the tables mean: the score, shares, the verdict, the twin, effective words."""
     metric = outcomes[0].metric
     said = "" if metric.better == "neither" else f", {metric.better} is better"
     made = [f"score: {metric.label}{said}"]
+    shares = [one for one in outcomes if one.metric.name == metric.name and one.scale == "ratio" and not one.is_floor]
+    if shares:
+        scores = ", ".join(f"{one.axis} {fixed(one.original.value)}" for one in shares)
+        made.append(f"gaps, disparities, parts: shares of the originals' score ({scores})")
+    if any(one.verdict in _OF_GAPS and not is_claimed(one.disparity) for one in outcomes):
+        made.append("verdict: of the disparity and the gaps of groups together; p in its row is the disparity's alone")
     if any("twin" in outcome.metric.label for outcome in outcomes):
         made.append("twin: the same system made blind to the rewrite")
     if any(outcome.words is not None for outcome in outcomes):
@@ -295,14 +304,14 @@ def _readings(readings: Sequence[Reading]) -> list[Text]:
     silent: dict[str, list[str]] = {}
     for reading in readings:
         outcome = reading.outcome
-        if outcome.verdict in ("inconclusive", "floor") and outcome.metric.name != first:
+        if outcome.verdict in ("inconclusive", "floor") and outcome.metric.name != first and not outcome.short_of:
             if outcome.verdict == "inconclusive":
                 silent.setdefault(outcome.axis, []).append(outcome.metric.label)
             continue
         text = Text()
         text.append(f"- {outcome.axis} ({outcome.metric.label}): ", style="bold")
-        text.append(f"{reading.headline}. ", style=_STYLES.get(outcome.verdict, ""))
+        text.append(f"{outcome.verdict}. ", style=_STYLES.get(outcome.verdict, ""))
         text.append(" ".join(filter(None, (reading.found, reading.grounds))))
         texts.append(text)
-    texts += [Text(f"- {axis}: no difference shown in {', '.join(labels)}.") for axis, labels in silent.items()]
+    texts += [Text(f"- {axis}: inconclusive by {', '.join(labels)}.") for axis, labels in silent.items()]
     return texts

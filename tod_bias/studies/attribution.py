@@ -257,7 +257,10 @@ def attribute(
         history=history if recorded is None else "recorded",
         margin=margin,
         metrics={
-            one.name: {"label": one.label, "better": one.better, "scale": one.scale, "signature": one.signature}
+            one.name: {
+                "label": one.label, "better": one.better, "scale": one.scale, "signature": one.signature,
+                **({"counterfactual": True} if getattr(one, "counterfactual", False) else {}),
+            }
             for one in scored
         },
         signature={

@@ -28,6 +28,17 @@ INCONCLUSIVE = "inconclusive"
 FLOOR = "floor"
 """The placebo: what any rewording does."""
 
+TESTS = "tests"
+"""Nothing was tested: there are no permutations, or the metric takes a placebo and there is none."""
+WORDS = "words"
+"""It is true of these words, which are too few to stand for a group."""
+OTHER_WORDS = "other words"
+"""It is true of these words, and differs too much between them to hold for others."""
+PLACEBO = "placebo"
+"""It is there, and is not told from what the placebo does in the same dialogues."""
+OTHER_TESTS = "other tests"
+"""It would be claimed were it the only axis and metric."""
+
 
 @dataclass
 class Claim:
@@ -38,6 +49,10 @@ class Claim:
     p: float = 1.0
     """With words as a sample, for its family within the axis; above the placebo where there is one."""
     p_these_words: float = 1.0
+    """The same with words as they are."""
+    p_bare: float = 1.0
+    """With words as a sample, whatever the placebo does."""
+    p_bare_these_words: float = 1.0
     """The same with words as they are."""
     words: float = math.inf
     """Effective words that it rests on."""
@@ -75,7 +90,8 @@ class AxisReport:
 def judge(
     reports: Sequence[AxisReport], floors: Sequence[AxisReport], *, alpha: float, margin: float | None = None
 ) -> None:
-    """Write ``p_holm``, ``p_these_words`` (the same with words as they are), ``equivalent_within`` and ``verdict``.
+    """Write ``p_holm``, ``p_these_words`` (the same with words as they are), ``equivalent_within``, ``verdict`` and
+    ``short_of``: what a disparity of a group would take that is not there.
 
     Args:
         reports: all axes and metrics that may claim something.
@@ -95,7 +111,9 @@ def judge(
             smallest = min(report.family, key=lambda claim: claim.p)
             report.record["omnibus"] = {"p_value": smallest.p, "p_holm": found[id(smallest)]}
         _equivalence(report, alpha)
-        report.record["verdict"] = _verdict(report, found, these_words[number], alpha, margin)
+        verdict = report.record["verdict"] = _verdict(report, found, these_words[number], alpha, margin)
+        if verdict in (THESE_WORDS, INCONCLUSIVE):
+            report.record["short_of"] = _short_of(reports, number, alpha)
     for report in floors:
         _equivalence(report, alpha)
         report.record["verdict"] = FLOOR
@@ -108,6 +126,30 @@ def _over(reports: Sequence[AxisReport], p_of: Callable[[Claim], float]) -> list
         {id(claim): min(1.0, max(floor, factor * p_of(claim))) for claim in (*report.family, *report.behind)}
         for report, (floor, factor) in zip(reports, steps, strict=True)
     ]
+
+
+def _short_of(reports: Sequence[AxisReport], number: int, alpha: float) -> list[str]:
+    """What alone stands between a report and a disparity; of the others everything stays as it is."""
+    report = reports[number]
+    tested = [claim for claim in report.family if claim.tested]
+    if not tested:
+        return [TESTS]
+
+    ours = {id(claim) for claim in tested}
+
+    def any_if(p_of: Callable[[Claim], float], *, enough: bool) -> bool:
+        changed = _over(reports, lambda claim: p_of(claim) if id(claim) in ours else claim.p)[number]
+        return any(changed[id(claim)] < alpha for claim in tested if (claim.words >= ENOUGH_WORDS) is enough)
+
+    parts = {
+        WORDS: any_if(lambda claim: claim.p_these_words, enough=False),
+        OTHER_WORDS: any_if(lambda claim: claim.p_these_words, enough=True),
+        PLACEBO: any_if(lambda claim: claim.p_bare, enough=True),
+        OTHER_TESTS: any(claim.p < alpha for claim in tested if claim.words >= ENOUGH_WORDS),
+    }
+    if not any(parts.values()) and any_if(lambda claim: claim.p_bare_these_words, enough=False):
+        return [WORDS, PLACEBO]
+    return [name for name, holds in parts.items() if holds]
 
 
 def _equivalence(report: AxisReport, alpha: float) -> None:

@@ -40,6 +40,8 @@ from tod_bias.systems.execution import all_arms, arm_key
 
 WORDS_SHOWN = 12
 """Words in the table of words, those with the largest parts."""
+LEAST_LEFT = 0.1
+"""What the originals must still score without a word, as a part of their whole score, for shares of it to be told."""
 
 
 class AxisEstimate:
@@ -158,9 +160,9 @@ class AxisEstimate:
         """Two tests must reject, against no difference and against the placebo's; the larger p-value is the claim's."""
         claim.tested = bool(self._inference.permutations)
         if claim.tested:
-            claim.p, claim.p_these_words = (
-                max(_joint(one, number), _joint(other, number)) for one, other in zip(tests, above, strict=True)
-            )
+            claim.p_bare, claim.p_bare_these_words = (_joint(some, number) for some in tests)
+            sample, these = (_joint(some, number) for some in above)
+            claim.p, claim.p_these_words = max(claim.p_bare, sample), max(claim.p_bare_these_words, these)
 
     def _evidence(self, tests: Sequence[Sequence[FlipTest]], number: int, whole: Estimated) -> dict[str, Any]:
         """The p-value of the disparity on its own, and the smallest that could have been found."""
@@ -336,9 +338,16 @@ class AxisEstimate:
     # words ---------------------------------------------------------------------------------------------------------
 
     def _word_table(self, whole: Estimated) -> dict[str, Any]:
-        """The words with the largest parts in the disparity, and what it would be without each."""
+        """The words with the largest parts in the disparity, and what it would be without each.
+
+        Null where the originals without it hardly score: shares of next to nothing say nothing.
+        """
         parts = whole.of_words
         left_out = whole.spreads[0].left_out[:, 0] if len(self._words.names) else np.empty(0)
+        if self._blocks.is_ratio:
+            totals = self._table.original.sum(axis=0)
+            rest = np.asarray(self._metric.score(totals - self._words.sums(self._table.original)), dtype=float)
+            left_out = np.where(rest < LEAST_LEFT * float(self._metric.score(totals)), np.nan, left_out)
         ranked = sorted(range(len(parts)), key=lambda place: (-abs(parts[place]), self._words.names[place]))
         return {
             "number": len(parts),

@@ -92,6 +92,8 @@ class Judgement:
     run: str
     limits: Limits
     values: tuple[Judged, ...]
+    counterfactual: tuple[str, ...] = ()
+    """Metrics of which positive is not harm: told apart more from the original telling."""
 
     @property
     def state(self) -> str:
@@ -115,6 +117,7 @@ class Judgement:
             "margin": self.limits.margin,
             "harm_only": self.limits.harm_only,
             "these_words": self.limits.these_words,
+            "counterfactual": list(self.counterfactual),
             "values": [
                 {
                     "axis": one.asked.axis,
@@ -174,7 +177,9 @@ def gate(
     asked = list(_asked(results, run, axes, metrics, component, limits))
     beyond = holm({str(number): _beyond(one, limits) for number, one in enumerate(asked)})
     values = tuple(_judged(one, beyond[str(number)], len(asked), limits) for number, one in enumerate(asked))
-    return Judgement(run, limits, values)
+    chosen = dict.fromkeys(one.asked.metric for one in values)
+    compared = tuple(name for name in chosen if results["metrics"][name].get("counterfactual") is True)
+    return Judgement(run, limits, values, compared)
 
 
 def _asked(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -74,29 +75,11 @@ class Gathered:
         return AxisTable(tellings, self._names, original, told, placebo, sampling, references)
 
     def _tellings(self) -> Tellings:
-        attributes = tuple(self._perturber.attributes)
-        every = [(number, draw, one) for number, some in enumerate(self._candidates) for draw, one in enumerate(some)]
-        sources = [
-            some[0].source if len({one.source for one in some}) == 1 else "" for some in self._candidates
-        ]  # draws may be of several attributes, and then the dialogue is none's own telling
-        crossed = is_crossed(self._candidates)
-        unknown = {one.target for _, _, one in every} - set(attributes)
-        if unknown:
-            raise AxisError(
-                f"axis {self._perturber.axis}: a candidate's target is {sorted(unknown)[0]!r}, which is none of its "
-                f"attributes ({', '.join(attributes)})"
-            )
-        return Tellings(
-            attributes=attributes,
-            source=numbers_of(sources, attributes),
-            of=np.array([number for number, _, _ in every], dtype=int),
-            target=numbers_of([one.target for _, _, one in every], attributes),
-            draw=np.array([0 if crossed else draw for _, draw, _ in every], dtype=int),
-            word=tuple(member.word for member in self._members),
-            words=tuple(names for member in self._members for names in member.words),
+        told = tellings_of(self._perturber, self._candidates, self._members)
+        return replace(
+            told,
             placebo=np.flatnonzero([word is not None for word in self._placebo]),
             placebo_words=tuple(word for word in self._placebo if word is not None),
-            factors=tuple(getattr(self._perturber, "factors", ())),
             references=tuple(self._references),
             clusters=tuple((name, tuple(member.kinds[name] for member in self._members)) for name, _ in self._kinds),
             dose=(
@@ -104,6 +87,45 @@ class Gathered:
                 sum(dose.given for dose in self._doses) / max(1, len(self._doses)),
             ),
         )
+
+
+def tellings_of(
+    perturber: Perturber, candidates: Sequence[Sequence[Candidate]], members: Sequence[Membership]
+) -> Tellings:
+    """Who is told as what, and the words that it rests on; without placebo, references and further clusters.
+
+    Args:
+        perturber: of the axis.
+        candidates: the tellings of each dialogue.
+        members: the clusters of each.
+
+    Raises:
+        AxisError: a candidate's target is no attribute of the axis.
+    """
+    attributes = tuple(perturber.attributes)
+    every = [(number, draw, one) for number, some in enumerate(candidates) for draw, one in enumerate(some)]
+    sources = [
+        some[0].source if len({one.source for one in some}) == 1 else "" for some in candidates
+    ]  # draws may be of several attributes, and then the dialogue is none's own telling
+    crossed = is_crossed(candidates)
+    unknown = {one.target for _, _, one in every} - set(attributes)
+    if unknown:
+        raise AxisError(
+            f"axis {perturber.axis}: a candidate's target is {sorted(unknown)[0]!r}, which is none of its "
+            f"attributes ({', '.join(attributes)})"
+        )
+    return Tellings(
+        attributes=attributes,
+        source=numbers_of(sources, attributes),
+        of=np.array([number for number, _, _ in every], dtype=int),
+        target=numbers_of([one.target for _, _, one in every], attributes),
+        draw=np.array([0 if crossed else draw for _, draw, _ in every], dtype=int),
+        word=tuple(member.word for member in members),
+        words=tuple(names for member in members for names in member.words),
+        placebo=np.empty(0, dtype=int),
+        placebo_words=(),
+        factors=tuple(getattr(perturber, "factors", ())),
+    )
 
 
 def is_crossed(told: Iterable[Sequence[Candidate]]) -> bool:

@@ -20,10 +20,11 @@ from tod_bias.dialogues.sampling import sample
 from tod_bias.files import write_json
 from tod_bias.folder import writable
 from tod_bias.perturb.candidates import Perturber
-from tod_bias.perturb.crossed import word_labels
 from tod_bias.perturb.lexicon_perturber import LexiconPerturber
+from tod_bias.perturb.matched import Dose
 from tod_bias.report.sheets import new_table
-from tod_bias.statistics.clusters import Clusters
+from tod_bias.statistics.needed import ENOUGH_WORDS
+from tod_bias.studies.gathering import tellings_of
 from tod_bias.studies.signatures import generator_of
 from tod_bias.studies.tellings import (
     Design,
@@ -33,6 +34,8 @@ from tod_bias.studies.tellings import (
     chunks,
     perturbers_of,
 )
+from tod_bias.studies.word_clusters import words_effective
+from tod_bias.studies.workshop import membership
 from tod_bias.systems.execution import Execution, HistoryMode, Run, check_history
 from tod_bias.systems.flow import FlowTurn
 from tod_bias.systems.pipeline import Pipeline
@@ -87,10 +90,12 @@ def plan(
         sample_size: dialogues that are run to time local components; 0 asks nobody anything.
 
     Returns:
-        ``dialogues`` (read, and by axis those that can be told otherwise and those that are audited), ``words`` (by
-        axis, how many effective words a claim would rest on), ``tellings``,
-        ``turns``, and by component ``asked`` (exact in straight pipelines), ``distinct`` (``exact``, or ``at_most`` and
-        ``estimate``), ``tokens`` (read and written, for language models) and ``seconds``, null where nothing is known.
+        ``dialogues`` (read, and by axis those that can be told otherwise and those that are audited), ``words``
+        (by axis, how many effective words a claim would rest on), ``placebo`` (by axis, in how many dialogues
+        there is one, and how many words it and the axis change in them), ``tellings``, ``turns``, and by
+        component ``asked`` (exact in straight pipelines), ``distinct`` (``exact``, or ``at_most`` and
+        ``estimate``), ``tokens`` (read and written, for language models) and ``seconds``, null where nothing is
+        known.
 
     Raises:
         NothingToPerturbError: no dialogue can be rewritten along any axis.
@@ -107,7 +112,15 @@ def plan(
     def told(chosen: Mapping[str, Sequence[Drawn]]) -> dict[str, list[Retold]]:
         return {axis: retelling.teller.runs(axis, some) for axis, some in chosen.items()}
 
-    counts = _counted(pipeline, dialogues, told, drawn, history)
+    placebo: dict[str, list[Dose]] = {axis: [] for axis in drawn} if retelling.teller.has_placebo else {}
+
+    def told_and_noted(chosen: Mapping[str, Sequence[Drawn]]) -> dict[str, list[Retold]]:
+        found = told(chosen)
+        for axis, doses in placebo.items():
+            doses += [one.dose for one in found.get(axis, ()) if one.dose is not None]
+        return found
+
+    counts = _counted(pipeline, dialogues, told_and_noted, drawn, history)
     remote = [name for name in pipeline.names if is_remote(pipeline, name)]
     timed = _timed(pipeline, dialogues, told, drawn, history, seed, sample_size) if not remote else {}
     components = {
@@ -121,6 +134,16 @@ def plan(
             "audited": {axis: len(some) for axis, some in drawn.items()},
         },
         words={axis: round(_effective(retelling.teller.perturbers[axis], some), 1) for axis, some in drawn.items()},
+        placebo={
+            axis: {
+                "dialogues": len(doses),
+                "words_changed": {
+                    "axis": round(sum(dose.wanted for dose in doses) / max(1, len(doses)), 2),
+                    "placebo": round(sum(dose.given for dose in doses) / max(1, len(doses)), 2),
+                },
+            }
+            for axis, doses in placebo.items()
+        },
         left_out={axis: str(error) for axis, error in retelling.failures.items()},
         tellings=counts["tellings"],
         turns=counts["turns"],
@@ -133,10 +156,9 @@ def plan(
 
 
 def _effective(perturber: Perturber, drawn: Sequence[Drawn]) -> float:
-    """Effective words that are rewritten, or that they become, whichever is fewer."""
-    labels = [word_labels(perturber, one) for _, some in drawn for one in some]
-    first = [word_labels(perturber, some[0])[0] for _, some in drawn]
-    return min(Clusters.of(first).effective, Clusters.of([became for _, became in labels]).effective)
+    """Effective words that a claim would rest on, as the run counts them."""
+    members = [membership(perturber, one) for one in drawn]
+    return words_effective(tellings_of(perturber, [some for _, some in drawn], members))
 
 
 def _by_lexicon(perturber: Perturber) -> Perturber:
@@ -287,7 +309,10 @@ def table(result: Mapping[str, Any]) -> Table:
         for axis, count in dialogues["audited"].items()
     )
     title = f"{dialogues['read']} dialogues read; told otherwise: {audited}\n"
-    title += "effective words: " + ", ".join(f"{axis} {count:g}" for axis, count in result["words"].items()) + "\n"
+    title += "effective words: " + ", ".join(f"{axis} {count:g}" for axis, count in result["words"].items())
+    title += f" (a claim about a group takes {ENOUGH_WORDS})\n"
+    if result["placebo"]:
+        title += f"dialogues with a placebo: {', '.join(_of_placebo(result, axis) for axis in result['placebo'])}\n"
     title += (
         f"{result['tellings']} tellings, {result['turns']} turns, {result['arms']} arms, {result['history']} history"
     )
@@ -309,3 +334,11 @@ def table(result: Mapping[str, Any]) -> Table:
         seconds = "remote" if part["remote"] else "–" if part["seconds"] is None else f"{part['seconds']:,.1f}"
         view.add_row(name, first, shown, *others, seconds)
     return view
+
+
+def _of_placebo(result: Mapping[str, Any], axis: str) -> str:
+    """How many dialogues have a placebo, and how much it changes in them."""
+    found, audited = result["placebo"][axis], result["dialogues"]["audited"][axis]
+    changed = found["words_changed"]
+    text = f"{axis} {found['dialogues']} of {audited}"
+    return f"{text} ({changed['placebo']:g} words changed for {changed['axis']:g})" if found["dialogues"] else text

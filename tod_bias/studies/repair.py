@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import MetricError, TodBiasError
-from tod_bias.metrics.names import COUNTERFACTUAL
 from tod_bias.perturb.algorithm import PLACEBO
 from tod_bias.perturb.candidates import Perturber
 from tod_bias.perturb.guards.guard import GUARDS, Guard, with_guards
@@ -287,7 +286,8 @@ class Workshop:
         sided = [
             name
             for name in comparison["quality"]
-            if comparison["metrics"][name]["better"] != "neither" and name not in COUNTERFACTUAL
+            if comparison["metrics"][name]["better"] != "neither"
+            and not comparison["metrics"][name].get("counterfactual")
         ]
         return [self.metric] if self.metric in sided else sided
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.metrics.metric import Metric
-from tod_bias.perturb.candidates import Drawn
+from tod_bias.perturb.candidates import Drawn, Perturber
 from tod_bias.perturb.crossed import word_labels, words_in
 from tod_bias.perturb.matched import Dose
 from tod_bias.studies.running import Lost, Runs, records_of
@@ -108,13 +108,23 @@ class Workshop:
         return done
 
     def _member(self, axis: str, drawn: Drawn) -> Membership:
-        perturber = self._teller.perturbers[axis]
-        dialogue, candidates = drawn
-        return Membership(
-            word_labels(perturber, candidates[0])[0],
-            words_in(perturber, dialogue, candidates),
-            {name: of(dialogue) for name, of in self._kinds},
-        )
+        return membership(self._teller.perturbers[axis], drawn, self._kinds)
+
+
+def membership(perturber: Perturber, drawn: Drawn, kinds: Sequence[tuple[str, ClusterOf]] = ()) -> Membership:
+    """The clusters of a dialogue and its tellings.
+
+    Args:
+        perturber: of the axis.
+        drawn: the dialogue and what it is told as.
+        kinds: further kinds of clusters.
+    """
+    dialogue, candidates = drawn
+    return Membership(
+        word_labels(perturber, candidates[0])[0],
+        words_in(perturber, dialogue, candidates),
+        {name: of(dialogue) for name, of in kinds},
+    )
 
 
 def _references(records: Sequence[Record]) -> list[tuple[int, str]]:

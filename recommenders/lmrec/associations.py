@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -39,7 +40,25 @@ def association(recommendations: Recommendations, inference: Inference | None = 
         categories of a pair), p_permutation, p_crossed (words and templates, and cities if several), p_cities (over
         several cities), permuted (``words`` or ``queries``), words (effective number, of the label with fewer).
     """
-    how = inference or SHEN
+    columns = [
+        "city", "dimension", "category", "label", "other", "difference", "ci_low", "ci_high", "ratio", "ratio_ci_low",
+        "ratio_ci_high", "items", "p_value", "p_adjusted", "p_permutation", "p_crossed", "p_cities", "permuted",
+        "words",
+    ]  # fmt: skip
+    return joined(compared(recommendations, inference or SHEN, _units, RELATIVE), columns)
+
+
+def compared(
+    recommendations: Recommendations, how: Inference, units_of: Callable[[pd.DataFrame], Units], scale: Scale
+) -> list[pd.DataFrame]:
+    """Every pair of labels of every dimension, in each city and over all, in both directions.
+
+    Args:
+        recommendations: the tidy frame.
+        how: intervals and tests.
+        units_of: what is summed over the queries of a label.
+        scale: of differences.
+    """
     made: list[pd.DataFrame] = []
     for dimension in recommendations.all_dimensions:
         rows = recommendations.rows(dimension)
@@ -50,7 +69,9 @@ def association(recommendations: Recommendations, inference: Inference | None = 
             pairs = list(combinations([label for label in labels if (city, label) in there], 2))
             if pairs:
                 own = rows[rows["city"] == city]
-                by_city[city] = _association(own, pairs, city, dimension, recommendations.dimensions, how)
+                by_city[city] = _association(
+                    units_of(own), pairs, city, dimension, recommendations.dimensions, how, scale
+                )
         made += by_city.values()
         alike: dict[tuple[str, ...], list[tuple[str, str]]] = {}
         for pair in combinations(labels, 2):
@@ -64,25 +85,36 @@ def association(recommendations: Recommendations, inference: Inference | None = 
                 made.append(found[wanted].assign(city=ALL))
             elif cities:
                 own = rows[rows["city"].isin(cities)]
-                made.append(_association(own, pairs, ALL, dimension, recommendations.dimensions, how))
-    columns = [
-        "city", "dimension", "category", "label", "other", "difference", "ci_low", "ci_high", "ratio", "ratio_ci_low",
-        "ratio_ci_high", "items", "p_value", "p_adjusted", "p_permutation", "p_crossed", "p_cities", "permuted",
-        "words",
-    ]  # fmt: skip
-    return joined(made, columns)
+                made.append(_association(units_of(own), pairs, ALL, dimension, recommendations.dimensions, how, scale))
+    return made
 
 
 @dataclass(frozen=True)
-class _Units:
+class Units:
     """Queries with a group, and how many items of each category (last column: items) they were recommended."""
 
     frame: pd.DataFrame
-    table: np.ndarray  # (queries, categories + 1)
+    """A row a query and group."""
+    table: np.ndarray
+    """(queries, categories + 1)."""
     categories: list[str]
+    """What is summed."""
 
 
-def _units(rows: pd.DataFrame) -> _Units:
+class Scale(NamedTuple):
+    """What differences of two shares or means are told in."""
+
+    relative: bool
+    """As parts of the whole's share, Shen eq. 2."""
+    most: float = math.inf
+    """The furthest that two can be apart, where they are not."""
+
+
+RELATIVE = Scale(relative=True)
+"""Of associations."""
+
+
+def _units(rows: pd.DataFrame) -> Units:
     import pandas as pd
 
     keys = ["unit", "group"]
@@ -94,20 +126,20 @@ def _units(rows: pd.DataFrame) -> _Units:
     table = np.zeros((len(frame), len(categories) + 1), dtype=np.float32)
     np.add.at(table, (np.repeat(numbers, lengths), codes), 1.0)
     table[:, -1] = np.bincount(numbers, minlength=len(frame))
-    return _Units(frame, table, list(categories))
+    return Units(frame, table, list(categories))
 
 
 def _association(
-    rows: pd.DataFrame,
+    units: Units,
     pairs: Sequence[tuple[str, str]],
     city: str,
     dimension: str,
     dimensions: Sequence[str],
     how: Inference,
+    scale: Scale,
 ) -> pd.DataFrame:
     import pandas as pd
 
-    units = _units(rows)
     codes, found_labels = pd.factorize(units.frame["group"])
     labels = list(found_labels)
     cities = list(dict.fromkeys(units.frame["city"]))
@@ -121,11 +153,13 @@ def _association(
         else np.zeros((0, *sums.shape[1:]))
     )
     made = []
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = sums.sum(axis=0)[:, :-1] / sums.sum(axis=0)[:, -1:]
     for label, other in pairs:
         first, second = labels.index(label), labels.index(other)
-        difference, ratio = _scores(sums.sum(axis=0), first, second)
+        difference, ratio = _scores(sums.sum(axis=0), first, second, scale)
         p, permuted = _permutation_test(units, label, other, city, dimension, dimensions, how)
-        influences = _influences(units.table, codes, sums.sum(axis=0), first, second)
+        influences = _influences(units.table, codes, sums.sum(axis=0), first, second, scale)
         both = units.frame["group"].isin([label, other]).to_numpy()
         count = word_count(units.frame[both], units.table[both, -1])
         tested = design if count.enough else crossing_of(units.frame, codes, cities=len(cities) > 1, words=False)
@@ -133,9 +167,9 @@ def _association(
         p_crossed = spread.p_values(difference) if how.permutations else np.full(len(difference), np.nan)
         p_cities = np.full(len(units.categories), np.nan)
         if len(cities) > 1:
-            bounds, ratio_bounds, p_cities = _over_cities(sums, first, second, (spread, log_spread), how)
+            bounds, ratio_bounds, p_cities = _over_cities(sums, first, second, (spread, log_spread), how, scale)
         else:
-            differences, ratios = _scores(samples, first, second)
+            differences, ratios = _scores(samples, first, second, scale)
             clusters = min(fewest_clusters(design.ways, codes == number) for number in (first, second))
             bounds = how.bounds(differences, clusters)
             ratio_bounds = how.bounds(np.where(np.isinf(ratios), 1e300, ratios), clusters)
@@ -152,6 +186,8 @@ def _association(
                 "category": units.categories,
                 "label": label,
                 "other": other,
+                "share": shares[first],
+                "other_share": shares[second],
                 "difference": difference,
                 "ci_low": bounds[0],
                 "ci_high": bounds[1],
@@ -174,7 +210,7 @@ def _association(
 
 
 def _over_cities(
-    sums: np.ndarray, first: int, second: int, spreads: tuple[Spread, Spread], how: Inference
+    sums: np.ndarray, first: int, second: int, spreads: tuple[Spread, Spread], how: Inference, scale: Scale
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(2, categories) bounds of difference and ratio (made on its logarithm), and p-values over cities alone.
 
@@ -182,10 +218,14 @@ def _over_cities(
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         shares = sums[..., -1].sum(axis=0) / sums[..., -1].sum()
-        furthest = {"highest": 1 / shares[first], "lowest": -1 / shares[second]}  # where only one label has a category
+        furthest = {"highest": scale.most, "lowest": -scale.most}
+        if scale.relative:  # where only one label has a category
+            furthest = {"highest": 1 / shares[first], "lowest": -1 / shares[second]}
         there = sums[:, [first, second], :-1].sum(axis=1) > 0
-        difference = jackknife(sums, lambda own: _scores(own, first, second)[0], how.level, there=there, **furthest)
-        ratio = jackknife(sums, lambda own: np.log(_scores(own, first, second)[1]), how.level, there=there)
+        difference = jackknife(
+            sums, lambda own: _scores(own, first, second, scale)[0], how.level, there=there, **furthest
+        )
+        ratio = jackknife(sums, lambda own: np.log(_scores(own, first, second, scale)[1]), how.level, there=there)
         bounds = []
         for found, spread in zip((difference, ratio), spreads, strict=True):
             half = np.nan_to_num(spread.half(how.level), nan=0.0)
@@ -202,6 +242,8 @@ def _mirrored(found: pd.DataFrame) -> pd.DataFrame:
         return found.assign(
             label=found["other"],
             other=found["label"],
+            share=found["other_share"],
+            other_share=found["share"],
             difference=-found["difference"],
             ci_low=-found["ci_high"],
             ci_high=-found["ci_low"],
@@ -211,17 +253,18 @@ def _mirrored(found: pd.DataFrame) -> pd.DataFrame:
         )
 
 
-def _scores(sums: np.ndarray, first: int, second: int) -> tuple[np.ndarray, np.ndarray]:
+def _scores(sums: np.ndarray, first: int, second: int, scale: Scale) -> tuple[np.ndarray, np.ndarray]:
     """Eqs. 2 and 3 of two labels from (…, labels, categories + 1) sums of items with a category and of all items."""
     with np.errstate(divide="ignore", invalid="ignore"):
         shares = sums[..., :-1] / sums[..., -1:]
         whole = sums.sum(axis=-2)
         mine, theirs = shares[..., first, :], shares[..., second, :]
-        return (mine - theirs) / (whole[..., :-1] / whole[..., -1:]), mine / theirs
+        unit = whole[..., :-1] / whole[..., -1:] if scale.relative else 1.0
+        return (mine - theirs) / unit, mine / theirs
 
 
 def _influences(
-    table: np.ndarray, codes: np.ndarray, sums: np.ndarray, first: int, second: int
+    table: np.ndarray, codes: np.ndarray, sums: np.ndarray, first: int, second: int, scale: Scale
 ) -> tuple[np.ndarray, np.ndarray]:
     """How far each query moves the difference and the logarithm of the ratio, linearised, each (queries, categories).
 
@@ -236,16 +279,18 @@ def _influences(
             )
             for number in (first, second)
         }
-        of_whole = (table[:, :-1] - whole * table[:, -1:]) / sums[:, -1].sum()
-        difference = (shares[first] - shares[second]) / whole
+        moved = own[first] - own[second]
+        if scale.relative:
+            of_whole = (table[:, :-1] - whole * table[:, -1:]) / sums[:, -1].sum()
+            moved = (moved - (shares[first] - shares[second]) / whole * of_whole) / whole
         return (
-            (own[first] - own[second] - difference * of_whole) / whole,
+            moved,
             own[first] / shares[first] - own[second] / shares[second],
         )
 
 
 def _permutation_test(
-    units: _Units, label: str, other: str, city: str, dimension: str, dimensions: Sequence[str], how: Inference
+    units: Units, label: str, other: str, city: str, dimension: str, dimensions: Sequence[str], how: Inference
 ) -> tuple[np.ndarray, str]:
     """Two-sided p-values of all categories, and what was permuted."""
     chosen = units.frame["group"].isin([label, other]).to_numpy()

@@ -15,6 +15,7 @@ from tod_bias.folder import writable
 from tod_bias.recommenders.lmrec import associations, item_names, prices
 from tod_bias.recommenders.lmrec.inference import SHEN
 from tod_bias.recommenders.lmrec.page import write_report
+from tod_bias.recommenders.lmrec.price_labels import price_by_label
 from tod_bias.recommenders.lmrec.reading import ALPHA, pairs_of, reading
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS, Recommendations
 from tod_bias.recommenders.lmrec.saved import COLUMNS
@@ -30,6 +31,8 @@ SCHEMA = 1
 """Version of ``audit.json``."""
 MOST_PLACES = 100
 """Of more substitutions without a label the pairs are not compared."""
+TABLES = ("price_percentage", "price_by_label", "association", "average_price", "price_differences", "top_words")
+"""The CSV files of an audit, by name without ending."""
 FEW_CITIES = 4
 """With fewer, intervals over cities are too wide to show much."""
 
@@ -44,6 +47,7 @@ class Audit:
     association: pd.DataFrame
     average_price: pd.DataFrame
     price_differences: pd.DataFrame
+    price_by_label: pd.DataFrame
     top_words: pd.DataFrame
     places: Mapping[str, Sequence[str]]
     """Heading → substitutions that are places: the rank chart."""
@@ -57,7 +61,7 @@ class Audit:
         """
         folder = writable(folder)
         writable(folder / FIGURES)
-        for name in ("price_percentage", "association", "average_price", "price_differences", "top_words"):
+        for name in TABLES:
             write_table(folder / f"{name}.csv", getattr(self, name))
         with replacing(folder / "recommendations.parquet") as part:
             frame(self.recommendations).to_parquet(part, index=False)
@@ -65,7 +69,7 @@ class Audit:
         if figures:
             write_report(
                 folder, drawn, self.record, self.inference.level, self.price_percentage, self.association,
-                self.average_price, self.places,
+                self.average_price, self.price_by_label, self.places,
             )  # fmt: skip
         else:
             (folder / REPORT).unlink(missing_ok=True)
@@ -140,7 +144,10 @@ def audit(
         notes.append("no recommendation has a category: association is empty")
     cities = len(recommendations.cities)
     if cities == 1:
-        notes.append("one city: what is found is true of these lists, and may be an accident of one training")
+        notes.append(
+            "one city: what is found is true of these lists; the same recommender, trained or asked again, may give "
+            "others"
+        )
     elif cities < FEW_CITIES:
         notes.append(f"{cities} cities: over so few only very even shifts are found; each city's own are in the files")
     places = places_of(distinct, words)
@@ -152,6 +159,7 @@ def audit(
     differences = prices.price_differences(recommendations, list(kinds), how, kinds=kinds)
     association = associations.association(recommendations if categorised else empty, how)
     percentage = prices.price_percentage(recommendations if priced else empty, how)
+    by_label = price_by_label(recommendations if priced else empty, how)
     notes += _words_noted(pd.concat([part[["dimension", "words", "permuted"]] for part in (percentage, association)]))
     record = {
         "schema": SCHEMA,
@@ -167,12 +175,12 @@ def audit(
         "notes": notes,
         "inference": dataclasses.asdict(how),
         "found": _found(association),
-        "reading": reading(percentage, association, average, differences, places),
+        "reading": reading(percentage, by_label, association, average, differences, places),
         "versions": {name: version(name) for name in ("numpy", "pandas", "scipy", "tod-bias")},
     }
     return Audit(
-        recommendations, how, percentage, association, average, differences, item_names.top_words(recommendations, how),
-        places, record,
+        recommendations, how, percentage, association, average, differences, by_label,
+        item_names.top_words(recommendations, how), places, record,
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tod_bias.documents import read_json
 from tod_bias.errors import RecommenderError, shortened
 from tod_bias.folder import writable
-from tod_bias.recommenders.lmrec.audit import Audit
+from tod_bias.recommenders.lmrec.audit import TABLES, Audit
 from tod_bias.recommenders.lmrec.page import write_report
 from tod_bias.recommenders.lmrec.recommendations import Recommendations
 from tod_bias.report.page import FIGURES
@@ -57,7 +57,7 @@ def report_again(folder: str | Path, out: str | Path | None = None) -> Path:
         writable(place / FIGURES)
         return write_report(
             place, drawn, audit.record, audit.inference.level, audit.price_percentage, audit.association,
-            audit.average_price, audit.places,
+            audit.average_price, audit.price_by_label, audit.places,
         )  # fmt: skip
     except (OSError, json.JSONDecodeError) as error:
         raise RecommenderError(f"{folder}: cannot be read ({shortened(str(error), 200)}); repeat the audit") from error
@@ -68,8 +68,7 @@ def report_again(folder: str | Path, out: str | Path | None = None) -> Path:
 
 def _read(folder: Path) -> Audit:
     record = read_json(folder / RECORD)
-    names = ("price_percentage", "association", "average_price", "price_differences", "top_words")
-    tables = {name: _table(folder / f"{name}.csv") for name in names}
+    tables = {name: _table(folder / f"{name}.csv") for name in TABLES}
     dimensions = cast(Recommendations, _Dimensions(dict(record["dimensions"])))
     return Audit(dimensions, Inference(**record["inference"]), **tables, places=dict(record["places"]), record=record)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tod_bias.recommenders.lmrec.reading import ALPHA, LIMITS, captions, interval
+from tod_bias.recommenders.lmrec.reading import ALPHA, DIFFERENCE, LIMITS, captions, first_of_pairs, interval
 from tod_bias.recommenders.lmrec.recommendations import ALL
 from tod_bias.report.notation import count, fixed, p_cell
 from tod_bias.report.page import FIGURES, REPORT, draw, write_page
@@ -27,6 +27,7 @@ def write_report(
     percentage: pd.DataFrame,
     association: pd.DataFrame,
     average: pd.DataFrame,
+    by_label: pd.DataFrame,
     places: Mapping[str, Sequence[str]],
 ) -> Path:
     """Write ``report.html`` and ``figures/*.svg``.
@@ -39,6 +40,7 @@ def write_report(
         percentage: price percentages.
         association: associations.
         average: average prices.
+        by_label: average prices of labels.
         places: heading → substitutions that are places.
     """
     drawn = [
@@ -48,7 +50,8 @@ def write_report(
     intervals = f"{level:.0%} intervals"
     sheets = [
         _percentage(percentage, f"Price percentage P(label | price), {intervals}"),
-        _associations(association, f"Associations found (adjusted p < {ALPHA}), {intervals}"),
+        _by_label(by_label, f"Average price level of a label's lists, 1 to 4, {intervals}"),
+        _associations(association, f"Associations found (adjusted p < {ALPHA}), {DIFFERENCE}, {intervals}"),
         _prices(average, places, f"Average price level by place, {intervals}"),
     ]
     return write_page(
@@ -70,6 +73,19 @@ def _percentage(scores: pd.DataFrame, title: str) -> Sheet:
         rows.append((str(dimension), str(label), fixed(levels["neutral"].iloc[0]), *cells))
     columns = ("dimension", "label", "neutral", "$", "$$", "$$$", "$$$$")
     return Sheet("price_percentage", title, columns, tuple(rows))
+
+
+def _by_label(scores: pd.DataFrame, title: str) -> Sheet:
+    rows = [
+        (
+            str(row["dimension"]), f"{row['label']} / {row['other']}", fixed(row["value"]), fixed(row["other_value"]),
+            interval(row, "difference", sign=True), p_cell(row["p_adjusted"]),
+        )
+        for _, row in first_of_pairs(scores[scores["city"] == ALL]).iterrows()
+    ]  # fmt: skip
+    return Sheet(
+        "price_by_label", title, ("dimension", "labels", "first", "second", "difference", "p (adjusted)"), tuple(rows)
+    )
 
 
 def _associations(scores: pd.DataFrame, title: str) -> Sheet:

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 ALPHA = 0.05
 """Of adjusted p-values: a shift is called found below it."""
+NO_SPREAD = "no spread"
+"""In the place of an interval of one point."""
+DIFFERENCE = "difference as a part of the share that all have: 0 is none, −2 to 2 where two labels have as many items"
+"""What the difference of an association is."""
 LIMITS = (
     "A list of the first items magnifies: where many items fit a request about equally well, a small preference of the "
     "recommender decides which of them are shown.",
@@ -23,6 +27,7 @@ LIMITS = (
     "What is called beyond chance rests on tests adjusted for everything its sentence looks at. Intervals are not: of "
     "90% intervals up to one in ten leaves out the truth by chance.",
     "What is not found is not shown to be absent.",
+    f"[{NO_SPREAD}]: every resample gives the same, so nothing tells how far other queries would be from it.",
 )
 """Said with every audit."""
 _SHOWN = 3
@@ -30,6 +35,7 @@ _SHOWN = 3
 
 def reading(
     percentage: pd.DataFrame,
+    by_label: pd.DataFrame,
     association: pd.DataFrame,
     average: pd.DataFrame,
     differences: pd.DataFrame,
@@ -42,6 +48,7 @@ def reading(
         if CROSS in dimension:
             continue
         said += _prices(dimension, percentage[(percentage["city"] == ALL) & (percentage["dimension"] == dimension)])
+        said += _by_label(dimension, by_label[(by_label["city"] == ALL) & (by_label["dimension"] == dimension)])
         own = association[association["dimension"] == dimension]
         cities = own[own["city"] != ALL]
         for (label, other), rows in pairs_of(own[own["city"] == ALL]):
@@ -71,6 +78,24 @@ def _prices(dimension: str, rows: pd.DataFrame) -> list[str]:
     ]
 
 
+def _by_label(dimension: str, rows: pd.DataFrame) -> list[str]:
+    """What the lists of two labels cost on average, where that differs beyond chance."""
+    import pandas as pd
+
+    said = []
+    for _, row in first_of_pairs(rows).iterrows():
+        if row["p_adjusted"] < ALPHA:
+            dearer = "cheaper" if row["difference"] < 0 else "dearer"
+            low, high = sorted((abs(row["ci_low"]), abs(row["ci_high"])))
+            bounds = f" [{fixed(low)}, {fixed(high)}]" if row["ci_low"] * row["ci_high"] > 0 else ""
+            said.append(
+                f"Prices, {dimension}: what {row['label']} is recommended is {dearer} than what {row['other']} is, by "
+                f"{fixed(abs(row['difference']))}{bounds} price levels on average ({fixed(row['value'])} against "
+                f"{fixed(row['other_value'])})." + scope(pd.Series([row["words"]]))
+            )
+    return said
+
+
 def scope(words: pd.Series) -> str:
     """What a finding is said of, where it is not of the groups: too few words stand for one, or nobody knows them."""
     if words.isna().any():
@@ -88,6 +113,14 @@ def pairs_of(rows: pd.DataFrame) -> list[tuple[tuple[str, str], pd.DataFrame]]:
         if (other, label) not in found:
             found[str(label), str(other)] = own
     return list(found.items())
+
+
+def first_of_pairs(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of pairs of labels that are given in both directions, in the direction that comes first."""
+    import pandas as pd
+
+    kept = [own for _, part in rows.groupby("dimension", sort=False) for _, own in pairs_of(part)]
+    return pd.concat(kept) if kept else rows.iloc[:0]
 
 
 def strongest(pair: tuple[str, str], rows: pd.DataFrame) -> tuple[int, list[tuple[str, str]]]:
@@ -178,6 +211,8 @@ def interval(row: pd.Series, name: str, *, sign: bool = False) -> str:
     text = fixed(row[name], sign=sign)
     if pd.isna(row["ci_low"]):
         return text
+    if row["ci_low"] == row["ci_high"]:
+        return f"{text} [{NO_SPREAD}]"
     return f"{text} [{fixed(row['ci_low'], sign=sign)}, {fixed(row['ci_high'], sign=sign)}]"
 
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tod_bias.errors import RecommenderError, meant
-from tod_bias.recommenders.lmrec.saved import COLUMNS, NO_GROUP, Reading, listed, read_saved
+from tod_bias.recommenders.lmrec.saved import COLUMNS, NO_GROUP, Reading, into_levels, listed, read_saved
 from tod_bias.recommenders.lmrec.venue import split_categories
 
 if TYPE_CHECKING:
@@ -150,7 +150,21 @@ def read_recommendations(
             )
         parts.append(own.assign(label=NEUTRAL))
     frame = pd.concat(parts, ignore_index=True)
-    return tidy(frame, reading)
+    notes: list[str] = []
+    if reading.price_levels is not None and "price" in frame:
+        frame, notes = into_levels(frame, reading.price_levels)
+    notes += _unparted(frame, reading.separators)
+    found = tidy(frame, reading)
+    return replace(found, notes=(*notes, *found.notes))
+
+
+def _unparted(frame: pd.DataFrame, separators: str) -> list[str]:
+    """Notes on categories that look like several in one."""
+    names = [name for cell in frame.get("categories", ()) if isinstance(cell, tuple) for name in cell]
+    often = [mark for mark in ";|" if mark not in separators and sum(mark in name for name in names) > len(names) / 10]
+    return [
+        f"many categories hold {mark!r}: where it parts them, say --separators '{separators}{mark}'" for mark in often
+    ]
 
 
 def tidy(frame: pd.DataFrame, reading: Reading | None = None) -> Recommendations:

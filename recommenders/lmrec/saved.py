@@ -14,7 +14,7 @@ import numpy as np
 
 from tod_bias.documents import check_columns
 from tod_bias.errors import RecommenderError
-from tod_bias.recommenders.lmrec.venue import price_level, split_categories
+from tod_bias.recommenders.lmrec.venue import LEVELS, price_amount, price_level, split_categories
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,6 +48,9 @@ class Reading:
     """Dimension → its labels, where a label is not among :data:`KNOWN_LABELS` or means something else."""
     top: int | None = None
     """Keep ranks up to this one; None for all."""
+    price_levels: Sequence[float] | None = None
+    """Prices are amounts: three ascending bounds, each the dearest of a level; none of them (``()``): the quartiles of
+    a city's items. None: prices are levels already."""
 
 
 def read_saved(city: str | None, path: Path, reading: Reading) -> pd.DataFrame:
@@ -66,7 +69,8 @@ def read_saved(city: str | None, path: Path, reading: Reading) -> pd.DataFrame:
     place = _Places(path, lines)
     frame["rank"] = _parse(frame["rank"], place, _rank)
     if "price" in frame:
-        frame["price"] = [math.nan if p is None else float(p) for p in _parse(frame["price"], place, price_level)]
+        convert = _level if reading.price_levels is None else price_amount
+        frame["price"] = [math.nan if p is None else float(p) for p in _parse(frame["price"], place, convert)]
     if "categories" in frame:
         cells = [
             tuple(cell) if isinstance(cell, list | tuple | np.ndarray) else cell if isinstance(cell, str) else ()
@@ -94,6 +98,30 @@ def read_saved(city: str | None, path: Path, reading: Reading) -> pd.DataFrame:
     return frame.assign(rank=frame["rank"] + (lowest == 0))  # lists that are counted from 0 start at 1 too
 
 
+def into_levels(frame: pd.DataFrame, bounds: Sequence[float]) -> tuple[pd.DataFrame, list[str]]:
+    """Amounts as price levels, city by city, and notes that say where they part.
+
+    Args:
+        frame: rows of all cities, with amounts under ``price``; it is not changed.
+        bounds: the dearest amount of each level but the last; none of them for the quartiles of the items of a city,
+            every one once, neutral lists left out.
+    """
+    levels, notes = frame["price"].to_numpy(dtype=float).copy(), []
+    named = [name for name in ("item_id", "item") if name in frame]
+    own = frame[frame["price"].notna() & (frame["label"].ne("neutral") if "label" in frame else True)]
+    for city in dict.fromkeys(frame["city"]):
+        items = own[own["city"] == city]
+        items = items.drop_duplicates([*named, "price"]) if named else items
+        cuts = np.array(bounds) if len(bounds) else np.quantile(items["price"], (0.25, 0.5, 0.75)) if len(items) else ()
+        if not len(cuts):
+            continue
+        here = frame["city"].eq(city).to_numpy() & ~np.isnan(levels)
+        levels[here] = LEVELS[0] + np.searchsorted(cuts, levels[here], side="left")
+        shown = ", ".join(f"{cut:g}" for cut in cuts)
+        notes.append(f"{city}: prices are amounts, cut into four levels after {shown}")
+    return frame.assign(price=levels), notes
+
+
 class _Places:
     """Where a row stands, written when it is asked for."""
 
@@ -115,6 +143,17 @@ def _parse(cells: pd.Series, place: _Places, convert: Any) -> list[Any]:
                 raise RecommenderError(f"{place[row]}: {error}") from error
         made.append(known[cell])
     return made
+
+
+def _level(cell: object) -> int | None:
+    try:
+        return price_level(cell)
+    except ValueError as error:
+        try:
+            price_amount(cell)
+        except ValueError:
+            raise error from None
+        raise ValueError(f"{error}; amounts take --price-levels quartiles, or 15,30,60") from None
 
 
 def _rank(cell: object) -> int:

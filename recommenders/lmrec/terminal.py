@@ -13,9 +13,17 @@ from rich.text import Text
 
 from tod_bias.recommenders.lmrec.audit import Audit
 from tod_bias.recommenders.lmrec.mitigation import CONDITIONS, SHOWN, Mitigation
-from tod_bias.recommenders.lmrec.reading import interval, pairs_of, religious_pairs, strongest
+from tod_bias.recommenders.lmrec.reading import (
+    DIFFERENCE,
+    NO_SPREAD,
+    first_of_pairs,
+    interval,
+    pairs_of,
+    religious_pairs,
+    strongest,
+)
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS
-from tod_bias.report.notation import count, fixed, p_text
+from tod_bias.report.notation import count, fixed, p_cell, p_text
 from tod_bias.report.sheets import new_table
 
 if TYPE_CHECKING:
@@ -38,10 +46,15 @@ def audit_view(audit: Audit) -> RenderableType:
     percentage = _simple(audit.price_percentage)
     if len(percentage):
         made.append(_percentage(percentage, f"Whose queries a price goes to: P(label | price), {level} intervals"))
+    if len(by_label := _simple(audit.price_by_label)):
+        made.append(_by_label(by_label, f"Average price level of a label's lists, 1 to 4, {level} intervals"))
     association = _simple(audit.association)
     if len(association):
-        made.append(_associations(association, f"Associations of categories (difference), {level} intervals"))
+        made.append(_associations(association, f"Associations of categories, {level} intervals"))
+        made.append(Text(f"· {DIFFERENCE}", style="dim"))
     made += _places(audit, f"Average price level by place, {level} intervals")
+    if any(_without_spread(scores) for scores in (percentage, by_label, association)):
+        made.append(Text(f"· {NO_SPREAD}: every resample gives the same; other queries may not", style="dim"))
     if record["reading"]:
         made += [Text("Reading", style="italic"), *(Text(f"- {sentence}") for sentence in record["reading"])]
     return Group(*made)
@@ -49,6 +62,10 @@ def audit_view(audit: Audit) -> RenderableType:
 
 def _simple(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[(frame["city"] == ALL) & ~frame["dimension"].str.contains(CROSS, regex=False)]
+
+
+def _without_spread(scores: pd.DataFrame) -> bool:
+    return bool((scores["ci_low"] == scores["ci_high"]).any())
 
 
 def _percentage(scores: pd.DataFrame, title: str) -> Table:
@@ -59,6 +76,19 @@ def _percentage(scores: pd.DataFrame, title: str) -> Table:
         for label, rows in own.groupby("label", sort=False):
             cells = [_cell(row, "value") for _, row in rows.sort_values("price").iterrows()]
             view.add_row(Text(str(label)), fixed(rows["neutral"].iloc[0]), *cells)
+    return view
+
+
+def _by_label(scores: pd.DataFrame, title: str) -> Table:
+    view = _table(title, ("labels", "first", "second", "difference", "p (adjusted)"), wrapped=True)
+    for _, row in first_of_pairs(scores).iterrows():
+        view.add_row(
+            Text(f"{row['dimension']}: {row['label']} / {row['other']}"),
+            fixed(row["value"]),
+            fixed(row["other_value"]),
+            _cell(row, "difference", sign=True),
+            p_cell(row["p_adjusted"]),
+        )
     return view
 
 

@@ -14,6 +14,9 @@ LEVELS = (1, 2, 3, 4)
 MISSING = frozenset({"", "nan", "none", "null", "na", "n/a", "<na>"})
 """Cells that say that nothing is known, in lower case."""
 _SIGNS = "$£€¥"
+_THOUSANDS = re.compile(r"[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?")
+_DECIMAL_COMMA = re.compile(r"[0-9]+,[0-9]{1,2}")
+_MOST = 1e12
 
 
 def price_level(cell: object) -> int | None:
@@ -34,6 +37,29 @@ def price_level(cell: object) -> int | None:
     if number in LEVELS:
         return int(number)
     raise ValueError(f"price {text!r} is no level; expected 1 to 4, or $ to $$$$")
+
+
+def price_amount(cell: object) -> float | None:
+    """A price in money (``18``, ``€ 18.50``, ``18,50``, ``1,250.00``); None where it is missing.
+
+    Raises:
+        ValueError: it is something else, or below 0.
+    """
+    text = "" if cell is None else str(cell).strip()
+    if text.lower() in MISSING:
+        return None
+    plain = text.strip(_SIGNS + " ")
+    if _THOUSANDS.fullmatch(plain):
+        plain = plain.replace(",", "")
+    elif _DECIMAL_COMMA.fullmatch(plain):
+        plain = plain.replace(",", ".")
+    try:
+        number = float(plain)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < _MOST:
+        raise ValueError(f"price {text!r} is no amount; expected a number like 18 or 18.50")
+    return number
 
 
 def split_categories(cell: object, separators: str = ",") -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from worlds import UNKIND, World, places
 
 from tod_bias.recommenders.lmrec.associations import association
 from tod_bias.recommenders.lmrec.inference import SHEN
+from tod_bias.recommenders.lmrec.price_labels import price_by_label
 from tod_bias.recommenders.lmrec.prices import average_price, price_differences, price_percentage
 from tod_bias.recommenders.lmrec.reading import ALPHA
 from tod_bias.recommenders.lmrec.recommendations import tidy
@@ -49,8 +50,14 @@ def measured(world: World, runs: int) -> dict[tuple[str, str], float]:
         how = replace(SHEN, resamples=200, permutations=300, seed=number)
         prices, shifts = of_all(price_percentage(frame, how)), of_all(association(frame, how))
         held = (prices["ci_low"] <= prices["neutral"]) & (prices["neutral"] <= prices["ci_high"])
+        levels = of_all(price_by_label(frame, how))
+        level = (levels["ci_low"] <= 0) & (levels["ci_high"] >= 0)
         around = (shifts["ci_low"] <= 0) & (shifts["ci_high"] >= 0)
-        for name, rows, covered in (("price percentage", prices, held), ("association", shifts, around)):
+        for name, rows, covered in (
+            ("price percentage", prices, held),
+            ("average price of a label", levels, level),
+            ("association", shifts, around),
+        ):
             found.setdefault((name, "90% intervals hold no difference"), []).append(covered.mean())
             found.setdefault((name, "p < 0.05, unadjusted"), []).append((rows["p_value"] < ALPHA).mean())
             found.setdefault((name, "a sentence claims"), []).append((rows["p_adjusted"] < ALPHA).any())

@@ -13,6 +13,8 @@ import pytest
 from assistant import (
     BLEU,
     OPTIONS,
+    PEOPLE,
+    WOMEN,
     assistant,
     comparable,
     corpus,
@@ -20,6 +22,7 @@ from assistant import (
     find_hotels,
     system,
     without_cost,
+    words,
 )
 from chat_server import ChatServer
 
@@ -28,6 +31,7 @@ from tod_bias.errors import IncompleteError, StageError, TodBiasError, Unanswere
 from tod_bias.stages import Answer, ToolCalls
 from tod_bias.studies.evaluation import evaluate
 
+MEN = frozenset(PEOPLE) - WOMEN
 ROLES = {"policy": ToolCalls, "answer": Answer}
 
 
@@ -113,6 +117,20 @@ def test_a_question_without_answer_takes_its_dialogue_out():
     assert result["corpus"]["audited"] == {"gender": 23}
     assert result["axes"] == others["axes"]
     assert set(result.turns["dialogue"]) == {it.id for it in corpus(24)} - {"t003"}
+
+
+@pytest.mark.parametrize(("people", "told_as"), [(WOMEN, {"original"}), (MEN, {"gender: man"})])
+def test_whom_a_server_refuses_is_counted_by_what_the_system_itself_asks(people, told_as):
+    """Twins ask as the original does: what is refused of a woman alone is not counted to the man she is told as."""
+
+    def some_people_of_trip_3(_, body):
+        text = json.dumps(body)
+        return 400 if "number 3," in text and words(text) & people else None
+
+    with ChatServer(assistant, fault=some_people_of_trip_3) as server:
+        result = attribute(system(server.url), corpus(24), **OPTIONS, max_failures=0.2)
+    lost = result["corpus"]["lost"]
+    assert (lost["dialogues"], set(lost["told_as"])) == (1, told_as)
 
 
 def test_too_many_failures_stop_the_run(tmp_path):

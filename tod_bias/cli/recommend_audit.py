@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -50,6 +52,12 @@ def audit(
             "--separators", "--separator", "--category-separators", help="Characters that separate categories."
         ),
     ] = ",",
+    price_levels: Annotated[
+        str | None,
+        typer.Option(
+            metavar="15,30,60", help="Prices are amounts: the dearest of the first three of four levels, or quartiles."
+        ),
+    ] = None,
     dimension: Annotated[
         list[str] | None, typer.Option(metavar="NAME=LABEL,LABEL", help="The dimension of labels that are not known.")
     ] = None,
@@ -81,12 +89,13 @@ def audit(
     if bool(model) == bool(saved):
         raise RecommenderError("give either --model DIR, or --recommendations FILE or --city NAME=FILE")
     idle = (
-        {"--columns": columns, "--neutral": neutral, "--dimension": dimension}
+        {"--columns": columns, "--price-levels": price_levels, "--neutral": neutral, "--dimension": dimension}
         if model
         else {"--neutralise": neutralise}
     )
     if given := [name for name, value in idle.items() if value]:
         raise RecommenderError(f"{given[0]} does not go with {'--model' if model else 'saved recommendations'}")
+    bounds = _bounds(price_levels)
     check_files(*(path for _, path in saved))
     check_models(*(model or ()))
     check_files(templates, otherwise="no such folder")
@@ -104,7 +113,7 @@ def audit(
             show_progress=not quiet,
         )  # fmt: skip
     else:
-        frame = _read_saved(saved, columns, separators, dimension, neutral, top)
+        frame = _read_saved(saved, columns, separators, bounds, dimension, neutral, top)
         source = {"recommendations": [str(path) for _, path in saved]}
     inference = Inference(
         level=level, resamples=bootstrap, permutations=permutations, correction=correction.value, seed=seed
@@ -122,6 +131,7 @@ def _read_saved(
     saved: Sequence[tuple[str | None, Path]],
     columns: Sequence[str] | None,
     separators: str,
+    price_levels: Sequence[float] | None,
     dimension: Sequence[str] | None,
     neutral: Sequence[str] | None,
     top: int | None,
@@ -137,9 +147,23 @@ def _read_saved(
             for name, labels in (_pair("--dimension", text) for text in dimension or [])
         },
         top=top,
+        price_levels=price_levels,
     )
     neutral_files = [_pair("--neutral", text) if "=" in text else (None, text) for text in neutral or []]
     return read_recommendations(saved, reading, neutral=neutral_files)
+
+
+def _bounds(text: str | None) -> tuple[float, ...] | None:
+    """``quartiles``, which are none, or three ascending amounts."""
+    if text is None or text.strip() == "quartiles":
+        return None if text is None else ()
+    try:
+        bounds = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        bounds = ()
+    if len(bounds) != 3 or not all(a < b for a, b in pairwise((0.0, *bounds, math.inf))):
+        raise RecommenderError(f"--price-levels {text!r}: expected quartiles, or three ascending amounts like 15,30,60")
+    return bounds
 
 
 def _files(plain: Sequence[Path] | None, named: Sequence[str]) -> list[tuple[str | None, Path]]:

@@ -32,11 +32,12 @@ def _lost(results: Mapping[str, Any]) -> list[str]:
     number = lost.get("dialogues", 0)
     sentence = (
         f"{count(number)} dialogue{'s are' if number != 1 else ' is'} left out of everything, as a question had no "
-        f"answer (told as: {whom})."
+        f"answer{f' (told as: {whom})' if whom else ''}."
     )
     if reasons := lost.get("reasons"):
         sentence += " Why: " + "; ".join(f"{why} ({number})" for why, number in reasons.items()) + "."
-    if len({number for name, number in told.items() if name != "original"}) > 1:
+    groups = [number for name, number in told.items() if name != "original"]
+    if len(groups) == 1 or len(set(groups)) > 1:
         sentence += " Whether a group's questions fail more often is a finding of its own, which no score here shows."
     return [sentence]
 

@@ -44,6 +44,7 @@ class RecordedExecution:
     def __init__(self, answers: RecordedAnswers, max_failures: float) -> None:
         self._answers = answers
         self.lost: dict[int, str] = {}
+        self.own: set[int] = set()
         self.pending: dict[str, dict[str, dict[str, Any]]] = {}
         self.components = {SYSTEM: Component(SYSTEM, answers, max_failures=max_failures)}
         self._max_failures = max_failures
@@ -53,7 +54,7 @@ class RecordedExecution:
 
     def __call__(self, runs: Sequence[Run]) -> list[Trace | None]:
         """The traces of all runs; None for one with a turn that has no answer."""
-        self.lost = {}
+        self.lost, self.own = {}, set()
         cost = self.components[SYSTEM].cost
         traces: list[Trace | None] = []
         for number, run in enumerate(runs):
@@ -61,6 +62,8 @@ class RecordedExecution:
             trace = self._trace(run)
             if trace is None:
                 self.lost[number] = self._missing
+                if self._found(run, run.telling) is None:
+                    self.own.add(number)
             traces.append(trace)
         return traces
 

@@ -21,6 +21,8 @@ class Runs(Protocol):
 
     lost: dict[int, str]
     """Of the last call: number of a run without an answer to some question, and the reason."""
+    own: set[int]
+    """Of these, the runs that have none where no component is swapped."""
 
     @property
     def is_sampled(self) -> bool:
@@ -37,7 +39,8 @@ class Lost:
     reasons: dict[str, str] = field(default_factory=dict)
     """A dialogue's id to the reason."""
     tellings: Counter[str] = field(default_factory=Counter)
-    """As whom they were told when that happened: ``original``, or an axis and attribute (``gender: woman``)."""
+    """As whom they were told when the system itself had no answer, and not only a twin, which asks as the original
+    does: ``original``, or an axis and attribute (``gender: woman``)."""
 
     @property
     def record(self) -> dict[str, Any]:
@@ -50,10 +53,11 @@ class Lost:
         self.reasons |= other.reasons
         self.tellings += other.tellings
 
-    def add(self, run: Run, reason: str) -> None:
-        """One more."""
+    def add(self, run: Run, reason: str, *, own: bool) -> None:
+        """One more; ``own``: not only a twin has no answer."""
         self.reasons.setdefault(run.dialogue.id, reason)
-        self.tellings[ORIGINAL if run.rewrite is None else f"{run.rewrite.axis}: {run.rewrite.target}"] += 1
+        if own:
+            self.tellings[ORIGINAL if run.rewrite is None else f"{run.rewrite.axis}: {run.rewrite.target}"] += 1
 
 
 def records_of(
@@ -71,7 +75,7 @@ def records_of(
     runs += [replace(run, sample=sample) for sample in range(samples) for run in rewritten]
     traces = execution(runs)
     for number, reason in execution.lost.items():
-        lost.add(runs[number], reason)
+        lost.add(runs[number], reason, own=number in execution.own)
     rest: Iterator[Trace | None] = iter(traces)
     of_original = [{name: next(rest) for name in originals} for _ in range(draws)]
     of_rewritten = [

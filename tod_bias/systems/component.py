@@ -266,7 +266,7 @@ class Component:
             raise StageError(f"stage {self.name!r}: none of {self._failures} questions got an answer ({reason})")
 
     def _too_many(self) -> StageError:
-        advice = "" if self._collect else ": run the same command again to ask the others once more"
+        advice = "" if self._collect else ": run the same command again to ask the others once more, or allow more"
         return StageError(
             f"stage {self.name!r}: {self.cost.failed} of {self.cost.distinct} questions got no answer "
             f"({self._failure}), more than --max-failures {self._max_failures:g}; what was answered is kept{advice}"

@@ -157,6 +157,8 @@ class Execution:
         self._collect = collect
         self.lost: dict[int, str] = {}
         """Of the last call: number of a run that has no answer to some question, and the reason."""
+        self.own: set[int] = set()
+        """Of these, the runs that have none where no component is swapped: the others lack one that a twin asks."""
         refused = {} if refused is None else refused
         shared = Answers() if answers is None else answers  # for servers, whose answers components share
         self.components: dict[str, Component] = {}
@@ -210,7 +212,7 @@ class Execution:
             return self._traces(runs)
 
     def _traces(self, runs: Sequence[Run]) -> list[Trace | None]:
-        self.lost = {}
+        self.lost, self.own = {}, set()
         dialogues = [run.rewritten for run in runs]
         arms = tuple(range(len(self._arms)))
         of_run = [arms if run.rewrite is not None else arms[:1] for run in runs]
@@ -326,6 +328,8 @@ class Execution:
             for (number, is_twin), output in zip(entries, outputs, strict=True):
                 if isinstance(output, Unanswered):
                     self.lost.setdefault(live[number].job.run, output.reason)
+                    if 0 in live[number].arms and (not is_twin or live[number].twin is None):
+                        self.own.add(live[number].job.run)
                     broken.add(number)
                     continue
                 rewrite = live[number].job.rewrite

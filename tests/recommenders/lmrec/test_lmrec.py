@@ -106,7 +106,7 @@ def test_the_report_says_what_was_found(audited):
     assert page.count("<svg") == len(list((audited / "figures").iterdir()))
     for line in record["reading"]:
         assert line.split(";")[0] in page
-    assert "may be an accident of one training" in page
+    assert "trained or asked again, may give others" in page
     assert 'href="association.csv"' in page
 
 

@@ -13,6 +13,7 @@ from worlds import NAMES, UNKIND, World, places
 from tod_bias.recommenders.lmrec.associations import association
 from tod_bias.recommenders.lmrec.audit import audit
 from tod_bias.recommenders.lmrec.inference import SHEN
+from tod_bias.recommenders.lmrec.price_labels import price_by_label
 from tod_bias.recommenders.lmrec.prices import average_price, price_differences, price_percentage
 from tod_bias.recommenders.lmrec.reading import ALPHA
 from tod_bias.recommenders.lmrec.recommendations import tidy
@@ -22,19 +23,19 @@ RUNS = 40
 
 @cache
 def measured(world, runs=RUNS):
-    """A row a run: is a price claimed, a category claimed; shares of 90% intervals that leave out neutral, and 0."""
+    """A row a run: is a price claimed, a mean price, a category; shares of 90% intervals without neutral, without 0."""
     rows = []
     for number in range(runs):
         frame = tidy(world.lists(np.random.default_rng(number)))
         how = replace(SHEN, resamples=200, permutations=300, seed=number)
-        prices, shifts = (
+        prices, levels, shifts = (
             found[(found["city"] == "all") & (found["label"] == "black")]
-            for found in (price_percentage(frame, how), association(frame, how))
+            for found in (price_percentage(frame, how), price_by_label(frame, how), association(frame, how))
         )
         out = (prices["ci_low"] > prices["neutral"]) | (prices["ci_high"] < prices["neutral"])
-        away = (shifts["ci_low"] > 0) | (shifts["ci_high"] < 0)
-        claims = [(found["p_adjusted"] < ALPHA).any() for found in (prices, shifts)]
-        rows.append([*claims, out.mean(), away.mean()])
+        away, apart = ((found["ci_low"] > 0) | (found["ci_high"] < 0) for found in (shifts, levels))
+        claims = [(found["p_adjusted"] < ALPHA).any() for found in (prices, levels, shifts)]
+        rows.append([*claims, out.mean(), apart.mean(), away.mean()])
     return np.array(rows, dtype=float).mean(axis=0)
 
 
@@ -46,24 +47,28 @@ def most(level, runs=RUNS):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", UNKIND)
 def test_a_sentence_claims_in_one_of_twenty_worlds_without_a_difference_at_the_most(name):
-    prices, categories, out, away = measured(UNKIND[name])
+    prices, levels, categories, out, apart, away = measured(UNKIND[name])
     assert prices <= most(0.05)
+    assert levels <= most(0.05)
+    assert apart <= most(0.1)
     assert categories <= most(0.05)
     assert out <= most(0.1)  # several levels a run, which are not independent
     assert away <= most(0.1)
 
 
 def test_names_of_five_cities_are_not_five_times_as_many_names():
-    _, _, out, away = measured(World(word=0.7, cities=5, words=(10, 10), templates=4, items=5), 25)
+    *_, out, apart, away = measured(World(word=0.7, cities=5, words=(10, 10), templates=4, items=5), 25)
     assert out <= most(0.1, 25)
+    assert apart <= most(0.1, 25)
     assert away <= most(0.1, 25)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cities", [1, 5])
 def test_a_planted_difference_is_found_among_names_that_differ(cities):
-    prices, categories, *_ = measured(World(word=0.3, cities=cities, planted=0.8, unpriced=(0.0, 0.3)), 20)
+    prices, levels, categories, *_ = measured(World(word=0.3, cities=cities, planted=0.8, unpriced=(0.0, 0.3)), 20)
     assert prices > 0.8
+    assert levels > 0.8
     assert categories > 0.8
 
 
@@ -96,6 +101,7 @@ def test_what_few_names_show_is_said_of_them():
     result = audit(tidy(rows), replace(SHEN, resamples=100, permutations=500))
     assert result.price_percentage["ci_low"].isna().all()
     assert result.association["ci_low"].isna().all()
+    assert result.price_by_label["ci_low"].isna().all()
     assert result.top_words["ci_low"].isna().all()
     said = [line for line in result.record["reading"] if "beyond chance" in line and "race" in line]
     assert said

@@ -1,0 +1,126 @@
+"""Average prices of labels, and prices that are amounts: the numbers are those of plain counting."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from worlds import World
+
+from tod_bias.cli.application import main
+from tod_bias.errors import RecommenderError
+from tod_bias.recommenders.lmrec.inference import SHEN
+from tod_bias.recommenders.lmrec.price_labels import price_by_label
+from tod_bias.recommenders.lmrec.recommendations import read_recommendations, tidy
+from tod_bias.recommenders.lmrec.saved import Reading
+from tod_bias.recommenders.lmrec.venue import price_amount
+
+QUICK = replace(SHEN, resamples=100, permutations=200)
+
+
+@pytest.mark.parametrize("cities", [1, 3])
+def test_the_mean_of_a_label_is_that_of_its_items(cities):
+    rows = World(word=0.5, cities=cities, unpriced=(0.0, 0.3), planted=1.5).lists(np.random.default_rng(0))
+    found = price_by_label(tidy(rows), QUICK).set_index(["city", "label"])
+    for city in [*dict.fromkeys(rows["city"]), "all"]:
+        own = rows if city == "all" else rows[rows["city"] == city]
+        means = own.groupby("label")["price"].mean()
+        for label, other in (("black", "white"), ("white", "black")):
+            row = found.loc[(city, label)]
+            assert (row["value"], row["other_value"]) == pytest.approx((means[label], means[other]))
+            assert row["difference"] == pytest.approx(means[label] - means[other])
+            assert row["ci_low"] < row["difference"] < row["ci_high"]
+    assert (found["difference"].abs() > 0.2).all()
+    assert found.loc[("all", "black"), "p_adjusted"] < 0.05
+
+
+def test_an_interval_goes_no_further_than_the_levels():
+    rows = World(cities=3).lists(np.random.default_rng(0))
+    rows["price"] = np.where(rows["label"] == "black", 4.0, 1.0)
+    found = price_by_label(tidy(rows), QUICK)
+    assert found[["ci_low", "ci_high"]].abs().max().max() <= 3
+
+
+def test_without_prices_there_is_no_row():
+    rows = World().lists(np.random.default_rng(0)).drop(columns=["label"])
+    assert price_by_label(tidy(rows), QUICK).empty
+    nothing = World().lists(np.random.default_rng(0)).assign(price=math.nan)
+    assert price_by_label(tidy(nothing), QUICK).empty
+
+
+def test_three_labels_are_three_pairs_of_one_family():
+    rows = World().lists(np.random.default_rng(0))
+    thirds = rows["substitution"].str[1:].astype(int) % 3
+    rows["label"] = thirds.map({0: "asian", 1: "black", 2: "white"})
+    found = price_by_label(tidy(rows), QUICK)
+    assert len(found) == 2 * 2 * 3
+    own = found[found["city"] == "all"]
+    assert (own["p_adjusted"] >= own["p_value"]).all()
+    assert own["p_adjusted"].min() > own["p_value"].min()
+
+
+@pytest.mark.parametrize(
+    ("cell", "amount"),
+    [("18", 18), ("€ 18.50", 18.5), ("18,50", 18.5), ("1,250.00", 1250), ("1,250", 1250), ("", None), ("n/a", None),
+     (7.5, 7.5), ("£12", 12)],
+)  # fmt: skip
+def test_an_amount_is_read(cell, amount):
+    assert price_amount(cell) == amount
+
+
+@pytest.mark.parametrize("cell", ["dear", "-3", "inf", "1e13", "1,2,3", "$$"])
+def test_what_is_no_amount_is_refused(cell):
+    with pytest.raises(ValueError, match="is no amount"):
+        price_amount(cell)
+
+
+def written(path, prices):
+    items = [{"query": f"q{n}", "rank": 1, "label": "all", "item": f"i{n}", "price": p} for n, p in enumerate(prices)]
+    pd.DataFrame(items).to_csv(path, index=False)
+    return path
+
+
+def test_amounts_are_cut_into_levels(tmp_path):
+    path = written(tmp_path / "lists.csv", ["10", "15", "15.01", "30", "60", "€99", ""])
+    found = read_recommendations([(None, path)], Reading(price_levels=(15, 30, 60)))
+    assert found.frame["price"].fillna(0).tolist() == [1, 1, 2, 2, 3, 4, 0]
+    assert "lists: prices are amounts, cut into four levels after 15, 30, 60" in found.notes
+    equal = read_recommendations([(None, written(path, range(100)))], Reading(price_levels=()))
+    assert equal.frame["price"].value_counts().tolist() == [25] * 4
+
+
+def test_quartiles_are_those_of_the_items_of_a_city_and_neutral_lists_follow_them(tmp_path):
+    one, two, neutral = (tmp_path / name for name in ("one.csv", "two.csv", "neutral.csv"))
+    often = [1] * 50 + [2, 3, 4]  # one item, recommended fifty times
+    frame = pd.read_csv(written(one, often))
+    frame["item"] = [f"i{price}" for price in often]
+    frame.to_csv(one, index=False)
+    written(two, [100, 200, 300, 400])
+    written(neutral, [1, 4, 1000])
+    found = read_recommendations([(None, one), (None, two)], Reading(price_levels=()), neutral=[("one", neutral)])
+    levels = found.frame.groupby("city")["price"].agg(lambda own: own.drop_duplicates().tolist())
+    assert levels["one"] == levels["two"] == [1, 2, 3, 4]
+    assert found.neutral["price"].tolist() == [1, 4, 4]
+
+
+@pytest.mark.parametrize("text", ["cheap", "1,2", "3,2,1", "0,1,2", "1,2,inf", "nan,1,2"])
+def test_levels_that_are_none_are_refused(tmp_path, capsys, text):
+    path = written(tmp_path / "lists.csv", [1])
+    with pytest.raises(SystemExit) as ended:
+        main(["recommend", "audit", "--recommendations", str(path), "--price-levels", text])
+    assert ended.value.code == 2
+    assert "expected quartiles, or three ascending amounts" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("separators", "noted"), [(",", True), (",;", False)])
+def test_categories_that_look_like_several_are_told(tmp_path, separators, noted):
+    path = written(tmp_path / "lists.csv", [1, 2])
+    pd.read_csv(path).assign(categories=["home;tools", "books"]).to_csv(path, index=False)
+    notes = read_recommendations([(None, path)], Reading(separators=separators)).notes
+    assert ("many categories hold ';': where it parts them, say --separators ',;'" in notes) == noted
+
+
+def test_who_has_amounts_is_told_the_option(tmp_path):
+    with pytest.raises(RecommenderError, match=r"price '18\.5' is no level.*amounts take --price-levels"):
+        read_recommendations([(None, written(tmp_path / "lists.csv", ["18.5"]))])

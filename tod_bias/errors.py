@@ -13,12 +13,20 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+_ALSO = {"sex": "gender", "ethnicity": "race", "joint_goal_accuracy": "jga"}
+"""Other words for what has a name here."""
+
 
 def meant(name: str, among: Iterable[str]) -> str:
-    """``; did you mean 'x'?`` where something has nearly that name, else nothing: for the end of a message."""
+    """``; did you mean 'x'?`` where something has nearly that name, is another word for it or ends or begins so, else
+    nothing: for the end of a message.
+    """
     import difflib
 
-    close = difflib.get_close_matches(name, list(among), n=1, cutoff=0.75)
+    known = list(among)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+    close = close or [one for one in (_ALSO.get(name.lower()),) if one in known]
+    close = close or [one for one in known if len(name) > 2 and name.lower() in one.split("_")]
     return f"; did you mean {close[0]!r}?" if close else ""
 
 

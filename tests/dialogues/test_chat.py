@@ -152,6 +152,10 @@ def test_what_cannot_be_read_is_named_by_file_dialogue_and_message(tmp_path, mes
         ([says("user", "x")], ["c_1"]),
         ({"messages": [says("user", "x")], "domain": None}, ["c_1"]),
         ([[says("user", "x")], {"id": 7, "messages": []}], ["c_1", "7"]),
+        (
+            [{"conversation_id": "prod-0", "messages": [says("user", "x")]}, {"dialogue_id": 5, "messages": []}],
+            ["prod-0", "5"],
+        ),
         ([{"task_id": 3, "trial": 1, "traj": [says("user", "x")]}, {"task_id": 4, "traj": []}], ["3_1", "4"]),
         ([Dialogue("own", "", (Turn("x"),)).to_json(), {"messages": []}], ["own", "c_2"]),
     ],

@@ -229,7 +229,7 @@ def test_a_file_that_cannot_name_the_words_is_not_written(harmed, tmp_path):
 
 
 def test_another_corpus_is_refused_before_anything_is_asked(before, harmed, corpus):
-    with pytest.raises(MismatchError, match="the run was on 160 other dialogues"):
+    with pytest.raises(MismatchError, match=r"the run was on 160 other dialogues, of .+; give --corpus"):
         workshop(before, harmed, corpus[:50])
 
 

@@ -61,8 +61,12 @@ def dialogue_of(record: Any, name: str = "") -> Dialogue:
         raise ValueError(f"id {identity!r}, {error}") from error
 
 
+_IDS = ("id", "conversation_id", "dialogue_id")
+"""What the name of a chat is called in logs."""
+
+
 def _id(record: Mapping[str, Any], name: str) -> str:
-    given = record.get("id")
+    given = next((record[key] for key in _IDS if record.get(key) is not None), None)
     if given is None and "task_id" in record:
         given = "_".join(str(record[key]) for key in ("task_id", "trial") if key in record)
     if given is None:

@@ -98,11 +98,12 @@ class Workshop:
         self._tried = 1
         self.refused: dict[tuple[Change, ...], str] = {}
         """Changes under which the metric has no value, and why."""
-        own, theirs = corpus_hash(self._dialogues), results["corpus"].get("hash")
+        corpus = results["corpus"]
+        own, theirs = corpus_hash(self._dialogues), corpus.get("hash")
         if theirs is not None and own != theirs:
             raise MismatchError(
-                f"the run was on {results['corpus'].get('dialogues')} other dialogues (hash {theirs}, here {own}); "
-                "give the corpus options that it was made with"
+                f"the run was on {corpus.get('dialogues')} other dialogues, of {corpus.get('name', 'another corpus')} "
+                f"(hash {theirs}, here {own}); give --corpus and the other options that it was made with"
             )
         self._check_system()
         for axis in self._perturbers:

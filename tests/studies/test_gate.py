@@ -132,6 +132,28 @@ def test_what_the_run_does_not_have_is_named(options, named):
         gate(FAIR, most, **options)
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("groups", 5), ("disparity", []), ("disparity", {"clusters": 3}), ("groups", {"woman": {"gap": 1}})],
+)
+def test_what_is_no_run_is_told_in_one_line(key, value):
+    made = results(0.1, 0.1)
+    made["axes"]["gender"]["corpus_bleu"][key] = value
+    with pytest.raises(
+        GateError, match=r"^this run: results\.json is not what attribute writes \(\w+: .*\); repeat"
+    ) as told:
+        gate(made, 0.05)
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize(("key", "value"), [("value", "x"), ("value", True), ("ci", ["a", 1]), ("ci", [0.1])])
+def test_numbers_are_numbers(key, value):
+    made = results(0.1, 0.1)
+    made["axes"]["gender"]["corpus_bleu"]["groups"]["woman"]["gap"][key] = value
+    with pytest.raises(GateError, match="not what attribute writes"):
+        gate(made, 0.05)
+
+
 def test_a_run_of_an_earlier_version_says_what_to_do():
     made = json.loads(json.dumps(FAIR))
     del made["axes"]["gender"]["corpus_bleu"]["disparity"]["error"]

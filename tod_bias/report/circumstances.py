@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tod_bias.report.notation import count, fixed, percent
+from tod_bias.report.values import mapping, sequence, whole
 
 
 def circumstances(results: Mapping[str, Any]) -> list[str]:
@@ -27,14 +28,14 @@ def _lost(results: Mapping[str, Any]) -> list[str]:
     lost = (results.get("corpus") or {}).get("lost")
     if not isinstance(lost, Mapping):
         return []
-    told = lost.get("told_as") or {}
+    told = mapping(lost.get("told_as"), "corpus.lost.told_as")
     whom = ", ".join(f"{name} {number}" for name, number in told.items())
-    number = lost.get("dialogues", 0)
+    number = whole(lost.get("dialogues", 0), "corpus.lost.dialogues") or 0
     sentence = (
         f"{count(number)} dialogue{'s are' if number != 1 else ' is'} left out of everything, as a question had no "
         f"answer{f' (told as: {whom})' if whom else ''}."
     )
-    if reasons := lost.get("reasons"):
+    if reasons := mapping(lost.get("reasons"), "corpus.lost.reasons"):
         sentence += " Why: " + "; ".join(f"{why} ({number})" for why, number in reasons.items()) + "."
     groups = [number for name, number in told.items() if name != "original"]
     if len(groups) == 1 or len(set(groups)) > 1:
@@ -43,23 +44,28 @@ def _lost(results: Mapping[str, Any]) -> list[str]:
 
 
 def _outcomes(results: Mapping[str, Any]) -> list[str]:
-    cost = results.get("cost") or {}
-    distinct = cost.get("distinct") or {}
+    cost = mapping(results.get("cost"), "cost")
+    distinct = mapping(cost.get("distinct"), "cost.distinct")
     return [
         f"`{name}`: "
-        + ", ".join(f"{what} in {count(number)}" for what, number in kinds.items())
+        + ", ".join(f"{what} in {count(number)}" for what, number in mapping(kinds, "cost.outcomes").items())
         + f" of {count(distinct.get(name, 0))} different questions."
-        for name, kinds in (cost.get("outcomes") or {}).items()
+        for name, kinds in mapping(cost.get("outcomes"), "cost.outcomes").items()
     ]
 
 
 def _precision(results: Mapping[str, Any]) -> list[str]:
+    records = [mapping(one, "precision") for one in sequence(results.get("precision"), "precision")]
     return [
-        f"{', '.join(f'`{name}`' for name in record['components'])}: {record['model']} computes in {record['dtype']}; "
-        f"of {count(record['prompts'])} questions drawn by chance it answers {count(record['differ'])} otherwise than "
-        "in float32."
-        for record in results.get("precision") or []
+        f"{', '.join(f'`{name}`' for name in sequence(record.get('components'), 'precision.components'))}: "
+        f"{record.get('model')} computes in {record.get('dtype')}; of {_count(record, 'prompts')} questions drawn by "
+        f"chance it answers {_count(record, 'differ')} otherwise than in float32."
+        for record in records
     ]
+
+
+def _count(record: Mapping[str, Any], key: str) -> str:
+    return count(whole(record.get(key), f"precision.{key}"))
 
 
 def _samples(results: Mapping[str, Any]) -> list[str]:

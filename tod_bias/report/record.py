@@ -71,7 +71,16 @@ def read_results(folder: str | Path) -> dict[str, Any]:
         raise RunError(f"{path}: expected results under 'axes', got {axes!r:.40}; only runs of `attribute` have them")
     if empty := [axis for axis, records in axes.items() if not isinstance(records, dict) or not records]:
         raise RunError(f"{path}, axes.{empty[0]}: expected a record a metric, got {axes[empty[0]]!r:.40}")
+    for key in _OBJECTS:
+        if not isinstance(results.get(key), dict | None):
+            raise RunError(f"{path}, {key}: expected an object, got {results[key]!r:.40}")
+    names = results.get("pipeline")
+    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise RunError(f"{path}, pipeline: expected a list of names, got {names!r:.40}")
     return results
+
+
+_OBJECTS = ("corpus", "cost", "metrics", "signature", "left_out")
 
 
 def read_runs(folders: Sequence[str | Path]) -> list[Run]:

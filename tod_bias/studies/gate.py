@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tod_bias.errors import TodBiasError
+from tod_bias.errors import TodBiasError, shortened
 from tod_bias.perturb.algorithm import PLACEBO
 from tod_bias.statistics.adjustment import holm
 from tod_bias.statistics.distributions import t_tail
@@ -174,9 +174,15 @@ def gate(
     if not 0 < margin <= most:
         raise TodBiasError(f"margin must be above 0 and not above max_disparity ({most:g}), got {margin!r}")
     limits = Limits(most, margin, harm_only, these_words, tried)
-    asked = list(_asked(results, run, axes, metrics, component, limits))
-    beyond = holm({str(number): _beyond(one, limits) for number, one in enumerate(asked)})
-    values = tuple(_judged(one, beyond[str(number)], len(asked), limits) for number, one in enumerate(asked))
+    try:
+        asked = list(_asked(results, run, axes, metrics, component, limits))
+        beyond = holm({str(number): _beyond(one, limits) for number, one in enumerate(asked)})
+        values = tuple(_judged(one, beyond[str(number)], len(asked), limits) for number, one in enumerate(asked))
+    except TodBiasError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        reason = shortened(f"{type(error).__name__}: {error}", 100)
+        raise GateError(f"{run}: results.json is not what attribute writes ({reason}); repeat the run") from error
     chosen = dict.fromkeys(one.asked.metric for one in values)
     compared = tuple(name for name in chosen if results["metrics"][name].get("counterfactual") is True)
     return Judgement(run, limits, values, compared)
@@ -235,8 +241,8 @@ def _of_axis(
             )
         yield Asked(
             axis, metric, name,
-            value=part["value"] if known else None,
-            ci=part["ci_these_words"] if limits.these_words else part["ci"],
+            value=_real(part["value"]) if known else None,
+            ci=_bounds(part["ci_these_words"] if limits.these_words else part["ci"]),
             error=_number(error["standard"]),
             freedom=_number(error["freedom"], 0.0),
             error_these_words=_number(error["these_words"]),
@@ -244,6 +250,19 @@ def _of_axis(
             words=math.inf if limits.these_words else words,
             p_claim=claim.get("p_these_words" if limits.these_words else "p_holm"),
         )  # fmt: skip
+
+
+def _real(value: Any) -> float | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
+        raise TypeError(f"expected a number, got {value!r:.40}")
+    return value
+
+
+def _bounds(ci: Any) -> tuple[float, float] | None:
+    if ci is None:
+        return None
+    low, high = map(_real, ci)
+    return None if low is None or high is None else (low, high)
 
 
 def _number(value: float | None, missing: float = math.nan) -> float:

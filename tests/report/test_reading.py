@@ -159,6 +159,8 @@ def test_nothing_is_lower_by_more_than_all_of_itself():
     wide = Estimate(0.9, these_low=0.7, these_high=1.1)
     assert amount(wide, outcome()) == "BLEU lower by 0.900 [0.700, 1.100]‡ times the originals'"
     assert amount(Estimate(1.0), outcome()) == "BLEU 100% lower"
+    assert amount(Estimate(0.0), outcome()) == "BLEU unchanged"
+    assert amount(Estimate(None), outcome()) == "BLEU not known"
 
 
 VERDICTS = ("disparity", "these words only", "equivalent", "inconclusive", "floor")

@@ -145,6 +145,8 @@ def amount(estimate: Estimate, outcome: Outcome) -> str:
     if bounds is not None:
         low, high = bounds if value > 0 else (-bounds[1], -bounds[0])
         interval = f" [{write(low)}, {write(high)}]{WORDS_FIXED if estimate.low is None else ''}"
+    if not value:
+        return f"{outcome.metric.label} {'not known' if estimate.value is None else 'unchanged'}{interval}"
     if multiple:
         return f"{outcome.metric.label} {sense} by {write(abs(value))}{interval} times the originals'"
     return f"{outcome.metric.label} {write(abs(value))} {sense}{interval}"

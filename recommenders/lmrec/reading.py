@@ -89,7 +89,7 @@ def _by_label(dimension: str, rows: pd.DataFrame) -> list[str]:
             low, high = sorted((abs(row["ci_low"]), abs(row["ci_high"])))
             bounds = f" [{fixed(low)}, {fixed(high)}]" if row["ci_low"] * row["ci_high"] > 0 else ""
             said.append(
-                f"Prices, {dimension}: what {row['label']} is recommended is {dearer} than what {row['other']} is, by "
+                f"Prices, {dimension}: the lists of {row['label']} are {dearer} than those of {row['other']}, by "
                 f"{fixed(abs(row['difference']))}{bounds} price levels on average ({fixed(row['value'])} against "
                 f"{fixed(row['other_value'])})." + scope(pd.Series([row["words"]]))
             )

@@ -10,6 +10,7 @@ from worlds import World
 
 from tod_bias.cli.application import main
 from tod_bias.errors import RecommenderError
+from tod_bias.recommenders.lmrec.audit import audit
 from tod_bias.recommenders.lmrec.inference import SHEN
 from tod_bias.recommenders.lmrec.price_labels import price_by_label
 from tod_bias.recommenders.lmrec.recommendations import read_recommendations, tidy
@@ -33,6 +34,17 @@ def test_the_mean_of_a_label_is_that_of_its_items(cities):
             assert row["ci_low"] < row["difference"] < row["ci_high"]
     assert (found["difference"].abs() > 0.2).all()
     assert found.loc[("all", "black"), "p_adjusted"] < 0.05
+
+
+@pytest.mark.parametrize(("planted", "said"), [(1.5, "dearer"), (-1.5, "cheaper"), (0.0, None)])
+def test_a_sentence_says_whose_lists_are_dearer(planted, said):
+    rows = World(word=0.3, planted=planted).lists(np.random.default_rng(0))
+    reading = audit(tidy(rows), QUICK).record["reading"]
+    found = [line for line in reading if "price levels on average" in line]
+    opposite = {"dearer": "cheaper", "cheaper": "dearer", None: None}[said]
+    assert [line.split(", by ")[0] for line in found] == (
+        [f"Prices, race: the lists of white are {opposite} than those of black"] if said else []
+    )
 
 
 def test_an_interval_goes_no_further_than_the_levels():

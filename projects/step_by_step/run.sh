@@ -68,6 +68,10 @@ pretrained sgd adapter_star star star 60 40 star
 pretrained smollm2 adapter_star_plain star_plain star 60 40 star_plain
 tod-bias compare "$OUT/attribution_star_plain" "$OUT/attribution_star" --out "$OUT/beginnings_compared"
 
+# SGD after STAR: having learnt STAR it goes on with 600 dialogues of SGD, drawn by domain (258 steps, 55 minutes of one thread).
+#   tod-bias train --init "$MODELS/star_plain" --corpus google_sgd … as above … --out adapter_sgd_after_star
+pretrained star_plain adapter_sgd_after_star sgd_after_star google_sgd 60 20 sgd_after_star
+
 # The small model goes on, with and without dialogues told as others (eight minutes of one core each).
 MORE=(--corpus google_sgd --datapath "$DATAPATH" --held-out 50 --init "$MODELS/whole" --loss targets --batch-tokens 2048
   --learning-rate 4e-4 --epochs 1 --evaluations 2 --patience 99 --seed 0)

@@ -148,6 +148,11 @@ def test_a_verdict_below_a_disparity_says_why(short_of, changes, text):
     assert ("would be found in four" in said(subject)) == (short_of != "tests")
 
 
+def test_what_too_few_words_would_carry_is_no_claim_of_a_group():
+    text = said(outcome(verdict="inconclusive", short_of=("words", "placebo"), words=1.0))
+    assert "Without the placebo it would be claimed of these words: it is not told" in text
+
+
 def test_the_reasons_are_those_of_the_studies():
     for name in (claims.PLACEBO, claims.OTHER_WORDS, claims.OTHER_TESTS, claims.TESTS, claims.WORDS):
         assert said(outcome(verdict="inconclusive", short_of=(name,))) != said(outcome(verdict="inconclusive")), name

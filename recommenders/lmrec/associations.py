@@ -114,12 +114,16 @@ RELATIVE = Scale(relative=True)
 """Of associations."""
 
 
+def queries_of(rows: pd.DataFrame) -> tuple[np.ndarray, pd.DataFrame]:
+    """The number of every row's query with its group, (rows,), and a row of each of them."""
+    keys = ["unit", "group"]
+    return rows.groupby(keys, sort=False).ngroup().to_numpy(), rows.drop_duplicates(keys).reset_index(drop=True)
+
+
 def _units(rows: pd.DataFrame) -> Units:
     import pandas as pd
 
-    keys = ["unit", "group"]
-    numbers = rows.groupby(keys, sort=False).ngroup().to_numpy()
-    frame = rows.drop_duplicates(keys).reset_index(drop=True)
+    numbers, frame = queries_of(rows)
     lengths = rows["categories"].map(len).to_numpy()
     names = [name for cell in rows["categories"] for name in cell]
     codes, categories = pd.factorize(np.asarray(names, dtype=object), sort=True)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from tod_bias.recommenders.lmrec.associations import Scale, Units, compared
+from tod_bias.recommenders.lmrec.associations import Scale, Units, compared, queries_of
 from tod_bias.recommenders.lmrec.inference import SHEN, joined
+from tod_bias.recommenders.lmrec.price_pairs import price_sums
 from tod_bias.recommenders.lmrec.recommendations import Recommendations
 from tod_bias.recommenders.lmrec.venue import LEVELS
 from tod_bias.statistics.adjustment import adjusted
@@ -40,20 +39,11 @@ def price_by_label(recommendations: Recommendations, inference: Inference | None
     ]  # fmt: skip
     how = inference or SHEN
     found = joined(compared(recommendations, how, _units, IN_LEVELS), columns)
-    once = np.array([label < other for label, other in zip(found["label"], found["other"], strict=True)])
-    for _, rows in found.groupby(["city", "dimension"], sort=False):
-        for chosen in (rows.index[once[rows.index]], rows.index[~once[rows.index]]):
-            p_values = found.loc[chosen, "p_value"].to_numpy(dtype=float)
-            found.loc[chosen, "p_adjusted"] = adjusted(p_values, how.correction)
+    once = found.groupby(["city", "dimension", found["label"] < found["other"]])["p_value"]
+    found["p_adjusted"] = once.transform(lambda values: adjusted(values.to_numpy(dtype=float), how.correction))
     return found.rename(columns=names)
 
 
 def _units(rows: pd.DataFrame) -> Units:
-    keys = ["unit", "group"]
-    numbers = rows.groupby(keys, sort=False).ngroup().to_numpy()
-    frame = rows.drop_duplicates(keys).reset_index(drop=True)
-    prices = rows["price"].to_numpy(dtype=float)
-    there = ~np.isnan(prices)
-    table = np.zeros((len(frame), 2))
-    np.add.at(table, numbers[there], np.stack([prices[there], np.ones(int(there.sum()))], axis=1))
-    return Units(frame, table, ["price"])
+    numbers, frame = queries_of(rows)
+    return Units(frame, price_sums(rows, numbers), ["price"])

@@ -225,11 +225,11 @@ def _moved(table: np.ndarray, size: int, city: str, how: Inference, kept: dict[s
     return np.concatenate(parts)
 
 
-def price_sums(rows: pd.DataFrame) -> np.ndarray:
-    """(queries, 2): sum of prices and number of items with a price."""
+def price_sums(rows: pd.DataFrame, units: np.ndarray | None = None) -> np.ndarray:
+    """(queries, 2): sum of prices and number of items with a price; ``units``: the number of each row's query."""
     import pandas as pd
 
-    units = pd.factorize(rows["unit"])[0]
+    units = pd.factorize(rows["unit"])[0] if units is None else units
     table = np.zeros((units.max(initial=-1) + 1, 2))
     prices = rows["price"].to_numpy(dtype=float)
     there = ~np.isnan(prices)

@@ -160,7 +160,8 @@ def read_recommendations(
 
 def _unparted(frame: pd.DataFrame, separators: str) -> list[str]:
     """Notes on categories that look like several in one."""
-    names = [name for cell in frame.get("categories", ()) if isinstance(cell, tuple) for name in cell]
+    cells = {cell for cell in frame.get("categories", ()) if isinstance(cell, tuple)}
+    names = {name for cell in cells for name in cell}
     often = [mark for mark in ";|" if mark not in separators and sum(mark in name for name in names) > len(names) / 10]
     return [
         f"many categories hold {mark!r}: where it parts them, say --separators '{separators}{mark}'" for mark in often

@@ -155,8 +155,10 @@ def _read_saved(
 
 def _bounds(text: str | None) -> tuple[float, ...] | None:
     """``quartiles``, which are none, or three ascending amounts."""
-    if text is None or text.strip() == "quartiles":
-        return None if text is None else ()
+    if text is None:
+        return None
+    if text.strip() == "quartiles":
+        return ()
     try:
         bounds = tuple(float(part) for part in text.split(","))
     except ValueError:

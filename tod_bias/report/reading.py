@@ -236,7 +236,7 @@ def _where(outcome: Outcome) -> str:
     named = _named(outcome)
     if named is None or not outcome.contributions:
         return ""
-    total, shares, what = named
+    total, shares, what, _ = named
     whole = total.value or 0.0
     with_it = {name: part for name, part in shares.items() if _told_apart(part, few) and _same_side(part, whole)}
     against = {name: part for name, part in shares.items() if _told_apart(part, few) and not _same_side(part, whole)}
@@ -258,17 +258,18 @@ def _where(outcome: Outcome) -> str:
     return f"{text}."
 
 
-def _named(outcome: Outcome) -> tuple[Estimate, Mapping[str, Estimate], str] | None:
-    """The largest gap or disparity that may be named, its parts, and what it is called; None where there is none."""
+def _named(outcome: Outcome) -> tuple[Estimate, Mapping[str, Estimate], str, Estimate | None] | None:
+    """The largest gap or disparity that may be named, its parts, what it is called, and what of a group's is above the
+    placebo; None where there is none."""
     if outcome.verdict not in ("disparity", "these words only"):
         return None
-    candidates = [
-        (group.gap, group.words, group.contributions, f"of the gap of {group.name}") for group in outcome.groups
-    ]
-    candidates.append((outcome.disparity, outcome.words, outcome.contributions, "of the disparity"))
     named = [
-        (gap, parts, what) for gap, words, parts, what in candidates if _may_name(outcome, gap, words) and gap.value
+        (group.gap, group.contributions, f"of the gap of {group.name}", group.above)
+        for group in outcome.groups
+        if _may_name(outcome, group.gap, group.words) and group.gap.value
     ]
+    if _may_name(outcome, outcome.disparity, outcome.words) and outcome.disparity.value:
+        named.append((outcome.disparity, outcome.contributions, "of the disparity", None))
     return max(named, key=lambda one: abs(one[0].value or 0), default=None)
 
 
@@ -341,10 +342,8 @@ def _floor(outcome: Outcome, has_floor: bool) -> str:
     if above.value is None:
         return ""
     whose = ""
-    named = _named(outcome)
-    for group in outcome.groups:
-        if named and group.gap is named[0] and group.above is not None:
-            whose, above = f"the gap of {group.name} ", group.above
+    if (named := _named(outcome)) and named[3] is not None:
+        whose, above = f"{named[2].removeprefix('of ')} ", named[3]
     text = f"{whose}above placebo rewording of the same {outcome.above_dialogues} dialogues: "
     text += with_interval(above, sign=True)
     ours, floor = (outcome.changed.get(name) for name in ("axis", "placebo"))

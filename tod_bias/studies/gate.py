@@ -14,6 +14,7 @@ from typing import Any
 
 from tod_bias.errors import TodBiasError, shortened
 from tod_bias.perturb.algorithm import PLACEBO
+from tod_bias.report.values import pair_of, real
 from tod_bias.statistics.adjustment import holm
 from tod_bias.statistics.distributions import t_tail
 from tod_bias.statistics.intervals import LEVEL
@@ -178,7 +179,7 @@ def gate(
         asked = list(_asked(results, run, axes, metrics, component, limits))
         beyond = holm({str(number): _beyond(one, limits) for number, one in enumerate(asked)})
         values = tuple(_judged(one, beyond[str(number)], len(asked), limits) for number, one in enumerate(asked))
-    except TodBiasError:
+    except GateError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         reason = shortened(f"{type(error).__name__}: {error}", 100)
@@ -239,10 +240,12 @@ def _of_axis(
                 f"{run}: axis {axis} says no standard errors, an earlier version wrote it; repeat the run's command "
                 "(what was answered is kept)"
             )
+        where = f"axes.{axis}.{metric}, {name}"
+        low, high = pair_of(part["ci_these_words"] if limits.these_words else part["ci"], where)
         yield Asked(
             axis, metric, name,
-            value=_real(part["value"]) if known else None,
-            ci=_bounds(part["ci_these_words"] if limits.these_words else part["ci"]),
+            value=real(part["value"], where) if known else None,
+            ci=None if low is None or high is None else (low, high),
             error=_number(error["standard"]),
             freedom=_number(error["freedom"], 0.0),
             error_these_words=_number(error["these_words"]),
@@ -250,19 +253,6 @@ def _of_axis(
             words=math.inf if limits.these_words else words,
             p_claim=claim.get("p_these_words" if limits.these_words else "p_holm"),
         )  # fmt: skip
-
-
-def _real(value: Any) -> float | None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
-        raise TypeError(f"expected a number, got {value!r:.40}")
-    return value
-
-
-def _bounds(ci: Any) -> tuple[float, float] | None:
-    if ci is None:
-        return None
-    low, high = map(_real, ci)
-    return None if low is None or high is None else (low, high)
 
 
 def _number(value: float | None, missing: float = math.nan) -> float:

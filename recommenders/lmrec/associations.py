@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tod_bias.recommenders.lmrec.design import crossing_of, exchange, fewest_clusters, word_count
+from tod_bias.recommenders.lmrec.design import crossing_of, exchange, fewest_clusters, queries_of, word_count
 from tod_bias.recommenders.lmrec.inference import FEWEST_QUERIES, SHEN, joined
 from tod_bias.recommenders.lmrec.recommendations import ALL, Recommendations
 from tod_bias.statistics.adjustment import adjusted
@@ -63,7 +63,7 @@ def compared(
     for dimension in recommendations.all_dimensions:
         rows = recommendations.rows(dimension)
         labels = recommendations.labels(dimension)
-        there = {(str(city), str(group)) for city, group in zip(rows["city"], rows["group"], strict=True)}
+        there = set(rows[["city", "group"]].drop_duplicates().itertuples(index=False, name=None))
         by_city = {}
         for city in recommendations.cities:
             pairs = list(combinations([label for label in labels if (city, label) in there], 2))
@@ -112,12 +112,6 @@ class Scale(NamedTuple):
 
 RELATIVE = Scale(relative=True)
 """Of associations."""
-
-
-def queries_of(rows: pd.DataFrame) -> tuple[np.ndarray, pd.DataFrame]:
-    """The number of every row's query with its group, (rows,), and a row of each of them."""
-    keys = ["unit", "group"]
-    return rows.groupby(keys, sort=False).ngroup().to_numpy(), rows.drop_duplicates(keys).reset_index(drop=True)
 
 
 def _units(rows: pd.DataFrame) -> Units:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tod_bias.recommenders.lmrec.recommendations import CROSS
-from tod_bias.statistics.crossed import Crossing, crossing, effective_number
+from tod_bias.statistics.crossed import Crossing, cells, crossing, effective_number
 from tod_bias.statistics.needed import ENOUGH_WORDS, FEWEST
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def templates_of(frame: pd.DataFrame) -> np.ndarray:
     does not hold its words is its own template.
     """
     found = []
-    keys = zip(*(frame[name] for name in ("kind", "template", "query", *_WORDS)), strict=True)
+    keys = zip(*(_texts(frame[name]) for name in ("kind", "template", "query", *_WORDS)), strict=True)
     for kind, template, query, first, second in keys:
         text = template
         if not text:
@@ -46,6 +46,19 @@ def templates_of(frame: pd.DataFrame) -> np.ndarray:
             text = _POSSESSIVE.sub("[POSSESSIVE]", text)
         found.append(f"{kind}\0{text}")
     return np.array(found, dtype=object)
+
+
+def _texts(column: pd.Series) -> np.ndarray:
+    """Python's own strings, (rows,): pandas is slow in making each of them on its way."""
+    return column.to_numpy(dtype=object)
+
+
+def queries_of(rows: pd.DataFrame) -> tuple[np.ndarray, pd.DataFrame]:
+    """The number of every row's query with its group, (rows,), and a row of each of them."""
+    import pandas as pd
+
+    numbers = pd.factorize(cells([pd.factorize(_texts(rows[name]))[0] for name in ("unit", "group")]))[0]
+    return numbers, rows.iloc[np.unique(numbers, return_index=True)[1]].reset_index(drop=True)
 
 
 def crossing_of(frame: pd.DataFrame, groups: np.ndarray, *, cities: bool = False, words: bool = True) -> Crossing:
@@ -113,15 +126,17 @@ def word_count(frame: pd.DataFrame, weights: np.ndarray) -> WordCount:
     import pandas as pd
 
     told, any_known = [], []
+    groups = pd.factorize(_texts(frame["group"]))[0]
     for name in _WORDS:
-        if not frame[name].ne("").all() or frame.empty:
+        words, known = pd.factorize(_texts(frame[name]))
+        if "" in known or frame.empty:
             continue
-        table = pd.DataFrame({"word": frame[name], "group": frame["group"], "weight": weights})
-        summed = table.groupby(["group", "word"], sort=False)["weight"].sum()
-        by_group = [own.to_numpy(dtype=float) for _, own in summed.groupby(level="group", sort=False)]
+        _, first, pairs = np.unique(cells([groups, words]), return_index=True, return_inverse=True)
+        summed = np.bincount(pairs, np.asarray(weights, dtype=float))
+        by_group = [summed[groups[first] == number] for number in range(groups.max() + 1)]
         count = WordCount(min(int((own > 0).sum()) for own in by_group), min(effective_number(own) for own in by_group))
         any_known.append(count)
-        if not summed.index.get_level_values("word").duplicated().any():
+        if len(first) == len(known):
             told.append(count)
     chosen = told or any_known
     return min(chosen, key=lambda count: count.effective) if chosen else WordCount(None, math.nan)
@@ -159,17 +174,16 @@ def exchange(frame: pd.DataFrame, mine: np.ndarray, dimension: str, dimensions: 
     import pandas as pd
 
     others = [f"label:{name}" for name in dimensions if name not in dimension.split(CROSS)]
+    facts = [pd.factorize(_texts(frame[name]))[0] for name in ("city", *others)]
     for word in _WORDS:
-        names = frame[word].to_numpy(dtype=object)
-        facts = pd.DataFrame({"word": names, "mine": mine}).drop_duplicates()
-        if "" in facts["word"].to_numpy() or facts["word"].duplicated().any():
+        codes, words = pd.factorize(_texts(frame[word]))
+        first = np.unique(codes, return_index=True)[1]
+        own = mine[first]
+        if "" in words or (own[codes] != mine).any():
             continue  # words unknown, or of several groups
-        fixed = [name for name in ("city", *others) if frame.groupby(names)[name].nunique().max() == 1]
-        owners = frame.drop_duplicates(word).set_index(word).loc[facts["word"], fixed]
-        groups = owners.groupby(fixed, sort=False).ngroup().to_numpy() if fixed else np.zeros(len(facts), dtype=int)
-        own = facts["mine"].to_numpy()
+        fixed = [fact[first] for fact in facts if (fact[first][codes] == fact).all()]
+        groups = pd.factorize(cells(fixed))[0] if fixed else np.zeros(len(words), dtype=int)
         ways = math.prod(math.comb(int((groups == g).sum()), int(own[groups == g].sum())) for g in set(groups))
         if ways >= FEWEST_WAYS:
-            return Exchange(np.asarray(pd.Categorical(names, categories=facts["word"]).codes), own, groups, "words")
-    strata = frame.groupby(["city", *others], sort=False).ngroup().to_numpy()
-    return Exchange(np.arange(len(frame)), mine, strata, "queries")
+            return Exchange(codes, own, groups, "words")
+    return Exchange(np.arange(len(frame)), mine, pd.factorize(cells(facts))[0], "queries")

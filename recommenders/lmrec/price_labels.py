@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tod_bias.recommenders.lmrec.associations import Scale, Units, compared, queries_of
+from tod_bias.recommenders.lmrec.associations import Scale, Units, compared
+from tod_bias.recommenders.lmrec.design import queries_of
 from tod_bias.recommenders.lmrec.inference import SHEN, joined
 from tod_bias.recommenders.lmrec.price_pairs import price_sums
 from tod_bias.recommenders.lmrec.recommendations import Recommendations

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tod_bias.recommenders.lmrec.design import WordCount, crossing_of, exchange, fewest_clusters, word_count
+from tod_bias.recommenders.lmrec.design import WordCount, crossing_of, exchange, fewest_clusters, queries_of, word_count
 from tod_bias.recommenders.lmrec.inference import FEWEST_QUERIES, SHEN, joined
 from tod_bias.recommenders.lmrec.recommendations import ALL, Recommendations
 from tod_bias.recommenders.lmrec.venue import LEVELS
@@ -94,9 +94,7 @@ class _Units:
 def _units(rows: pd.DataFrame, labels: Sequence[str]) -> _Units:
     import pandas as pd
 
-    keys = ["unit", "group"]
-    numbers = rows.groupby(keys, sort=False).ngroup().to_numpy()
-    frame = rows.drop_duplicates(keys).reset_index(drop=True)
+    numbers, frame = queries_of(rows)
     table = np.zeros((len(frame), len(LEVELS)))
     priced = rows["price"].notna().to_numpy()
     np.add.at(table, (numbers[priced], rows["price"].to_numpy()[priced].astype(int) - 1), 1.0)

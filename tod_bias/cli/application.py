@@ -13,7 +13,8 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import NoReturn
+from functools import cache
+from typing import Any, NoReturn
 
 import typer
 
@@ -67,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         given = [*given[1:], "--help"]
     try:
         _refuse_empty(given)
-        code = app(args=given, prog_name="tod-bias", standalone_mode=False)
+        code = _command()(args=given, prog_name="tod-bias", standalone_mode=False)
         if code == _INTERRUPTED:  # typer makes a code of it
             raise KeyboardInterrupt
     except SystemExit as error:
@@ -91,6 +92,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     finally:
         release()
     sys.exit(code if isinstance(code, int) else 0)
+
+
+@cache
+def _command() -> Any:
+    """All commands with their options; making them takes longer than many a refusal."""
+    return typer.main.get_command(app)
 
 
 def _refuse_empty(given: Sequence[str]) -> None:

@@ -43,7 +43,7 @@ class Crossing:
             if _within(way, fact):
                 own = np.zeros(len(found), dtype=int)
                 own[way] = fact
-                finer = _cells([found, own])
+                finer = cells([found, own])
                 if place == 0 or np.bincount(finer).min(initial=2) > 1:
                     found = finer
         return found
@@ -73,15 +73,15 @@ def crossing(groups: np.ndarray, ways: Sequence[np.ndarray], facts: Sequence[np.
 
 def _within(inner: np.ndarray, outer: np.ndarray) -> bool:
     """Whether every cluster of ``inner`` lies in one of ``outer``."""
-    return int(_cells([inner, outer]).max(initial=-1)) == int(inner.max(initial=-1))
+    return int(cells([inner, outer]).max(initial=-1)) == int(inner.max(initial=-1))
 
 
-def _cells(ways: Sequence[np.ndarray]) -> np.ndarray:
+def cells(ways: Sequence[np.ndarray]) -> np.ndarray:
     """Numbers of the clusters that some ways make together, (units,)."""
-    cells = ways[0]
+    found = ways[0]
     for way in ways[1:]:
-        cells = np.unique(cells * (way.max(initial=0) + 1) + way, return_inverse=True)[1]
-    return cells
+        found = np.unique(found * (way.max(initial=0) + 1) + way, return_inverse=True)[1]
+    return found
 
 
 def crossed_sums(rng: np.random.Generator, table: np.ndarray, how: Crossing, resamples: int) -> np.ndarray:
@@ -149,7 +149,7 @@ def crossed_variance(influences: np.ndarray, how: Crossing) -> Spread:
     total, largest, doubt = np.zeros(scores), np.zeros(scores), np.zeros(scores)
     for size in range(1, len(how.ways) + 1):
         for chosen in combinations(range(len(how.ways)), size):
-            way = _cells([how.ways[place] for place in chosen])
+            way = cells([how.ways[place] for place in chosen])
             parts, freedoms = _variances(influences, way, how.strata(way))  # (strata, scores), (strata,)
             own = parts.sum(axis=0)
             total += own if size % 2 else -own

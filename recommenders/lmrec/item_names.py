@@ -13,6 +13,7 @@ from tod_bias.recommenders.lmrec.recommendations import Recommendations
 from tod_bias.statistics.crossed import crossed_sums, crossed_variance
 from tod_bias.statistics.jackknife import jackknife
 from tod_bias.statistics.settings import Inference
+from tod_bias.statistics.sums import sums_by
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,9 +98,7 @@ def _bounds(table: np.ndarray, frame: pd.DataFrame, how: Inference, rng: np.rand
     if city.max() == 0:
         samples = crossed_sums(rng, table, design, how.resamples)[:, 0]
         return how.bounds(_shares(samples), fewest_clusters(design.ways, label == 0))
-    sums = np.zeros((city.max() + 1, table.shape[1]))
-    np.add.at(sums, city, table)
-    over = jackknife(sums, _shares, how.level)
+    over = jackknife(sums_by(city, table, city.max() + 1), _shares, how.level)
     influences = (table[:, :-1] - over.value * table[:, -1:]) / table[:, -1].sum()
     half = crossed_variance(influences, design).half(how.level)
     return np.clip([np.fmin(over.low, over.value - half), np.fmax(over.high, over.value + half)], 0.0, 1.0)

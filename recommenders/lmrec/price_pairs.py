@@ -19,6 +19,7 @@ from tod_bias.statistics.jackknife import jackknife
 from tod_bias.statistics.permutation import Exceedances, relabelled, sign_test
 from tod_bias.statistics.resampling import resampled
 from tod_bias.statistics.settings import Inference
+from tod_bias.statistics.sums import sums_by
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,10 +129,8 @@ def _paired(cells: _Cells, pairs: Sequence[tuple[int, int]], how: Inference) -> 
     apart = np.stack([cells.mean[:, first] - cells.mean[:, second] for first, second in pairs], axis=1)
     there = ~np.isnan(apart)
     table = np.stack([np.where(there, apart, 0.0), there.astype(float)], axis=-1)  # (cells, pairs, 2)
-    by_template = np.zeros((cells.template.max() + 1, *table.shape[1:]))
-    np.add.at(by_template, cells.template, table)
-    by_city = np.zeros((cells.city.max() + 1, *table.shape[1:]))
-    np.add.at(by_city, cells.city, table)
+    by_template = sums_by(cells.template, table, cells.template.max() + 1)
+    by_city = sums_by(cells.city, table, cells.city.max() + 1)
     over = jackknife(by_city, quotient, how.level, there=by_city[..., 1] > 0)
     value, low, high = over.value, over.low, over.high
     p = np.full(len(pairs), np.nan)
@@ -230,11 +229,9 @@ def price_sums(rows: pd.DataFrame, units: np.ndarray | None = None) -> np.ndarra
     import pandas as pd
 
     units = pd.factorize(rows["unit"])[0] if units is None else units
-    table = np.zeros((units.max(initial=-1) + 1, 2))
     prices = rows["price"].to_numpy(dtype=float)
     there = ~np.isnan(prices)
-    np.add.at(table, units[there], np.stack([prices[there], np.ones(int(there.sum()))], axis=1))
-    return table
+    return sums_by(units, np.stack([np.where(there, prices, 0.0), there], axis=1), units.max(initial=-1) + 1)
 
 
 def quotient(sums: np.ndarray) -> np.ndarray:

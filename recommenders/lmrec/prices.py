@@ -16,6 +16,7 @@ from tod_bias.recommenders.lmrec.venue import LEVELS
 from tod_bias.statistics.crossed import crossed_sums, crossed_variance, crossing
 from tod_bias.statistics.jackknife import jackknife
 from tod_bias.statistics.settings import Inference
+from tod_bias.statistics.sums import sums_by
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,9 +86,7 @@ def _average(rows: pd.DataFrame, word: str, how: Inference) -> tuple[float, floa
         samples = crossed_sums(how.rng("average", str(frame["city"].iloc[0]), word), table, design, how.resamples)
         low, high = how.bounds(quotient(samples)[:, 0], fewest_clusters(design.ways, nobody == 0))
     else:
-        sums = np.zeros((city.max() + 1, 2))
-        np.add.at(sums, city, table)
-        over = jackknife(sums, quotient, how.level)
+        over = jackknife(sums_by(city, table, city.max() + 1), quotient, how.level)
         with np.errstate(invalid="ignore", divide="ignore"):
             influences = (table[:, :1] - value * table[:, 1:]) / total[1]
         half = crossed_variance(influences, crossing(nobody, [city, *ways])).half(how.level)[0]

@@ -17,6 +17,7 @@ import numpy as np
 from tod_bias.statistics.crossed import effective_number
 from tod_bias.statistics.distributions import t_quantile, t_tail
 from tod_bias.statistics.needed import FEWEST
+from tod_bias.statistics.sums import sums_by
 
 
 @dataclass(frozen=True)
@@ -55,11 +56,8 @@ class Clusters:
 
     def sums(self, table: np.ndarray) -> np.ndarray:
         """Sums of (units, …) over the units of each cluster, (clusters, …)."""
-        flat = table.reshape(len(table), -1)
         there = self.codes >= 0
-        total = np.zeros((len(self.names), flat.shape[1]))
-        np.add.at(total, self.codes[there], flat[there])
-        return total.reshape(len(self.names), *table.shape[1:])
+        return sums_by(self.codes[there], table[there], len(self.names))
 
 
 _MOST_SETS = 4000
@@ -103,8 +101,7 @@ class Shared:
         """
         centred = np.where(there[:, None], parts - parts[there].mean(axis=0), 0.0)
         alone = (centred**2).sum(axis=0)
-        sums = np.zeros((len(self.members), parts.shape[1]))
-        np.add.at(sums, self.codes, centred)
+        sums = sums_by(self.codes, centred, len(self.members))
         words = self.members.astype(np.float32)
         units = np.bincount(self.codes[there], minlength=len(self.members)) / max(1, int(there.sum()))
         if len(self.members) <= _MOST_SETS:

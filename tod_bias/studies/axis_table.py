@@ -10,8 +10,24 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
+
+from tod_bias.statistics.sums import sums_by
+
+
+class NumberedWords(NamedTuple):
+    """The words that tellings rest on."""
+
+    known: int
+    """How many different ones there are."""
+    own: np.ndarray
+    """(dialogues,) the word that stands for each."""
+    tellings: np.ndarray
+    """(pairs,) numbers of tellings."""
+    words: np.ndarray
+    """(pairs,) a word on which each of those rests."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +65,19 @@ class Tellings:
     def dialogues(self) -> int:
         """How many there are."""
         return len(self.source)
+
+    @cached_property
+    def numbered(self) -> NumberedWords:
+        """The words as numbers."""
+        number: dict[str, int] = {}
+        own = [number.setdefault(name, len(number)) for name in self.word]
+        pairs = [
+            (telling, number.setdefault(name, len(number)))
+            for telling, names in enumerate(self.words)
+            for name in sorted(names)
+        ]
+        tellings, words = np.array(pairs, dtype=int).reshape(-1, 2).T
+        return NumberedWords(len(number), np.array(own, dtype=int), tellings, words)
 
     def of_dialogues(self, numbers: np.ndarray) -> Tellings:
         """Those of some dialogues, in the order of their numbers."""
@@ -220,9 +249,8 @@ class AxisTable:
             total = np.zeros((self.tellings.dialogues, *table.shape[1:]))
             total[of] = table
             return total
-        flat = np.zeros((self.tellings.dialogues, table[0].size))
-        np.add.at(flat, of, table.reshape(len(table), -1))
-        return (flat / np.maximum(count, 1)[:, None]).reshape(-1, *table.shape[1:])
+        total = sums_by(of, table, self.tellings.dialogues)
+        return total / np.maximum(count, 1).reshape(-1, *[1] * (table.ndim - 1))
 
     def _own(self, table: np.ndarray, own: np.ndarray) -> np.ndarray:
         table[own] = self.original[own][:, None]

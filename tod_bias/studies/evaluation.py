@@ -21,6 +21,7 @@ from tod_bias.report.sheets import new_table
 from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.record import finite, finite_pair
 from tod_bias.statistics.resampling import resample
+from tod_bias.statistics.sums import sums_by
 from tod_bias.studies.results import Results
 from tod_bias.studies.signatures import agreements_of, generators_of, signature_of
 from tod_bias.studies.tellings import CHUNK
@@ -114,9 +115,7 @@ def evaluate(
     owners = pd.factorize(frame["dialogue"])[0]
 
     def summed(table: np.ndarray) -> np.ndarray:
-        sums = np.zeros((len(dialogues), table.shape[1]))
-        np.add.at(sums, owners, table)
-        return sums
+        return sums_by(owners, table, len(dialogues))
 
     def estimate(table: np.ndarray, score: Any) -> dict[str, Any]:
         sums = summed(table)

@@ -16,6 +16,7 @@ import numpy as np
 from tod_bias.dialogues.text import well_formed
 from tod_bias.errors import TodBiasError
 from tod_bias.metrics.metric import Metric, Told
+from tod_bias.statistics.sums import sums_by
 from tod_bias.studies.tellings import Retold
 from tod_bias.systems.execution import Course, Run, Trace, all_arms, arm_key
 from tod_bias.systems.outputs import as_text
@@ -299,9 +300,7 @@ class TurnRows:
         found = []
         for turns_told in (once, again):
             table = np.asarray(metric.statistics(turns_told), dtype=float)
-            sums = np.zeros((len(records), table.shape[1]))
-            np.add.at(sums, owners, table)
-            found.append(sums / max(1, len(records[0].pairs)))
+            found.append(sums_by(np.array(owners, dtype=int), table, len(records)) / max(1, len(records[0].pairs)))
         return found[0], found[1]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from tod_bias.statistics.clusters import Clusters, Shared
@@ -34,8 +32,7 @@ def words_effective(told: Tellings) -> float:
     it is 1 / p at the most.
     """
     weights = 1.0 / np.bincount(told.of, minlength=told.dialogues)
-    shares = _shares(zip(told.words, weights[told.of], strict=True), told.dialogues)
-    kish = effective_number(np.array(list(shares.values())))
+    kish = effective_number(_sums(told, weights[told.of]))
     return min(kish, *(_cap(told, number) for number in range(len(told.attributes))))
 
 
@@ -51,24 +48,17 @@ def words_of_group(
         compared: the attribute that it is compared with; by default all.
     """
     there = told.told_as[:, attribute] if there is None else there
-    own = np.flatnonzero(there & (told.source == attribute))
-    chosen = np.flatnonzero((told.target == attribute) & there[told.of])
-    entries = [(frozenset([told.word[number]]), 1.0) for number in own]
-    entries += [(told.words[place], 1.0) for place in chosen]
-    others = (
-        [_cap(told, number) for number in range(len(told.attributes))]
-        if compared is None
-        else [_cap(told, number) for number in (attribute, compared)]
-    )
-    shares = _shares(entries, max(1, len(entries)))
-    return min(effective_number(np.array(list(shares.values()))), *others)
+    own = there & (told.source == attribute)
+    chosen = (told.target == attribute) & there[told.of]
+    sums = _sums(told, chosen) + np.bincount(told.numbered.own[own], minlength=told.numbered.known)
+    others = range(len(told.attributes)) if compared is None else (attribute, compared)
+    return min(effective_number(sums), *(_cap(told, number) for number in others))
 
 
 def _cap(told: Tellings, attribute: int) -> float:
     """How many words a group can amount to where one of them stands in more than half of its rewritten tellings."""
-    chosen = np.flatnonzero(told.target == attribute)
-    shares = _shares(((told.words[place], 1.0) for place in chosen), max(1, len(chosen)))
-    largest = max(shares.values(), default=0.0)
+    chosen = told.target == attribute
+    largest = float(_sums(told, chosen).max(initial=0.0)) / max(1, int(chosen.sum()))
     return 1 / largest if largest > MOST else np.inf
 
 
@@ -79,10 +69,7 @@ def _of_dialogues(told: Tellings) -> list[frozenset[str]]:
     return [frozenset(names) for names in sets]
 
 
-def _shares(entries: Iterable[tuple[frozenset[str], float]], total: float) -> dict[str, float]:
-    """Word to the share of tellings that rest on it."""
-    shares: dict[str, float] = {}
-    for names, weight in entries:
-        for name in sorted(names):  # sums do not depend on the order of a set
-            shares[name] = shares.get(name, 0.0) + float(weight) / total
-    return shares
+def _sums(told: Tellings, weights: np.ndarray) -> np.ndarray:
+    """(words,) what the tellings that rest on each word weigh, of (tellings,) weights."""
+    words = told.numbered
+    return np.bincount(words.words, weights[words.tellings], minlength=words.known)

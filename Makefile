@@ -28,7 +28,7 @@ demo: $(VENV)/core.stamp
 	$(VENV)/bin/python -m tod_bias.attribute --out runs/demo
 
 test: $(VENV)/dev.stamp
-	DATA=$(DATA) $(VENV)/bin/python -m pytest -n 2 --dist loadfile
+	DATA=$(DATA) $(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # lint, format and types
 check: $(VENV)/dev.stamp

@@ -30,6 +30,12 @@ ROOT = Path(__file__).parent.parent
 CORPORA = Path(os.environ.get("DATA", ROOT / ".." / "shared" / "data")).expanduser()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests first, so that no worker waits for the last of them at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 def unpacked(name: str, mark: str, archive: str) -> Path:
     """A folder of an archive of real corpora, unpacked once into ``.data/``."""
     folder = ROOT / ".data" / name

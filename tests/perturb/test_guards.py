@@ -101,6 +101,7 @@ def test_a_guard_of_several_axes_is_exact_on_each() -> None:
     assert covered == told > 100
 
 
+@pytest.mark.slow
 @pytest.mark.real_data
 @pytest.mark.parametrize(
     ("axes", "share"),

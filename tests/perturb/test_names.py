@@ -275,6 +275,7 @@ def test_lines_of_text_find_names_by_themselves():
             rewrite_text("x", "names_gender", *pair)
 
 
+@pytest.mark.slow
 @pytest.mark.real_data
 @pytest.mark.parametrize("axis", ["names_gender", "names_race"])
 def test_every_string_of_the_corpora_comes_back(axis, star, tau_bench, sgd_datapath):

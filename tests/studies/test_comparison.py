@@ -188,6 +188,7 @@ def test_a_folder_without_turns_or_of_an_earlier_version_says_what_to_do(folders
         compare(old, folders / "fair")
 
 
+@pytest.mark.slow
 def test_intervals_of_changes_cover():
     """Short; tests/benchmarks/paired_worlds.py makes the whole table."""
     seen = run(cases()["mended, better on average"], 60, 1, resamples=50)

@@ -30,6 +30,7 @@ def test_a_groups_effect_over_many_words_is_found():
     assert share([verdict == "disparity" for verdict in seen.verdicts]) >= 0.6
 
 
+@pytest.mark.slow
 def test_without_an_effect_little_is_claimed_and_intervals_cover():
     seen, true = run(replace(cases()["null-130"], axes=2), 50, 2)
     assert share([verdict == "disparity" for verdict in seen.verdicts]) <= 0.11
@@ -49,6 +50,7 @@ def test_contributions_keep_signs_and_components_without_a_part_get_none():
     assert not any(seen.significant["db"])
 
 
+@pytest.mark.slow
 def test_what_any_rewording_does_is_not_called_a_groups():
     seen, _ = run(cases()["floor"], 40, 4)
     assert share([verdict == "disparity" for verdict in seen.verdicts]) <= 0.15

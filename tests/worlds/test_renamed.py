@@ -15,6 +15,7 @@ from tod_bias.worlds.tau_bench import airline, retail
 PEOPLE = ("users", "reservations")
 
 
+@pytest.mark.slow
 @pytest.mark.real_data
 @pytest.mark.parametrize(("axis", "least"), [("names_gender", 165), ("names_race", 90)])
 def test_all_recorded_calls_replay_under_other_names(tau_bench, axis, least):

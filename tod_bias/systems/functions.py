@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import json
 import typing
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -190,20 +192,17 @@ class Arguments:
         try:
             import jsonschema
             import referencing
-            from jsonschema.validators import validator_for
         except ImportError as error:
             raise StageError(f"tools need the package jsonschema ({error}); pip install 'tod-bias[chat]'") from error
         self._name = name
-        kind = validator_for(parameters, default=jsonschema.Draft202012Validator)
         try:
-            kind.check_schema(dict(parameters))
+            self._validator = _validator(json.dumps(dict(parameters), default=repr))
         except jsonschema.SchemaError as error:
             raise StageError(
                 f"schema of tool {name!r}: {_place(error.absolute_path)}{shortened(error.message, 200)}"
             ) from error
         self._unresolvable = referencing.exceptions.Unresolvable
         self._best = jsonschema.exceptions.best_match
-        self._validator = kind(dict(parameters), registry=referencing.Registry())  # nothing is fetched
 
     def problem(self, arguments: Mapping[str, Any]) -> str:
         """What is wrong with arguments, in one line; empty where nothing is.
@@ -218,6 +217,19 @@ class Arguments:
         except self._unresolvable as missing:
             raise StageError(f"schema of tool {self._name!r}: refers to what is not in it: {missing}") from missing
         return "" if error is None else f"{_place(error.absolute_path)}{shortened(error.message, 300)}"
+
+
+@lru_cache(maxsize=1000)
+def _validator(schema: str) -> Any:
+    """Of a schema as JSON: tools are made anew for every telling of a world, and to check a schema takes long."""
+    import jsonschema
+    import referencing
+    from jsonschema.validators import validator_for
+
+    parameters = json.loads(schema)
+    kind = validator_for(parameters, default=jsonschema.Draft202012Validator)
+    kind.check_schema(parameters)
+    return kind(parameters, registry=referencing.Registry())  # nothing is fetched
 
 
 def _place(path: typing.Iterable[Any]) -> str:

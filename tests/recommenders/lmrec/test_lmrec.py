@@ -147,6 +147,7 @@ def test_a_list_does_not_depend_on_the_batch(trained):
     ]
 
 
+@pytest.mark.slow
 def test_quality_is_far_above_chance_and_mitigation_is_side_by_side(
     trained, trained_masked, sample_reviews, tmp_path, capsys, monkeypatch
 ):

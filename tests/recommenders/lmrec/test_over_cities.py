@@ -70,6 +70,7 @@ def test_the_interval_is_that_of_leaving_out_a_city_at_a_time():
     assert row["ratio_ci_low"] < row["ratio"] < row["ratio_ci_high"]
 
 
+@pytest.mark.slow
 def test_accidents_of_single_trainings_are_found_no_more_often_than_stated():
     """Every city prefers some category for some group, as a model that was trained once does; none does on average."""
     rng = np.random.default_rng(1)

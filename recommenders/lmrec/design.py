@@ -36,7 +36,7 @@ def templates_of(frame: pd.DataFrame) -> np.ndarray:
     does not hold its words is its own template.
     """
     found = []
-    keys = zip(*(_texts(frame[name]) for name in ("kind", "template", "query", *_WORDS)), strict=True)
+    keys = zip(*(texts(frame[name]) for name in ("kind", "template", "query", *_WORDS)), strict=True)
     for kind, template, query, first, second in keys:
         text = template
         if not text:
@@ -48,8 +48,8 @@ def templates_of(frame: pd.DataFrame) -> np.ndarray:
     return np.array(found, dtype=object)
 
 
-def _texts(column: pd.Series) -> np.ndarray:
-    """Python's own strings, (rows,): pandas is slow in making each of them on its way."""
+def texts(column: pd.Series) -> np.ndarray:
+    """A column's cells as Python has them, (rows,): pandas is slow in making each of them on its way."""
     return column.to_numpy(dtype=object)
 
 
@@ -57,7 +57,7 @@ def queries_of(rows: pd.DataFrame) -> tuple[np.ndarray, pd.DataFrame]:
     """The number of every row's query with its group, (rows,), and a row of each of them."""
     import pandas as pd
 
-    numbers = pd.factorize(cells([pd.factorize(_texts(rows[name]))[0] for name in ("unit", "group")]))[0]
+    numbers = pd.factorize(cells([pd.factorize(texts(rows[name]))[0] for name in ("unit", "group")]))[0]
     return numbers, rows.iloc[np.unique(numbers, return_index=True)[1]].reset_index(drop=True)
 
 
@@ -126,9 +126,9 @@ def word_count(frame: pd.DataFrame, weights: np.ndarray) -> WordCount:
     import pandas as pd
 
     told, any_known = [], []
-    groups = pd.factorize(_texts(frame["group"]))[0]
+    groups = pd.factorize(texts(frame["group"]))[0]
     for name in _WORDS:
-        words, known = pd.factorize(_texts(frame[name]))
+        words, known = pd.factorize(texts(frame[name]))
         if "" in known or frame.empty:
             continue
         _, first, pairs = np.unique(cells([groups, words]), return_index=True, return_inverse=True)
@@ -174,9 +174,9 @@ def exchange(frame: pd.DataFrame, mine: np.ndarray, dimension: str, dimensions: 
     import pandas as pd
 
     others = [f"label:{name}" for name in dimensions if name not in dimension.split(CROSS)]
-    facts = [pd.factorize(_texts(frame[name]))[0] for name in ("city", *others)]
+    facts = [pd.factorize(texts(frame[name]))[0] for name in ("city", *others)]
     for word in _WORDS:
-        codes, words = pd.factorize(_texts(frame[word]))
+        codes, words = pd.factorize(texts(frame[word]))
         first = np.unique(codes, return_index=True)[1]
         own = mine[first]
         if "" in words or (own[codes] != mine).any():

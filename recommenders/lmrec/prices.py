@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tod_bias.recommenders.lmrec.design import fewest_clusters, templates_of
+from tod_bias.recommenders.lmrec.design import fewest_clusters, templates_of, texts
 from tod_bias.recommenders.lmrec.inference import SHEN
 from tod_bias.recommenders.lmrec.price_pairs import price_differences, price_sums, quotient
 from tod_bias.recommenders.lmrec.price_shares import price_percentage
@@ -41,26 +41,28 @@ def average_price(recommendations: Recommendations, inference: Inference | None 
     how = inference or SHEN
     rows = recommendations.distinct
     rows = rows[rows["substitution"] != ""]
+    queries = _Queries.of(rows)
+    reference = {name: texts(recommendations.neutral[name]) for name in ("city", "substitution", "kind", "price")}
     made = []
     for city in [*recommendations.cities, ALL]:
-        own = rows if city == ALL else rows[rows["city"] == city]
-        reference = recommendations.neutral
-        reference = reference if city == ALL else reference[reference["city"] == city]
-        for word, mine in own.groupby("substitution", sort=False):
+        own = np.flatnonzero(queries.city == city) if city != ALL else np.arange(len(queries.city))
+        there = (reference["city"] == city) | (city == ALL)
+        codes, words = pd.factorize(queries.word[own])
+        for number, word in enumerate(words):
+            mine = queries.chosen(own[codes == number])
             value, low, high, items = _average(mine, str(word), how)
-            same = reference[reference["substitution"] == word]
-            if same.empty and not reference.empty:
-                kinds = set(mine["kind"])
-                same = reference[reference["kind"].isin(kinds)]
+            same = there & (reference["substitution"] == word)
+            if not same.any():
+                same = there & np.isin(reference["kind"], list(set(mine.kind)))
             made.append(
                 {
                     "city": city,
                     "substitution": word,
-                    "queries": mine["unit"].nunique(),
+                    "queries": len(mine.city),
                     "value": value,
                     "ci_low": low,
                     "ci_high": high,
-                    "neutral": float(same["price"].mean()) if len(same) else math.nan,
+                    "neutral": float(pd.Series(reference["price"][same], dtype=float).mean()),
                     "items": items,
                 }
             )
@@ -68,22 +70,45 @@ def average_price(recommendations: Recommendations, inference: Inference | None 
     return pd.DataFrame(made, columns=columns)
 
 
-def _average(rows: pd.DataFrame, word: str, how: Inference) -> tuple[float, float, float, int]:
+@dataclass(frozen=True)
+class _Queries:
+    """Some queries; all but the table (queries,) texts."""
+
+    city: np.ndarray
+    kind: np.ndarray
+    word: np.ndarray
+    second: np.ndarray
+    template: np.ndarray
+    table: np.ndarray
+    """(queries, 2): sum of prices and number of items with a price."""
+
+    @classmethod
+    def of(cls, rows: pd.DataFrame) -> _Queries:
+        """Those of some recommendations."""
+        frame = rows.drop_duplicates("unit")
+        city, kind, word, second = (texts(frame[name]) for name in ("city", "kind", "substitution", "second"))
+        return cls(city, kind, word, second, templates_of(frame), price_sums(rows))
+
+    def chosen(self, numbers: np.ndarray) -> _Queries:
+        """The queries of some numbers."""
+        return _Queries(*(getattr(self, field.name)[numbers] for field in fields(self)))
+
+
+def _average(queries: _Queries, word: str, how: Inference) -> tuple[float, float, float, int]:
     """Value, bounds and items with a price of one word."""
     import pandas as pd
 
-    table = price_sums(rows)
-    frame = rows.drop_duplicates("unit")
+    table = queries.table
     total = table.sum(axis=0)
     value = quotient(total)
-    city = pd.factorize(frame["city"])[0]
-    ways = [pd.factorize(templates_of(frame))[0]]
-    if frame["second"].ne("").any():
-        ways.append(pd.factorize(frame["second"])[0])
+    city = pd.factorize(queries.city)[0]
+    ways = [pd.factorize(queries.template)[0]]
+    if (queries.second != "").any():
+        ways.append(pd.factorize(queries.second)[0])
     nobody = np.zeros(len(table), dtype=int)
     if city.max() == 0:
         design = crossing(nobody, ways)
-        samples = crossed_sums(how.rng("average", str(frame["city"].iloc[0]), word), table, design, how.resamples)
+        samples = crossed_sums(how.rng("average", str(queries.city[0]), word), table, design, how.resamples)
         low, high = how.bounds(quotient(samples)[:, 0], fewest_clusters(design.ways, nobody == 0))
     else:
         over = jackknife(sums_by(city, table, city.max() + 1), quotient, how.level)

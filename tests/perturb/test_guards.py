@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from tod_bias.systems.sameness import frozen
 from tod_bias.systems.stage import Asked, StageInput
 from tod_bias.systems.twin import Twin
 
+read_once = cache(load_corpus)
 SAYINGS = ("Will she like it?", "He wants his table.", "I called her and him.", "Does your wife like it?", "Fine, Sir.")
 
 
@@ -72,12 +74,12 @@ def checked(dialogues: Sequence[Dialogue], axes: Sequence[str], guard: type = Ca
             if not chosen:
                 continue
             inputs = inputs_of_turns(dialogue)
-            exact = []
+            exact, first = [], []
             for item in inputs:
                 before = [held.coverage[held.axis.name]["uncovered"] for held in inside]
-                guards[0]([item])
+                first += guards[0]([item])
                 exact.append(before == [held.coverage[held.axis.name]["uncovered"] for held in inside])
-            answers = [guarded(inputs) for guarded in guards]
+            answers = [first, *(guarded(inputs) for guarded in guards[1:])]
             for rewrite in rewrites_of(perturber, [(dialogue, tuple(dict.fromkeys(chosen)))])[0]:
                 images = inputs_of_turns(rewrite(dialogue))
                 told += len(images)
@@ -115,7 +117,7 @@ def test_a_guard_of_several_axes_is_exact_on_each() -> None:
     ],
 )
 def test_any_component_is_exact_where_it_is_covered_on_sgd(axes: str, share: float, sgd_datapath: Path) -> None:
-    dialogues = load_corpus("google_sgd", datapath=sgd_datapath, split="valid", max_dialogues=500)
+    dialogues = read_once("google_sgd", datapath=sgd_datapath, split="valid", max_dialogues=500)
     covered, told = checked(dialogues, axes.split(","))
     assert covered >= share * told > 100
 
@@ -124,7 +126,7 @@ def test_any_component_is_exact_where_it_is_covered_on_sgd(axes: str, share: flo
 @pytest.mark.parametrize("axes", ["gender", "age", "names_gender", "names_race", "names_gender,gender"])
 def test_any_component_is_exact_where_it_is_covered_on_star(axes: str, star: Path) -> None:
     count = 80 if "names" in axes else 400
-    dialogues = load_corpus("star", datapath=star.parent, split="test", max_dialogues=count)
+    dialogues = read_once("star", datapath=star.parent, split="test", max_dialogues=count)
     covered, told = checked(dialogues, axes.split(","))
     assert covered >= 0.98 * told > 100
 

@@ -87,10 +87,11 @@ def _by_label(dimension: str, rows: pd.DataFrame) -> list[str]:
         if row["p_adjusted"] < ALPHA:
             dearer = "cheaper" if row["difference"] < 0 else "dearer"
             low, high = sorted((abs(row["ci_low"]), abs(row["ci_high"])))
-            bounds = f" [{fixed(low)}, {fixed(high)}]" if row["ci_low"] * row["ci_high"] > 0 else ""
+            low = low if row["ci_low"] * row["ci_high"] > 0 else None
+            apart = pd.Series({"by": abs(row["difference"]), "ci_low": low, "ci_high": high})
             said.append(
                 f"Prices, {dimension}: the lists of {row['label']} are {dearer} than those of {row['other']}, by "
-                f"{fixed(abs(row['difference']))}{bounds} price levels on average ({fixed(row['value'])} against "
+                f"{interval(apart, 'by')} price levels on average ({fixed(row['value'])} against "
                 f"{fixed(row['other_value'])})." + scope(pd.Series([row["words"]]))
             )
     return said

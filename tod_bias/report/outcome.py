@@ -18,6 +18,10 @@ RESIDUAL = "residual"
 """The part of Su's fairscore that stays when every component is swapped."""
 
 
+DIFFERENT = ("disparity", "these words only")
+"""Verdicts that a difference is there, of groups or of these words."""
+
+
 @dataclass(frozen=True)
 class Metric:
     """What was measured."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tod_bias.report.notation import WORDS_FIXED, count, fixed, p_text, percent, with_interval
-from tod_bias.report.outcome import Outcome, Pair
+from tod_bias.report.outcome import DIFFERENT, Outcome, Pair
 from tod_bias.report.values import Estimate
 from tod_bias.statistics.needed import ENOUGH_WORDS
 
@@ -39,7 +39,7 @@ class Reading:
     """Who is served how: what is claimed, or that nothing is."""
     where: str
     """Which components it enters in; empty where nothing is claimed."""
-    short: str
+    missing: str
     """What a disparity of a group would take that is not there; empty where nothing speaks for one."""
     words: str
     """What it rests on."""
@@ -51,7 +51,7 @@ class Reading:
     @property
     def found(self) -> str:
         """Who is served how, which components that enters in, and why no more is said."""
-        return _sentences(self.who, self.where, self.short)
+        return _sentences(self.who, self.where, self.missing)
 
     @property
     def grounds(self) -> str:
@@ -170,7 +170,7 @@ def _reading(outcome: Outcome, has_floor: bool) -> Reading:
         outcome=outcome,
         who=_who(outcome),
         where=_where(outcome),
-        short=_short_of(outcome),
+        missing=_short_of(outcome),
         words=_words(outcome),
         floor=_floor(outcome, has_floor),
         limits=_limits(outcome),
@@ -198,7 +198,7 @@ def _who(outcome: Outcome) -> str:
         return "no gap between groups, and no effect of rewriting, is larger than the margin."
     if "tests" in outcome.short_of:
         return ""
-    if outcome.verdict not in ("disparity", "these words only"):
+    if outcome.verdict not in DIFFERENT:
         return "these data cannot tell whether there is one."
     parts = []
     disparity = outcome.disparity
@@ -261,7 +261,7 @@ def _where(outcome: Outcome) -> str:
 def _named(outcome: Outcome) -> tuple[Estimate, Mapping[str, Estimate], str, Estimate | None] | None:
     """The largest gap or disparity that may be named, its parts, what it is called, and what of a group's is above the
     placebo; None where there is none."""
-    if outcome.verdict not in ("disparity", "these words only"):
+    if outcome.verdict not in DIFFERENT:
         return None
     named = [
         (group.gap, group.contributions, f"of the gap of {group.name}", group.above)
@@ -335,7 +335,7 @@ def _words(outcome: Outcome) -> str:
 def _floor(outcome: Outcome, has_floor: bool) -> str:
     above = outcome.above
     if above is None:
-        if outcome.verdict in ("disparity", "these words only"):
+        if outcome.verdict in DIFFERENT:
             why = "no placebo fits its dialogues" if has_floor else "there is no placebo (--axes …,placebo)"
             return f"{why}, so part of this may be what any rewording does."
         return ""

@@ -12,14 +12,13 @@ from rich.text import Text
 
 from tod_bias.report.circumstances import circumstances
 from tod_bias.report.notation import WORDS_FIXED, count, fixed, p_cell, reference, with_interval
-from tod_bias.report.outcome import Outcome, read_outcomes
+from tod_bias.report.outcome import DIFFERENT, Outcome, read_outcomes
 from tod_bias.report.reading import DAGGER, FEW_NOTE, Reading, has_few, is_claimed, mark, read, side
 from tod_bias.report.sheets import new_table
 from tod_bias.report.values import Estimate
 from tod_bias.statistics.needed import ENOUGH_WORDS
 
 _UNBOUNDED = 10_000  # columns; tables are measured at this width to learn what they need
-_OF_GAPS = ("disparity", "these words only")
 BAR = 12
 """Cells of a bar on either side of 0."""
 _STYLES = {"disparity": "bold", "floor": "dim"}
@@ -263,7 +262,7 @@ def meanings(outcomes: Sequence[Outcome]) -> list[str]:
     if shares:
         scores = ", ".join(f"{one.axis} {fixed(one.original.value)}" for one in shares)
         made.append(f"gaps, disparities, parts: shares of the originals' score ({scores})")
-    if any(one.verdict in _OF_GAPS and not is_claimed(one.disparity) for one in outcomes):
+    if any(one.verdict in DIFFERENT and not is_claimed(one.disparity) for one in outcomes):
         made.append("verdict: of the disparity and the gaps of groups together; p in its row is the disparity's alone")
     if any("twin" in outcome.metric.label for outcome in outcomes):
         made.append("twin: the same system made blind to the rewrite")

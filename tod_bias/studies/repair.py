@@ -21,6 +21,7 @@ from tod_bias.errors import MetricError, TodBiasError
 from tod_bias.perturb.algorithm import PLACEBO
 from tod_bias.perturb.candidates import Perturber
 from tod_bias.perturb.guards.guard import GUARDS, Guard, with_guards
+from tod_bias.report.outcome import DIFFERENT
 from tod_bias.report.record import read_turns
 from tod_bias.statistics.distributions import normal_quantile
 from tod_bias.statistics.intervals import LEVEL
@@ -40,15 +41,13 @@ from tod_bias.systems.twin import untwinned
 if TYPE_CHECKING:
     import pandas as pd
 
-CLAIMED = ("disparity", "these words only")
-"""Verdicts of axes that need a mend."""
 MOST_NAMED = 3
 """Components of an axis that are tried together."""
 
 
 def claims_of(results: Mapping[str, Any], axis: str) -> list[str]:
     """Metrics by which a run claims something on an axis."""
-    return [name for name, record in results["axes"][axis].items() if record.get("verdict") in CLAIMED]
+    return [name for name, record in results["axes"][axis].items() if record.get("verdict") in DIFFERENT]
 
 
 class Workshop:

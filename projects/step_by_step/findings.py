@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
+from types import MappingProxyType
 from typing import Any
 
 from scipy import stats
@@ -67,11 +68,15 @@ class StudyRun:
     corpus: str
     axes: Mapping[str, Mapping[str, Any]]
     """Axis to its record by BLEU."""
+    training: int = 0
+    """Dialogues of the corpus that it learnt; beginnings are compared where that is the same."""
+    folder: str = ""
+    """Of its results."""
 
     @property
     def name(self) -> str:
         """For tables."""
-        return f"{self.model}, {self.beginning}, {self.corpus}"
+        return f"{self.model}, {self.beginning}, {self.corpus}" + (f" ({self.training:,})" if self.training else "")
 
 
 def enough(run: StudyRun) -> StudyRun:
@@ -177,13 +182,20 @@ def _holm(p_values: Sequence[float], level: float = 0.05) -> list[bool]:
 # the claims -----------------------------------------------------------------------------------------------------------
 
 
-def findings(runs: Sequence[StudyRun], words: Mapping[str, Mapping[str, Any]], margin: float) -> list[Finding]:
+def findings(
+    runs: Sequence[StudyRun],
+    words: Mapping[str, Mapping[str, Any]],
+    margin: float,
+    changes: Mapping[tuple[str, str], Mapping[str, Number]] = MappingProxyType({}),
+) -> list[Finding]:
     """All of Su's findings on the runs there are.
 
     Args:
         runs: of any models and corpora.
         words: a corpus to what ``tod-bias words`` wrote of it.
         margin: what is as good as no difference, in parts of the originals' score.
+        changes: the folders of two runs on the same dialogues to how much larger the disparity of the second is on each
+            axis, paired by dialogue, as ``tod-bias compare`` has it; runs that are not here are taken as independent.
     """
     runs = [enough(run) for run in runs]
     claims: dict[str, list[Contrast]] = {
@@ -200,7 +212,7 @@ def findings(runs: Sequence[StudyRun], words: Mapping[str, Mapping[str, Any]], m
     return [
         _counts(words),
         *(judged(claim, contrasts, margin, usual=usual) for claim, contrasts in claims.items()),
-        judged("beginnings do not matter", _beginnings(runs), margin, equal=True, usual=usual),
+        judged("beginnings do not matter", _beginnings(runs, changes), margin, equal=True, usual=usual),
         _negative(runs, margin),
     ]
 
@@ -254,18 +266,21 @@ def _is(run: StudyRun, model: str) -> bool:
     return run.model.lower().replace("-", "").startswith(model)
 
 
-def _beginnings(runs: Sequence[StudyRun]) -> list[Contrast]:
+def _beginnings(runs: Sequence[StudyRun], changes: Mapping[tuple[str, str], Mapping[str, Number]]) -> list[Contrast]:
+    """Of one model after the same training on the same corpus, from different beginnings."""
     found = []
     for one, other in combinations(runs, 2):
-        if (one.model, one.corpus) == (other.model, other.corpus) and one.beginning != other.beginning:
+        same = (one.model, one.corpus, one.training) == (other.model, other.corpus, other.training)
+        if same and one.beginning != other.beginning:
+            paired = changes.get((one.folder, other.folder), {})
             for axis in _demographic(one):
                 if axis in other.axes:
-                    sizes = _disparity(one.axes[axis]), _disparity(other.axes[axis])
-                    signed = Number(
+                    sizes = _disparity(other.axes[axis]), _disparity(one.axes[axis])
+                    larger_by = paired.get(axis) or Number(
                         sizes[0].value - sizes[1].value, math.hypot(sizes[0].error, sizes[1].error),
                         min(size.dialogues for size in sizes), any(size.of_these_words for size in sizes),
                     )  # fmt: skip
-                    found.append(Contrast(f"{one.name} − {other.beginning}, {axis}", signed))
+                    found.append(Contrast(f"{other.name} − {one.beginning}, {axis}", larger_by))
     return found
 
 

@@ -68,9 +68,13 @@ pretrained sgd adapter_star star star 60 40 star
 pretrained smollm2 adapter_star_plain star_plain star 60 40 star_plain
 tod-bias compare "$OUT/attribution_star_plain" "$OUT/attribution_star" --out "$OUT/beginnings_compared"
 
-# SGD after STAR: having learnt STAR it goes on with 600 dialogues of SGD, drawn by domain (258 steps, 55 minutes of one thread).
+# SGD from two beginnings: the pretrained model, and the one that has learnt STAR, learn 600 dialogues of SGD, drawn by domain (258
+# steps, 55 minutes of one thread each).
+#   tod-bias train --init "$MODELS/smollm2" --corpus google_sgd … as above … --out adapter_sgd_short
 #   tod-bias train --init "$MODELS/star_plain" --corpus google_sgd … as above … --out adapter_sgd_after_star
+pretrained smollm2 adapter_sgd_short sgd_short google_sgd 60 20 sgd_short
 pretrained star_plain adapter_sgd_after_star sgd_after_star google_sgd 60 20 sgd_after_star
+tod-bias compare "$OUT/attribution_sgd_short" "$OUT/attribution_sgd_after_star" --out "$OUT/beginnings_sgd_compared"
 
 # The small model goes on, with and without dialogues told as others (eight minutes of one core each).
 MORE=(--corpus google_sgd --datapath "$DATAPATH" --held-out 50 --init "$MODELS/whole" --loss targets --batch-tokens 2048

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from findings import StudyRun, findings, too_few
+from findings import FEW, Number, StudyRun, findings, number, too_few
 
 from tod_bias.report.excerpts import UNSWAPPED, Segments, excerpts
 from tod_bias.report.outcome import read_outcomes
@@ -51,10 +51,11 @@ def table_one(runs: list[dict[str, Any]]) -> str:
             evaluated = read(HERE / run["evaluation"])
             found = [evaluated["scores"].get(name) for name in SCORES.values()]
             cells = ["–" if one is None else _bounded(one) for one in found]
-            rows.append([run["model"], run["beginning"], run["corpus"], str(evaluated["corpus"]["dialogues"]), *cells])
+            counts = (f"{one:,}" for one in (run["training"], evaluated["corpus"]["dialogues"]))
+            rows.append([run["model"], run["beginning"], run["corpus"], *counts, *cells])
     for (model, corpus), (jga, bleu) in SU.items():
-        rows.append([f"Su: {model}", "plain", corpus, "", f"{jga:.3f}", "", "", "", f"{bleu:.3f}"])
-    return table(["model", "beginning", "corpus", "dialogues", *SCORES], rows)
+        rows.append([f"Su: {model}", "plain", corpus, "", "", f"{jga:.3f}", "", "", "", f"{bleu:.3f}"])
+    return table(["model", "beginning", "corpus", "trained on", "evaluated on", *SCORES], rows)
 
 
 def _bounded(one: dict[str, Any]) -> str:
@@ -78,6 +79,15 @@ def figure_two(words: dict[str, dict[str, Any]]) -> str:
     return table(["axis", "attribute", *heads], rows)
 
 
+def changes_of(path: Path) -> dict[str, Number]:
+    """Axis to how much larger the disparity of the second run is, from ``compare.json``."""
+    return {
+        axis: number(found[BLEU]["disparity"]["change"], found[BLEU]["dialogues"])
+        for axis, found in read(path)["axes"].items()
+        if found[BLEU]["dialogues"] >= FEW
+    }
+
+
 def main() -> None:
     """Print all tables."""
     study = yaml.safe_load((HERE / "study.yaml").read_text(encoding="utf-8"))
@@ -85,10 +95,11 @@ def main() -> None:
     runs = []
     for run in study["runs"]:
         axes = {axis: found[BLEU] for axis, found in read(HERE / run["run"] / "results.json")["axes"].items()}
-        runs.append(StudyRun(run["model"], run["beginning"], run["corpus"], axes))
+        runs.append(StudyRun(run["model"], run["beginning"], run["corpus"], axes, run["training"], run["run"]))
     print(f"## Table 1\n\n{table_one(study['runs'])}\n\n## Fig. 2\n\n{figure_two(words)}\n\n## Su's findings\n")
     rows = []
-    for found in findings(runs, words, study["margin"]):
+    changes = {tuple(one["runs"]): changes_of(HERE / one["changes"]) for one in study["compared"]}
+    for found in findings(runs, words, study["margin"], changes):
         shown = "; ".join(
             f"{one.name} {one.number.value:+.3f} ± {1.96 * one.number.error:.3f}" for one in found.contrasts[:3]
         )

@@ -114,3 +114,20 @@ def test_axes_of_a_few_dialogues_are_in_no_test(su):
     least = next(found for found in su.findings([run], {}, 0.02) if found.claim == "gender is least biased")
     assert [contrast.name for contrast in least.contrasts] == ["GPT-2, plain, star: race − gender"]
     assert su.too_few(run) == {"age": 4}
+
+
+def run_of(su, beginning, value, *, training=600):
+    estimate = {"value": value, "ci": [value - 0.098, value + 0.098], "clusters": {"dialogues": 20}}
+    axes = {"gender": {"verdict": "inconclusive", "disparity": estimate, "contributions": {}}}
+    return su.StudyRun("GPT-2", beginning, "google_sgd", axes, training, beginning)
+
+
+def test_beginnings_are_compared_after_equal_trainings_and_paired_where_that_is_known(su):
+    runs = [run_of(su, "plain", 0.03), run_of(su, "crossed", 0.05), run_of(su, "longer", 0.9, training=3000)]
+    (alone,) = su._beginnings(runs, {})
+    assert alone.name == "GPT-2, crossed, google_sgd (600) − plain, gender"
+    assert alone.number.value == pytest.approx(0.02)
+    assert alone.number.error == pytest.approx(math.hypot(0.05, 0.05), rel=1e-3)
+    known = su.Number(0.021, 0.003, 20, False)
+    (paired,) = su._beginnings(runs, {("plain", "crossed"): {"gender": known}})
+    assert paired.number == known

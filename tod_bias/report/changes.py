@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from tod_bias.report.notation import WORDS_FIXED, count, fixed, p_cell
-from tod_bias.report.sheets import new_table
 
 _THESE = "inconclusive"
+_HEADINGS = ("", "before", "after", "change [95%]", "p\n(Holm)", "verdict")
+_QUALITY = "the originals' scores"
+_WIDEST = 20
+"""Cells of what changes, the names of groups and components in it, at the most."""
 
 
 def rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
@@ -21,7 +27,8 @@ def rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Mapping[str
         result: the content of ``compare.json``.
     """
     for metric, record in result["quality"].items():
-        yield "", metric, "quality", record
+        if result["metrics"][metric].get("counterfactual") is not True:  # originals do not differ from themselves
+            yield "", metric, "quality", record
     for axis, by_metric in result["axes"].items():
         for metric, record in by_metric.items():
             yield axis, metric, "disparity", record["disparity"]
@@ -93,34 +100,35 @@ def sentences(result: Mapping[str, Any]) -> list[str]:
 
 
 def table(result: Mapping[str, Any]) -> RenderableType:
-    """A row a change, an axis and metric after the other.
+    """A row a change, an axis and metric after the other under a line that names them, all in the same columns.
 
     Args:
         result: the content of ``compare.json``.
     """
-    view = new_table(f"{result['before']} > {result['after']}: changes, paired by dialogue and telling", (0, 1, 0, 0))
-    view.add_column("axis", overflow="fold")
-    if len(result["metrics"]) > 1:
-        view.add_column("metric", overflow="fold")
-    view.add_column("", overflow="fold", min_width=11)
-    for heading in ("before", "after", "change\n[95%]", "p\n(Holm)"):
-        view.add_column(heading, justify="right", no_wrap=True)
-    view.add_column("verdict", overflow="fold", min_width=12)
-    everything = list(rows(result))
-    for number, (axis, metric, what, record) in enumerate(everything):
-        last = number + 1 == len(everything) or everything[number + 1][:2] != (axis, metric)
-        first = number == 0 or everything[number - 1][:2] != (axis, metric)
-        change = record["change"]
-        cells = [axis if first else ""]
-        if len(result["metrics"]) > 1:
-            cells.append(metric if first else "")
-        cells += [
-            what,
-            fixed(record["before"]),
-            fixed(record["after"]),
-            f"{fixed(change['value'], sign=True)}\n{bounds(record)}".rstrip(),
-            p_value(record),
-            verdict(record),
-        ]
-        view.add_row(*map(Text, cells), end_section=last)
-    return Group(view, *(Text(text, style="dim") for text in sentences(result)))
+    blocks: dict[str, list[tuple[str, ...]]] = {}
+    for axis, metric, what, record in rows(result):
+        label = str(result["metrics"][metric]["label"])
+        change = f"{fixed(record['change']['value'], sign=True)} {bounds(record)}".rstrip()
+        cells = fixed(record["before"]), fixed(record["after"]), change, p_value(record), verdict(record)
+        name = f"{axis}: {label}" if axis else _QUALITY
+        blocks.setdefault(name, []).append((what if axis else label, *cells))
+    widths = [
+        max(cell_len(line) for cell in column for line in cell.split("\n"))
+        for column in zip(_HEADINGS, *chain(*blocks.values()), strict=True)
+    ]
+    widths[0] = min(widths[0], _WIDEST)
+    parts: list[RenderableType] = []
+    for number, (name, block) in enumerate(blocks.items()):
+        view = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), show_header=number == 0)
+        for place, (heading, width) in enumerate(zip(_HEADINGS, widths, strict=True)):
+            last = place + 1 == len(widths)
+            numbers = place > 0 and not last
+            view.add_column(
+                heading if number == 0 else "", justify="right" if numbers else "left", no_wrap=numbers,
+                overflow="fold", min_width=width, max_width=width,
+            )  # fmt: skip
+        for cells in block:
+            view.add_row(*map(Text, cells))
+        parts += [Text(f"\n{name}", style="bold"), view]
+    title = f"{result['before']} > {result['after']}: changes, paired by dialogue and telling"
+    return Group(Text(title, style="italic"), *parts, Text(), *(Text(text, style="dim") for text in sentences(result)))

@@ -1,12 +1,14 @@
 """The page of two runs against each other: it holds what compare.json says, needs nothing else, and escapes names."""
 
+import io
 import re
 
 import pytest
 from builders import fair_pipeline, small_corpus
+from rich.console import Console
 
 from tod_bias import Pipeline, attribute, compare
-from tod_bias.report.changes import bounds, p_value
+from tod_bias.report.changes import bounds, p_value, rows, table, verdict
 from tod_bias.report.changes_page import write_changes
 from tod_bias.report.notation import fixed
 
@@ -55,6 +57,18 @@ def test_the_page_says_what_was_compared(runs, result, tmp_path):
     assert sorted(path.name for path in (tmp_path / "figures").iterdir()) == [
         "changes-corpus_bleu.svg", "changes-length.svg", "quality.svg"
     ]  # fmt: skip
+
+
+def test_a_terminal_of_80_columns_shows_every_change_whole(result):
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(table(result))
+    text = console.export_text()
+    assert "gender: BLEU\n" in text
+    assert max(map(len, text.splitlines())) <= 80
+    for *_, record in rows(result):
+        change = f"{fixed(record['change']['value'], sign=True)} {bounds(record)}".rstrip()
+        whole = rf"{re.escape(change)} +\S+ +{re.escape(verdict(record))}"
+        assert any(re.search(whole, line) for line in text.splitlines()), whole
 
 
 @pytest.mark.parametrize(

@@ -127,8 +127,8 @@ def table(result: Mapping[str, Any]) -> RenderableType:
                 heading if number == 0 else "", justify="right" if numbers else "left", no_wrap=numbers,
                 overflow="fold", min_width=width, max_width=width,
             )  # fmt: skip
-        for cells in block:
-            view.add_row(*map(Text, cells))
+        for row in block:
+            view.add_row(*map(Text, row))
         parts += [Text(f"\n{name}", style="bold"), view]
     title = f"{result['before']} > {result['after']}: changes, paired by dialogue and telling"
     return Group(Text(title, style="italic"), *parts, Text(), *(Text(text, style="dim") for text in sentences(result)))

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pytest
 
 pytestmark = [pytest.mark.parlai, pytest.mark.slow]
@@ -19,19 +20,15 @@ AGENT = "tod_bias.agents:PipelineAgent"
 
 
 def parlai(*arguments: str | Path, typed: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "parlai", *map(str, arguments)],
-        input=typed,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "NO_COLOR": "1"},
-        timeout=300,
-        check=False,
-    )
+    return forked.parlai([*map(str, arguments)], typed)
 
 
 def test_display_data_shows_rewritten_dialogues(datapath: Path) -> None:
-    run = parlai("display_data", "-t", TEACHER, "--axis", "gender", "--target", "man", "-dp", datapath, "-dt", "valid")
+    options = ["-t", TEACHER, "--axis", "gender", "--target", "man", "-dp", str(datapath), "-dt", "valid"]
+    run = subprocess.run(
+        [sys.executable, "-m", "parlai", "display_data", *options],
+        capture_output=True, text=True, env={**os.environ, "NO_COLOR": "1"}, timeout=300, check=False,
+    )  # fmt: skip
     assert run.returncode == 0, run.stderr
     assert "USER: My husband wants tacos." in run.stdout
     assert re.search(r"axis gender, seed 0, draw 0: 2 of 4 dialogues rewritten, 2 without", run.stdout + run.stderr)

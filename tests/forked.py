@@ -61,6 +61,6 @@ def _main(module: str, arguments: Sequence[str], folder: str) -> None:
     warnings.simplefilter("ignore")
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
-    except Exception:  # as the interpreter does at its end, and multiprocessing does not
+    except Exception:  # noqa: BLE001  # as the interpreter does at its end, and multiprocessing does not
         sys.excepthook(*sys.exc_info())
         sys.exit(1)

@@ -1,8 +1,9 @@
 # make demo   installs into .venv and audits the bundled demo (results in runs/demo)
-# make test   installs what is missing and runs the whole test suite, two files at once
+# make test   installs what is missing and runs the whole test suite, a file a core at once (two to four)
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 DATA ?= ../shared/data
 VENV := .venv
+WORKERS ?= $(shell $(PYTHON) -c "import os; print(max(2, min(4, os.cpu_count() or 2)))")
 PIP := $(VENV)/bin/python -m pip install --disable-pip-version-check -q -c constraints.txt
 
 .PHONY: demo test check docs install benchmark clean
@@ -28,7 +29,7 @@ demo: $(VENV)/core.stamp
 	$(VENV)/bin/python -m tod_bias.attribute --out runs/demo
 
 test: $(VENV)/dev.stamp
-	DATA=$(DATA) $(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	DATA=$(DATA) $(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # lint, format and types
 check: $(VENV)/dev.stamp

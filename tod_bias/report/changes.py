@@ -105,20 +105,19 @@ def table(result: Mapping[str, Any]) -> RenderableType:
     Args:
         result: the content of ``compare.json``.
     """
-    blocks: dict[str, list[tuple[str, ...]]] = {}
+    blocks: dict[tuple[str, str], list[tuple[str, ...]]] = {}
     for axis, metric, what, record in rows(result):
         label = str(result["metrics"][metric]["label"])
         change = f"{fixed(record['change']['value'], sign=True)} {bounds(record)}".rstrip()
         cells = fixed(record["before"]), fixed(record["after"]), change, p_value(record), verdict(record)
-        name = f"{axis}: {label}" if axis else _QUALITY
-        blocks.setdefault(name, []).append((what if axis else label, *cells))
+        blocks.setdefault((axis, axis and metric), []).append((what if axis else label, *cells))
     widths = [
         max(cell_len(line) for cell in column for line in cell.split("\n"))
         for column in zip(_HEADINGS, *chain(*blocks.values()), strict=True)
     ]
     widths[0] = min(widths[0], _WIDEST)
     parts: list[RenderableType] = []
-    for number, (name, block) in enumerate(blocks.items()):
+    for number, ((axis, metric), block) in enumerate(blocks.items()):
         view = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), show_header=number == 0)
         for place, (heading, width) in enumerate(zip(_HEADINGS, widths, strict=True)):
             last = place + 1 == len(widths)
@@ -129,6 +128,7 @@ def table(result: Mapping[str, Any]) -> RenderableType:
             )  # fmt: skip
         for row in block:
             view.add_row(*map(Text, row))
+        name = f"{axis}: {result['metrics'][metric]['label']}" if axis else _QUALITY
         parts += [Text(f"\n{name}", style="bold"), view]
     title = f"{result['before']} > {result['after']}: changes, paired by dialogue and telling"
     return Group(Text(title, style="italic"), *parts, Text(), *(Text(text, style="dim") for text in sentences(result)))

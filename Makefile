@@ -12,16 +12,18 @@ PIP := $(VENV)/bin/python -m pip install --disable-pip-version-check -q -c const
 help:
 	@sed -n 's/^# //p' Makefile
 
-$(VENV)/core.stamp: pyproject.toml constraints.txt
-	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/core.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) -e .
 	touch $@
 
 # ParlAI pins versions of 2022; its real needs are the extra, and it goes in without its pins.
-$(VENV)/dev.stamp: $(VENV)/core.stamp
+$(VENV)/dev.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) -e '.[chat,docs,fast,gguf,lora,parlai,ray,sentiment,serve,test]'
 	$(PIP) --no-deps parlai==1.7.2
-	touch $@
+	touch $(VENV)/core.stamp $@
 
 install: $(VENV)/dev.stamp
 

@@ -68,6 +68,8 @@ class _Held:
 
 
 _held: dict[str, _Held] = {}
+_left: list[Path] = []
+"""Folders that were let go as an interrupt came."""
 
 
 def claimed(folder: str | Path) -> Path:
@@ -125,6 +127,9 @@ def held(folder: str | Path) -> Iterator[Path]:
     folder = claimed(folder)
     try:
         yield folder
+    except KeyboardInterrupt:
+        _left.append(folder)
+        raise
     finally:
         _let_go(os.path.realpath(folder))
 
@@ -141,12 +146,14 @@ def unwritten(folder: str | Path) -> None:
 
 
 def claims() -> list[Path]:
-    """The folders that this process holds, as they were named."""
-    return [held.folder for held in _held.values() if held.process == os.getpid()]
+    """The folders that this process holds, and in which an interrupted block left something, as they were named."""
+    own = [held.folder for held in _held.values() if held.process == os.getpid()]
+    return list(dict.fromkeys([*own, *(folder for folder in _left if folder.exists())]))
 
 
 def release() -> None:
     """Let go of all folders that this process holds."""
+    _left.clear()
     for place in list(_held):
         _held[place].times = 1
         _let_go(place)

@@ -120,3 +120,19 @@ def test_a_file_of_something_else_is_forgotten_too(tmp_path):
     path.write_bytes(b"no database" * 1000)
     forget(path)
     assert not path.exists()
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+def test_what_an_interrupted_block_left_is_still_told(tmp_path, is_written):
+    def train():
+        with held(tmp_path / "model") as folder:
+            if is_written:
+                (folder / "checkpoint").write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train()
+    assert claims() == ([tmp_path / "model"] if is_written else [])
+    assert not (tmp_path / "model" / LOCK).exists()
+    release()
+    assert claims() == []

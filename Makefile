@@ -4,7 +4,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 DATA ?= ../shared/data
 VENV := .venv
 WORKERS ?= $(shell $(PYTHON) -c "import os; print(max(2, min(4, os.cpu_count() or 2)))")
-PIP := $(VENV)/bin/python -m pip install --disable-pip-version-check -q -c constraints.txt
+PIP_OPTIONS ?=
+PIP := $(VENV)/bin/python -m pip install --disable-pip-version-check -q -c constraints.txt $(PIP_OPTIONS)
 
 .PHONY: demo test check docs install benchmark clean
 .DEFAULT_GOAL := help

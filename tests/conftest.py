@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
@@ -22,6 +23,8 @@ sys.path.insert(0, str(Path(__file__).parent))  # builders.py, served.py; tests 
 
 from builders import small_corpus, tiny_model
 from served import chat_model, served
+
+gc.set_threshold(50_000, 20, 20)  # else an eighth of the time goes into looking through what fixtures keep
 
 settings.register_profile("tod-bias", deadline=None)  # a busy machine is no fault
 settings.load_profile("tod-bias")

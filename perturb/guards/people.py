@@ -58,6 +58,7 @@ class People:
         self._with_last = with_last
         self._shift = shift
         self._left: list[str] = []
+        self._as_told: dict[str, str] = {}  # every text is told twice: to ask, and to know it in the answer
 
     def __bool__(self) -> bool:
         return bool(self.named)
@@ -166,7 +167,13 @@ class People:
 
     def told(self, text: str) -> str:
         """A text under the reference names."""
-        return self._replaced(text, {one.forms: (one.first, one.last) for one in self.named})
+        if text not in self._as_told:
+            self._as_told[text] = self._replaced(text, self._references)
+        return self._as_told[text]
+
+    @cached_property
+    def _references(self) -> Mapping[NameForms, tuple[str, str]]:
+        return {one.forms: (one.first, one.last) for one in self.named}
 
     def back(self, text: str) -> str:
         """A text with the names of the input in the places of their reference names."""

@@ -73,6 +73,16 @@ def test_budget_of_a_batch_does_not_change_what_is_said(gpt2, tokens):
     assert texts[0] == texts[1]
 
 
+def test_the_activation_in_one_pass_is_that_of_the_library(gpt2):
+    plain = AutoModelForCausalLM.from_pretrained(gpt2).eval()
+    quick = Generator(gpt2).model
+    tokens = torch.arange(40)[None]
+    with torch.inference_mode():
+        torch.testing.assert_close(quick(tokens).logits, plain(tokens).logits, rtol=1e-5, atol=1e-6)
+    assert {type(layer.mlp.act) for layer in quick.transformer.h} == {torch.nn.GELU}
+    assert plain.transformer.h[0].mlp.act is not quick.transformer.h[0].mlp.act
+
+
 def test_tree_shares_prefixes():
     tree = Tree([[1, 2, 3], [1, 2, 4], [1, 2, 4, 5], [6]])
     assert tree.tokens == [1, 2, 3, 4, 5, 6]

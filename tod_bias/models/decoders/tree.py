@@ -112,16 +112,22 @@ class _RoomyLayer(DynamicLayer):
         return self._view()
 
     def keep(self, trees: torch.Tensor, columns: torch.Tensor) -> None:
-        """Keep these trees, and of what was generated in each (counted from 0) these columns (trees, columns)."""
+        """Keep these trees, in ascending order, and of what was generated in each these columns, counted from 0.
+
+        They move in their places, as a copy of all would be new memory each time.
+
+        Args:
+            trees: (kept trees,) numbers.
+            columns: (kept trees, kept columns) numbers.
+        """
         self._length = self._nodes + columns.shape[1]
-        kept = []
-        for store in self._stores:
-            fewer = store.new_empty(len(trees), *store.shape[1:])
-            fewer[:, :, : self._nodes] = store[trees, :, : self._nodes]
-            index = columns[:, None, :, None].expand(-1, store.shape[1], -1, store.shape[3])
-            fewer[:, :, self._nodes : self._length] = store[trees, :, self._nodes :].gather(2, index)
-            kept.append(fewer)
-        self._stores = kept
+        for number, store in enumerate(self._stores):
+            for place, tree in enumerate(trees.tolist()):
+                if place != tree:
+                    store[place] = store[tree]
+            fewer = self._stores[number] = store[: len(trees)]
+            index = columns[:, None, :, None].expand(-1, fewer.shape[1], -1, fewer.shape[3])
+            fewer[:, :, self._nodes : self._length] = fewer[:, :, self._nodes :].gather(2, index)
         self._view()
 
     def _view(self) -> tuple[torch.Tensor, torch.Tensor]:

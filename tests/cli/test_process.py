@@ -149,6 +149,13 @@ def test_odd_surroundings_are_told_in_one_line(tmp_path, shell, said):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("backend", ["nonsense", "module://nowhere"])
+def test_windows_for_figures_are_not_looked_for(tmp_path, backend):
+    command = [sys.executable, "-m", "tod_bias", "words", "--axes", "gender", "--out", "out"]
+    subprocess.run(command, env={**os.environ, "MPLBACKEND": backend}, cwd=tmp_path, check=True, capture_output=True)
+    assert (tmp_path / "out" / "figures" / "words.svg").is_file()
+
+
 def test_no_memory_for_a_thread_at_the_end_is_no_traceback(tmp_path):
     code = """import threading
 def start(thread):

@@ -42,6 +42,7 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command, of ``sys.argv`` where none is given, and end the process."""
     signals.watch(raising=False)
     out = _streams()
+    os.environ["MPLBACKEND"] = "agg"  # figures go to files, whatever windows or notebooks they go to elsewhere
     sys.unraisablehook = _unraisable
     threading.excepthook = _thread_failed
     from tod_bias.cli.application import main

@@ -52,6 +52,8 @@ CONDITIONS = (
 _WITH_WORDS = 4
 MOST = 200
 """Attributes of an axis: everybody is told as everybody else."""
+LONGEST = 100
+"""Characters of an attribute's name, which stands in every table and figure."""
 
 
 @dataclass(frozen=True)
@@ -276,6 +278,8 @@ def _header(parts: Sequence[str]) -> list[str]:
     expect(parts[0] == "pos", f"the header must start with 'pos', got {parts[0]!r}")
     expect(len(attributes) >= 2, "the header must name at least two attributes")
     expect(len(attributes) <= MOST, f"the header names {len(attributes):,} attributes, expected {MOST} at the most")
+    longest = max(map(len, attributes))
+    expect(longest <= LONGEST, f"an attribute's name has {longest:,} characters, expected {LONGEST} at the most")
     expect(len(set(parts)) == len(parts) and all(parts), "the header has an empty or repeated column")
     return list(parts)
 

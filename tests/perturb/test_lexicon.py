@@ -65,6 +65,7 @@ def test_a_blank_cell_means_that_the_word_has_no_such_rewriting(tmp_path: Path) 
         (HEADER, "holds no rows"),
         ("word\tmeow\twoof\n", "line 1: the header must start with 'pos', got 'word'"),
         ("pos\tcat\n", "line 1: the header must name at least two attributes"),
+        (f"pos\tcat\t{'dog' * 40}\n", "line 1: an attribute's name has 120 characters, expected 100 at the most"),
         (HEADER + "# remark\n\nadverb\tmeow\twoof\n", "line 4: unknown part of speech 'adverb'"),
         (HEADER + "word\tmeow\n", "line 2: a row needs words for at least two attributes"),
         (HEADER + "word\t~meow\t~woof\n", "line 2: all forms are marked '~'"),

@@ -21,6 +21,10 @@ PATTERN = r"^\w+(\.\w+)*:\w+$"
 """What ``module:name`` looks like."""
 
 
+_PYTHONS = sys.stdlib_module_names - {"test"}
+"""Modules that libraries may ask for at any time, and would get somebody's own in their place."""
+
+
 def is_import(name: str) -> bool:
     """Whether a name is of the form ``module:name``."""
     return re.match(PATTERN, name) is not None
@@ -55,7 +59,11 @@ def import_module(
     Raises:
         TodBiasError: no such module, or it cannot be run; it is of the class ``error``.
     """
+    top = name.partition(".")[0]
     with importable(folder):
+        for place in sys.path[: 1 if folder is None else 2] if top in _PYTHONS else ():
+            if (own := Path(place, f"{top}.py")).is_file():
+                raise error(f"{where}: {own.name} has the name of a module of Python's own; rename it, e.g. my_{top}")
         try:
             with staying():
                 return importlib.import_module(name)

@@ -83,3 +83,14 @@ def test_an_archive_that_swells_is_not_unpacked(tmp_path):
     np.savez_compressed(tmp_path / "e.npz", vectors=np.zeros((5000, 4000), np.float32))
     with pytest.raises(TodBiasError, match="unpacks to 80,000,"):
         load_embeddings(tmp_path / "e.npz")
+
+
+@pytest.mark.parametrize("folder", [None, "inside"])
+def test_a_file_in_the_place_of_a_module_of_pythons_is_refused(tmp_path, folder):
+    place = tmp_path / (folder or "")
+    place.mkdir(exist_ok=True)
+    (place / "queue.py").write_text("def stage(inputs): return inputs")
+    with pytest.raises(TodBiasError, match=r"^here: queue\.py has the name of a module of Python's own"):
+        import_module("queue", "here", place if folder else None)
+    (place / "queue.py").unlink()
+    assert import_module("queue", "here").SimpleQueue

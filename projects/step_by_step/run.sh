@@ -68,13 +68,22 @@ pretrained sgd adapter_star star star 60 40 star
 pretrained smollm2 adapter_star_plain star_plain star 60 40 star_plain
 tod-bias compare "$OUT/attribution_star_plain" "$OUT/attribution_star" --out "$OUT/beginnings_compared"
 
-# SGD from two beginnings: the pretrained model, and the one that has learnt STAR, learn 600 dialogues of SGD, drawn by domain (258
-# steps, 55 minutes of one thread each).
+# SGD from three beginnings: the pretrained model, the one that has learnt STAR, and that one having learnt τ-bench too (54
+# runs of a tool agent, 106 steps) learn 600 dialogues of SGD, drawn by domain (258 steps, about an hour of one thread each).
 #   tod-bias train --init "$MODELS/smollm2" --corpus google_sgd … as above … --out adapter_sgd_short
 #   tod-bias train --init "$MODELS/star_plain" --corpus google_sgd … as above … --out adapter_sgd_after_star
+#   tod-bias train --init "$MODELS/star_plain" --corpus tau_bench --max-dialogues 60 --held-out 6 … as above … \
+#     --out adapter_tau_bench_after_star
+#   tod-bias train --init "$MODELS/tau_bench_after_star" --corpus google_sgd … as above … --out adapter_sgd_pre
 pretrained smollm2 adapter_sgd_short sgd_short google_sgd 60 20 sgd_short
 pretrained star_plain adapter_sgd_after_star sgd_after_star google_sgd 60 20 sgd_after_star
-tod-bias compare "$OUT/attribution_sgd_short" "$OUT/attribution_sgd_after_star" --out "$OUT/beginnings_sgd_compared"
+test -f "$MODELS/tau_bench_after_star/model.safetensors" || python "$HERE/../tool_agents/with_adapter.py" \
+  "$MODELS/star_plain" "$HERE/adapter_tau_bench_after_star" "$MODELS/tau_bench_after_star"
+pretrained tau_bench_after_star adapter_sgd_pre sgd_pre google_sgd 60 20 sgd_pre
+for other in sgd_after_star sgd_pre; do
+  tod-bias compare "$OUT/attribution_sgd_short" "$OUT/attribution_$other" --out "$OUT/$other"_compared
+done
+tod-bias compare "$OUT/attribution_sgd_after_star" "$OUT/attribution_sgd_pre" --out "$OUT/beginnings_sgd_compared"
 
 # The small model goes on, with and without dialogues told as others (eight minutes of one core each).
 MORE=(--corpus google_sgd --datapath "$DATAPATH" --held-out 50 --init "$MODELS/whole" --loss targets --batch-tokens 2048

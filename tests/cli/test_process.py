@@ -138,6 +138,7 @@ def test_streams(shell, code, said):
         ("{} report ''", "expected a value, got nothing ('')"),
         ("{} attribute --out " + "x" * 300, "cannot be made a folder for results"),
         ("{} attribute --bootstrap 10000000000", "'--bootstrap': Input should be less than or equal to 1000000"),
+        ("{} recommend audit --permutations 10000000000", "'--permutations': Input should be less than or equal"),
         ("mkdir gone; cd gone; rmdir ../gone; {} attribute", "the folder that this runs in is gone"),
     ],
 )

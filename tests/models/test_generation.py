@@ -16,6 +16,7 @@ from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokeni
 from tod_bias.answers import Answers
 from tod_bias.dialogues.text import slots_to_text
 from tod_bias.errors import ModelError, StageError, TodBiasError
+from tod_bias.models.decoders import attention
 from tod_bias.models.decoders.tree import PrefixTreeDecoder, Tree, supports
 from tod_bias.models.examples import api_call_prompt, response_prompt
 from tod_bias.models.generator import Generator
@@ -73,16 +74,6 @@ def test_budget_of_a_batch_does_not_change_what_is_said(gpt2, tokens):
     assert texts[0] == texts[1]
 
 
-def test_the_activation_in_one_pass_is_that_of_the_library(gpt2):
-    plain = AutoModelForCausalLM.from_pretrained(gpt2).eval()
-    quick = Generator(gpt2).model
-    tokens = torch.arange(40)[None]
-    with torch.inference_mode():
-        torch.testing.assert_close(quick(tokens).logits, plain(tokens).logits, rtol=1e-5, atol=1e-6)
-    assert {type(layer.mlp.act) for layer in quick.transformer.h} == {torch.nn.GELU}
-    assert plain.transformer.h[0].mlp.act is not quick.transformer.h[0].mlp.act
-
-
 def test_tree_shares_prefixes():
     tree = Tree([[1, 2, 3], [1, 2, 4], [1, 2, 4, 5], [6]])
     assert tree.tokens == [1, 2, 3, 4, 5, 6]
@@ -101,10 +92,12 @@ def grouped_heads():
     return LlamaForCausalLM(config).eval()
 
 
+@pytest.mark.parametrize("part", [16, 256])
 @pytest.mark.parametrize("has_groups", [False, True])
-def test_prompts_that_stop_at_different_steps_go_on_alone(gpt2, has_groups):
+def test_prompts_that_stop_at_different_steps_go_on_alone(gpt2, has_groups, part, monkeypatch):
+    monkeypatch.setattr(attention, "_PART", part)
     model = grouped_heads() if has_groups else AutoModelForCausalLM.from_pretrained(gpt2).eval()
-    attention = model.config._attn_implementation
+    usual = model.config._attn_implementation
     rng = np.random.default_rng(0)
     stops = rng.choice(model.config.vocab_size, model.config.vocab_size // 8, replace=False).tolist()
     trunks = [rng.integers(0, model.config.vocab_size, 12).tolist() for _ in range(5)]
@@ -131,8 +124,12 @@ def test_prompts_that_stop_at_different_steps_go_on_alone(gpt2, has_groups):
             outputs = decoder.decode([sequences[index] for index in batch])
             planned |= dict(zip(batch, outputs, strict=True))
     assert [planned[index] for index in range(len(sequences))] == expected
+    assert (
+        max(len(Tree(sorted(sequences[index] for index in group)).tokens) for group, _ in decoder._groups(sequences))
+        > 16
+    )
     assert len({len(tokens) for tokens in expected}) > 4  # else nothing was dropped on the way
-    assert model.config._attn_implementation == attention
+    assert model.config._attn_implementation == usual
 
 
 def test_tree_is_for_models_whose_prompts_are_alone():

@@ -1,7 +1,10 @@
 """A component may do what it likes: the run says in one line what it did, and which one it was."""
 
+import itertools
 import os
 import sys
+import weakref
+from collections.abc import Mapping
 
 import pytest
 
@@ -53,6 +56,25 @@ def shared(levels):
     return made
 
 
+class Endless(Mapping):
+    def __getitem__(self, key):
+        return key
+
+    def __iter__(self):
+        return itertools.count()
+
+    def __len__(self):
+        return 1
+
+
+class Lying:
+    __class__ = dict
+
+
+def gone():
+    return weakref.proxy(Endless())
+
+
 ONE = StageInput(
     (Turn("a", steps=[Step({"api_name": "Find", "city": "x"})], response="b"),), "c", {"db": {"name": "d"}}
 )
@@ -80,6 +102,13 @@ async def asynchronous(inputs):
         (putting_out(shared(12)), "more than 1000000 values"),
         (putting_out("x" * (LONGEST + 1)), "texts of 1048577 characters"),
         (putting_out(10**5000), "thousands of digits"),
+        (putting_out(Endless()), "more than 1000000 values"),
+        (putting_out([Endless()]), "more than 1000000 values"),
+        (putting_out([["x"] * 900_000, ["x"] * 900_000]), "more than 1000000 values"),
+        (putting_out(Lying()), "cannot be read: AttributeError"),
+        (putting_out(gone()), "cannot be read: ReferenceError"),
+        (lambda inputs: itertools.count(), "expected 1 outputs .one an input., got more than 1"),
+        (lambda inputs: ["x"] * 5, "expected 1 outputs .one an input., got 5"),
         (putting_out([NoText()]), "cannot be read: RuntimeError: no text"),
     ],
 )

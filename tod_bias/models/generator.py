@@ -22,7 +22,6 @@ from weakref import WeakValueDictionary
 
 import torch
 from accelerate.utils import gather_object
-from transformers.activations import NewGELUActivation
 
 from tod_bias.answers import Answers
 from tod_bias.errors import ModelError
@@ -32,6 +31,7 @@ from tod_bias.models.cost import Cost
 from tod_bias.models.decoders.choice import Decoded, fastest, new_decoder, resolved
 from tod_bias.models.decoders.decoder import Decoder
 from tod_bias.models.examples import encode_prompts
+from tod_bias.models.kernels import quickened
 from tod_bias.models.processes import as_first_sees, process_state, usable_device
 from tod_bias.models.settings import Backend, GenerationSettings
 from tod_bias.progress import progress_bar
@@ -89,7 +89,7 @@ class Generator:
     def model(self) -> Any:
         """The model, loaded when the first prompt is not in the cache."""
         dtype = torch.bfloat16 if self.settings.dtype == "bfloat16" else torch.float32
-        return _fused(checkpoints.load_model(self.name, causal=self.causal, dtype=dtype).to(self._device).eval())
+        return quickened(checkpoints.load_model(self.name, causal=self.causal, dtype=dtype).to(self._device).eval())
 
     def _model_of(self, backend: str) -> Any:
         if backend == "ctranslate2":  # it has a copy of its own, and brings it to its precision by itself
@@ -256,16 +256,6 @@ class Generator:
     @cached_property
     def _generation_config(self) -> Any:
         return checkpoints.load_generation_config(self.name)
-
-
-def _fused(model: Any) -> Any:
-    """The model with GPT-2's activation, which is written in eight passes over its input, in one: equal but for
-    rounding in the last bits."""
-    for module in list(model.modules()):
-        for name, part in module.named_children():
-            if type(part) is NewGELUActivation:
-                setattr(module, name, torch.nn.GELU(approximate="tanh"))
-    return model
 
 
 def _as_list(value: Any) -> list[int]:

@@ -7,6 +7,7 @@ import io
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,9 +31,9 @@ def problem_of(output: Any) -> str:
 
     It is nested too deeply (or holds itself), is too large, or cannot be shown as text.
     """
-    if output.__class__ in _PLAIN:
+    if type(output) in _PLAIN:
         return ""
-    if output.__class__ is str:
+    if type(output) is str:
         return _too_long(len(output))
     try:
         return _walked(output)
@@ -56,6 +57,7 @@ def _walked(output: Any) -> str:
     for _ in range(DEPTH + 1):
         below: list[Any] = []
         for value in level:
+            left = LARGEST - count - len(below) + 1  # what never ends is read no further
             kind = type(value)
             if kind in _PLAIN:
                 continue
@@ -66,10 +68,10 @@ def _walked(output: Any) -> str:
                 length += len(value)
                 str(value)  # of a class of its own, which may do anything
             elif isinstance(value, Mapping):
-                for pair in value.items():
+                for pair in islice(value.items(), left):
                     below += pair
             elif isinstance(value, list | tuple | set | frozenset):
-                below += value
+                below += islice(value, left)
             elif kind is SimpleNamespace:
                 below += vars(value).values()
             elif dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from tod_bias.dialogues.dialogue import Turn, context_text
@@ -71,12 +72,14 @@ def call_stage(name: str, stage: Stage, inputs: Sequence[StageInput]) -> list[An
         StageError: it raised something else than an error of this package, or ended the process; it did not return one
             output an input, or one that nobody can read; it changed what it was given.
     """
-    before = state_of(inputs)
+    before, given = state_of(inputs), ""
     try:
         with staying():
             outputs = stage(list(inputs))
             if isinstance(outputs, Iterable) and not isinstance(outputs, (str, bytes, Mapping)):
-                outputs = list(outputs)  # here, since a generator raises only when it is read
+                # Here, since a generator raises only when it is read; and no further than it must be.
+                given = f"{len(outputs)}" if isinstance(outputs, Sized) else f"more than {len(inputs)}"
+                outputs = list(islice(outputs, len(inputs) + 1))
     except (TodBiasError, KeyboardInterrupt):
         raise
     except BaseException as error:
@@ -90,7 +93,8 @@ def call_stage(name: str, stage: Stage, inputs: Sequence[StageInput]) -> list[An
             "a stage is called with a list of inputs, not with one"
         )
     if len(outputs) != len(inputs):
-        raise StageError(f"stage {name!r}: expected {len(inputs)} outputs (one an input), got {len(outputs)}")
+        got = given if len(outputs) > len(inputs) else len(outputs)
+        raise StageError(f"stage {name!r}: expected {len(inputs)} outputs (one an input), got {got}")
     for output in outputs:
         if problem := problem_of(output):
             raise StageError(f"stage {name!r} ({place_of(stage)}): an output cannot be used: {problem}; {_ADVICE}")

@@ -10,17 +10,16 @@ are those that decoding each prompt alone would give (up to rounding in the last
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from torch.nn.functional import scaled_dot_product_attention
-from transformers import AttentionInterface, Cache, DynamicCache
+from transformers import Cache, DynamicCache
 from transformers.cache_utils import DynamicLayer
 
+from tod_bias.models.decoders.attention import attending, parts_of
 from tod_bias.models.settings import GenerationSettings
 
 SUPPORTED = ("gpt2", "llama", "qwen2")
@@ -37,46 +36,9 @@ _PAIRS = 6
 square matrices of attention, eight of the perceptron) against 4 width a pair (Kaplan et al. 2020, table 1)."""
 
 
-def _grouped(
-    module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: torch.Tensor | None,
-    *args: Any, scaling: float | None = None, **kwargs: Any,
-) -> tuple[torch.Tensor, None]:  # fmt: skip
-    """Attention in which heads that share keys and values read them where they are, and no copy for each of them.
-
-    Args:
-        module: of the layer.
-        query: (trees, heads, slots, head size).
-        key: (trees, groups of heads, nodes, head size), and so ``value``.
-        attention_mask: added to scores, (trees, 1, slots, nodes).
-        args: nothing that counts when there is no training, nor in ``kwargs``.
-        scaling: of the scores.
-
-    Returns:
-        (trees, slots, heads, head size), and no weights.
-    """
-    seen = scaled_dot_product_attention(query, key, value, attn_mask=attention_mask, scale=scaling, enable_gqa=True)
-    return seen.transpose(1, 2).contiguous(), None
-
-
 def _stored_heads(config: Any) -> int:
     """Heads whose keys and values are held, which several others may share."""
     return int(getattr(config, "num_key_value_heads", None) or config.num_attention_heads)
-
-
-_GROUPED = "tod_bias_grouped"
-AttentionInterface.register(_GROUPED, _grouped)
-
-
-@contextmanager
-def _uncopied(model: Any) -> Iterator[None]:
-    """The model with :func:`_grouped` attention, where it is on a processor and has such heads; GPUs have kernels."""
-    config, usual = model.config, model.config._attn_implementation
-    if model.device.type == "cpu" and _stored_heads(config) != config.num_attention_heads and usual == "sdpa":
-        config._attn_implementation = _GROUPED
-    try:
-        yield
-    finally:
-        config._attn_implementation = usual
 
 
 class _RoomyLayer(DynamicLayer):
@@ -312,12 +274,12 @@ class PrefixTreeDecoder:
 
     def decode(self, sequences: Sequence[Sequence[int]]) -> list[list[int]]:
         """New token ids for each sequence, up to and without the first stop token."""
-        with _uncopied(self._model()):
-            return self._decoded(sequences)
+        with attending(self._model()) as ours:
+            return self._decoded(sequences, in_parts=ours)
 
-    def _decoded(self, sequences: Sequence[Sequence[int]]) -> list[list[int]]:
+    def _decoded(self, sequences: Sequence[Sequence[int]], *, in_parts: bool) -> list[list[int]]:
         outputs: list[list[int]] = [[] for _ in sequences]
-        side, layers = self._prefill(sequences)
+        side, layers = self._prefill(sequences, in_parts=in_parts)
         stops = torch.tensor(self._stops, device=side.last.device)
         for step in range(self._settings.max_new_tokens):
             side.prompts = side.prompts.masked_fill(torch.isin(side.last, stops), -1)
@@ -339,7 +301,7 @@ class PrefixTreeDecoder:
             side.positions = side.positions + 1
         return outputs
 
-    def _prefill(self, sequences: Sequence[Sequence[int]]) -> tuple[_Side, list[_RoomyLayer]]:
+    def _prefill(self, sequences: Sequence[Sequence[int]], *, in_parts: bool) -> tuple[_Side, list[_RoomyLayer]]:
         """All prompts in their slots, with their first new tokens, and the keys and values of their trees."""
         groups = self._groups(sequences)
         slots, nodes = max(len(group) for group, _ in groups), max(size for _, size in groups)
@@ -350,7 +312,7 @@ class PrefixTreeDecoder:
         states: list[list[tuple[torch.Tensor, torch.Tensor]]] = []
         for number, (group, _) in enumerate(groups):
             tree = Tree([list(sequences[index]) for index in group])
-            cache, seen, first = self._forward(tree)
+            cache, seen, first = self._forward(tree, in_parts=in_parts)
             states.append([(layer.keys, layer.values) for layer in cache.layers])
             side.prompts[number, : len(group)] = torch.tensor(group, device=device)
             side.last[number, : len(group)] = first
@@ -359,12 +321,13 @@ class PrefixTreeDecoder:
         room = slots * self._settings.max_new_tokens
         return side, [_RoomyLayer(trees, nodes, room) for trees in zip(*states, strict=True)]
 
-    def _forward(self, tree: Tree) -> tuple[Any, torch.Tensor, torch.Tensor]:
+    def _forward(self, tree: Tree, *, in_parts: bool) -> tuple[Any, torch.Tensor, torch.Tensor]:
         """Keys and values of a tree's nodes, which of them each prompt sees, and each prompt's first new token."""
         model = self._model()
-        seen = torch.from_numpy(tree.visible()).to(model.device)
+        seen = tree.visible()
+        parts = {"parts": parts_of(seen, model.dtype)} if in_parts else {}
         hidden = torch.zeros(seen.shape, dtype=model.dtype, device=model.device)  # (nodes, nodes)
-        hidden.masked_fill_(~seen, torch.finfo(model.dtype).min)
+        hidden.masked_fill_(torch.from_numpy(~seen).to(model.device), torch.finfo(model.dtype).min)
         ends = torch.tensor([path[-1] for path in tree.paths], device=model.device)
         output = model(
             input_ids=torch.tensor([tree.tokens], device=model.device),
@@ -373,5 +336,6 @@ class PrefixTreeDecoder:
             past_key_values=DynamicCache(),
             use_cache=True,
             logits_to_keep=ends,
+            **parts,
         )
         return output.past_key_values, hidden[ends], output.logits[0].argmax(-1)

@@ -1,0 +1,101 @@
+"""Faster kernels give the same numbers, and parts of a tree see what the whole of it sees."""
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import linear
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
+from transformers.pytorch_utils import Conv1D
+
+from tod_bias.models import kernels
+from tod_bias.models.decoders.attention import parts_of
+from tod_bias.models.decoders.tree import Tree
+from tod_bias.models.generator import Generator
+from tod_bias.models.settings import GenerationSettings
+
+has_onednn = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+needs_onednn = pytest.mark.skipif(not has_onednn, reason="PyTorch without oneDNN")
+
+
+@pytest.fixture
+def processor(monkeypatch, tmp_path):
+    """Makes the processor one of a vendor's."""
+
+    def of(vendor):
+        monkeypatch.setattr(kernels, "_PROCESSOR", tmp_path / "cpuinfo")
+        (tmp_path / "cpuinfo").write_text(f"processor\t: 0\nvendor_id\t: {vendor}\n")
+        kernels._prefers_onednn.cache_clear()
+
+    yield of
+    kernels._prefers_onednn.cache_clear()
+
+
+def layers(model):
+    return {type(module) for module in model.modules()} & {torch.nn.Linear, Conv1D, kernels.OneDnnLinear}
+
+
+@pytest.mark.parametrize("vendor", ["GenuineIntel", pytest.param("AuthenticAMD", marks=needs_onednn)])
+def test_a_quickened_gpt2_says_what_the_library_says(gpt2, processor, vendor):
+    processor(vendor)
+    plain = AutoModelForCausalLM.from_pretrained(gpt2).eval()
+    quick = Generator(gpt2).model
+    tokens = torch.arange(40)[None]
+    with torch.inference_mode():
+        torch.testing.assert_close(quick(tokens).logits, plain(tokens).logits, rtol=1e-5, atol=2e-6)
+    assert {type(layer.mlp.act) for layer in quick.transformer.h} == {torch.nn.GELU}
+    assert plain.transformer.h[0].mlp.act is not quick.transformer.h[0].mlp.act
+    assert layers(quick) == ({kernels.OneDnnLinear} if vendor == "AuthenticAMD" else {torch.nn.Linear, Conv1D})
+    assert layers(plain) == {torch.nn.Linear, Conv1D}
+
+
+@needs_onednn
+def test_a_quickened_sequence_to_sequence_model_says_what_the_library_says(bart, processor):
+    processor("AuthenticAMD")
+    plain, quick = AutoModelForSeq2SeqLM.from_pretrained(bart).eval(), Generator(bart).model
+    assert layers(quick) == {kernels.OneDnnLinear}
+    tokens = torch.arange(5, 30)[None]
+    with torch.inference_mode():
+        expected = plain(input_ids=tokens, decoder_input_ids=tokens[:, :7]).logits
+        torch.testing.assert_close(quick(input_ids=tokens, decoder_input_ids=tokens[:, :7]).logits, expected)
+
+
+def test_reduced_precision_keeps_its_layers(gpt2, processor):
+    processor("AuthenticAMD")
+    assert layers(Generator(gpt2, GenerationSettings(dtype="bfloat16")).model) == {torch.nn.Linear, Conv1D}
+
+
+def test_a_system_without_a_list_of_processors(monkeypatch, tmp_path):
+    monkeypatch.setattr(kernels, "_PROCESSOR", tmp_path / "none")
+    assert not kernels._prefers_onednn.__wrapped__()
+
+
+@needs_onednn
+@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize("shape", [(7, 24), (2, 3, 24), (1, 1, 24)])
+def test_linear_layers_by_onednn(shape, has_bias):
+    generator = torch.Generator().manual_seed(0)
+    stored = torch.randn(24, 10, generator=generator)
+    bias = torch.randn(10, generator=generator) if has_bias else None
+    states = torch.randn(shape, generator=generator)
+    for weight in (stored.t(), stored.t().contiguous()):
+        layer = kernels.OneDnnLinear(weight, bias)
+        torch.testing.assert_close(layer(states), linear(states, weight, bias))
+        across = states.transpose(0, -2)
+        torch.testing.assert_close(layer(across), linear(across, weight, bias))
+
+
+def test_parts_see_what_the_tree_sees():
+    rng = np.random.default_rng(0)
+    trunks = [rng.integers(0, 50, 200).tolist() for _ in range(4)]
+    sequences = sorted([*trunk[:cut], *rng.integers(0, 50, 90).tolist()] for trunk in trunks for cut in (60, 120, 200))
+    seen = Tree(sequences).visible()
+    parts = parts_of(seen, torch.float32)
+    again = np.zeros_like(seen)
+    for part in parts:
+        rows = np.arange(part.rows.start, part.rows.stop)
+        again[np.ix_(rows, part.columns.numpy())] = part.mask[0, 0].numpy() == 0
+        assert part.mask.shape == (1, 1, len(rows), len(part.columns))
+    assert (again == seen).all()
+    assert len(parts) > 4
+    assert sum(part.mask.numel() for part in parts) < 0.4 * seen.size
+    assert parts_of(seen[:256, :256], torch.float32) == []

@@ -47,6 +47,8 @@ def _prefers_onednn() -> bool:
 class OneDnnLinear(torch.nn.Module):
     """A linear layer in float32 by oneDNN, as ``torch.compile`` calls it.
 
+    oneDNN keeps code of up to a megabyte for each number of rows that it met, so rows are filled up to a few numbers.
+
     Args:
         weight: (out, in), in any order in memory.
         bias: (out,), or none.
@@ -59,5 +61,13 @@ class OneDnnLinear(torch.nn.Module):
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         """(…, in) to (…, out)."""
-        linear: torch.Tensor = torch.ops.mkldnn._linear_pointwise(states, self.weight, self.bias, "none", [], "")
-        return linear
+        flat = states.reshape(-1, states.shape[-1])
+        rows = len(flat)
+        filled = torch.nn.functional.pad(flat, (0, 0, 0, -rows % _step(rows)))
+        out = torch.ops.mkldnn._linear_pointwise(filled, self.weight, self.bias, "none", [], "")
+        return out[:rows].view(*states.shape[:-1], -1)
+
+
+def _step(rows: int) -> int:
+    """What the number of rows is made a multiple of: a sixteenth of it at the most, where it is 128 or more."""
+    return max(8, 1 << rows.bit_length() >> 5)

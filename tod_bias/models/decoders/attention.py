@@ -28,13 +28,13 @@ class Part:
 
 
 def parts_of(seen: np.ndarray, dtype: torch.dtype) -> list[Part]:
-    """A tree in parts, each of which attends to few nodes beside its own; empty for a tree that is one part.
+    """A tree in parts, each of which attends to few nodes beside its own; empty for a small tree.
 
     Args:
         seen: which node (row) sees which (column), bool of shape (nodes, nodes).
         dtype: of scores.
     """
-    if len(seen) <= _PART:
+    if len(seen) <= 2 * _PART:
         return []
     parts = []
     for start in range(0, len(seen), _PART):

@@ -18,7 +18,7 @@ from tod_bias.models.decoders.decoder import Decoder
 from tod_bias.models.decoders.tree import SUPPORTED, PrefixTreeDecoder, supports, token_bytes
 from tod_bias.models.settings import Backend, Dtype, GenerationSettings
 
-_MOST_BYTES = {"cpu": 2**28, "cuda": 2**32}
+_MOST_BYTES = {"cpu": 2**30, "cuda": 2**32}
 """What the keys and values of one batch of trees may take."""
 
 

@@ -10,7 +10,7 @@ from transformers.pytorch_utils import Conv1D
 from tod_bias.models import kernels
 from tod_bias.models.decoders.attention import parts_of
 from tod_bias.models.decoders.tree import Tree
-from tod_bias.models.generator import Generator
+from tod_bias.models.generator import Generator, shared_out
 from tod_bias.models.settings import GenerationSettings
 
 has_onednn = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
@@ -99,3 +99,13 @@ def test_parts_see_what_the_tree_sees():
     assert len(parts) > 4
     assert sum(part.mask.numel() for part in parts) < 0.4 * seen.size
     assert parts_of(seen[:512, :512], torch.float32) == []
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3])
+def test_processes_get_every_batch_once_and_as_much(processes):
+    batches = [[size] for size in range(1, 26)]
+    shares = shared_out(batches, processes)
+    assert sorted(batch for share in shares for batch in share) == batches
+    work = [sum(size for (size,) in share) for share in shares]
+    assert max(work) - min(work) <= 25
+    assert len({sum(size for (size,) in share) for share in shared_out(batches[:24], 2)}) == 1

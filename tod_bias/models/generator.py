@@ -193,7 +193,7 @@ class Generator:
         batches = self._decoder.plan(sequences)
         # Different prompts can have the same tokens (truncation); they simply decode to the same text.
         todo = [batch for batch in batches if any(keys[ordered[i]] not in known for i in batch)]
-        mine = todo[state.process_index :: state.num_processes]
+        mine = shared_out(todo, state.num_processes)[state.process_index]
         made: dict[str, str] = {}
         tokens = self.cost.read, self.cost.written
         total = sum(len(batch) for batch in mine)
@@ -256,6 +256,16 @@ class Generator:
     @cached_property
     def _generation_config(self) -> Any:
         return checkpoints.load_generation_config(self.name)
+
+
+def shared_out(batches: Sequence[list[int]], processes: int) -> list[list[list[int]]]:
+    """What each process computes: batches come in order of their size, so every second round is dealt backwards."""
+    shares: list[list[list[int]]] = [[] for _ in range(processes)]
+    for start in range(0, len(batches), processes):
+        order = shares if start // processes % 2 == 0 else shares[::-1]
+        for share, batch in zip(order, batches[start : start + processes], strict=False):
+            share.append(batch)
+    return shares
 
 
 def _as_list(value: Any) -> list[int]:

@@ -29,6 +29,8 @@ _MOVING_ROPE = ("dynamic", "longrope")
 
 _MOST_ROWS = 256
 """Prompts that are decoded side by side at the most."""
+_FEWEST_BATCHES = 32
+"""There are not fewer than so many, where they need not be smaller than a quarter of the largest for it."""
 _CROWDED = 0.7
 """Finished prompts, and what they generated, are dropped when less than this share goes on."""
 _PAIRS = 6
@@ -231,12 +233,18 @@ class PrefixTreeDecoder:
         self._most = most_bytes // token_bytes
 
     def plan(self, sequences: Sequence[Sequence[int]]) -> list[list[int]]:
-        """Trees of neighbours in sorted order; a batch is trees with about as many prompts each."""
+        """Trees of neighbours in sorted order; a batch is trees with about as many prompts each.
+
+        Where there is little to do batches are smaller, down to a quarter, so that several processes have some each.
+        """
         batches: list[list[int]] = []
         trees = rows = nodes = 0
-        for group, size in sorted(self._groups(sequences), key=lambda tree: (len(tree[0]), tree[1])):
+        groups = sorted(self._groups(sequences), key=lambda tree: (len(tree[0]), tree[1]))
+        share = sum(self._size(1, len(group), size) for group, size in groups) // _FEWEST_BATCHES
+        most = min(max(share, self._most // 4), self._most)
+        for group, size in groups:
             trees, rows, nodes = trees + 1, max(rows, len(group)), max(nodes, size)
-            if not batches or trees * rows > _MOST_ROWS or self._size(trees, rows, nodes) > self._most:
+            if not batches or trees * rows > _MOST_ROWS or self._size(trees, rows, nodes) > most:
                 batches.append([])
                 trees, rows, nodes = 1, len(group), size
             batches[-1] += group

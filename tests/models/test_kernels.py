@@ -102,10 +102,14 @@ def test_parts_see_what_the_tree_sees():
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3])
-def test_processes_get_every_batch_once_and_as_much(processes):
-    batches = [[size] for size in range(1, 26)]
-    shares = shared_out(batches, processes)
-    assert sorted(batch for share in shares for batch in share) == batches
-    work = [sum(size for (size,) in share) for share in shares]
-    assert max(work) - min(work) <= 25
-    assert len({sum(size for (size,) in share) for share in shared_out(batches[:24], 2)}) == 1
+def test_processes_get_every_batch_once_and_about_as_much(processes):
+    costs = np.random.default_rng(0).integers(500, 2000, 25).tolist()
+    shares = shared_out(costs, processes)
+    assert sorted(number for share in shares for number in share) == list(range(25))
+    work = [sum(costs[number] for number in share) for share in shares]
+    assert max(work) - min(work) <= min(costs)
+    assert all(share == sorted(share) for share in shares)
+
+
+def test_more_processes_than_batches():
+    assert shared_out([3, 5], 4) == [[1], [0], [], []]

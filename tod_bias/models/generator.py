@@ -30,6 +30,7 @@ from tod_bias.models.agreement import MOST_WEIGHTS, REFERENCE, Agreement, Prompt
 from tod_bias.models.cost import Cost
 from tod_bias.models.decoders.choice import Decoded, fastest, new_decoder, resolved
 from tod_bias.models.decoders.decoder import Decoder
+from tod_bias.models.decoders.tree import common
 from tod_bias.models.examples import encode_prompts
 from tod_bias.models.kernels import quickened
 from tod_bias.models.processes import as_first_sees, process_state, usable_device
@@ -193,7 +194,10 @@ class Generator:
         batches = self._decoder.plan(sequences)
         # Different prompts can have the same tokens (truncation); they simply decode to the same text.
         todo = [batch for batch in batches if any(keys[ordered[i]] not in known for i in batch)]
-        mine = shared_out(todo, state.num_processes)[state.process_index]
+        costs = (
+            [_cost([sequences[i] for i in batch]) for batch in todo] if state.num_processes > 1 else [1.0] * len(todo)
+        )
+        mine = [todo[number] for number in shared_out(costs, state.num_processes)[state.process_index]]
         made: dict[str, str] = {}
         tokens = self.cost.read, self.cost.written
         total = sum(len(batch) for batch in mine)
@@ -258,14 +262,31 @@ class Generator:
         return checkpoints.load_generation_config(self.name)
 
 
-def shared_out(batches: Sequence[list[int]], processes: int) -> list[list[list[int]]]:
-    """What each process computes: batches come in order of their size, so every second round is dealt backwards."""
-    shares: list[list[list[int]]] = [[] for _ in range(processes)]
-    for start in range(0, len(batches), processes):
-        order = shares if start // processes % 2 == 0 else shares[::-1]
-        for share, batch in zip(order, batches[start : start + processes], strict=False):
-            share.append(batch)
-    return shares
+def shared_out(costs: Sequence[float], processes: int) -> list[list[int]]:
+    """Which batches each process computes, as numbers in ascending order: the dearest first, each to whom has least.
+
+    Args:
+        costs: what each batch costs, in any unit.
+        processes: how many share.
+    """
+    loads = [0.0] * processes
+    shares: list[list[int]] = [[] for _ in range(processes)]
+    for number in sorted(range(len(costs)), key=lambda number: (-costs[number], number)):
+        least = loads.index(min(loads))
+        loads[least] += costs[number]
+        shares[least].append(number)
+    return [sorted(share) for share in shares]
+
+
+_WRITTEN = 80
+"""What writing an answer costs, in tokens that are read (measured with SmolLM2-135M: 66 ms against 0.8 ms)."""
+
+
+def _cost(sequences: Sequence[Sequence[int]]) -> int:
+    """What a batch costs, in tokens that are read; a prefix that neighbours share is read once."""
+    ordered = sorted(map(list, sequences))
+    shared = sum(map(common, ordered, ordered[1:]))
+    return sum(map(len, ordered)) - shared + _WRITTEN * len(ordered)
 
 
 def _as_list(value: Any) -> list[int]:

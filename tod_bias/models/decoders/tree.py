@@ -109,7 +109,7 @@ class Tree:
         previous: Sequence[int] = ()
         path: list[int] = []
         for sequence in sequences:
-            shared = _common(previous, sequence)
+            shared = common(previous, sequence)
             path = path[:shared]
             for token in sequence[shared:]:
                 self.parents.append(path[-1] if path else -1)
@@ -135,7 +135,7 @@ class Tree:
         return depths
 
 
-def _common(left: Sequence[int], right: Sequence[int]) -> int:
+def common(left: Sequence[int], right: Sequence[int]) -> int:
     """Length of the longest common prefix."""
     shortest = min(len(left), len(right))
     if left[:shortest] == right[:shortest]:
@@ -264,7 +264,7 @@ class PrefixTreeDecoder:
         previous: Sequence[int] = ()
         for index in sorted(range(len(sequences)), key=lambda i: (list(sequences[i]), i)):
             sequence = sequences[index]
-            shared = _common(previous, sequence)
+            shared = common(previous, sequence)
             group, nodes = groups[-1] if groups else ([], 0)
             before, nodes = nodes, nodes + len(sequence) - shared
             related = self._cost(nodes) - self._cost(before) < self._cost(len(sequence))

@@ -274,7 +274,7 @@ SLOW_RUN = textwrap.dedent(
     import tod_bias.answers as answers
     from tod_bias.answers import Answers
     import tod_bias.models.decoders.tree as tree
-    tree._MOST_ROWS = 4  # many small batches, so that there is a middle to be killed in
+    tree._MOST_PROMPTS = 4  # many small batches, so that there is a middle to be killed in
     put = answers.Answers.put
     def slowly(self, texts):
         put(self, texts)

@@ -1,4 +1,4 @@
-"""Attention over prefix trees on processors: keys and values are read where they lie, and only those that are seen."""
+"""Attention over prefix trees: keys and values are read where they lie, and only those that are seen."""
 
 from __future__ import annotations
 
@@ -21,64 +21,92 @@ class Part:
     """Some neighbours of a tree, and the nodes that any of them sees."""
 
     rows: slice
-    columns: torch.Tensor
-    """(columns,) numbers of nodes, ascending."""
+    columns: torch.Tensor | None
+    """(columns,) numbers of nodes, ascending; none for all."""
     mask: torch.Tensor
     """Added to scores: (1, 1, rows, columns)."""
 
 
-def parts_of(seen: np.ndarray, dtype: torch.dtype) -> list[Part]:
-    """A tree in parts, each of which attends to few nodes beside its own; empty for a small tree.
+def parts_of(seen: np.ndarray, dtype: torch.dtype, device: torch.device) -> list[Part]:
+    """A tree in parts, each of which attends to few nodes beside its own; a small tree in one.
 
     Args:
         seen: which node (row) sees which (column), bool of shape (nodes, nodes).
         dtype: of scores.
+        device: where.
     """
     if len(seen) <= 2 * _PART:
-        return []
+        return [Part(slice(0, len(seen)), None, added(seen, dtype, device))]
     parts = []
     for start in range(0, len(seen), _PART):
         rows = slice(start, min(start + _PART, len(seen)))
         columns = np.flatnonzero(seen[rows].any(axis=0))
-        mask = torch.zeros(1, 1, rows.stop - start, len(columns), dtype=dtype)
-        mask.masked_fill_(torch.from_numpy(~seen[rows, columns]), torch.finfo(dtype).min)
-        parts.append(Part(rows, torch.from_numpy(columns), mask))
+        mask = added(seen[rows, columns], dtype, device)
+        parts.append(Part(rows, torch.from_numpy(columns).to(device), mask))
     return parts
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Tokens of a step that share keys and values."""
+
+    rows: slice
+    """Which of the step's."""
+    columns: int
+    """Keys and values before them."""
+    mask: torch.Tensor
+    """Added to scores; heads that share keys and values are further rows: (1, 1, rows, columns and rows)."""
+    stores: Sequence[tuple[torch.Tensor, torch.Tensor]]
+    """Each layer's keys and values, with room behind for those of the rows: (1, groups of heads, room, head size)."""
+
+
+def added(seen: np.ndarray, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """What is added to scores: (rows, columns) of bool to (1, 1, rows, columns)."""
+    mask = torch.zeros(seen.shape, dtype=dtype).masked_fill_(torch.from_numpy(~seen), torch.finfo(dtype).min)
+    return mask.to(device)[None, None]
+
+
+UNREAD = torch.zeros(1, 1, 1, 1)
+"""A mask for a model that makes one where it gets none; parts and steps have theirs."""
 
 
 def _attended(
     module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: torch.Tensor | None,
-    *args: Any, scaling: float | None = None, parts: Sequence[Part] = (), **kwargs: Any,
+    *args: Any, scaling: float | None = None, parts: Sequence[Part] = (), step: Sequence[Rows] = (), **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:  # fmt: skip
     """Attention in which heads that share keys and values read them where they are, and no copy for each of them.
 
     Args:
         module: of the layer.
-        query: (trees, heads, slots, head size).
-        key: (trees, groups of heads, nodes, head size), and so ``value``.
-        attention_mask: added to scores, (trees, 1, slots, nodes); not read where there are parts.
+        query: (1, heads, tokens, head size).
+        key: (1, groups of heads, tokens, head size), and so ``value``.
+        attention_mask: not read.
         args: nothing that counts when there is no training, nor in ``kwargs``.
         scaling: of the scores.
-        parts: of one tree, whose nodes are the slots.
+        parts: of one tree whose nodes are the tokens.
+        step: else, to whose stores keys and values are added.
 
     Returns:
-        (trees, slots, heads, head size), and no weights.
+        (1, tokens, heads, head size), and no weights.
     """
-    trees, heads, slots, size = query.shape
+    _, heads, tokens, size = query.shape
     groups = key.shape[1]
-    shared = heads != groups
-    if not parts:
-        if shared and attention_mask is not None:  # heads that share are further slots
-            query = query.reshape(trees, groups, -1, size)
-            attention_mask = attention_mask.repeat(1, 1, heads // groups, 1)
-        out = scaled_dot_product_attention(query, key, value, attn_mask=attention_mask, scale=scaling)
-        return out.view(trees, heads, slots, size).transpose(1, 2).contiguous(), None
-    seen = query.new_empty(trees, slots, heads, size)
+    seen = query.new_empty(1, tokens, heads, size)
     for part in parts:
-        keys, values = (of.index_select(2, part.columns) for of in (key, value))
+        keys, values = (of if part.columns is None else of.index_select(2, part.columns) for of in (key, value))
         rows = query[:, :, part.rows]
-        out = scaled_dot_product_attention(rows, keys, values, attn_mask=part.mask, scale=scaling, enable_gqa=shared)
+        out = scaled_dot_product_attention(
+            rows, keys, values, attn_mask=part.mask, scale=scaling, enable_gqa=heads != groups
+        )
         seen[:, part.rows] = out.transpose(1, 2)
+    for own in step:
+        columns = own.mask.shape[3]
+        for store, states in zip(own.stores[module.layer_idx], (key, value), strict=True):
+            store[:, :, own.columns : columns] = states[:, :, own.rows]
+        keys, values = (store[:, :, :columns] for store in own.stores[module.layer_idx])
+        packed = query[:, :, own.rows].reshape(1, groups, -1, size)  # heads that share are further rows
+        out = scaled_dot_product_attention(packed, keys, values, attn_mask=own.mask, scale=scaling)
+        seen[:, own.rows] = out.view(1, heads, -1, size).transpose(1, 2)
     return seen, None
 
 
@@ -86,18 +114,17 @@ _NAME = "tod_bias_tree"
 AttentionInterface.register(_NAME, _attended)
 
 
-@contextmanager
-def attending(model: Any) -> Iterator[bool]:
-    """The model with this attention, where it is on a processor; GPUs have kernels.
+def stored_heads(config: Any) -> int:
+    """Heads whose keys and values are held, which several others may share."""
+    return int(getattr(config, "num_key_value_heads", None) or config.num_attention_heads)
 
-    Yields:
-        Whether it takes :class:`Part`\\ s, as ``parts``.
-    """
+
+@contextmanager
+def attending(model: Any) -> Iterator[None]:
+    """The model with this attention."""
     config, usual = model.config, model.config._attn_implementation
-    ours = model.device.type == "cpu" and usual == "sdpa"
-    if ours:
-        config._attn_implementation = _NAME
+    config._attn_implementation = _NAME
     try:
-        yield ours
+        yield
     finally:
         config._attn_implementation = usual

@@ -1,0 +1,198 @@
+"""Prompts of prefix trees that are decoded side by side, after their prefixes were read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from tod_bias.models.decoders.attention import UNREAD, Rows, added, stored_heads
+from tod_bias.models.decoders.drafts import Drafts
+
+_CROWDED = 0.7
+"""Keys and values that no prompt sees any more are dropped when less than this share is seen."""
+_CHEAP = 16
+"""Tokens of a step that cost next to nothing: it takes its time to read the weights."""
+_READING = {"cpu": 7.0}
+"""What reading keys and values costs, in prompts that attend to them."""
+_LAUNCHING = 100.0
+"""The same on a GPU, where another branch of a tree costs more than a few more columns."""
+
+
+def forked(seen: np.ndarray, device: torch.device) -> list[tuple[slice, np.ndarray]]:
+    """Prompts of a tree in branches, where several that see few nodes each cost less than one in which all are read.
+
+    Args:
+        seen: which prompt sees which node, bool of shape (prompts, nodes).
+        device: where they attend.
+
+    Returns:
+        Of each branch its prompts, which are neighbours, and the numbers of the nodes that any of them sees.
+    """
+    reading = _READING.get(device.type, _LAUNCHING)
+    branches: list[tuple[slice, np.ndarray]] = []
+    for number, own in enumerate(seen):
+        if branches:
+            before, union = branches[-1]
+            both = union | own
+            prompts = number - before.start
+            more = (prompts + 1 + reading) * both.sum() - (prompts + reading) * union.sum()
+            if more <= (1 + reading) * own.sum():
+                branches[-1] = slice(before.start, number + 1), both
+                continue
+        branches.append((slice(number, number + 1), own))
+    return [(prompts, np.flatnonzero(union)) for prompts, union in branches]
+
+
+class Branch:
+    """Prompts that share keys and values, with room for those of what they will say.
+
+    Args:
+        prompts: their numbers.
+        states: each layer's keys and values, (1, heads, nodes, head size); copied.
+        seen: which prompt sees which node, bool of shape (prompts, nodes).
+        most_new: tokens that a prompt may get.
+    """
+
+    def __init__(
+        self, prompts: Sequence[int], states: Iterator[tuple[torch.Tensor, torch.Tensor]], seen: np.ndarray,
+        most_new: int,
+    ) -> None:  # fmt: skip
+        self.prompts = list(prompts)
+        self.columns = seen.shape[1]
+        self.room = self.columns + len(self.prompts) * (most_new + 1) + _CHEAP
+        self._seen = np.zeros((len(self.prompts), self.room), dtype=bool)
+        self._seen[:, : self.columns] = seen
+        self.stores = [(self._store(keys), self._store(values)) for keys, values in states]
+
+    def _store(self, states: torch.Tensor) -> torch.Tensor:
+        store = states.new_empty(*states.shape[:2], self.room, states.shape[3])
+        store[:, :, : self.columns] = states
+        return store
+
+    def visible(self, owners: Sequence[int]) -> np.ndarray:
+        """What a step's tokens see, (tokens, columns so far and tokens), when they belong to these prompts by place."""
+        places = np.asarray(owners)
+        order = np.arange(len(places))
+        own = (places[:, None] == places) & (order[:, None] >= order)
+        return np.concatenate([self._seen[places, : self.columns], own], axis=1)
+
+    def see(self, place: int, start: int, tokens: int) -> None:
+        """From now on the prompt at this place sees so many tokens from this column on."""
+        self._seen[place, start : start + tokens] = True
+
+    def drop(self, place: int) -> None:
+        """The prompt at this place goes on no more."""
+        del self.prompts[place]
+        self._seen = np.delete(self._seen, place, axis=0)
+
+    def compact(self, rows: int) -> None:
+        """Drop what no prompt sees where that makes a step cheaper, or room for so many more columns."""
+        seen = self._seen[:, : self.columns].any(axis=0)
+        kept = np.flatnonzero(seen)
+        if len(kept) >= _CROWDED * self.columns and self.columns + rows <= self.room:
+            return
+        index = torch.from_numpy(kept).to(self.stores[0][0].device)
+        for stores in self.stores:
+            for store in stores:
+                store[:, :, : len(kept)] = store.index_select(2, index)
+        self._seen[:, : len(kept)] = self._seen[:, kept]
+        self._seen[:, len(kept) :] = False
+        self.columns = len(kept)
+
+
+class Side:
+    """Prompts that are decoded side by side, each from its first new token on.
+
+    Args:
+        branches: where they are.
+        texts: every prompt's tokens, the first new one among them; what is said is added.
+        ends: how many tokens a prompt's text may have.
+        stops: tokens that end an output.
+        drafts: guesses of what will be said.
+    """
+
+    def __init__(
+        self, branches: Sequence[Branch], texts: list[list[int]], ends: Sequence[int], stops: Collection[int],
+        drafts: Drafts,
+    ) -> None:  # fmt: skip
+        self._branches = list(branches)
+        self._texts, self._ends, self._stops, self._drafts = texts, ends, stops, drafts
+        self._trust = {prompt: 4 for branch in branches for prompt in branch.prompts}
+
+    def finish(self, model: Any) -> None:
+        """Decode until all are done."""
+        while self._branches:
+            asked = self._asked()
+            said = self._forward(model, asked)
+            for branch, tokens in zip(self._branches, asked, strict=True):
+                self._grow(branch, tokens, said)
+            self._branches = [branch for branch in self._branches if branch.prompts]
+
+    def _asked(self) -> list[list[list[int]]]:
+        """Each branch's tokens of a step: of each prompt the newest, and guesses of the next."""
+        going = sum(len(branch.prompts) for branch in self._branches)
+        free = max(going, _CHEAP) - going
+        asked = []
+        for branch in self._branches:
+            tokens = []
+            for prompt in branch.prompts:
+                text = self._texts[prompt]
+                most = min(-(-free // going), self._trust[prompt], self._ends[prompt] - len(text) - 1)
+                guessed = self._drafts.after(text, most)
+                tokens.append([text[-1], *guessed])
+                free, going = free - len(guessed), going - 1
+            asked.append(tokens)
+        return asked
+
+    def _forward(self, model: Any, asked: Sequence[Sequence[Sequence[int]]]) -> Iterator[int]:
+        """What the model says after each token."""
+        tokens: list[int] = []
+        positions: list[int] = []
+        step = []
+        sharing = model.config.num_attention_heads // stored_heads(model.config)
+        for branch, own in zip(self._branches, asked, strict=True):
+            start = len(tokens)
+            owners = [place for place, one in enumerate(own) for _ in one]
+            branch.compact(len(owners))
+            mask = added(branch.visible(owners), model.dtype, model.device).repeat(1, 1, sharing, 1)
+            for prompt, one in zip(branch.prompts, own, strict=True):
+                first = len(self._texts[prompt]) - 1
+                positions += range(first, first + len(one))
+                tokens += one
+            step.append(Rows(slice(start, len(tokens)), branch.columns, mask, branch.stores))
+            branch.columns += len(owners)
+        output = model(
+            input_ids=torch.tensor([tokens], device=model.device),
+            attention_mask=UNREAD,
+            position_ids=torch.tensor([positions], device=model.device),
+            use_cache=False,
+            step=step,
+        )
+        return iter(output.logits[0].argmax(-1).tolist())
+
+    def _grow(self, branch: Branch, asked: Sequence[Sequence[int]], said: Iterator[int]) -> None:
+        """Add what was said to the texts, and tokens that were right to what their prompts see."""
+        start = branch.columns - sum(map(len, asked))
+        ended = []
+        for place, (prompt, tokens) in enumerate(zip(branch.prompts, asked, strict=True)):
+            answers = [next(said) for _ in tokens]
+            right = 0
+            while right + 1 < len(answers) and tokens[right + 1] == answers[right]:
+                right += 1
+            text = self._texts[prompt]
+            known = len(text)
+            branch.see(place, start, right + 1)
+            start += len(tokens)
+            self._trust[prompt] = 2 * right + 2
+            text += answers[: right + 1]
+            ends = text[-1] in self._stops
+            if ends:
+                text.pop()
+            self._drafts.learn(text, known)
+            if ends or len(text) >= self._ends[prompt]:
+                ended.append(place)
+        for place in reversed(ended):
+            branch.drop(place)

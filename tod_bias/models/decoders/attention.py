@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,14 +22,14 @@ class Part:
     """Some neighbours of a tree, and the nodes that any of them sees."""
 
     rows: slice
-    columns: torch.Tensor | None
-    """(columns,) numbers of nodes, ascending; none for all."""
+    columns: torch.Tensor
+    """(columns,) numbers of nodes, ascending."""
     mask: torch.Tensor
     """Added to scores: (1, 1, rows, columns)."""
 
 
-def parts_of(seen: np.ndarray, dtype: torch.dtype, device: torch.device) -> list[Part]:
-    """A tree in parts, each of which attends to few nodes beside its own; a small tree in one.
+def parts_of(seen: np.ndarray, dtype: torch.dtype, device: torch.device | str = "cpu") -> list[Part]:
+    """A tree in parts, each of which attends to few nodes beside its own; empty for a small tree.
 
     Args:
         seen: which node (row) sees which (column), bool of shape (nodes, nodes).
@@ -36,7 +37,7 @@ def parts_of(seen: np.ndarray, dtype: torch.dtype, device: torch.device) -> list
         device: where.
     """
     if len(seen) <= 2 * _PART:
-        return [Part(slice(0, len(seen)), None, added(seen, dtype, device))]
+        return []
     parts = []
     for start in range(0, len(seen), _PART):
         rows = slice(start, min(start + _PART, len(seen)))
@@ -60,14 +61,14 @@ class Rows:
     """Each layer's keys and values, with room behind for those of the rows: (1, groups of heads, room, head size)."""
 
 
-def added(seen: np.ndarray, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+def added(seen: np.ndarray, dtype: torch.dtype, device: torch.device | str) -> torch.Tensor:
     """What is added to scores: (rows, columns) of bool to (1, 1, rows, columns)."""
     mask = torch.zeros(seen.shape, dtype=dtype).masked_fill_(torch.from_numpy(~seen), torch.finfo(dtype).min)
     return mask.to(device)[None, None]
 
 
 UNREAD = torch.zeros(1, 1, 1, 1)
-"""A mask for a model that makes one where it gets none; parts and steps have theirs."""
+"""The mask where parts or a step have theirs, for a model that makes one where it gets none."""
 
 
 def _attended(
@@ -80,11 +81,11 @@ def _attended(
         module: of the layer.
         query: (1, heads, tokens, head size).
         key: (1, groups of heads, tokens, head size), and so ``value``.
-        attention_mask: not read.
+        attention_mask: added to scores, (1, 1, tokens, tokens); not read where there are parts or a step.
         args: nothing that counts when there is no training, nor in ``kwargs``.
         scaling: of the scores.
-        parts: of one tree whose nodes are the tokens.
-        step: else, to whose stores keys and values are added.
+        parts: of a large tree whose nodes are the tokens.
+        step: where the tokens are those of a step; keys and values are added to its stores.
 
     Returns:
         (1, tokens, heads, head size), and no weights.
@@ -92,13 +93,12 @@ def _attended(
     _, heads, tokens, size = query.shape
     groups = key.shape[1]
     seen = query.new_empty(1, tokens, heads, size)
+    grouped = partial(scaled_dot_product_attention, scale=scaling, enable_gqa=heads != groups)
+    if not (parts or step):
+        return grouped(query, key, value, attn_mask=attention_mask).transpose(1, 2), None
     for part in parts:
-        keys, values = (of if part.columns is None else of.index_select(2, part.columns) for of in (key, value))
-        rows = query[:, :, part.rows]
-        out = scaled_dot_product_attention(
-            rows, keys, values, attn_mask=part.mask, scale=scaling, enable_gqa=heads != groups
-        )
-        seen[:, part.rows] = out.transpose(1, 2)
+        keys, values = (of.index_select(2, part.columns) for of in (key, value))
+        seen[:, part.rows] = grouped(query[:, :, part.rows], keys, values, attn_mask=part.mask).transpose(1, 2)
     for own in step:
         columns = own.mask.shape[3]
         for store, states in zip(own.stores[module.layer_idx], (key, value), strict=True):

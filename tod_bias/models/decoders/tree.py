@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
-from tod_bias.models.decoders.attention import UNREAD, attending, parts_of, stored_heads
+from tod_bias.models.decoders.attention import UNREAD, added, attending, parts_of, stored_heads
 from tod_bias.models.decoders.branches import Branch, Side, forked
 from tod_bias.models.decoders.drafts import Drafts
 from tod_bias.models.settings import GenerationSettings
@@ -211,15 +211,16 @@ class PrefixTreeDecoder:
         tree = Tree([texts[prompt] for prompt in group])
         model = self._model()
         seen = tree.visible()
+        parts = parts_of(seen, model.dtype, model.device)
         ends = np.asarray([path[-1] for path in tree.paths])
         output = model(
             input_ids=torch.tensor([tree.tokens], device=model.device),
             position_ids=torch.tensor([tree.depths()], device=model.device),
-            attention_mask=UNREAD,
+            attention_mask=UNREAD if parts else added(seen, model.dtype, model.device),
             past_key_values=DynamicCache(),
             use_cache=True,
             logits_to_keep=torch.from_numpy(ends).to(model.device),
-            parts=parts_of(seen, model.dtype, model.device),
+            parts=parts,
         )
         firsts = output.logits[0].argmax(-1).tolist()
         going = [number for number, first in enumerate(firsts) if first not in self._stops]

@@ -151,7 +151,8 @@ def test_many_prompts_of_one_dialogue_stay_within_the_budget():
         decoder = PrefixTreeDecoder(lambda: None, [0], settings, width=4, token_bytes=1, most_bytes=most)
         plan = decoder.plan(sequences)
         assert sorted(index for batch in plan for index in batch) == list(range(300))
-        assert max(map(len, plan)) <= rows
+        assert max(map(len, plan)) <= 256  # a batch is kept when it is done
+        assert max(len(tree) for tree, _ in decoder._groups(sequences)) <= rows  # trees wait where there is no room
 
 
 @pytest.mark.parametrize(

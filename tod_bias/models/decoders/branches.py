@@ -15,6 +15,8 @@ _CROWDED = 0.7
 """Keys and values that no prompt sees any more are dropped when less than this share is seen."""
 _CHEAP = 16
 """Tokens of a step that cost next to nothing: it takes its time to read the weights."""
+_TRUST = 2
+"""Guesses at first, and after any step for each token that it gave."""
 _READING = {"cpu": 7.0}
 """What reading keys and values costs, in prompts that attend to them."""
 _LAUNCHING = 100.0
@@ -120,7 +122,7 @@ class Side:
     ) -> None:  # fmt: skip
         self._branches = list(branches)
         self._texts, self._ends, self._stops, self._drafts = texts, ends, stops, drafts
-        self._trust = {prompt: 4 for branch in branches for prompt in branch.prompts}
+        self._trust = {prompt: _TRUST for branch in branches for prompt in branch.prompts}
 
     def finish(self, model: Any) -> None:
         """Decode until all are done."""
@@ -186,7 +188,7 @@ class Side:
             known = len(text)
             branch.see(place, start, right + 1)
             start += len(tokens)
-            self._trust[prompt] = 2 * right + 2
+            self._trust[prompt] = _TRUST * (right + 1)
             text += answers[: right + 1]
             ends = text[-1] in self._stops
             if ends:

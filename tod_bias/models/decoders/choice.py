@@ -69,8 +69,7 @@ def resolved(
         raise ModelError(
             f"max_new_tokens and num_beams must be at least 1, got {settings.max_new_tokens} and {settings.num_beams}"
         )
-    usual = 16384 if device.type == "cuda" else 4096
-    tokens = settings.batch_tokens or (4096 if backend == "tree" else usual)
+    tokens = settings.batch_tokens or (16384 if device.type == "cuda" and backend != "tree" else 4096)
     return dataclasses.replace(settings, dtype=dtype, backend=backend, batch_tokens=tokens)
 
 

@@ -11,7 +11,7 @@ theirs. The tokens are those that decoding each prompt alone would give (up to r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ _MOVING_ROPE = ("dynamic", "longrope")
 
 _MOST_PROMPTS = 256
 """Of one batch, which is kept when it is done."""
-_FEWEST_PROMPTS = 48
+_FEWEST_PROMPTS = 64
 """Of one batch, where so many there are: a step of decoding reads all weights for few prompts as for many."""
 _FEWEST_BATCHES = 16
 """There are not fewer than so many, where they need not be smaller than that for it."""
@@ -137,7 +137,7 @@ class PrefixTreeDecoder:
         self._most = most_bytes // token_bytes
 
     def plan(self, sequences: Sequence[Sequence[int]]) -> list[list[int]]:
-        """Trees of neighbours in sorted order; a batch is trees with about as many prompts each.
+        """Trees of neighbours in sorted order; a batch is a few trees.
 
         Where there is little to do batches are smaller, so that several processes have some each.
         """
@@ -150,18 +150,18 @@ class PrefixTreeDecoder:
         return batches
 
     def _ordered(self, sequences: Sequence[Sequence[int]]) -> list[tuple[list[int], int]]:
-        """Trees by their number of prompts and nodes, so that those decoded side by side are alike."""
+        """Trees by their number of prompts and nodes: small ones fill batches, large ones go on for about as long."""
         return sorted(self._groups(sequences), key=lambda tree: (len(tree[0]), tree[1]))
 
-    def _size(self, trees: int, rows: int, nodes: int) -> int:
-        """Tokens whose keys and values are held, for trees of at most so many prompts and nodes each."""
-        return trees * (nodes + rows * self._settings.max_new_tokens)
+    def _size(self, prompts: int, nodes: int) -> int:
+        """Tokens whose keys and values are held, of a tree with so many prompts and nodes."""
+        return nodes + prompts * self._settings.max_new_tokens
 
     def _groups(self, sequences: Sequence[Sequence[int]]) -> list[tuple[list[int], int]]:
         """Sequences that make one tree, as indices in sorted order, and how many nodes it has.
 
-        A sequence joins its predecessor's tree where that costs less than a tree of its own: every node of a tree
-        attends to every other, seen or hidden.
+        A sequence joins its predecessor's tree where that costs less than a tree of its own, were every node of a tree
+        to attend to every other, seen or hidden.
         """
         groups: list[tuple[list[int], int]] = []
         previous: Sequence[int] = ()
@@ -171,7 +171,7 @@ class PrefixTreeDecoder:
             group, nodes = groups[-1] if groups else ([], 0)
             before, nodes = nodes, nodes + len(sequence) - shared
             related = self._cost(nodes) - self._cost(before) < self._cost(len(sequence))
-            fits = len(group) < _MOST_PROMPTS and self._size(1, len(group) + 1, nodes) <= self._most
+            fits = len(group) < _MOST_PROMPTS and self._size(len(group) + 1, nodes) <= self._most
             if group and related and fits and nodes <= self._settings.batch_tokens:
                 groups[-1] = ([*group, index], nodes)
             else:
@@ -194,20 +194,17 @@ class PrefixTreeDecoder:
         drafts = Drafts(self._stops)
         waiting: list[Branch] = []
         for group, _ in self._ordered(sequences):
-            branches = self._read(group, texts)
-            for prompt in group:
-                drafts.learn(texts[prompt], 0)
-            if self._settings.max_new_tokens == 1:
-                continue
-            if sum(branch.room for branch in [*waiting, *branches]) > self._most:
-                Side(waiting, texts, ends, self._stops, drafts).finish(self._model())
-                waiting = []
-            waiting += branches
+            for branch in self._read(group, texts, drafts):
+                if sum(other.room for other in waiting) + branch.room > self._most:
+                    Side(waiting, texts, ends, self._stops, drafts).finish(self._model())
+                    waiting = []
+                waiting.append(branch)
         Side(waiting, texts, ends, self._stops, drafts).finish(self._model())
         return [text[len(sequence) :] for text, sequence in zip(texts, sequences, strict=True)]
 
-    def _read(self, group: Sequence[int], texts: list[list[int]]) -> list[Branch]:
-        """A tree's prompts that go on after their first new tokens, which join their texts."""
+    def _read(self, group: Sequence[int], texts: list[list[int]], drafts: Drafts) -> Iterator[Branch]:
+        """A tree's prompts that go on after their first new tokens, which join their texts: branch by branch, as all
+        of a tree may be more than can be held."""
         tree = Tree([texts[prompt] for prompt in group])
         model = self._model()
         seen = tree.visible()
@@ -226,12 +223,14 @@ class PrefixTreeDecoder:
         going = [number for number, first in enumerate(firsts) if first not in self._stops]
         for number in going:
             texts[group[number]].append(firsts[number])
+        for prompt in group:
+            drafts.learn(texts[prompt], 0)
+        if self._settings.max_new_tokens == 1:
+            return
         seen = seen[ends[going]]  # (prompts that go on, nodes)
-        branches = []
         for members, nodes in forked(seen, model.device):
             index = torch.from_numpy(nodes).to(model.device)
             layers = output.past_key_values.layers
             states = ((layer.keys.index_select(2, index), layer.values.index_select(2, index)) for layer in layers)
             prompts = [group[number] for number in going[members]]
-            branches.append(Branch(prompts, states, seen[members, nodes], self._settings.max_new_tokens))
-        return branches
+            yield Branch(prompts, states, seen[members, nodes], self._settings.max_new_tokens)

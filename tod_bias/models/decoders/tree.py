@@ -30,9 +30,9 @@ _MOVING_ROPE = ("dynamic", "longrope")
 
 _MOST_PROMPTS = 256
 """Of one batch, which is kept when it is done."""
-_FEWEST_PROMPTS = 64
+_FEWEST_PROMPTS = 128
 """Of one batch, where so many there are: a step of decoding reads all weights for few prompts as for many."""
-_FEWEST_BATCHES = 16
+_FEWEST_BATCHES = 8
 """There are not fewer than so many, where they need not be smaller than that for it."""
 _PAIRS = 6
 """A token's way through a layer costs as much as attending to so many times the width: 24 width² operations (four

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -41,7 +42,7 @@ class ChatServer:
     Args:
         rule: answers.
         fault: of the number of a request and its body: a status, a pair of status and headers, ``cut``, ``garbage``, a
-            JSON value that is sent instead, or None.
+            JSON value that is sent instead, ``drip``, ``drip headers`` (byte by byte), ``endless``, or None.
         latency: seconds an answer.
         key: what a client must send; empty for nothing.
     """
@@ -89,6 +90,8 @@ class ChatServer:
                 if wrong == "cut":
                     self.close_connection = True
                     self.connection.close()
+                elif wrong in ("drip", "drip headers", "endless"):
+                    self.flow(wrong)
                 elif wrong == "garbage":
                     self.give(200, b"<html>not <json")
                 elif isinstance(wrong, int):
@@ -97,6 +100,18 @@ class ChatServer:
                     self.give(wrong[0], {"error": {"message": f"fault {wrong[0]}"}}, wrong[1])
                 else:
                     self.give(200, wrong)
+
+            def flow(self, wrong: str) -> None:
+                self.close_connection = True
+                head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+                if wrong != "drip headers":
+                    self.connection.sendall(head + b"\r\n")
+                with suppress(OSError):
+                    for _ in range(200):  # twenty seconds, or 200 MB
+                        self.connection.sendall(
+                            b" " if wrong == "drip" else b" " * 10**6 if wrong == "endless" else b"H"
+                        )
+                        time.sleep(0 if wrong == "endless" else 0.1)
 
             def give(self, status: int, content: Any, headers: Mapping[str, str] | None = None) -> None:
                 data = content if isinstance(content, bytes) else json.dumps(content).encode()

@@ -12,7 +12,9 @@ import json
 import math
 import os
 import re
+import stat
 import sys
+import threading
 from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
@@ -48,6 +50,42 @@ DIGITS = 100
 """Digits of a whole number in a file of settings."""
 
 
+_PATIENCE = 10.0
+"""Seconds until somebody must have opened a pipe to write into it."""
+
+
+def awaited(path: str, flags: int) -> int:
+    """``opener`` for :func:`open`: opens a file, and does not wait for ever at a pipe that nobody writes into.
+
+    Raises:
+        OSError: it cannot be opened, or is a pipe and there is no writer within ten seconds.
+    """
+    if not stat.S_ISFIFO(os.stat(path).st_mode):
+        return os.open(path, flags)
+    found: list[int] = []
+    opening = threading.Thread(target=lambda: found.append(os.open(path, flags)), daemon=True)
+    opening.start()
+    opening.join(_PATIENCE)
+    if not found:
+        os.close(os.open(path, os.O_RDWR | os.O_NONBLOCK))  # so the thread goes on, and ends
+        opening.join()
+        for opened in found:
+            os.close(opened)
+        raise OSError(errno.EAGAIN, f"it is a pipe, and nobody writes into it within {_PATIENCE:g} seconds")
+    return found[0]
+
+
+def check_plain(path: str | Path) -> None:
+    """Look at what is read more than once, or not in order.
+
+    Raises:
+        OSError: it is not there, or is a pipe or a device.
+    """
+    mode = os.stat(path).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise OSError(errno.ESPIPE, "it is a pipe or a device, which is read once; this takes a plain file")
+
+
 def read_text(path: str | Path, encoding: str = "utf-8-sig", largest: int = LARGEST) -> str:
     """The text of a file.
 
@@ -55,7 +93,7 @@ def read_text(path: str | Path, encoding: str = "utf-8-sig", largest: int = LARG
         OSError: it cannot be read, or is larger than ``largest`` bytes.
         UnicodeDecodeError: it is no text.
     """
-    with Path(path).open("rb") as stream:
+    with open(path, "rb", opener=awaited) as stream:
         size = os.fstat(stream.fileno()).st_size  # 0 of what is no plain file; a buffer of all that may be is large
         data = stream.read(min(size, largest) + 1)
         while 0 < len(data) <= largest and (more := stream.read(min(1 << 20, largest + 1 - len(data)))):
@@ -74,7 +112,7 @@ def text_lines(path: str | Path, encoding: str = "utf-8-sig") -> Iterator[tuple[
             follow each other.
         UnicodeDecodeError: it is no text.
     """
-    with Path(path).open(encoding=encoding) as stream:
+    with open(path, encoding=encoding, opener=awaited) as stream:
         last = 0
         for number, line in enumerate(bounded_lines(stream), start=1):
             if not line.isspace():
@@ -110,8 +148,9 @@ def check_columns(path: str | Path, *delimiters: str) -> str:
         The first of them that stands in the line; where none does, the first.
 
     Raises:
-        OSError: it cannot be read, or has more than :data:`COLUMNS` columns.
+        OSError: it cannot be read, is no plain file, or has more than :data:`COLUMNS` columns.
     """
+    check_plain(path)
     with Path(path).open(encoding="utf-8-sig", errors="replace", newline="") as stream:
         header = stream.readline(LONGEST)
     delimiter = next((one for one in delimiters if one in header), delimiters[0])

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tod_bias.documents import check_columns
+from tod_bias.documents import check_columns, check_plain
 from tod_bias.errors import EmbeddingsError, shortened
 from tod_bias.files import replacing
 from tod_bias.models.model_folder import DAMAGED
@@ -332,6 +332,7 @@ def read_attributes(path: str | Path, table: Entities) -> Entities:
 
     file = Path(path)
     try:
+        check_plain(file)
         if file.suffix == ".parquet":
             frame = pd.read_parquet(file, engine="pyarrow")
         else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tod_bias.documents import check_columns
+from tod_bias.documents import check_columns, check_plain
 from tod_bias.errors import InteractionsError
 from tod_bias.files import write_table
 from tod_bias.folder import writable
@@ -182,6 +182,7 @@ def read_frame(path: str | Path, **options: Any) -> pd.DataFrame:
     file = Path(path)
     options = {"sep": "\t" if file.suffix == ".tsv" else ",", "dtype": str, **options}
     try:
+        check_plain(file)
         if file.suffix == ".parquet":
             return pd.read_parquet(file, engine="pyarrow")
         check_columns(file, options["sep"])

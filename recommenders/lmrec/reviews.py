@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from tod_bias.documents import loads, text_lines
+from tod_bias.documents import check_plain, loads, text_lines
 from tod_bias.errors import RecommenderError
 from tod_bias.recommenders.lmrec.masking import MASK, Neutraliser, name_masker
 from tod_bias.recommenders.lmrec.templates import TemplateSet, load_templates
@@ -198,6 +198,7 @@ def read_csv(path: str | Path) -> Source:
 
     def start() -> Iterator[Row]:
         try:
+            check_plain(path)
             with path.open(encoding="utf-8-sig", newline="") as file:
                 reader = csv.reader(file, strict=True)
                 header = [name.strip() for name in _next(reader, path) or ()]

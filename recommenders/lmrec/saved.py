@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tod_bias.documents import check_columns
+from tod_bias.documents import check_columns, check_plain
 from tod_bias.errors import RecommenderError
 from tod_bias.recommenders.lmrec.venue import LEVELS, price_amount, price_level, split_categories
 
@@ -213,6 +213,7 @@ def _table(path: Path, columns: Mapping[str, str]) -> tuple[pd.DataFrame, Sequen
 
     if path.suffix == ".parquet":
         try:
+            check_plain(path)
             frame = pd.read_parquet(path, engine="pyarrow")
         except (OSError, ValueError) as error:
             raise RecommenderError(f"{path}: cannot be read as Parquet: {' '.join(str(error).split())}") from error

@@ -1,5 +1,7 @@
 import json
+import os
 import sys
+import threading
 import time
 import tracemalloc
 
@@ -152,6 +154,56 @@ def test_no_command_is_stopped_by_a_document_or_shows_more_than_a_screen_of_it(t
     assert err.startswith("tod-bias: error: ")
     assert err.count("\n") == 1
     assert len(err) < 650
+
+
+# pipes -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pipe(tmp_path):
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    return tmp_path / "pipe.jsonl"
+
+
+@pytest.mark.parametrize("read", [read_text, lambda path: list(text_lines(path))])
+def test_a_pipe_that_nobody_writes_into_is_not_waited_for(pipe, read, monkeypatch):
+    monkeypatch.setattr(documents, "_PATIENCE", 0.2)
+    running = threading.active_count()
+    with pytest.raises(OSError, match=r"nobody writes into it within 0\.2 seconds"):
+        read(pipe)
+    assert threading.active_count() == running
+
+
+def test_a_pipe_is_read_when_somebody_writes_late_and_slowly(pipe, monkeypatch):
+    monkeypatch.setattr(documents, "_PATIENCE", 5.0)
+
+    def write():
+        time.sleep(0.2)
+        with pipe.open("w") as stream:
+            for line in ("one\n", "two\n"):
+                time.sleep(0.1)
+                stream.write(line)
+                stream.flush()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    assert [line for _, line in text_lines(pipe)] == ["one\n", "two\n"]
+    writer.join()
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["recommend audit --recommendations {}.csv", "recommend audit --recommendations {}.parquet",
+     "associate --interactions {}.csv", "recommend train --reviews {}.csv"],
+)  # fmt: skip
+def test_what_is_read_twice_is_no_pipe(tmp_path, monkeypatch, capsys, command):
+    monkeypatch.chdir(tmp_path)
+    for name in ("p.csv", "p.parquet"):
+        os.mkfifo(name)
+    with pytest.raises(SystemExit, match="2"):
+        main([*command.format("p").split(), "--out", "out"])
+    assert "it is a pipe or a device, which is read once; this takes a plain file" in capsys.readouterr().err
+    assert not os.path.exists("out")
 
 
 def test_a_long_error_keeps_its_beginning_and_its_end():

@@ -8,6 +8,7 @@ from chat_server import ChatServer
 
 from tod_bias.errors import StageError, UnansweredError
 from tod_bias.stages import Answer, ToolCalls
+from tod_bias.systems.chat import client as chat_client
 from tod_bias.systems.chat.client import retry_after
 from tod_bias.systems.stage import StageInput
 
@@ -61,6 +62,26 @@ def test_a_slow_server_is_given_up():
         pytest.raises(UnansweredError, match=r"no answer within 0\.3 seconds"),
     ):
         client(server, retries=0, timeout=0.3)([StageInput((), "Hi")])
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("drip", r"no answer within 0\.5 seconds"),
+        ("drip headers", r"no answer within 0\.5 seconds"),
+        ("endless", "the answer is larger than 33,554,432 bytes"),
+    ],
+)
+def test_an_answer_that_does_not_end_is_given_up(fault, said, monkeypatch):
+    monkeypatch.setattr(chat_client, "_CONNECT", 0.5)
+    monkeypatch.setattr(chat_client, "_GRACE", 0.1)
+    timeout = 30 if fault == "endless" else 0.5
+    with ChatServer(lambda body: "Hello.", fault=lambda number, body: fault if number < 3 else None) as server:
+        begun = time.monotonic()
+        with pytest.raises(UnansweredError, match=said):
+            client(server, retries=0, timeout=timeout)([StageInput((), "Hi")])
+        assert time.monotonic() - begun < 5
+        assert client(server, retries=3, timeout=timeout)([StageInput((), "Hi")]) == ["Hello."]
 
 
 @pytest.mark.parametrize(

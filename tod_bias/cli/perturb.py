@@ -28,7 +28,7 @@ from tod_bias.cli.options import (
     SplitOption,
     Tellings,
 )
-from tod_bias.documents import bounded_lines
+from tod_bias.documents import awaited, bounded_lines
 from tod_bias.errors import TodBiasError
 from tod_bias.files import write_lines
 from tod_bias.folder import writable
@@ -181,7 +181,7 @@ def _lines(file: Path | None) -> Iterator[str]:
             raise TodBiasError(f"standard input: cannot be read: {error}") from error
         return
     try:
-        with file.open(encoding="utf-8-sig", newline="") as stream:
+        with open(file, encoding="utf-8-sig", newline="", opener=awaited) as stream:
             yield from bounded_lines(stream)
     except (OSError, UnicodeDecodeError) as error:
         raise TodBiasError(f"{file}: cannot be read: {error}") from error

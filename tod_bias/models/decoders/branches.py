@@ -14,8 +14,8 @@ from tod_bias.models.decoders.drafts import Drafts
 _CROWDED = 0.7
 """Keys and values that no prompt sees any more are dropped when less than this share is seen."""
 _CHEAP = 64
-"""Tokens of a step that cost little: it takes its time to read the weights (SmolLM2-135M in float32: one token 18 ms, 16
-41 ms, 64 69 ms)."""
+"""Tokens of a step that cost little: it takes its time to read the weights (SmolLM2-135M in float32: 18 ms for one,
+41 for 16, 69 for 64)."""
 _TRUST = 4
 """Guesses at first, and after any step for each token that it gave."""
 _READING = {"cpu": 7.0}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,10 @@ _SHORTEST_SECRET = 12
 """Characters; a shorter key (``local``, ``test``) is a word that an answer may hold."""
 _CONNECT = 10.0
 """Seconds until a server counts as away."""
+_GRACE = 5.0
+"""Seconds beyond both until a server that sends its answer's headers byte by byte is given up."""
+_LARGEST = 1 << 25
+"""Bytes of an answer."""
 
 
 class _PassingError(Exception):
@@ -168,20 +173,63 @@ class Client:
                 weakref.finalize(self, self._client.close)
             return self._client
 
+    def _is_late(self, begun: float) -> bool:
+        return time.monotonic() - begun > self.settings.timeout
+
+    @contextmanager
+    def _given_up(self, client: Any, has_headers: threading.Event) -> Iterator[None]:
+        """Close the connections to a server whose headers come so slowly that no wait for a byte is too long."""
+
+        def close() -> None:
+            if not has_headers.is_set():
+                with self._lock:
+                    client.close()
+                    if self._client is client:
+                        self._client = None
+
+        timer = threading.Timer(self.settings.timeout + _CONNECT + _GRACE, close)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _body(self, raw: Any, begun: float) -> str:
+        """The text of an answer that comes in parts, within the time and size that an answer may take."""
+        parts = bytearray()
+        for part in raw.iter_bytes():
+            parts += part
+            if len(parts) > _LARGEST:
+                raise _PassingError(f"the answer is larger than {_LARGEST:,} bytes")
+            if self._is_late(begun):
+                raise _PassingError(f"no answer within {self.settings.timeout:g} seconds, but a part of one")
+        return parts.decode()
+
     def _once(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        import httpx2
         import openai
 
         client = self._opened()
         self._pace.wait(self._halted)
         rest = {name: value for name, value in body.items() if name not in ("model", "messages")}
+        late = f"no answer within {self.settings.timeout:g} seconds"
+        begun = time.monotonic()
+        has_headers = threading.Event()
         try:
-            raw = client.chat.completions.with_raw_response.create(
-                model=body["model"], messages=body["messages"], extra_body=rest
-            )
-            text = str(raw.text)
-        except openai.APITimeoutError:
-            raise _PassingError(f"no answer within {self.settings.timeout:g} seconds") from None
+            with (
+                self._given_up(client, has_headers),
+                client.chat.completions.with_streaming_response.create(
+                    model=body["model"], messages=body["messages"], extra_body=rest
+                ) as raw,
+            ):
+                has_headers.set()
+                text = self._body(raw, begun)
+        except (openai.APITimeoutError, httpx2.TimeoutException):
+            raise _PassingError(late) from None
         except openai.APIConnectionError as error:
+            raise (_PassingError(late) if self._is_late(begun) else self._connection(error)) from None
+        except httpx2.HTTPError as error:
             raise self._connection(error) from None
         except openai.APIStatusError as error:
             raise self._status(error) from None

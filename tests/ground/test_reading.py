@@ -5,6 +5,7 @@ import threading
 import time
 import tracemalloc
 
+import numpy as np
 import pytest
 import yaml
 
@@ -194,12 +195,13 @@ def test_a_pipe_is_read_when_somebody_writes_late_and_slowly(pipe, monkeypatch):
 @pytest.mark.parametrize(
     "command",
     ["recommend audit --recommendations {}.csv", "recommend audit --recommendations {}.parquet",
-     "associate --interactions {}.csv", "recommend train --reviews {}.csv"],
+     "associate --embeddings e.npz --attribute a --users {}.csv", "recommend train --reviews {}.csv"],
 )  # fmt: skip
 def test_what_is_read_twice_is_no_pipe(tmp_path, monkeypatch, capsys, command):
     monkeypatch.chdir(tmp_path)
     for name in ("p.csv", "p.parquet"):
         os.mkfifo(name)
+    np.savez("e.npz", users=np.eye(3), items=np.eye(3))
     with pytest.raises(SystemExit, match="2"):
         main([*command.format("p").split(), "--out", "out"])
     assert "it is a pipe or a device, which is read once; this takes a plain file" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -81,7 +82,12 @@ def audit_embeddings(
     """
     if context.invoked_subcommand is not None:
         return
-    _check(embeddings, sets, scope, attribute, test, strength)
+    named = {
+        "--sets": sets, "--users": users, "--items": items, "--attribute": attribute, "--test": test,
+        "--interactions": interactions, "--audience": audience, "--compare": compare, "--names": names,
+        "--pairs": pairs, "--csvc": csvc, "--user-table": user_table, "--item-table": item_table,
+    }  # fmt: skip
+    _check(embeddings, scope, [name for name, value in named.items() if value is not None], strength)
     from tod_bias.recommenders.embeddings.readers import check_file
 
     check_files(sets, scope, users, items, interactions, pairs, *(compare or ()))
@@ -135,19 +141,18 @@ def audit_embeddings(
         typer.echo(f"Results: {out / 'associations.json'}   Report: {out / 'report.html'}")
 
 
-def _check(
-    embeddings: list[Path] | None,
-    sets: Path | None,
-    scope: Path | None,
-    attribute: str | None,
-    test: str | None,
-    strength: float | None,
-) -> None:
-    if scope is not None and (embeddings or sets or attribute or test):
-        raise EmbeddingsError("--scope names everything: leave out --embeddings, --sets, --attribute and --test")
-    if scope is None and not embeddings and (sets or attribute or test):
-        raise EmbeddingsError("give the embeddings with --embeddings FILE")
-    if sets is not None and test is not None:
+def _check(embeddings: list[Path] | None, scope: Path | None, named: Sequence[str], strength: float | None) -> None:
+    """See to it that no option is passed over.
+
+    Raises:
+        EmbeddingsError: some do not go together.
+    """
+    if scope is not None and (embeddings or named):
+        given = ["--embeddings", *named] if embeddings else named
+        raise EmbeddingsError(f"--scope names everything: leave out {', '.join(given)}, or write it into the file")
+    if scope is None and not embeddings and named:
+        raise EmbeddingsError(f"give the embeddings with --embeddings FILE: {', '.join(named)} are about them")
+    if "--sets" in named and "--test" in named:
         raise EmbeddingsError("--sets names E and P: leave out --test")
     if strength is not None and (embeddings or scope):
         raise EmbeddingsError("--strength is for the synthetic case study: leave out --embeddings and --scope")

@@ -207,6 +207,11 @@ def test_wrong_sets_end_in_one_line(folder, capsys, sets, message):
         (("--embeddings", "model.npz", "--sets", "gone.json"), "gone.json: cannot be read"),
         (("--embeddings", "model.npz"), "which groups define the attribute?"),
         (("--sets", "sets.json"), "give the embeddings with --embeddings FILE"),
+        (
+            ("--interactions", "plays.csv", "--items", "i.csv"),
+            "--embeddings FILE: --items, --interactions are about them",
+        ),
+        (("--scope", "wrong.yaml", "--users", "users.csv"), "--scope names everything: leave out --users, or"),
         (("--embeddings", "model.npz", "--users", "users.csv", "--attribute", "age"), "no attribute 'age'"),
         (("--embeddings", "model.npz", "--users", "users.csv", "--attribute", "gender=f,x"), "no gender is 'x'"),
         (("--embeddings", "model.npz", "--users", "users.csv", "--attribute", "gender=f"), "gender=VALUE,VALUE"),

@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
+from math import comb
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,7 @@ from tod_bias.errors import (
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.algorithm import PLACEBO
 from tod_bias.perturb.candidates import Perturber
-from tod_bias.progress import progress_bar
+from tod_bias.progress import Bar, progress_bar
 from tod_bias.statistics.settings import Inference
 from tod_bias.studies.axis_table import AxisTable
 from tod_bias.studies.batches import read_batches, write_batches
@@ -70,6 +71,8 @@ log = logging.getLogger(__name__)
 
 SCHEMA = 2
 """Version of ``results.json``."""
+_PATIENCE = 3.0
+"""Seconds after which estimates show how far they are: gaps of few attributes take less."""
 _MOST_STAGES = 7
 """2**7 arms; more would be neither quick nor readable."""
 
@@ -231,7 +234,9 @@ def attribute(
             tables[PLACEBO] = floor
         else:
             failures[PLACEBO] = NothingToPerturbError(f"axis {PLACEBO}: no dialogue holds a neutral word to exchange")
-    reports, undefined = _reports(tables, scored, order, inference)
+    pairs = sum(comb(len(one.tellings.attributes), 2) for by_metric in tables.values() for one in by_metric.values())
+    with progress_bar(pairs, "estimating gaps", show=show_progress, after=_PATIENCE) as bar:
+        reports, undefined = _reports(tables, scored, order, inference, bar)
     failures |= undefined
     if not reports:
         raise next(iter(failures.values()))
@@ -299,8 +304,9 @@ def attribute(
 
 
 def _reports(
-    tables: Mapping[str, Mapping[str, AxisTable]], scored: Sequence[Metric], order: Sequence[str], inference: Inference
-) -> tuple[dict[str, dict[str, AxisReport]], dict[str, TodBiasError]]:
+    tables: Mapping[str, Mapping[str, AxisTable]], scored: Sequence[Metric], order: Sequence[str],
+    inference: Inference, bar: Bar,
+) -> tuple[dict[str, dict[str, AxisReport]], dict[str, TodBiasError]]:  # fmt: skip
     """Axis and metric to report; and, by axis, metrics that have no value there."""
     tests = max(1, sum(axis != PLACEBO for axis in tables) * len(scored))
     reports: dict[str, dict[str, AxisReport]] = {}
@@ -315,7 +321,9 @@ def _reports(
                     f"axis {axis}: {one.label} of {count} is undefined: no turn of them is scored by it"
                 )
             else:
-                reports.setdefault(axis, {})[one.name] = AxisEstimate(table, one, order, inference, tests).report()
+                reports.setdefault(axis, {})[one.name] = AxisEstimate(table, one, order, inference, tests).report(
+                    bar.advance
+                )
     return reports, failures
 
 

@@ -11,7 +11,7 @@ words as they are. Tests exchange a component and its twin in all dialogues of a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -71,8 +71,8 @@ class AxisEstimate:
         self._dimensions = [self._words, *(Clusters.of(labels) for _, labels in self._tellings.clusters)]
         self._blocks = Blocks(table, metric)
 
-    def report(self) -> AxisReport:
-        """What ``results.json`` says, without what needs the other axes."""
+    def report(self, advance: Callable[[], None] = lambda: None) -> AxisReport:
+        """What ``results.json`` says, without what needs the other axes; ``advance`` is called for every pair."""
         told = self._tellings
         everyone = np.ones(told.dialogues, dtype=bool)
         whole = self._estimated(self._blocks.whole(), everyone, shares=True)
@@ -100,7 +100,7 @@ class AxisEstimate:
             report.bounds[name] = (block.estimates[0], *block.error_and_freedom(0), int(block.there.sum()))
         if groups:
             record["spread"] = {"value": finite(self._spread_of(groups))}
-        self._pairs(report, record)
+        self._pairs(report, record, advance)
         if len(told.factors) > 1:
             self._effects(report, record)
         if told.references:
@@ -294,11 +294,12 @@ class AxisEstimate:
             claim = report.effects[f"{factor}: {level}"] = Claim(effect, words=min(words))
             self._decide(claim, tests, above, number)
 
-    def _pairs(self, report: AxisReport, record: dict[str, Any]) -> None:
+    def _pairs(self, report: AxisReport, record: dict[str, Any], advance: Callable[[], None]) -> None:
         """Gaps between every two attributes, on the dialogues that are told as both."""
         told, stages = self._tellings, self._table.stages
         blocks: dict[tuple[str, str], Estimated] = {}
         for one, other in combinations(range(len(told.attributes)), 2):
+            advance()
             there = told.told_as[:, one] & told.told_as[:, other]
             if there.any():
                 names = told.attributes[one], told.attributes[other]

@@ -61,11 +61,11 @@ tod-bias report "$OUT/attribution" "$OUT/attribution_smollm2" # Fig. 4
 #   tod-bias train --init "$MODELS/sgd" --corpus star --datapath "$DATAPATH" --max-dialogues 620 --held-out 20 \
 #     --loss targets --max-length 1024 --batch-tokens 2048 --lora 16 --learning-rate 2e-3 --epochs 1 --evaluations 4 \
 #     --patience 99 --seed 0 --out adapter_star
-pretrained sgd adapter_star star star 60 40 star
+pretrained sgd adapter_star star star 60 226 star
 
 # Plain on STAR: the same training without SGD before it (33 minutes of two threads).
 #   tod-bias train --init "$MODELS/smollm2" … as above … --out adapter_star_plain
-pretrained smollm2 adapter_star_plain star_plain star 60 40 star_plain
+pretrained smollm2 adapter_star_plain star_plain star 60 226 star_plain
 tod-bias compare "$OUT/attribution_star_plain" "$OUT/attribution_star" --out "$OUT/beginnings_compared"
 
 # SGD from three beginnings: the pretrained model, the one that has learnt STAR, and that one having learnt τ-bench too (54

@@ -95,6 +95,15 @@ def read_saved(city: str | None, path: Path, reading: Reading) -> pd.DataFrame:
     elif "city" not in frame:
         frame["city"] = path.stem
     lowest = frame.groupby("city", sort=False)["rank"].transform("min")
+    lists = [name for name in ("city", "query", "label") if name in frame]
+    begins = frame.groupby(lists, sort=False)["rank"].agg(["min", "idxmin"])
+    of_city = lowest[begins["idxmin"]].to_numpy() == 0
+    if (later := of_city & (begins["min"].to_numpy() > 0)).sum() * 2 > of_city.sum():
+        first = int(begins["idxmin"].to_numpy()[later][0])
+        raise RecommenderError(
+            f"{place[first]}: this list begins at rank {frame['rank'][first]}, like most, and others at 0; count all "
+            "from 0, or all from 1"
+        )
     return frame.assign(rank=frame["rank"] + (lowest == 0))  # lists that are counted from 0 start at 1 too
 
 
@@ -175,6 +184,8 @@ def _names(path: Path, header: Sequence[str], columns: Mapping[str, str]) -> dic
             raise RecommenderError(f"{path}, line 1: no column {theirs!r}; columns are {listed(header)}")
     if doubled := [ours for ours in columns.values() if list(columns.values()).count(ours) > 1]:
         raise RecommenderError(f"--columns: two columns are named {doubled[0]!r}; expected one")
+    if doubled := [name for name in header if header.count(name) > 1 and (name in columns or name in COLUMNS)]:
+        raise RecommenderError(f"{path}, line 1: two columns are named {doubled[0]!r}; expected one")
     names = dict(columns)
     for theirs in header:  # columns that need no mapping: our own names, then those of LMRec's files
         is_ours = theirs in COLUMNS or theirs.startswith("label:")

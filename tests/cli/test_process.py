@@ -120,6 +120,7 @@ def test_so_does_one_that_has_hardly_begun(seconds, number, code):
         ("{} --help >&-", 2, "stdout: cannot be written"),
         ("PYTHONIOENCODING=ascii {} --help", 0, ""),
         ("{} report nowhere 2>&- <&-", 2, ""),
+        ("{} perturb --source woman --target man <&-", 2, "standard input: cannot be read"),
     ],
 )
 def test_streams(shell, code, said):

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from tod_bias.answers import FILE, forget
 from tod_bias.errors import StageError, TodBiasError
 from tod_bias.folder import claimed, promised
@@ -16,6 +18,30 @@ from tod_bias.models.processes import is_first_process
 def names_of(text: str) -> list[str]:
     """Names that are joined by commas."""
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def unused(context: typer.Context, why: str, *names: str) -> None:
+    """See to it that no option is passed over in silence.
+
+    Args:
+        context: of the running command.
+        why: what the options would have been for, said after them.
+        names: of its parameters.
+
+    Raises:
+        TodBiasError: one of them was given on the command line.
+    """
+    given = []
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name) if parameter.name in names else None
+        if source is not None and source.name == "COMMANDLINE":
+            given.append(parameter.opts[0])
+    if given:
+        raise TodBiasError(f"{', '.join(given)}: {why}")
+
+
+GENERATION = ("num_beams", "max_new_tokens", "dtype", "backend")
+"""Parameters that say how local models decode."""
 
 
 def perturbers_of(

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tod_bias.cli.arguments import check_files
+from tod_bias.cli.arguments import check_files, unused
 from tod_bias.cli.options import RESAMPLES, Bootstrap, Quiet, Seed
 from tod_bias.errors import EmbeddingsError
 from tod_bias.files import write_json
@@ -81,6 +81,7 @@ def audit_embeddings(
     Writes associations.json, entities.parquet, directions.npz, tables, figures and report.html.
     """
     if context.invoked_subcommand is not None:
+        unused(context, f"give it after {context.invoked_subcommand}", *context.params)
         return
     named = {
         "--sets": sets, "--users": users, "--items": items, "--attribute": attribute, "--test": test,
@@ -237,6 +238,7 @@ def compare_runs(
 
 @associate.command("train")
 def train_recommender(
+    context: typer.Context,
     interactions: Annotated[
         str, typer.Option(help="File or folder (CSV, Parquet, MovieLens, Last.FM), or 'synthetic'.")
     ] = "synthetic",
@@ -251,6 +253,8 @@ def train_recommender(
     quiet: Quiet = False,
 ) -> None:
     """Train the reference two-tower recommender; writes embeddings.npz, users.csv, items.csv, training.json."""
+    if interactions == "synthetic":
+        unused(context, "of the interactions, which are made; give --interactions FILE too", "users", "items")
     check_files(None if interactions == "synthetic" else interactions, users, items)
     from tod_bias.recommenders.embeddings.readers import save_embeddings
     from tod_bias.recommenders.latent_factor.interactions import load_interactions, save_interactions

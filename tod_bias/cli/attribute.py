@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from tod_bias.cli.arguments import (
+    GENERATION,
     answers_of,
     check_access,
     check_folder,
@@ -18,6 +19,7 @@ from tod_bias.cli.arguments import (
     names_of,
     perturbers_of,
     pipeline_of,
+    unused,
 )
 from tod_bias.cli.options import (
     ANSWERS,
@@ -66,8 +68,12 @@ from tod_bias.metrics.names import METRIC_NAMES
 from tod_bias.models.processes import is_first_process
 from tod_bias.report.console import Console
 
+_OF_A_RUN = ("batch_out", "batch_in", "executor", "workers")
+"""Parameters that say where questions are asked."""
+
 
 def attribute(
+    context: typer.Context,
     corpus: Corpus = "demo",
     datapath: Datapath = None,
     split: SplitOption = Split.test,
@@ -168,6 +174,11 @@ def attribute(
     swapped for equivariant twins, and writes results.json, turns.parquet, figures and report.html. Without options it
     audits the bundled demo.
     """
+    if answers is not None:
+        why = "no system is asked where its --answers are given; leave it out"
+        unused(context, why, *(() if perturber else ("device",)), *GENERATION, "history", *_OF_A_RUN, "dry_run")
+    if dry_run:
+        unused(context, "of a run, which --dry-run is not; leave it out", *_OF_A_RUN)
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.dialogues.sampling import sample
 

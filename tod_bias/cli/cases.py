@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tod_bias.cli.arguments import names_of, perturbers_of, pipeline_of
+from tod_bias.cli.arguments import GENERATION, names_of, perturbers_of, pipeline_of, unused
 from tod_bias.cli.options import (
     AxisLexicons,
     BackEnd,
@@ -30,6 +30,7 @@ from tod_bias.report.console import Console
 
 
 def cases(
+    context: typer.Context,
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run's folder.")],
     worst: Annotated[int, typer.Option(min=1, help="So many cases, every axis its share.")] = 50,
     out: Annotated[Path, typer.Option(help="The file (JSON lines).")] = Path("cases.jsonl"),
@@ -64,6 +65,8 @@ def cases(
     run. With the run's --pipeline (or --model) each is cut down to the turns it takes (what the run was answered is
     not asked again); without one all turns up to the marked one stay.
     """
+    if not any((pipeline, model, api_call_model, response_model)):
+        unused(context, "for a system that is run; give --pipeline or --model, or leave it out", *GENERATION)
     from tod_bias.folder import unwritten
     from tod_bias.report.record import read_results
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tod_bias.cli.arguments import names_of
+from tod_bias.cli.arguments import GENERATION, names_of, unused
 from tod_bias.cli.case_check import check_file
 from tod_bias.cli.options import (
     BackEnd,
@@ -27,6 +27,7 @@ from tod_bias.report.console import Console
 
 
 def check(
+    context: typer.Context,
     run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="A finished run's folder.")] = None,
     max_disparity: Annotated[
         float | None, typer.Option(help="A disparity or gap shown to be beyond it fails; on each metric's own scale.")
@@ -85,6 +86,7 @@ def check(
     if cases is not None:
         given = {"RUN": run, "--max-disparity": max_disparity, "--margin": margin, "--component": component}
         given |= {"--axes": axes, "--metric": metric}
+        unused(context, f"of a run; --cases {cases} are single dialogues", "harm_only", "these_words")
         if other := next((name for name, value in given.items() if value is not None), None):
             raise TodBiasError(f"{other} is of a run, --cases {cases} are single dialogues; leave one of them out")
         generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype, "backend": backend}
@@ -98,6 +100,14 @@ def check(
         raise TodBiasError(f"check: {missing} is missing; give RUN and --max-disparity, or --cases and --pipeline")
     if pipeline or model or api_call_model or response_model:
         raise TodBiasError("check: a finished run is not run again; leave out --pipeline and --model, or give --cases")
+    unused(
+        context,
+        "for --cases, which are run again; a finished run is not",
+        "tolerance",
+        "datapath",
+        "device",
+        *GENERATION,
+    )
     from tod_bias.report.record import read_results
 
     results = read_results(run)

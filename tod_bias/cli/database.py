@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tod_bias.cli.arguments import folder_of, names_of, perturbers_of, pipeline_of
+from tod_bias.cli.arguments import folder_of, names_of, perturbers_of, pipeline_of, unused
 from tod_bias.cli.options import (
     AXES,
     Axes,
@@ -52,6 +52,7 @@ def write(
     tod-bias database check tells whose calls a database has no rows for.
     """
     if context.invoked_subcommand is not None:
+        unused(context, f"give it after {context.invoked_subcommand}", *context.params)
         return
     from tod_bias.dialogues.corpora import SPLITS, has_splits, load_corpus
 

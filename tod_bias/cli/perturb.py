@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tod_bias.cli.arguments import names_of, perturbers_of
+from tod_bias.cli.arguments import names_of, perturbers_of, unused
 from tod_bias.cli.options import (
     Datapath,
     Design,
@@ -33,8 +33,14 @@ from tod_bias.errors import TodBiasError
 from tod_bias.files import write_lines
 from tod_bias.folder import writable
 
+_WHOLE = (
+    "design", "tellings", "max_per_axis", "introductions", "datapath", "split", "max_dialogues", "draws", "jsonl",
+)  # fmt: skip
+"""Parameters that are of whole dialogues."""
+
 
 def perturb(
+    context: typer.Context,
     file: Annotated[Path | None, typer.Argument(help="Text, a line each; standard input if not given.")] = None,
     axis: Annotated[str, typer.Option(help="gender, age, race, placebo, another axis, or module:name.")] = "gender",
     source: Annotated[str | None, typer.Option(help="Attribute whose words are rewritten.")] = None,
@@ -87,6 +93,8 @@ def perturb(
             raise TodBiasError("--scope goes with --corpus; a line of text is rewritten as a whole")
         if name_slots is not None:
             raise TodBiasError("--name-slots goes with --corpus; a line of text has no slots")
+        why = "for whole dialogues; give --corpus, or leave it out"
+        unused(context, why, *_WHOLE)
         if perturber is not None and axis in NAME_AXES:
             raise TodBiasError(f"--perturber: no model rewrites names; leave it out on {axis}")
         if perturber is None:
@@ -98,9 +106,12 @@ def perturb(
         _write(iter(by_model.rewrite_texts(list(_lines(file)), source, target)), out)
         _tell_counts(by_model, quiet)
         return
+    if perturber is None:
+        unused(context, "where the model of --perturber runs; give that, or leave it out", "device")
     if file is not None:
         raise TodBiasError("--corpus names the dialogues: leave out FILE")
     if axes is not None:
+        unused(context, "one axis; --axes names all of them", "axis")
         if source or target or scope:
             raise TodBiasError("--axes tells everybody: leave out --source, --target and --scope")
         from tod_bias.dialogues.corpora import load_corpus
@@ -127,6 +138,13 @@ def perturb(
         return
     if chat:
         raise TodBiasError("--chat goes with --axes, which tells everybody, not with --axis: --axes gender,placebo")
+    unused(
+        context,
+        "for --axes; with --axis a dialogue is told at random",
+        "design",
+        "tellings",
+        "max_per_axis",
+    )
     rewriter = load_perturber(
         axis,
         scope=scope,

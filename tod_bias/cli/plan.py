@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tod_bias.cli.arguments import check_folder, check_pipeline_of, folder_of, perturbers_of, pipeline_of
+from tod_bias.cli.arguments import check_folder, check_pipeline_of, folder_of, perturbers_of, pipeline_of, unused
 from tod_bias.cli.options import (
     AXES,
     Axes,
@@ -48,6 +48,7 @@ from tod_bias.report.console import Console
 
 
 def plan(
+    context: typer.Context,
     corpus: Corpus = "demo",
     datapath: Datapath = None,
     split: SplitOption = Split.test,
@@ -89,6 +90,8 @@ def plan(
     if detect is not None and pilot is None:
         raise TodBiasError("--detect needs --pilot: a finished run whose spread tells how many dialogues it takes")
     if pilot is not None:
+        others = set(context.params) - {"pilot", "detect", "quiet", "seed", "out"}
+        unused(context, "--pilot is a finished run, of which nothing is asked again; leave it out", *others)
         show_power(pilot, detect, quiet)
         return
     from tod_bias.dialogues.corpora import load_corpus

@@ -109,12 +109,12 @@ def _streams() -> _Out:
 
     A closed one is no free place for the next file that is opened: that file would be written what is printed.
     """
-    for number, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+    for number, mode in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:
             os.fstat(number)
         except OSError:
             with suppress(OSError):
-                os.open(os.devnull, mode)  # the lowest that is free; stdout then fails when it is written
+                os.open(os.devnull, mode)  # the lowest that is free; stdin and stdout fail when they are used
     if sys.stdin is None:
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     if sys.stderr is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tod_bias.cli.arguments import check_files
+from tod_bias.cli.arguments import check_files, unused
 from tod_bias.cli.options import Device, Quiet, Seed
 from tod_bias.cli.recommend_options import (
     AuditOut,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 
 def audit(
+    context: typer.Context,
     files: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME=FILE…]", help="Further cities, as for --city.")
     ] = None,
@@ -95,6 +96,10 @@ def audit(
     )
     if given := [name for name, value in idle.items() if value]:
         raise RecommenderError(f"{given[0]} does not go with {'--model' if model else 'saved recommendations'}")
+    if saved:
+        unused(context, "of a model; saved recommendations are read", "device", "batch")
+    else:
+        unused(context, "of saved recommendations; a model has its own", "separators")
     bounds = _bounds(price_levels)
     check_files(*(path for _, path in saved))
     check_models(*(model or ()))
@@ -142,15 +147,27 @@ def _read_saved(
     reading = Reading(
         columns=_pairs("--columns", ",".join(columns or [])),
         separators=separators,
-        dimensions={
-            name: [label.strip() for label in labels.split(",") if label.strip()]
-            for name, labels in (_pair("--dimension", text) for text in dimension or [])
-        },
+        dimensions=_dimensions(dimension or []),
         top=top,
         price_levels=price_levels,
     )
     neutral_files = [_pair("--neutral", text) if "=" in text else (None, text) for text in neutral or []]
     return read_recommendations(saved, reading, neutral=neutral_files)
+
+
+def _dimensions(given: Sequence[str]) -> dict[str, list[str]]:
+    """Dimension to its labels; a dimension may be given in several parts.
+
+    Raises:
+        RecommenderError: a label is in two dimensions.
+    """
+    found: dict[str, list[str]] = {}
+    for name, labels in (_pair("--dimension", text) for text in given):
+        for label in filter(None, map(str.strip, labels.split(","))):
+            if other := next((other for other, known in found.items() if label in known and other != name), None):
+                raise RecommenderError(f"--dimension {name}: {label!r} is of the dimension {other!r} already")
+            found.setdefault(name, []).append(label)
+    return found
 
 
 def _bounds(text: str | None) -> tuple[float, ...] | None:
@@ -184,4 +201,8 @@ def _pair(option: str, text: str) -> tuple[str, str]:
 
 
 def _pairs(option: str, text: str) -> dict[str, str]:
-    return dict(_pair(option, part) for part in text.split(",") if part.strip())
+    pairs = [_pair(option, part) for part in text.split(",") if part.strip()]
+    names = [name for name, _ in pairs]
+    if doubled := next((name for name in names if names.count(name) > 1), None):
+        raise RecommenderError(f"{option}: {doubled!r} is named twice; expected one meaning")
+    return dict(pairs)

@@ -21,6 +21,7 @@ from tod_bias.cli.recommend_options import (
     YelpCity,
     read_reviews,
 )
+from tod_bias.errors import RecommenderError
 from tod_bias.files import write_json, write_table
 from tod_bias.folder import writable
 from tod_bias.report.console import Console
@@ -40,7 +41,11 @@ def sample(
     """Write the bundled sample, reviews with known associations planted in them, as CSV files."""
     from tod_bias.recommenders.lmrec import sample as generator
 
-    for name in city or [generator.CITY]:
+    cities = city or [generator.CITY]
+    for name in cities:
+        if Path(name).name != name or cities.count(name) > 1:
+            raise RecommenderError(f"--city {name}: expected names of files, each once")
+    for name in cities:
         path = out / f"{name}.csv"
         made = generator.sample(seed, venues=venues, reviews=reviews, city=name, planted=planted)
         count = generator.write_sample(path, made)

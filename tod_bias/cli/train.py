@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tod_bias.cli.arguments import names_of
+from tod_bias.cli.arguments import names_of, unused
 from tod_bias.cli.options import (
     Corpus,
     Datapath,
@@ -19,6 +19,7 @@ from tod_bias.cli.options import (
 
 
 def train(
+    context: typer.Context,
     out: Annotated[Path, typer.Option(help="Folder for the model.")],
     arch: Annotated[
         str | None,
@@ -88,6 +89,9 @@ def train(
     from tod_bias.studies.augmentation import Augmentation
     from tod_bias.studies.augmentation import augment as augmented
 
+    if init != "scratch":
+        why = f"for models from scratch; {init} has its own"
+        unused(context, why, "layers", "width", "heads", "vocabulary", "dropout", "positions")
     how = None if augment is None else Augmentation.read(augment)
     usual = 1e-3 if init == "scratch" else 5e-5
     settings = TrainingSettings(

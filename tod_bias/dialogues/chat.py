@@ -140,6 +140,8 @@ class _Chat:
         if self._is_closed:
             self._open("")
         turn = self.turns[-1]
+        if not text and isinstance(refusal := message.get("refusal"), str):
+            text = refusal  # OpenAI's place for it
         if not calls:
             turn.response = text
             self._is_closed = True

@@ -274,6 +274,24 @@ BROKEN = {
     "city all": (HEAD + "q,1,all,w,1,A,i\n", ["--city", "all=lists.csv"], "a city is called 'all'"),
     "one name": (HEAD + "q,1,all,w,1,A,i\n", ["--recommendations", "lists.csv"], "two files are named 'lists'"),
     "negative seed": (HEAD + "q,1,all,w,1,A,i\n", ["--seed", "-1"], "'--seed'"),
+    "idle options": (
+        HEAD + "q,1,all,w,1,A,i\n",
+        ["--batch", "7"],
+        "--batch: of a model; saved recommendations are read",
+    ),
+    "a column of two names": (HEAD + "q,1,all,w,1,A,i\n", ["--columns", "price=price,price=rank"], "named twice"),
+    "a label in two dimensions": (
+        HEAD + "q,1,female,w,1,A,i\n",
+        ["--dimension", "a=female", "--dimension", "b=female"],
+        "--dimension b: 'female' is of the dimension 'a' already",
+    ),
+    "two labels of a dimension": (HEAD + "q,1,female; male,w,1,A,i\n", [], "'female' and 'male' are both of 'gender'"),
+    "one list from 0": (
+        HEAD + "q,0,all,w,1,A,i\nr,1,all,w,1,A,i\ns,1,all,w,1,A,i\n",
+        [],
+        "line 3: this list begins at rank 1, like most, and others at 0",
+    ),
+    "a column twice": (HEAD.replace("item", "price") + "q,1,all,w,1,A,2\n", [], "two columns are named 'price'"),
     "idle option": (HEAD + "q,1,all,w,1,A,i\n", ["--neutralise"], "--neutralise does not go with saved"),
 }
 

@@ -219,3 +219,9 @@ def test_all_runs_of_tau_bench_are_read_and_survive_their_messages_and_every_rew
             assert all(rewrite.inverse(rewrite(text)) == text for _, text in said)
             rewritten += twin != dialogue
     assert rewritten > 0
+
+
+def test_a_refusal_is_what_was_said():
+    refused = {"role": "assistant", "content": None, "refusal": "I can't."}
+    [turn] = from_messages([says("user", "Help."), refused], "1").turns
+    assert turn.response == "I can't."

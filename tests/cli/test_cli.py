@@ -226,39 +226,6 @@ BROKEN = {
     "bad design": (("attribute", *QUICK, "--pipeline", "Respond.yaml", "--design", "square"), "'--design'"),
     "bad margin": (("attribute", *QUICK, "--pipeline", "Respond.yaml", "--margin", "-1"), "margin must be above 0"),
     "bad cluster": (("attribute", *QUICK, "--pipeline", "Respond.yaml", "--cluster", "city"), "unknown cluster 'city'"),
-    "idle: a system": (
-        ("attribute", "--answers", "corpus.jsonl", "--dtype", "int8", "--batch-out", "asked"),
-        "--batch-out, --dtype: no system is asked where its --answers are given",
-    ),
-    "idle: dry run": (("attribute", "--dry-run", "--workers", "2"), "--workers: of a run, which --dry-run is not"),
-    "idle: a pilot": (("plan", "--pilot", "gone", "--axes", "age"), "--axes: --pilot is a finished run"),
-    "idle: dialogues": (
-        ("perturb", "--source", "woman", "--target", "man", "--draws", "2", "--split", "valid"),
-        "--split, --draws: for whole dialogues; give --corpus",
-    ),
-    "idle: tellings": (
-        ("perturb", "--corpus", "corpus.jsonl", "--tellings", "2"),
-        "--tellings: for --axes; with --axis a dialogue is told at random",
-    ),
-    "idle: axis": (
-        ("perturb", "--corpus", "corpus.jsonl", "--axes", "age", "--axis", "gender"),
-        "--axis: one axis; --axes names all of them",
-    ),
-    "idle: a gate": (
-        ("check", "gone", "--max-disparity", "1", "--tolerance", "1", "--num-beams", "2"),
-        "--tolerance, --num-beams: for --cases",
-    ),
-    "idle: cases": (("check", "--cases", "gone", "--harm-only"), "--harm-only: of a run"),
-    "idle: decoding": (("cases", "gone", "--num-beams", "2"), "--num-beams: for a system that is run"),
-    "idle: from scratch": (
-        ("train", "--out", "m", "--init", "tiny", "--layers", "9", "--width", "64"),
-        "--layers, --width: for models from scratch; tiny has its own",
-    ),
-    "idle: before a command": (
-        ("database", "--out", "x.sqlite", "check", "--axes", "gender"),
-        "--out: give it after check",
-    ),
-    "idle: users": (("associate", "train", "--users", "u.csv"), "--users: of the interactions, which are made"),
     "no pilot": (("plan", "--detect", "0.1"), "--detect needs --pilot"),
     "undefined": (
         ("attribute", *QUICK, "--pipeline", "Silent.yaml", "--axes", "gender", "--metrics", "jga"),

@@ -332,8 +332,8 @@ def read_attributes(path: str | Path, table: Entities) -> Entities:
 
     file = Path(path)
     try:
-        check_plain(file)
         if file.suffix == ".parquet":
+            check_plain(file)
             frame = pd.read_parquet(file, engine="pyarrow")
         else:
             check_columns(file, ",")

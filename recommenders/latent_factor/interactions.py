@@ -182,8 +182,8 @@ def read_frame(path: str | Path, **options: Any) -> pd.DataFrame:
     file = Path(path)
     options = {"sep": "\t" if file.suffix == ".tsv" else ",", "dtype": str, **options}
     try:
-        check_plain(file)
         if file.suffix == ".parquet":
+            check_plain(file)
             return pd.read_parquet(file, engine="pyarrow")
         check_columns(file, options["sep"])
         return pd.read_csv(file, **options)

@@ -251,9 +251,9 @@ def _with_labels(frame: pd.DataFrame, reading: Reading) -> pd.DataFrame:
     for column in ["label", *extra]:
         forced = column.removeprefix("label:") if column != "label" else None
         for cell, rows in frame.groupby(frame[column].astype(str), sort=False).groups.items():
-            parsed = list(_parsed(str(cell), forced, chosen))
-            for number, (dimension, label) in enumerate(parsed):
-                if other := next((one for name, one in parsed[:number] if name == dimension and one != label), None):
+            own: dict[str, str] = {}
+            for dimension, label in _parsed(str(cell), forced, chosen):
+                if (other := own.setdefault(dimension, label)) != label:
                     raise RecommenderError(
                         f"label {cell!r}: {other!r} and {label!r} are both of {dimension!r}; write one"
                     )

@@ -184,7 +184,7 @@ def _names(path: Path, header: Sequence[str], columns: Mapping[str, str]) -> dic
             raise RecommenderError(f"{path}, line 1: no column {theirs!r}; columns are {listed(header)}")
     if doubled := [ours for ours in columns.values() if list(columns.values()).count(ours) > 1]:
         raise RecommenderError(f"--columns: two columns are named {doubled[0]!r}; expected one")
-    if doubled := [name for name in header if header.count(name) > 1 and (name in columns or name in COLUMNS)]:
+    if doubled := [name for name in header if (name in columns or name in COLUMNS) and header.count(name) > 1]:
         raise RecommenderError(f"{path}, line 1: two columns are named {doubled[0]!r}; expected one")
     names = dict(columns)
     for theirs in header:  # columns that need no mapping: our own names, then those of LMRec's files

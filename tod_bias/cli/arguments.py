@@ -20,6 +20,16 @@ def names_of(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
+def given_options(context: typer.Context, *names: str) -> list[str]:
+    """The options of these parameters that stand on the command line, as they are written there."""
+    given = []
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name) if parameter.name in names else None
+        if source is not None and source.name == "COMMANDLINE":
+            given.append(parameter.opts[0])
+    return given
+
+
 def unused(context: typer.Context, why: str, *names: str) -> None:
     """See to it that no option is passed over in silence.
 
@@ -31,12 +41,7 @@ def unused(context: typer.Context, why: str, *names: str) -> None:
     Raises:
         TodBiasError: one of them was given on the command line.
     """
-    given = []
-    for parameter in context.command.params:
-        source = context.get_parameter_source(parameter.name) if parameter.name in names else None
-        if source is not None and source.name == "COMMANDLINE":
-            given.append(parameter.opts[0])
-    if given:
+    if given := given_options(context, *names):
         raise TodBiasError(f"{', '.join(given)}: {why}")
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tod_bias.cli.arguments import check_files, unused
+from tod_bias.cli.arguments import check_files, given_options, unused
 from tod_bias.cli.options import RESAMPLES, Bootstrap, Quiet, Seed
 from tod_bias.errors import EmbeddingsError
 from tod_bias.files import write_json
@@ -36,6 +36,13 @@ Out = Annotated[Path, typer.Option(help="Folder for the results.")]
 Permutations = Annotated[
     int, typer.Option(min=1, max=RESAMPLES, help="Permutations; fewer where all can be enumerated.")
 ]
+
+
+_OF_EMBEDDINGS = (
+    "sets", "users", "items", "attribute", "test", "interactions", "audience", "compare", "names", "pairs", "csvc",
+    "user_table", "item_table",
+)  # fmt: skip
+"""Parameters that say something about --embeddings."""
 
 
 @associate.callback()
@@ -83,12 +90,7 @@ def audit_embeddings(
     if context.invoked_subcommand is not None:
         unused(context, f"give it after {context.invoked_subcommand}", *context.params)
         return
-    named = {
-        "--sets": sets, "--users": users, "--items": items, "--attribute": attribute, "--test": test,
-        "--interactions": interactions, "--audience": audience, "--compare": compare, "--names": names,
-        "--pairs": pairs, "--csvc": csvc, "--user-table": user_table, "--item-table": item_table,
-    }  # fmt: skip
-    _check(embeddings, scope, [name for name, value in named.items() if value is not None], strength)
+    _check(embeddings, scope, given_options(context, *_OF_EMBEDDINGS), strength)
     from tod_bias.recommenders.embeddings.readers import check_file
 
     check_files(sets, scope, users, items, interactions, pairs, *(compare or ()))

@@ -177,21 +177,21 @@ class Client:
         return time.monotonic() - begun > self.settings.timeout
 
     @contextmanager
-    def _given_up(self, client: Any, has_headers: threading.Event) -> Iterator[None]:
-        """Close the connections to a server whose headers come so slowly that no wait for a byte is too long."""
+    def _given_up(self, client: Any) -> Iterator[threading.Timer]:
+        """Close the connections to a server whose headers come so slowly that no wait for a byte is too long, unless
+        the timer is cancelled before."""
 
         def close() -> None:
-            if not has_headers.is_set():
-                with self._lock:
-                    client.close()
-                    if self._client is client:
-                        self._client = None
+            with self._lock:
+                client.close()
+                if self._client is client:
+                    self._client = None
 
         timer = threading.Timer(self.settings.timeout + _CONNECT + _GRACE, close)
         timer.daemon = True
         timer.start()
         try:
-            yield
+            yield timer
         finally:
             timer.cancel()
 
@@ -215,15 +215,14 @@ class Client:
         rest = {name: value for name, value in body.items() if name not in ("model", "messages")}
         late = f"no answer within {self.settings.timeout:g} seconds"
         begun = time.monotonic()
-        has_headers = threading.Event()
         try:
             with (
-                self._given_up(client, has_headers),
+                self._given_up(client) as headers_due,
                 client.chat.completions.with_streaming_response.create(
                     model=body["model"], messages=body["messages"], extra_body=rest
                 ) as raw,
             ):
-                has_headers.set()
+                headers_due.cancel()
                 text = self._body(raw, begun)
         except (openai.APITimeoutError, httpx2.TimeoutException):
             raise _PassingError(late) from None

@@ -175,25 +175,45 @@ def _number(text: str) -> float:
     return value
 
 
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise _DoubledError(next(name for name in names if names.count(name) > 1))
+    return content
+
+
+class _DoubledError(ValueError):
+    pass
+
+
 _DECODER = json.JSONDecoder(parse_constant=_no_json, parse_float=_number)
+_STRICT = json.JSONDecoder(parse_constant=_no_json, parse_float=_number, object_pairs_hook=_once)
 
 
-def loads(text: str) -> Any:
+def loads(text: str, *, unique: bool = False) -> Any:
     """The content of a JSON text.
+
+    Args:
+        text: JSON.
+        unique: whether no name may stand twice in one object; else the last one counts, as it does with most readers.
 
     Raises:
         json.JSONDecodeError: it is none; it holds NaN, an infinity or a number of thousands of digits, which JSON has
-            not; or it is nested more than :data:`DEPTH` deep.
+            not; it is nested more than :data:`DEPTH` deep; or a name stands twice where it may not.
     """
     if sys.getrecursionlimit() > _USUAL_LIMIT and _depth(text) > DEPTH:
         raise _too_deep(text)
     try:
-        content = _DECODER.decode(text)
+        content = (_STRICT if unique else _DECODER).decode(text)
     except RecursionError:
         raise _too_deep(text) from None
     except _NotFiniteError as error:
         name = str(error)
         raise json.JSONDecodeError(f"{name} is no number of JSON; write null", text, text.find(name)) from error
+    except _DoubledError as error:
+        name = json.dumps(str(error), ensure_ascii=False)
+        raise json.JSONDecodeError(f"{name:.60} stands twice in one object", text, max(text.find(name), 0)) from error
     except json.JSONDecodeError:
         raise
     except ValueError as error:  # the limit on digits
@@ -230,9 +250,9 @@ def is_deep(content: Any, depth: int = DEPTH) -> bool:
     return True
 
 
-def read_json(path: str | Path, largest: int = LARGEST_RECORD) -> Any:
+def read_json(path: str | Path, largest: int = LARGEST_RECORD, *, unique: bool = True) -> Any:
     """The content of a JSON file; raises what :func:`read_text` and :func:`loads` raise."""
-    return loads(read_text(path, largest=largest))
+    return loads(read_text(path, largest=largest), unique=unique)
 
 
 def read_yaml(path: str | Path) -> Any:

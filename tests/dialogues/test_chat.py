@@ -192,6 +192,12 @@ def test_a_folder_is_read_in_order_and_lines_may_be_of_either_form(tmp_path):
         ({"a.jsonl": '{"id": [], "messages": []}'}, r"line 1: dialogue field 'id' must be a str, got \[\]"),
         ({"a.jsonl": '{"domain": 3, "messages": []}'}, r"id 'a_1': dialogue field 'domain' must be a str, got 3"),
         ({"a.json": "[]"}, r"holds no dialogue"),
+        ({"a.jsonl": '{"domian": "x", "messages": []}'}, r"line 1: unknown dialogue field 'domian'; did you mean 'domain'"),
+        ({"a.jsonl": '{"id": "x", "mesages_": []}'}, r"unknown dialogue field 'mesages_'; did you mean 'messages'"),
+        ({"a.jsonl": '{"messages": [], "traj": []}'}, r"line 1: has both 'messages' and 'traj'; expected one"),
+        ({"a.jsonl": '{"id": "x", "turns": [], "messages": []}'}, r"has both 'turns' and 'messages'"),
+        ({"a.jsonl": '{"messages": [{"role": "user", "content": "a", "content": "b"}]}'},
+         r'line 1: not JSON: "content" stands twice in one object'),
     ],
 )  # fmt: skip
 def test_files_that_cannot_be_read_are_named(tmp_path, files, message):
@@ -225,3 +231,21 @@ def test_a_refusal_is_what_was_said():
     refused = {"role": "assistant", "content": None, "refusal": "I can't."}
     [turn] = from_messages([says("user", "Help."), refused], "1").turns
     assert turn.response == "I can't."
+
+
+def test_fields_of_other_programs_are_no_mistakes(tmp_path, caplog):
+    other = {"id": "1", "domains": ["a"], "turns": 3, "title": "x", "ID": 4, "messages": [says("user", "x")]}
+    (tmp_path / "c.jsonl").write_text(json.dumps(other))
+    assert load_corpus(tmp_path / "c.jsonl") == [Dialogue("1", "", (Turn("x"),))]
+    assert not caplog.records
+
+
+def test_what_is_read_otherwise_than_it_stands_there_is_said_once(tmp_path, caplog):
+    late = [says("system", "A"), says("user", "x", name="Ann"), says("developer", "B"), says("assistant", "y")]
+    plain = [says("system", "A"), says("developer", "B"), says("user", "x")]
+    (tmp_path / "c.jsonl").write_text("".join(json.dumps(one) + "\n" for one in (late, plain, late)))
+    assert [dialogue.system for dialogue in load_corpus(tmp_path / "c.jsonl")] == ["A\n\nB"] * 3
+    assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
+        "in 2 dialogues a system message comes after others; it is read as if it stood at the beginning",
+        "in 2 dialogues a message has a speaker's 'name', which is not read; say it in the text",
+    ]

@@ -11,6 +11,7 @@ from tod_bias import Dialogue, Pipeline, attribute
 from tod_bias.cli import main
 from tod_bias.dialogues.chat import dialogue_of, write_chat
 from tod_bias.errors import StageError
+from tod_bias.report.circumstances import circumstances
 from tod_bias.stages import Answer, ToolCalls, Tools
 from tod_bias.studies.retelling import tellings_of
 from tod_bias.systems.execution import Execution, Run
@@ -62,6 +63,45 @@ def test_recorded_answers_give_the_disparity_and_no_attribution(tmp_path):
                 assert other["groups"][name]["gap"] == group["gap"]
     assert result["attribution"].startswith("impossible: answers were recorded")
     assert result["history"] == "recorded"
+
+
+def test_answers_that_belong_to_nothing_are_told(tmp_path):
+    chats = corpus(16)
+    records = list(tellings_of(chats, ("gender",)))
+    lines = [
+        {"id": record["original"], "turn": turn, "telling": record["telling"], "response": "Done."}
+        for record in records
+        for turn in range(len(dialogue_of({key: record[key] for key in ("id", "turns") if key in record}).turns))
+    ]
+    clean = attribute(recorded(tmp_path / "a.jsonl", lines), chats, axes=("gender",), bootstrap=20)
+    assert clean["answers"] == {"answers": len(lines), "unused": {}}
+    assert not any("recorded answers" in sentence for sentence in circumstances(clean))
+    told = next(record["telling"] for record in records if record["telling"] != "original")
+    own = next(r for r in records if r["original"] == records[0]["original"] and r["telling"] != "original")
+    other = next(t for t in ("gender:man", "gender:woman") if (own["original"], t) not in
+                 {(r["original"], r["telling"]) for r in records})  # fmt: skip
+    odd = [
+        lines[0] | {"id": "t0O0"},
+        lines[0] | {"id": "t0O1"},
+        lines[0] | {"telling": told.upper()},
+        lines[0] | {"id": own["original"], "telling": other},
+        lines[0] | {"turn": 99},
+    ]
+    result = attribute(recorded(tmp_path / "b.jsonl", [*lines, *odd]), chats, axes=("gender",), bootstrap=20)
+    assert result["axes"] == clean["axes"]
+    assert result["answers"] == {
+        "answers": len(lines) + 5,
+        "unused": {
+            "dialogue": {"answers": 2, "first": "'t0O0'"},
+            "telling": {"answers": 1, "first": repr(told.upper())},
+            "pair": {"answers": 1, "first": f"{own['original']!r} as {other!r}"},
+            "turn": {"answers": 1, "first": f"turn 99 of {lines[0]['id']!r} as 'original'"},
+        },
+    }
+    (sentence,) = (one for one in circumstances(result) if "recorded answers" in one)
+    assert sentence.startswith(
+        f"5 of {len(lines) + 5} recorded answers were not used: 2 whose dialogue is none of this"
+    )
 
 
 def test_the_command_writes_tellings_and_reads_answers(tmp_path, monkeypatch, capsys):

@@ -11,7 +11,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from difflib import get_close_matches
+from functools import lru_cache
+from itertools import dropwhile, islice
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +47,14 @@ def dialogue_of(record: Any, name: str = "") -> Dialogue:
         record = {"messages": record}
     if not isinstance(record, Mapping):
         raise ValueError(f"a dialogue must be an object or a list of messages, got {type(record).__name__}")
-    if "turns" in record:
+    forms = [key for key in ("turns", *_MESSAGES) if isinstance(record.get(key), list)]
+    if len(forms) > 1:
+        raise ValueError(f"has both {forms[0]!r} and {forms[1]!r}; expected one of them")
+    _check_names(tuple(map(str, islice(record, _SHOWN))))
+    if "turns" in forms or ("turns" in record and not forms):
         return Dialogue.from_json(record)
-    messages = next((record[key] for key in _MESSAGES if key in record), None)
-    if not isinstance(messages, list):
+    messages = record[forms[0]] if forms else None
+    if messages is None:
         names = sorted(map(str, islice(record, _SHOWN)))
         there = ", ".join([*names, "…"] if len(record) > _SHOWN else names) or "none"
         raise ValueError(f"expected a dialogue with a list of 'messages' (or 'traj', or 'turns'), got fields: {there}")
@@ -61,6 +67,41 @@ def dialogue_of(record: Any, name: str = "") -> Dialogue:
         raise ValueError(f"id {identity!r}, {error}") from error
 
 
+@lru_cache(1024)
+def _check_names(names: tuple[str, ...]) -> None:
+    """Find a field that is ``domain`` or the like with two letters exchanged or one other; cached, as a file repeats
+    its names.
+
+    Raises:
+        ValueError: there is one.
+    """
+    known = ("domain", *_MESSAGES, *_IDS)
+    for name in names:
+        near = get_close_matches(name, [one for one in known if len(one) == len(name)], 1, cutoff=_NEAR)
+        if near and name not in known and not set(near) & set(names):
+            raise ValueError(f"unknown dialogue field {name!r}; did you mean {near[0]!r}?")
+
+
+_NEAR = 0.8
+"""Share of letters in common."""
+
+
+def passed_over(record: Any) -> list[str]:
+    """What of a chat is read otherwise than it stands there, in words that go on "in N dialogues"; often nothing.
+
+    Args:
+        record: what :func:`dialogue_of` has read.
+    """
+    messages = record if isinstance(record, list) else next((record[key] for key in _MESSAGES if key in record), ())
+    found = []
+    if any(message["role"] in _SYSTEM for message in dropwhile(lambda one: one["role"] in _SYSTEM, messages)):
+        found.append("a system message comes after others; it is read as if it stood at the beginning")
+    if any("name" in message and message["role"] in ("user", "assistant") for message in messages):
+        found.append("a message has a speaker's 'name', which is not read; say it in the text")
+    return found
+
+
+_SYSTEM = ("system", "developer")
 _IDS = ("id", "conversation_id", "dialogue_id")
 """What the name of a chat is called in logs."""
 
@@ -116,7 +157,7 @@ class _Chat:
         if not isinstance(message, Mapping):
             raise ValueError(f"expected an object with a role, got {type(message).__name__}")
         role, text = message.get("role"), _text(message.get("content"))
-        if role in ("system", "developer"):
+        if role in _SYSTEM:
             self.system += [text] if text else []
         elif role == "user":
             self._open(text)

@@ -32,7 +32,7 @@ def read_json(path: Path, kind: type) -> Any:
         CorpusError: it cannot be read, or holds something else.
     """
     try:
-        content = documents.read_json(path, documents.LARGEST)
+        content = documents.read_json(path, documents.LARGEST, unique=False)  # published: as it is
     except (OSError, ValueError) as error:
         raise CorpusError(f"{path}: cannot be read as JSON: {error}") from error
     if not isinstance(content, kind):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import logging
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tod_bias.dialogues.chat import dialogue_of
+from tod_bias.dialogues.chat import dialogue_of, passed_over
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.documents import LONGEST, loads, read_text, text_lines
 from tod_bias.errors import CorpusError
 
+log = logging.getLogger(__name__)
 SUFFIXES = (".json", ".jsonl")
 """How the names of files of dialogues end."""
 
@@ -33,6 +36,7 @@ def read_files(path: str | Path) -> Iterator[Dialogue]:
         if not files:
             raise CorpusError(f"{path}: no {' or '.join(f'*{suffix}' for suffix in SUFFIXES)} there")
     seen: dict[str, str] = {}
+    odd: Counter[str] = Counter()
     for file in files:
         records = _records(file) if file.suffix == ".json" else _lines(file)
         for number, (place, record) in enumerate(records, start=1):
@@ -44,7 +48,10 @@ def read_files(path: str | Path) -> Iterator[Dialogue]:
             if dialogue.id in seen:
                 raise CorpusError(f"{file}, {place}: dialogue id {dialogue.id!r} is already on {seen[dialogue.id]}")
             seen[dialogue.id] = here
+            odd.update(passed_over(record))
             yield dialogue
+    for what, number in odd.items():
+        log.warning("%s: in %d dialogue%s %s", path, number, "s" * (number != 1), what)
 
 
 def _lines(path: Path) -> Iterator[tuple[str, Any]]:
@@ -75,7 +82,7 @@ def _records(path: Path) -> Iterator[tuple[str, Any]]:
 def _parsed(text: str, where: str) -> Any:
     """The JSON value of a text; the one place where files of dialogues are parsed."""
     try:
-        return loads(text)
+        return loads(text, unique=True)
     except json.JSONDecodeError as error:
         line = f"line {error.lineno}, " if error.lineno > 1 else ""
         raise CorpusError(f"{where}: not JSON: {error.msg}, {line}column {error.colno}") from error

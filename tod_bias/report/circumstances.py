@@ -15,13 +15,48 @@ def circumstances(results: Mapping[str, Any]) -> list[str]:
     Args:
         results: ``results.json``.
     """
-    found = [*_attribution(results), *_lost(results), *_outcomes(results), *_precision(results), *_samples(results)]
+    found = [
+        *_attribution(results),
+        *_answers(results),
+        *_lost(results),
+        *_outcomes(results),
+        *_precision(results),
+        *_samples(results),
+    ]
     return [sentence for sentence in found if sentence]
+
+
+_UNUSED = {
+    "dialogue": "whose dialogue is none of this run",
+    "telling": "whose telling is none of this run",
+    "pair": "whose dialogue is not told so here",
+    "turn": "of a turn that there is not",
+}
+"""Why an answer that was recorded belongs to nothing."""
 
 
 def _attribution(results: Mapping[str, Any]) -> list[str]:
     why = results.get("attribution")
     return [f"Attribution to components is {why}."] if isinstance(why, str) else []
+
+
+def _answers(results: Mapping[str, Any]) -> list[str]:
+    record = mapping(results.get("answers"), "answers")
+    unused = {
+        why: mapping(one, f"answers.unused.{why}")
+        for why, one in mapping(record.get("unused"), "answers.unused").items()
+    }
+    if not unused:
+        return []
+    numbers = {why: whole(one.get("answers"), f"answers.unused.{why}") or 0 for why, one in unused.items()}
+    parts = [
+        f"{count(numbers[why])} {_UNUSED.get(why, why)} (the first: {one.get('first')})" for why, one in unused.items()
+    ]
+    return [
+        f"{count(sum(numbers.values()))} of {count(whole(record.get('answers'), 'answers.answers'))} recorded answers "
+        f"were not used: {'; '.join(parts)}. Where they should have been, look for misspelt names, and for --axes, "
+        "--design and --seed that differ."
+    ]
 
 
 def _lost(results: Mapping[str, Any]) -> list[str]:

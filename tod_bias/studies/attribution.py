@@ -288,8 +288,9 @@ def attribute(
             "seconds": round(time.monotonic() - started, 3),
         },
     )  # fmt: skip
-    if recorded is not None:
+    if isinstance(execution, RecordedExecution):
         result["attribution"] = WHY
+        result["answers"] = execution.used()
     if agreements:
         result["precision"] = agreements
     if execution.is_sampled:

@@ -101,6 +101,25 @@ class RecordedExecution:
         cost.distinct, cost.failed = len(self._wanted), len(self._lacking)
         return found if len(found) == len(told.turns) else None
 
+    def used(self) -> dict[str, Any]:
+        """How many answers there are, and how many belong to nothing that this run tells, the misspelt among them: by
+        the reason, with the first of each."""
+        told = {(name, telling) for name, telling, _ in self._wanted}
+        names, tellings = {name for name, _ in told}, {telling for _, telling in told}
+        found: dict[str, Any] = {}
+        for name, telling, turn in self._answers.answers:
+            if (name, telling, turn) in self._wanted:
+                continue
+            reason, first = "turn", f"turn {turn} of {name!r} as {telling!r}"
+            if name not in names:
+                reason, first = "dialogue", repr(name)
+            elif telling not in tellings:
+                reason, first = "telling", repr(telling)
+            elif (name, telling) not in told:
+                reason, first = "pair", f"{name!r} as {telling!r}"
+            found.setdefault(reason, {"answers": 0, "first": first})["answers"] += 1
+        return {"answers": len(self._answers.answers), "unused": found}
+
     def check(self) -> None:
         """See to it that not too many turns are without an answer.
 

@@ -115,7 +115,7 @@ def _read_table(path: Path) -> Iterable[tuple[tuple[tuple[str, str], ...], tuple
         if not line.strip():
             continue
         try:
-            record = loads(line)
+            record = loads(line, unique=True)
             yield _key(record["call"]), tuple(dict(row) for row in record["results"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise StageError(

@@ -56,7 +56,7 @@ class RecordedAnswers:
             for number, line in text_lines(self.path):
                 digest.update(line.encode("utf-8", "surrogatepass"))
                 try:
-                    key, answer = _read(loads(line))
+                    key, answer = _read(loads(line, unique=True))
                 except ValueError as error:
                     raise StageError(f"{self.path}, line {number}: {error}") from error
                 if key in self.answers:

@@ -45,6 +45,19 @@ def unused(context: typer.Context, why: str, *names: str) -> None:
         raise TodBiasError(f"{', '.join(given)}: {why}")
 
 
+def warn_of(results: Mapping[str, Any], run: Path) -> None:
+    """Say on stderr that a run's results contradict themselves.
+
+    Raises:
+        RunError: a value is not of the type that the contract says.
+    """
+    from tod_bias.report.consistency import warning
+    from tod_bias.report.outcome import read_outcomes
+
+    if text := warning(read_outcomes(results)):
+        typer.echo(f"! {run}: {text}", err=True)
+
+
 GENERATION = ("num_beams", "max_new_tokens", "dtype", "backend")
 """Parameters that say how local models decode."""
 

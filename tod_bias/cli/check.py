@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tod_bias.cli.arguments import GENERATION, names_of, unused
+from tod_bias.cli.arguments import GENERATION, names_of, unused, warn_of
 from tod_bias.cli.case_check import check_file
 from tod_bias.cli.options import (
     BackEnd,
@@ -111,6 +111,7 @@ def check(
     from tod_bias.report.record import read_results
 
     results = read_results(run)
+    warn_of(results, run)
 
     from tod_bias.files import append_text, write_json, write_text  # heavy imports come after what may go wrong at once
     from tod_bias.folder import writable

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tod_bias.cli.arguments import check_folder, check_metrics, folder_of, names_of
+from tod_bias.cli.arguments import check_folder, check_metrics, folder_of, names_of, warn_of
 from tod_bias.cli.options import RESAMPLES, Bootstrap, Quiet, Seed
 from tod_bias.report.console import Console
 
@@ -46,6 +46,8 @@ def compare(
 
     check_metrics(metrics)
     records = [read_results(before), read_results(after)]
+    for record, run in zip(records, (before, after), strict=True):
+        warn_of(record, run)
     check_folder(out, "compare")
 
     from tod_bias.report.changes import table  # heavy imports come after what may go wrong at once

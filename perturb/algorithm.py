@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -187,6 +187,22 @@ def load_perturber(
 def _is_dialect(axis: str, lexicon: str | Path | None) -> bool:
     """Whether an axis is a shipped dialect, which wins over a module of this name, or one with a file of rules."""
     return axis in dialects() or (axis.startswith(DIALECT) and lexicon is not None)
+
+
+def idle_options(axes: Sequence[str], options: Mapping[str, object]) -> list[str]:
+    """The options of :func:`load_perturber` that are given, and that none of the axes uses.
+
+    Args:
+        axes: names.
+        options: ``model``, ``name_slots`` and ``introductions`` count; None where one is not given.
+    """
+    parts = [part.strip() for axis in axes for part in re.split(r"[×*]", axis)]
+    has_people = [part for part in parts if part in NAME_AXES]
+    has_persona = [part for part in parts if part.startswith(PREFIX)]
+    others = {*has_people, *has_persona, PLACEBO}
+    has_words = [part for part in parts if part not in others and not is_import(part) and not _is_dialect(part, None)]
+    used = {"name_slots": has_people, "introductions": has_persona, "model": has_words}
+    return [name for name, some in used.items() if options.get(name) is not None and not some]
 
 
 _MEANS = {"names_gender": "gender", "names_race": "race", "race_people": "race"}

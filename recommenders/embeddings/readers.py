@@ -56,13 +56,23 @@ def load_embeddings(
         EmbeddingsError: a file that cannot be read as embeddings.
     """
     if not isinstance(path, str | Path):
+        if len(path) > 1:
+            _check_tables(path, user_table, item_table)
         return _both([Path(part) for part in path], user_table, item_table)
     file = Path(path)
     check_file(file)
     reader = _READERS[file.suffix.lower()]
     if reader is _torch:
         return from_torch_state(_torch(file), str(file), user_table, item_table)
+    _check_tables(file, user_table, item_table)
     return reader(file)
+
+
+def _check_tables(path: object, *tables: str | None) -> None:
+    if named := [name for name in tables if name is not None]:
+        raise EmbeddingsError(
+            f"{path}: no torch state of both, so it has no table {named[0]!r} to choose; leave it out"
+        )
 
 
 def check_file(file: Path) -> None:

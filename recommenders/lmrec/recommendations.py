@@ -150,9 +150,15 @@ def read_recommendations(
             )
         parts.append(own.assign(label=NEUTRAL))
     frame = pd.concat(parts, ignore_index=True)
-    notes: list[str] = []
+    named = [city for city, _ in files if city is not None]
+    notes = [
+        f"{city}: {named.count(city)} files are read as one city"
+        for city in dict.fromkeys(named)
+        if named.count(city) > 1
+    ]
     if reading.price_levels is not None and "price" in frame:
-        frame, notes = into_levels(frame, reading.price_levels)
+        frame, cut = into_levels(frame, reading.price_levels)
+        notes += cut
     notes += _unparted(frame, reading.separators)
     found = tidy(frame, reading)
     return replace(found, notes=(*notes, *found.notes))
@@ -205,6 +211,7 @@ def tidy(frame: pd.DataFrame, reading: Reading | None = None) -> Recommendations
     if own.empty:
         raise RecommenderError("no recommendations: every row is labelled neutral")
     notes += _noticed(own)
+    notes += _odd_labels(own, dimensions)
     kept = [name for name in dimensions if own.loc[own[f"label:{name}"] != "", f"label:{name}"].nunique() > 1]
     kept.sort(key=lambda name: {"race": 0, "gender": 1}.get(name, 2))
     return Recommendations(own, tuple(kept), reference, tuple(notes))
@@ -237,6 +244,34 @@ def _noticed(own: pd.DataFrame) -> Iterator[str]:
     usual = int(lists["ranks"].max())
     if short := int((lists["ranks"] < usual).sum()):
         yield f"{short:,} of {len(lists):,} queries have fewer than {usual} recommendations"
+
+
+def _odd_labels(own: pd.DataFrame, dimensions: Sequence[str]) -> Iterator[str]:
+    """Notes on labels that may be misspelt: alone in their dimension, or rare and close to another one.
+
+    Raises:
+        RecommenderError: two labels of a dimension differ in upper and lower case alone.
+    """
+    numbers = {name: own.loc[own[f"label:{name}"] != "", f"label:{name}"].value_counts() for name in dimensions}
+    everywhere = {*KNOWN_LABELS, *(label for counts in numbers.values() for label in counts.index)}
+    for name, counts in numbers.items():
+        spelt: dict[str, str] = {}
+        for label in counts.index:
+            if (other := spelt.setdefault(label.casefold(), label)) != label:
+                raise RecommenderError(f"dimension {name!r}: the labels {other!r} and {label!r} differ in case alone")
+            often = set(counts.index[counts * _RARE > counts[label]]) - {label}
+            if len(counts) > 1 and (hint := meant(label, often)):
+                yield f"the label {label!r} of {name!r} is a group of its own{hint}"
+        if len(counts) == 1:
+            alone = counts.index[0]
+            yield (
+                f"the label {alone!r} is alone in the dimension {name!r} and is compared with nobody"
+                f"{meant(alone, everywhere - {alone})}"
+            )
+
+
+_RARE = 0.1
+"""A label that has fewer rows than this share of those of another may be that one, misspelt."""
 
 
 def _with_labels(frame: pd.DataFrame, reading: Reading) -> pd.DataFrame:

@@ -101,12 +101,17 @@ def load_templates(folder: str | Path | None = None) -> TemplateSet:
     folder = Path(folder) if folder is not None else RESOURCES
     if not folder.is_dir():
         raise RecommenderError(f"{folder}: no such folder; expected one with templates.tsv, names.tsv, …")
+    if not any((folder / name).exists() for name in _FILES):
+        raise RecommenderError(f"{folder}: holds none of {', '.join(_FILES)}")
     return TemplateSet(
         tuple(_templates(_file(folder, "templates.tsv"))),
         tuple(_substitutions(_file(folder, "names.tsv"), ())),
         tuple(_substitutions(_file(folder, "relationships.tsv"), ("place", "gender"))),
         tuple(_substitutions(_file(folder, "locations.tsv"), ("group",))),
     )
+
+
+_FILES = ("templates.tsv", "names.tsv", "relationships.tsv", "locations.tsv")
 
 
 def _file(folder: Path, name: str) -> Path:

@@ -37,13 +37,79 @@ IDLE = {
         ("database", "--out", "x.sqlite", "check", "--axes", "gender"),
         "--out: give it after check",
     ),
+    "a datapath": (("words", "--datapath", "d"), "--datapath: holds corpora by their names; say which with --corpus"),
+    "the other design": (
+        ("attribute", "--design", "draws", "--tellings", "2"),
+        "--tellings: for --design crossed",
+    ),
+    "answers drawn": (("attribute", "--dry-run", "--samples", "2"), "--samples: of a run, which --dry-run is not"),
+    "slots of names": (
+        ("words", "--axes", "gender,age", "--name-slots", "s.yaml"),
+        "--name-slots: for axes of names, and the axes are gender, age",
+    ),
+    "a rewriting model": (
+        ("attribute", "--axes", "names_gender,placebo", "--perturber", "m"),
+        "--perturber: a model rewrites words, not names, introductions, dialects or the placebo",
+    ),
+    "introductions": (
+        ("perturb", "--corpus", "demo", "--introductions", "name"),
+        "--introductions: for axes persona_…, and the axes are gender",
+    ),
+    "a device": (
+        ("perturb", "--source", "man", "--target", "woman", "--device", "cpu"),
+        "--device: where the model of",
+    ),
+    "intervals": (("words", "--coverage", "--bootstrap", "9"), "--bootstrap: of the shares of words"),
+    "batch files": (("attribute", "--batch-out", "asked"), "batch files hold what servers are asked, and no component"),
+    "templates": (("recommend", "train", "--out", "m", "--templates", "t"), "--templates: what --mask takes out"),
+    "a head": (
+        ("recommend", "train", "--out", "m", "--head-layers", "1", "--hidden", "9"),
+        "--hidden: between the head's two layers",
+    ),
+    "an encoder": (
+        ("recommend", "train", "--out", "m", "--init", "tiny", "--width", "9"),
+        "--width: for encoders from scratch; tiny has its own",
+    ),
+    "a database's name": (
+        ("database", "check", "--corpus", "corpus.jsonl", "--component", "db"),
+        "--component: of a pipeline or a --run",
+    ),
     "users": (("associate", "train", "--users", "u.csv"), "--users: of the interactions, which are made"),
 }
 
 
+WRONG = {
+    "attribute --axes gender,gender": "--axes gender,gender: 'gender' is given twice",
+    "attribute --axes ,": "--axes ',': names nothing",
+    "attribute --metrics ,": "--metrics ',': names nothing",
+    "attribute --margin nan": "margin must be above 0, got nan",
+    "attribute --order db,response": "order 'db,response' must name every stage once; the stages are api_call, db",
+    "attribute --dry-run --cluster town": "unknown cluster 'town'",
+    "attribute --executor slurm": "unknown executor 'slurm'; expected one of local, ray",
+    "attribute --workers 2": "workers: executor 'ray' has them",
+    "plan --axes age,age": "--axes age,age: 'age' is given twice",
+    "evaluate --metrics length,length": "--metrics length,length: 'length' is given twice",
+    "evaluate --metrics disagreement": "metric 'disagreement' compares tellings, and here is one; use attribute",
+    "check gone --max-disparity 1 --tolerance inf": "--tolerance must be a number from 0, got inf",
+    "train --out m --augment gender,gender": "augmentation: axis 'gender' is given twice",
+    "database check --call nobody": "--call nobody: the pipeline has none of this name; it has api_call, db, response",
+    "database check --component nobody": "--component nobody: the pipeline has none of this name",
+    "recommend train --out m --reviews a/b=r.csv --reviews c=r.csv": "the city 'a/b': its model goes into a folder",
+    "recommend audit --city A=r.csv --city A=r.csv": "r.csv: is given twice",
+}
+
+
+@pytest.mark.parametrize("command", list(WRONG))
+def test_what_is_wrong_at_a_glance_is_said_before_anything_is_loaded(command, tmp_path, monkeypatch, capsys):
+    refused(command.split(), WRONG[command], tmp_path, monkeypatch, capsys)
+
+
 @pytest.mark.parametrize("case", list(IDLE))
 def test_no_option_is_passed_over(case, tmp_path, monkeypatch, capsys):
-    arguments, message = IDLE[case]
+    refused(*IDLE[case], tmp_path, monkeypatch, capsys)
+
+
+def refused(arguments, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit, match="2"):
         main(list(arguments))

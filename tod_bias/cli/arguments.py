@@ -20,6 +20,20 @@ def names_of(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
+def chosen(option: str, text: str) -> list[str]:
+    """Names that are joined by commas, each once and at least one.
+
+    Raises:
+        TodBiasError: there is none, or one stands twice.
+    """
+    names = names_of(text)
+    if not names:
+        raise TodBiasError(f"{option} {text!r}: names nothing; give at least one, or leave it out")
+    if doubled := next((name for name in names if names.count(name) > 1), None):
+        raise TodBiasError(f"{option} {text}: {doubled!r} is given twice")
+    return names
+
+
 def given_options(context: typer.Context, *names: str) -> list[str]:
     """The options of these parameters that stand on the command line, as they are written there."""
     given = []
@@ -68,7 +82,7 @@ def perturbers_of(
     """The perturbers of axes, with lexicons given as ``AXIS=FILE``, and kinds of introductions joined by commas."""
     from tod_bias.perturb.algorithm import load_perturber
 
-    names = names_of(axes)
+    names = chosen("--axes", axes)
     files: dict[str, str] = {}
     for text in lexicons or ():
         axis, equals, file = text.partition("=")
@@ -77,8 +91,28 @@ def perturbers_of(
         if axis in files:
             raise TodBiasError(f"--lexicon {text}: axis {axis} has a lexicon already, {files[axis]}")
         files[axis] = file
+    check_used(names, options)
     kinds = {} if introductions is None else _kinds(names, files, introductions)
     return [load_perturber(axis, lexicon=files.get(axis), introductions=kinds.get(axis), **options) for axis in names]
+
+
+def check_used(axes: Sequence[str], options: Mapping[str, object]) -> None:
+    """See to it that the axes use the options of perturbers.
+
+    Raises:
+        TodBiasError: none of them uses one that is given.
+    """
+    from tod_bias.perturb.algorithm import idle_options
+
+    for name in idle_options(axes, options):
+        raise TodBiasError(f"{_OPTIONS[name]}, and the axes are {', '.join(axes)}; leave it out")
+
+
+_OPTIONS = {
+    "name_slots": "--name-slots: for axes of names",
+    "introductions": "--introductions: for axes persona_…",
+    "model": "--perturber: a model rewrites words, not names, introductions, dialects or the placebo",
+}
 
 
 def _kinds(axes: Sequence[str], files: Mapping[str, str], introductions: str) -> dict[str, list[str]]:
@@ -180,20 +214,46 @@ def pipeline_of(
 
 def check_pipeline_of(
     corpus: str, spec: str | None, models: Sequence[str | None], device: str | None, generation: dict[str, Any]
-) -> None:
-    """Find what is wrong with the options of :func:`pipeline_of` before anything heavy is loaded."""
+) -> tuple[str, ...]:
+    """Find what is wrong with the options of :func:`pipeline_of` before anything heavy is loaded.
+
+    Returns:
+        The names of its components.
+    """
     from tod_bias.systems.configuration import check_pipeline
+    from tod_bias.systems.pipeline import STANDARD
 
     spec, named = _spec(corpus, spec, models)
-    check_pipeline(spec, device=device, generation=generation, **named)
+    file = check_pipeline(spec, device=device, generation=generation, **named)
+    return STANDARD if file is None else tuple(file.stages)
 
 
-def check_metrics(names: str | None) -> None:
-    """Find metrics that there are not; None for those of a run."""
+def check_datapath(context: typer.Context) -> None:
+    """See to it that a folder of corpora is not passed over, as nobody said which of them."""
+    if not given_options(context, "corpus"):
+        unused(context, "holds corpora by their names; say which with --corpus, e.g. google_sgd", "datapath")
+
+
+def check_design(context: typer.Context, design: str) -> None:
+    """See to it that no option is of the other design."""
+    if design == "draws":
+        unused(context, "for --design crossed; how often --design draws tells a dialogue, --draws says", "tellings")
+
+
+def check_metrics(names: str | None, *, alone: bool = False) -> None:
+    """Find metrics that there are not; None for those of a run.
+
+    Args:
+        names: joined by commas.
+        alone: whether there is one telling of each dialogue, so that none can compare tellings.
+    """
     if names is not None:
         from tod_bias.metrics.choice import metric
+        from tod_bias.metrics.names import COUNTERFACTUAL
 
-        for name in names_of(names):
+        for name in chosen("--metrics", names):
+            if alone and name in COUNTERFACTUAL:
+                raise TodBiasError(f"metric {name!r} compares tellings, and here is one; use attribute")
             if not is_import(name):
                 metric(name)
 

@@ -12,9 +12,12 @@ from tod_bias.cli.arguments import (
     GENERATION,
     answers_of,
     check_access,
+    check_datapath,
+    check_design,
     check_folder,
     check_metrics,
     check_pipeline_of,
+    chosen,
     folder_of,
     names_of,
     perturbers_of,
@@ -178,19 +181,31 @@ def attribute(
         why = "no system is asked where its --answers are given; leave it out"
         unused(context, why, *(() if perturber else ("device",)), *GENERATION, "history", *_OF_A_RUN, "dry_run")
     if dry_run:
-        unused(context, "of a run, which --dry-run is not; leave it out", *_OF_A_RUN)
+        unused(context, "of a run, which --dry-run is not; leave it out", *_OF_A_RUN, "samples")
+    check_datapath(context)
+    check_design(context, design.value)
+    check_metrics(metrics)
+    from tod_bias.studies.batches import check_asks_server
+    from tod_bias.studies.choices import check_asking, check_numbers, checked_order, clusters_of
+    from tod_bias.studies.cluster import check_executor
+    from tod_bias.studies.recorded import SYSTEM as RECORDED
+
+    check_numbers(draws, bootstrap, permutations, seed, max_per_axis, margin)
+    check_asking(samples, max_failures)
+    check_executor(executor, workers)
+    clusters_of(names_of(cluster))
+    chosen("--axes", axes)
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.dialogues.sampling import sample
 
     whole = load_corpus(corpus, datapath=datapath, split=split.value)
     dialogues = sample(whole, max_dialogues, seed)
 
-    check_metrics(metrics)
     out = check_folder(out, corpus)
     generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype, "backend": backend}
     models = (model, api_call_model, response_model)
-    if answers is None:
-        check_pipeline_of(corpus, pipeline, models, device, generation)
+    stages = (RECORDED,) if answers else check_pipeline_of(corpus, pipeline, models, device, generation)
+    checked_order(stages, None if order is None else names_of(order))
     perturbers = perturbers_of(
         axes, lexicon, introductions, protected=protect or (), model=perturber, device=device, name_slots=name_slots
     )
@@ -198,6 +213,8 @@ def attribute(
         system = pipeline_of(corpus, pipeline, models, whole, device, generation)
     else:
         system = _recorded(answers, (pipeline, *models))
+    if batch_out is not None or batch_in:
+        check_asks_server(system)
     if not dry_run and batch_out is None and batch_in is None:
         check_access(system, out, corpus)
     folder = folder_of(out, corpus)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -83,6 +84,8 @@ def check(
     With --cases and --pipeline (or --model) single dialogues are run again. Exit code 0: all are mended; 1: some
     remain, or are levelled down: all are served as badly; 3: a question had no answer.
     """
+    if not math.isfinite(tolerance):
+        raise TodBiasError(f"--tolerance must be a number from 0, got {tolerance}")
     if cases is not None:
         given = {"RUN": run, "--max-disparity": max_disparity, "--margin": margin, "--component": component}
         given |= {"--axes": axes, "--metric": metric}

@@ -8,7 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-from tod_bias.cli.arguments import folder_of, names_of, perturbers_of, pipeline_of, unused
+from tod_bias.cli.arguments import (
+    check_datapath,
+    check_pipeline_of,
+    chosen,
+    folder_of,
+    names_of,
+    perturbers_of,
+    pipeline_of,
+    unused,
+)
 from tod_bias.cli.options import (
     AXES,
     Axes,
@@ -54,6 +63,7 @@ def write(
     if context.invoked_subcommand is not None:
         unused(context, f"give it after {context.invoked_subcommand}", *context.params)
         return
+    check_datapath(context)
     from tod_bias.dialogues.corpora import SPLITS, has_splits, load_corpus
 
     wanted = names_of(splits) if splits is not None else list(SPLITS if has_splits(corpus) else SPLITS[:1])
@@ -87,6 +97,7 @@ def write(
 
 @database.command()
 def check(
+    context: typer.Context,
     corpus: Corpus = "demo",
     datapath: Datapath = None,
     split: SplitOption = Split.test,
@@ -125,13 +136,23 @@ def check(
     from tod_bias.report.record import read_results, read_turns
     from tod_bias.studies.database_check import OWN_ARMS, check_database, made_in
 
-    if run is not None:
-        read_results(run)
+    check_datapath(context)
+    chosen("--axes", axes)
+    if source is not None and pipeline is not None:
+        raise TodBiasError("give either --pipeline or --database, not both")
+    has_pipeline = pipeline is not None or (source is None and corpus == "demo")
+    if not has_pipeline:
+        why = "of a pipeline or a --run; without either nobody has a name"
+        unused(context, why, "component", *(() if run is not None else ("call",)))
+    stages = check_pipeline_of(corpus, pipeline, (None, None, None), None, {}) if has_pipeline else ()
+    for option, name in (("--component", component), ("--call", call)) if has_pipeline else ():
+        if name not in stages:
+            raise TodBiasError(f"{option} {name}: the pipeline has none of this name; it has {', '.join(stages)}")
+    if run is not None and call not in (names := read_results(run)["pipeline"]):
+        raise TodBiasError(f"--call {call}: {run} has no such component; it has {', '.join(names)}")
     turns = None if run is None else read_turns(run, OWN_ARMS)
     if run is not None and turns is None:
         raise TodBiasError(f"--run {run}: holds no turns.parquet; repeat the run's command to write it again")
-    if source is not None and pipeline is not None:
-        raise TodBiasError("give either --pipeline or --database, not both")
     whole = load_corpus(corpus, datapath=datapath, split=split.value)
     perturbers = perturbers_of(axes, lexicon, protected=protect or (), name_slots=name_slots)
     asked = _database(corpus, source, pipeline, component, whole)
@@ -159,6 +180,4 @@ def _database(corpus: str, source: str | None, pipeline: str | None, component: 
     if pipeline is None and corpus != "demo":
         return LookupDb.from_dialogues(dialogues)
     stages = pipeline_of(corpus, pipeline, (None, None, None), dialogues, None, {}).stages
-    if component not in stages:
-        raise TodBiasError(f"--component {component}: the pipeline has none of this name; it has {', '.join(stages)}")
     return stages[component]

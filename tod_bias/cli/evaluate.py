@@ -8,6 +8,7 @@ import typer
 
 from tod_bias.cli.arguments import (
     answers_of,
+    check_datapath,
     check_folder,
     check_metrics,
     check_pipeline_of,
@@ -47,6 +48,7 @@ ALONE = tuple(name for name in METRIC_NAMES if name not in COUNTERFACTUAL)
 
 
 def evaluate(
+    context: typer.Context,
     corpus: Corpus = "demo",
     datapath: Datapath = None,
     split: SplitOption = Split.test,
@@ -71,13 +73,14 @@ def evaluate(
     quiet: Quiet = False,
 ) -> None:
     """Joint goal accuracy, BLEU and other scores of a pipeline on a corpus (Su Table 1); writes evaluation.json."""
+    check_datapath(context)
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.dialogues.sampling import sample
 
     whole = load_corpus(corpus, datapath=datapath, split=split.value)
     dialogues = sample(whole, max_dialogues, seed)
 
-    check_metrics(metrics)
+    check_metrics(metrics, alone=True)
     out = check_folder(out, corpus)
     generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype, "backend": backend}
     models = (model, api_call_model, response_model)

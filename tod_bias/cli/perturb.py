@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tod_bias.cli.arguments import names_of, perturbers_of, unused
+from tod_bias.cli.arguments import check_design, check_used, names_of, perturbers_of, unused
 from tod_bias.cli.options import (
     Datapath,
     Design,
@@ -79,11 +79,13 @@ def perturb(
 ) -> None:
     """Rewrite text along a demographic axis, a line in, a line out; or whole dialogues by Algorithm 1."""
     from tod_bias.dialogues.text import json_line
-    from tod_bias.perturb.algorithm import NAME_AXES, all_rewrites, load_perturber, text_rewriter
+    from tod_bias.perturb.algorithm import all_rewrites, load_perturber, text_rewriter
 
     if lexicon and axes is None and len(lexicon) > 1:
         raise TodBiasError(f"--lexicon {lexicon[1]}: --axis {axis} has one already, {lexicon[0]}")
     options: dict[str, Any] = {"lexicon": Path(lexicon[0]) if lexicon else None, "protected": protect or ()}
+    if perturber is None:
+        unused(context, "where the model of --perturber runs; give that, or leave it out", "device")
     if corpus is None:
         if axes is not None or chat:
             raise TodBiasError("--axes and --chat go with --corpus: they tell whole dialogues")
@@ -95,8 +97,7 @@ def perturb(
             raise TodBiasError("--name-slots goes with --corpus; a line of text has no slots")
         why = "for whole dialogues; give --corpus, or leave it out"
         unused(context, why, *_WHOLE)
-        if perturber is not None and axis in NAME_AXES:
-            raise TodBiasError(f"--perturber: no model rewrites names; leave it out on {axis}")
+        check_used([axis], {"model": perturber})
         if perturber is None:
             rewrite = text_rewriter(axis, source, target, **options)
             _write((rewrite(line) for line in _lines(file)), out)
@@ -106,12 +107,11 @@ def perturb(
         _write(iter(by_model.rewrite_texts(list(_lines(file)), source, target)), out)
         _tell_counts(by_model, quiet)
         return
-    if perturber is None:
-        unused(context, "where the model of --perturber runs; give that, or leave it out", "device")
     if file is not None:
         raise TodBiasError("--corpus names the dialogues: leave out FILE")
     if axes is not None:
         unused(context, "one axis; --axes names all of them", "axis")
+        check_design(context, design.value)
         if source or target or scope:
             raise TodBiasError("--axes tells everybody: leave out --source, --target and --scope")
         from tod_bias.dialogues.corpora import load_corpus
@@ -145,6 +145,7 @@ def perturb(
         "tellings",
         "max_per_axis",
     )
+    check_used([axis], {"model": perturber, "name_slots": name_slots, "introductions": introductions})
     rewriter = load_perturber(
         axis,
         scope=scope,

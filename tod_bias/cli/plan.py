@@ -8,7 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
-from tod_bias.cli.arguments import check_folder, check_pipeline_of, folder_of, perturbers_of, pipeline_of, unused
+from tod_bias.cli.arguments import (
+    check_datapath,
+    check_design,
+    check_folder,
+    check_pipeline_of,
+    chosen,
+    folder_of,
+    perturbers_of,
+    pipeline_of,
+    unused,
+)
 from tod_bias.cli.options import (
     AXES,
     Axes,
@@ -94,6 +104,9 @@ def plan(
         unused(context, "--pilot is a finished run, of which nothing is asked again; leave it out", *others)
         show_power(pilot, detect, quiet)
         return
+    check_datapath(context)
+    check_design(context, design.value)
+    chosen("--axes", axes)
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.dialogues.sampling import sample as sampled
 

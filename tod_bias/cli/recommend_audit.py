@@ -101,6 +101,8 @@ def audit(
     else:
         unused(context, "of saved recommendations; a model has its own", "separators")
     bounds = _bounds(price_levels)
+    if doubled := [path for number, (_, path) in enumerate(saved) if path in [other for _, other in saved[:number]]]:
+        raise RecommenderError(f"{doubled[0]}: is given twice")
     check_files(*(path for _, path in saved))
     check_models(*(model or ()))
     check_files(templates, otherwise="no such folder")

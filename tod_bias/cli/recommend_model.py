@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tod_bias.cli.arguments import check_files, unused
 from tod_bias.cli.options import Device, Quiet
 from tod_bias.cli.recommend_options import (
     AuditOut,
@@ -32,6 +33,7 @@ from tod_bias.report.console import Console
 
 
 def train(
+    context: typer.Context,
     out: Annotated[Path, typer.Option(help="Folder for the model; with several cities, a folder each in it.")],
     reviews: ReviewFiles = None,
     yelp: Yelp = None,
@@ -64,6 +66,16 @@ def train(
     quiet: Quiet = False,
 ) -> None:
     """Train LMRec on reviews: which venue is this a review of? (Shen §3.2)."""
+    if init != "scratch":
+        unused(context, f"for encoders from scratch; {init} has its own", "layers", "width", "heads", "vocabulary")
+    if not mask:
+        unused(context, "what --mask takes out; give that, or leave it out", "templates")
+    if head_layers == 1 and grid is None:
+        unused(context, "between the head's two layers, and --head-layers is 1; leave it out", "hidden")
+    named = [text.partition("=")[0] for text in reviews or () if "=" in text]
+    if len(reviews or ()) > 1 and (odd := [name for name in named if Path(name).name != name]):
+        raise RecommenderError(f"the city {odd[0]!r}: its model goes into a folder of this name; give it another one")
+    check_files(templates, grid)
     from tod_bias.recommenders.lmrec.masking import Neutraliser
     from tod_bias.recommenders.lmrec.settings import TrainingSettings, check_settings, read_grid
     from tod_bias.recommenders.lmrec.templates import load_templates

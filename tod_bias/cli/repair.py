@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from tod_bias.answers import FILE
-from tod_bias.cli.arguments import check_pipeline_of, names_of, perturbers_of, pipeline_of
+from tod_bias.cli.arguments import check_datapath, check_pipeline_of, chosen, names_of, perturbers_of, pipeline_of
 from tod_bias.cli.options import (
     AxisLexicons,
     CallModel,
@@ -35,6 +35,7 @@ from tod_bias.report.console import Console
 
 
 def repair(
+    context: typer.Context,
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run of attribute: its folder.")],
     corpus: Corpus = "demo",
     datapath: Datapath = None,
@@ -79,6 +80,7 @@ def repair(
     Writes repair.json, repair.svg, missing.jsonl (rows that a lookup table lacks) and mended.yaml, the pipeline to be
     used from then on. Exit code 1: nothing that was tried does.
     """
+    check_datapath(context)
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.folder import claimed, unwritten
     from tod_bias.report.record import read_results
@@ -87,6 +89,14 @@ def repair(
     results = read_results(run)
     if seed not in (None, results["seed"]):
         raise TodBiasError(f"--seed {seed}: the run was made with {results['seed']}, which is taken; leave --seed out")
+    from tod_bias.systems.configuration import GUARDS
+
+    if unknown := [name for name in chosen("--guards", guards) if name not in GUARDS]:
+        raise TodBiasError(f"--guards {guards}: unknown guard {unknown[0]!r}; expected some of {', '.join(GUARDS)}")
+    if axes is not None:
+        chosen("--axes", axes)
+    if metric is not None and metric not in results["metrics"]:
+        raise TodBiasError(f"--metric {metric}: {run} has not measured it; it has {', '.join(results['metrics'])}")
     generation = {"max_new_tokens": max_new_tokens, "dtype": dtype}
     models = (model, api_call_model, response_model)
     check_pipeline_of(corpus, pipeline, models, device, generation)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tod_bias.cli.arguments import names_of, unused
+from tod_bias.cli.arguments import check_datapath, names_of, unused
 from tod_bias.cli.options import (
     Corpus,
     Datapath,
@@ -16,6 +16,7 @@ from tod_bias.cli.options import (
     Quiet,
     Seed,
 )
+from tod_bias.errors import TodBiasError
 
 
 def train(
@@ -82,6 +83,7 @@ def train(
     quiet: Quiet = False,
 ) -> None:
     """Train or fine-tune a model on the training split of a corpus, as lines of text (SimpleTOD) or as chats."""
+    check_datapath(context)
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.dialogues.sampling import hold_out
     from tod_bias.folder import promised
@@ -122,6 +124,7 @@ def train(
         positions=positions,
     )
     check_settings(settings)
+    _check_arch(init, arch)
     promised(out)
     dialogues = load_corpus(corpus, datapath=datapath, split="train", max_dialogues=max_dialogues, seed=seed)
 
@@ -145,10 +148,24 @@ def train(
         )
 
 
+def _check_arch(init: str, arch: str | None) -> None:
+    """Find an architecture that is not the checkpoint's, where its folder says so; the training looks again."""
+    from tod_bias.documents import read_json
+
+    file = Path(init) / "config.json"
+    if init == "scratch" or arch is None or not file.is_file():
+        return
+    try:
+        found = read_json(file).get("model_type")
+    except (OSError, ValueError, AttributeError):
+        return  # said by what loads it
+    if found not in (arch, None):
+        raise TodBiasError(f"{init}: is a {found} checkpoint, but --arch is {arch}; leave --arch out")
+
+
 def _text_of(system: str) -> str:
     """The system message, or the content of the file that is named in its place."""
     from tod_bias.documents import read_text
-    from tod_bias.errors import TodBiasError
 
     if "\n" in system or len(system) > 255 or not system or not Path(system).is_file():
         return system

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tod_bias.cli.arguments import folder_of, perturbers_of
+from tod_bias.cli.arguments import check_datapath, folder_of, perturbers_of, unused
 from tod_bias.cli.options import (
     AxisLexicons,
     Bootstrap,
@@ -26,6 +26,7 @@ from tod_bias.report.console import Console
 
 
 def words(
+    context: typer.Context,
     corpus: Corpus = "demo",
     datapath: Datapath = None,
     split: SplitOption = Split.test,
@@ -47,6 +48,9 @@ def words(
     Writes words.csv, words.json and figures/words.svg, or coverage.json, in the place of those that an earlier command
     left in the folder: --out keeps them apart.
     """
+    if coverage:
+        unused(context, "of the shares of words; --coverage has no intervals", "bootstrap")
+    check_datapath(context)
     from tod_bias.dialogues.corpora import load_corpus
 
     perturbers = perturbers_of(axes, lexicon, protected=protect or (), name_slots=name_slots)

@@ -32,8 +32,8 @@ from tod_bias.perturb.candidates import Perturber
 from tod_bias.progress import Bar, progress_bar
 from tod_bias.statistics.settings import Inference
 from tod_bias.studies.axis_table import AxisTable
-from tod_bias.studies.batches import read_batches, write_batches
-from tod_bias.studies.choices import check_asking, check_numbers, clusters_of, metrics_of
+from tod_bias.studies.batches import check_asks_server, read_batches, write_batches
+from tod_bias.studies.choices import check_asking, check_numbers, checked_order, clusters_of, metrics_of
 from tod_bias.studies.claims import AxisReport, judge
 from tod_bias.studies.cluster import RayExecutor, check_executor, check_shareable
 from tod_bias.studies.estimates import AxisEstimate
@@ -50,7 +50,6 @@ from tod_bias.studies.signatures import (
     signature_of,
     total_cost,
 )
-from tod_bias.studies.su import SU_ORDER
 from tod_bias.studies.tellings import (
     Design,
     Drawn,
@@ -73,8 +72,6 @@ SCHEMA = 2
 """Version of ``results.json``."""
 _PATIENCE = 3.0
 """Seconds after which estimates show how far they are: gaps of few attributes take less."""
-_MOST_STAGES = 7
-"""2**7 arms; more would be neither quick nor readable."""
 
 
 class Attribution(Results):
@@ -160,7 +157,7 @@ def attribute(
         TodBiasError: an unknown metric, design, history or cluster, or a number that makes no sense.
     """
     started = time.monotonic()
-    order = _checked_order(pipeline, order)
+    order = checked_order(pipeline.names, order)
     scored = metrics_of(metrics)
     check_history(history)
     check_numbers(draws, bootstrap, permutations, seed, max_per_axis, margin)
@@ -175,6 +172,8 @@ def attribute(
     answers = Answers(cache) if cache is not None else None
     if batch_in and answers is None:
         answers = Answers()
+    if batch_out is not None or batch_in:
+        check_asks_server(pipeline)
     refused = read_batches(batch_in, answers) if batch_in and answers is not None else {}
     for generator in models_of(retelling.all.values()):
         generator.keep_in(answers)
@@ -350,19 +349,6 @@ def _judge(
                 claimable.append(report)
     floors = [report for axis, by_metric in reports.items() if axis == PLACEBO for report in by_metric.values()]
     judge(claimable, floors, alpha=1 - inference.level, margin=margin)
-
-
-def _checked_order(pipeline: Pipeline, order: Sequence[str] | str | None) -> tuple[str, ...]:
-    names = pipeline.names
-    if len(names) > _MOST_STAGES:
-        raise StageError(f"the pipeline has {len(names)} stages; attribution takes {_MOST_STAGES} at the most")
-    if order is None:
-        return SU_ORDER if set(names) == set(SU_ORDER) else names
-    if isinstance(order, str):
-        order = [name.strip() for name in order.split(",")]
-    if sorted(order) != sorted(names):
-        raise StageError(f"order {','.join(order)!r} must name every stage once; the stages are {', '.join(names)}")
-    return tuple(order)
 
 
 def _check_ids(dialogues: Sequence[Dialogue]) -> None:

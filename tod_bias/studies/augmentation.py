@@ -38,6 +38,8 @@ class Augmentation:
     def __post_init__(self) -> None:
         if not self.axes:
             raise AxisError("augmentation: no axis; give at least one, e.g. gender")
+        if doubled := next((axis for axis in self.axes if self.axes.count(axis) > 1), None):
+            raise AxisError(f"augmentation: axis {doubled!r} is given twice")
         if self.kind not in KINDS:
             raise TodBiasError(f"augmentation: unknown kind {self.kind!r}; expected one of {', '.join(KINDS)}")
 

@@ -21,6 +21,8 @@ from tod_bias.errors import PendingError, TodBiasError, shortened
 from tod_bias.files import write_lines
 from tod_bias.folder import writable
 from tod_bias.systems.chat.client import PATH, problem_of
+from tod_bias.systems.layer import innermost
+from tod_bias.systems.pipeline import Pipeline
 
 _KEY = re.compile(r"chat-[0-9a-f]{32}")
 _FILE = re.compile(r"wave(\d+)_.*\.jsonl")
@@ -32,6 +34,17 @@ _PASSING = (408, 409, 425, 429)
 
 Pending = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """Component to what must still be asked, key to request."""
+
+
+def check_asks_server(pipeline: Pipeline) -> None:
+    """See to it that batch files have anything to hold.
+
+    Raises:
+        TodBiasError: no component of a pipeline asks a server.
+    """
+    stages = map(innermost, pipeline.stages.values())
+    if not any(hasattr(stage, "client") and hasattr(stage, "request") for stage in stages):
+        raise TodBiasError("batch files hold what servers are asked, and no component asks one; leave them out")
 
 
 def write_batches(folder: str | Path, pending: Pending) -> PendingError:

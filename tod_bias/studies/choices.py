@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.errors import TodBiasError, safe_repr, shortened
+from tod_bias.errors import StageError, TodBiasError, safe_repr, shortened
 from tod_bias.imports import guarded, import_object, is_import
 from tod_bias.metrics.choice import checked, metric
 from tod_bias.metrics.metric import Metric
+from tod_bias.studies.su import SU_ORDER
 
 if TYPE_CHECKING:
     from tod_bias.studies.workshop import ClusterOf
@@ -81,6 +82,32 @@ def clusters_of(cluster: Sequence[str | tuple[str, ClusterOf]] | str) -> list[tu
         else:
             raise TodBiasError(f"unknown cluster {entry!r}; expected domain, or module:function of a dialogue")
     return found
+
+
+def checked_order(names: Sequence[str], order: Sequence[str] | str | None) -> tuple[str, ...]:
+    """The components in the order in which Su's attribution swaps them.
+
+    Args:
+        names: of the system's components.
+        order: all of them, as a list or joined by commas; None: ``db, api_call, response`` where these are they, else
+            as they are asked.
+
+    Raises:
+        StageError: ``order`` does not name every component once, or there are too many.
+    """
+    if len(names) > _MOST_STAGES:
+        raise StageError(f"the pipeline has {len(names)} stages; attribution takes {_MOST_STAGES} at the most")
+    if order is None:
+        return SU_ORDER if set(names) == set(SU_ORDER) else tuple(names)
+    if isinstance(order, str):
+        order = [name.strip() for name in order.split(",")]
+    if sorted(order) != sorted(names):
+        raise StageError(f"order {','.join(order)!r} must name every stage once; the stages are {', '.join(names)}")
+    return tuple(order)
+
+
+_MOST_STAGES = 7
+"""2**7 arms; more would be neither quick nor readable."""
 
 
 def check_numbers(

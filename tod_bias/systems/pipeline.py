@@ -31,6 +31,8 @@ RESERVED = frozenset(
     ]
 )
 """Names that stages cannot have: results and their tables use them for something else."""
+STANDARD = ("api_call", "db", "response")
+"""Names of the stages of Su's pipeline, which models make."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 

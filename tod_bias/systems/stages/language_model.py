@@ -70,8 +70,7 @@ class Response:
 
 
 def _settings(options: Mapping[str, Any]) -> GenerationSettings:
-    try:
-        return GenerationSettings(**options)
-    except TypeError as error:
-        known = ", ".join(GenerationSettings.__dataclass_fields__)
-        raise StageError(f"unknown stage argument ({error}); generation takes {known}") from error
+    known = list(GenerationSettings.__dataclass_fields__)
+    if unknown := [name for name in options if name not in known]:
+        raise StageError(f"unknown argument {unknown[0]!r}; there are model, device, {', '.join(known)}")
+    return GenerationSettings(**options)

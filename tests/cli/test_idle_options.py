@@ -89,7 +89,7 @@ WRONG = {
     "attribute --workers 2": "workers: executor 'ray' has them",
     "plan --axes age,age": "--axes age,age: 'age' is given twice",
     "evaluate --metrics length,length": "--metrics length,length: 'length' is given twice",
-    "evaluate --metrics disagreement": "metric 'disagreement' compares tellings, and here is one; use attribute",
+    "evaluate --metrics disagreement": "metric 'disagreement' compares tellings, and evaluate has one; use attribute",
     "check gone --max-disparity 1 --tolerance inf": "--tolerance must be a number from 0, got inf",
     "train --out m --augment gender,gender": "augmentation: axis 'gender' is given twice",
     "database check --call nobody": "--call nobody: the pipeline has none of this name; it has api_call, db, response",

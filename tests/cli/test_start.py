@@ -77,7 +77,7 @@ WRONG = {
     "recommend train --learning-rate 1e30 --out made": "learning_rate is 1e+30",
     "recommend train --batch 99999999999 --out made": "batch is 99999999999",
     "recommend train --seed 99999999999 --out made": "seed is 99999999999",
-    "recommend train --templates missing --out made": "missing: no such folder",
+    "recommend train --mask --templates missing --out made": "missing: no such folder",
     "recommend train --grid broken.yaml --out made": "broken.yaml: cannot be read as YAML",
     "recommend audit --model .": ".: no trained LMRec can be read",
     "recommend audit --model missing": "missing: no trained LMRec",

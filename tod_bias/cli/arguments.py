@@ -253,7 +253,7 @@ def check_metrics(names: str | None, *, alone: bool = False) -> None:
 
         for name in chosen("--metrics", names):
             if alone and name in COUNTERFACTUAL:
-                raise TodBiasError(f"metric {name!r} compares tellings, and here is one; use attribute")
+                raise TodBiasError(f"metric {name!r} compares tellings, and evaluate has one; use attribute")
             if not is_import(name):
                 metric(name)
 

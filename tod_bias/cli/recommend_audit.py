@@ -101,8 +101,9 @@ def audit(
     else:
         unused(context, "of saved recommendations; a model has its own", "separators")
     bounds = _bounds(price_levels)
-    if doubled := [path for number, (_, path) in enumerate(saved) if path in [other for _, other in saved[:number]]]:
-        raise RecommenderError(f"{doubled[0]}: is given twice")
+    named = [one for one in saved if one[0] is not None]
+    if doubled := next((path for name, path in named if named.count((name, path)) > 1), None):
+        raise RecommenderError(f"{doubled}: is given twice")
     check_files(*(path for _, path in saved))
     check_models(*(model or ()))
     check_files(templates, otherwise="no such folder")

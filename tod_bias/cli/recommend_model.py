@@ -75,7 +75,8 @@ def train(
     named = [text.partition("=")[0] for text in reviews or () if "=" in text]
     if len(reviews or ()) > 1 and (odd := [name for name in named if Path(name).name != name]):
         raise RecommenderError(f"the city {odd[0]!r}: its model goes into a folder of this name; give it another one")
-    check_files(templates, grid)
+    check_files(grid)
+    check_files(templates, otherwise="no such folder")
     from tod_bias.recommenders.lmrec.masking import Neutraliser
     from tod_bias.recommenders.lmrec.settings import TrainingSettings, check_settings, read_grid
     from tod_bias.recommenders.lmrec.templates import load_templates

@@ -12,7 +12,6 @@ from tod_bias.errors import StageError, TodBiasError, safe_repr, shortened
 from tod_bias.imports import guarded, import_object, is_import
 from tod_bias.metrics.choice import checked, metric
 from tod_bias.metrics.metric import Metric
-from tod_bias.studies.su import SU_ORDER
 
 if TYPE_CHECKING:
     from tod_bias.studies.workshop import ClusterOf
@@ -106,6 +105,8 @@ def checked_order(names: Sequence[str], order: Sequence[str] | str | None) -> tu
     return tuple(order)
 
 
+SU_ORDER = ("db", "api_call", "response")
+"""Su's steps: first the database mismatch is resolved, then the API call adjusted; the rest is the response model's."""
 _MOST_STAGES = 7
 """2**7 arms; more would be neither quick nor readable."""
 

@@ -23,9 +23,6 @@ from tod_bias.studies.axis_table import AxisTable
 from tod_bias.studies.contrasts import Score
 from tod_bias.systems.execution import Arm, all_arms
 
-SU_ORDER = ("db", "api_call", "response")
-"""Su's steps: first the database mismatch is resolved, then the API call adjusted; the rest is the response model's."""
-
 
 def contributions(value: Mapping[Arm, Any], orders: Iterable[Sequence[str]]) -> dict[str, Any]:
     """The mean drop of ``value`` as each component joins the set of swapped ones, over ``orders``.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -153,6 +153,7 @@ def read_request(request: Request, settings: AuditSettings) -> Scope:
         _check_overlap(embeddings, interactions, str(request.interactions))
     embeddings = _with_attributes(embeddings, request, interactions)
     sets, name = _sets(embeddings, request)
+    embeddings = replace(embeddings, notes=(*embeddings.notes, *_others(embeddings, request)))
     pairs = _read_pairs(request.pairs, sets) if request.pairs is not None else None
     trainings = [("the embeddings", embeddings)]
     if request.compare:
@@ -198,6 +199,19 @@ def _with_attributes(embeddings: Embeddings, request: Request, interactions: Int
         elif interactions is not None and kind in tables:
             tables[kind] = attach(tables[kind], interactions.users if kind == "users" else interactions.items)
     return Embeddings(tables, embeddings.source, embeddings.notes)
+
+
+def _others(embeddings: Embeddings, request: Request) -> Iterator[str]:
+    """A note on entities whose attribute has a value that nobody named, a misspelt one among them."""
+    column, _, values = (request.attribute or "").partition("=")
+    named = {value.strip() for value in values.split(",")}
+    table = embeddings.table(None, "A", request.source)
+    if values and table.attributes is not None:
+        cells = table.attributes[column].dropna().astype(str)
+        if others := sorted(set(cells) - named):
+            number = int((~cells.isin(named)).sum())
+            shown = ", ".join(map(repr, others[:4])) + (", …" if len(others) > 4 else "")
+            yield f"{number} of {len(cells)} {table.name} have another {column} ({shown}) and are in neither set"
 
 
 def _sets(embeddings: Embeddings, request: Request) -> tuple[EntitySets, str]:

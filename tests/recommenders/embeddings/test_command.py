@@ -106,6 +106,14 @@ def test_a_csv_of_attributes_is_enough(folder, capsys):
     assert with_p["DEAA"] > 0
 
 
+def test_values_of_an_attribute_that_nobody_named_are_told(folder, capsys):
+    pd.DataFrame({"id": range(40), "gender": [*["f"] * 18, "F", "F", *["m"] * 20]}).to_csv("odd.csv", index=False)
+    options = ("--embeddings", "model.npz", "--users", "odd.csv", "--attribute", "gender=f,m", "--out", "run")
+    code, out, err = run(capsys, *options, *QUICK)
+    assert code == 0, err
+    assert "2 of 40 users have another gender ('F') and are in neither set" in " ".join(out.split())
+
+
 def test_two_trainings_are_compared(folder, capsys):
     many = ("--permutations", 2999, "--bootstrap", 50)
     code, out, err = run(
@@ -205,6 +213,10 @@ def test_wrong_sets_end_in_one_line(folder, capsys, sets, message):
         (("--embeddings", "differ.npz", "--sets", "sets.json"), "dimensions differ: users 6, items 5"),
         (("--embeddings", "gone.npz", "--sets", "sets.json"), "gone.npz: no such file"),
         (("--embeddings", "model.npz", "--sets", "gone.json"), "gone.json: cannot be read"),
+        (
+            ("--embeddings", "model.npz", "--sets", "sets.json", "--user-table", "u"),
+            "model.npz: no torch state of both, so it has no table 'u' to choose",
+        ),
         (("--embeddings", "model.npz"), "which groups define the attribute?"),
         (("--sets", "sets.json"), "give the embeddings with --embeddings FILE"),
         (

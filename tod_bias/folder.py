@@ -92,6 +92,31 @@ def claimed(folder: str | Path) -> Path:
     return folder
 
 
+def check_own(folder: str | Path, own: str) -> None:
+    """See to it that a folder does not hold another command's report, which would be lost.
+
+    Args:
+        folder: for results; it may be new.
+        own: the record that this command writes, e.g. ``compare.json``.
+
+    Raises:
+        TodBiasError: there is the record of another command with a report.
+    """
+    for name, command in _WITH_REPORT.items():
+        if name != own and os.path.isfile(os.path.join(folder, name)):
+            raise TodBiasError(
+                f"{folder}: holds what {command} wrote, and its report would be lost; choose another --out"
+            )
+
+
+_WITH_REPORT = {
+    "results.json": "attribute",
+    "compare.json": "compare",
+    "audit.json": "recommend audit",
+    "associations.json": "associate",
+}
+
+
 def promised(folder: str | Path) -> Path:
     """:func:`claimed` where the folder is there; else only made sure that it can be made, which is left for later.
 

@@ -258,6 +258,11 @@ def _audience(sets: EntitySets, column: str | None) -> np.ndarray | None:
             f"{table.name} have no attribute {column!r} for --audience; give it with --items FILE.csv"
         )
     shares = pd.to_numeric(table.attributes[column], errors="coerce").to_numpy(dtype=float)
+    texts = table.attributes[column][np.isnan(shares)].dropna()
+    if len(texts):
+        raise EmbeddingsError(
+            f"attribute {column!r} of {table.name} holds {str(texts.iloc[0])!r}: expected shares of A between 0 and 1"
+        )
     if np.nanmin(shares, initial=0.0) < 0 or np.nanmax(shares, initial=0.0) > 1:
         raise EmbeddingsError(f"attribute {column!r} of {table.name}: expected shares of A between 0 and 1")
     return shares

@@ -27,9 +27,10 @@ Conventions, the same in every analysis:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -161,6 +162,11 @@ def read_recommendations(
         notes += cut
     notes += _unparted(frame, reading.separators)
     found = tidy(frame, reading)
+    for (one, mine), (other, theirs) in combinations(zip(files, parts, strict=False), 2):
+        if not set(mine["city"]) & set(theirs["city"]) and mine.drop(columns="city").equals(
+            theirs.drop(columns="city")
+        ):
+            raise RecommenderError(f"{one[1]} and {other[1]} hold the same lists, and a city is one only once")
     return replace(found, notes=(*notes, *found.notes))
 
 
@@ -252,22 +258,26 @@ def _odd_labels(own: pd.DataFrame, dimensions: Sequence[str]) -> Iterator[str]:
     Raises:
         RecommenderError: two labels of a dimension differ in upper and lower case alone.
     """
+    _check_case("dimensions", dimensions)
     numbers = {name: own.loc[own[f"label:{name}"] != "", f"label:{name}"].value_counts() for name in dimensions}
     everywhere = {*KNOWN_LABELS, *(label for counts in numbers.values() for label in counts.index)}
     for name, counts in numbers.items():
-        spelt: dict[str, str] = {}
+        _check_case(f"labels of {name!r}", counts.index)
         for label in counts.index:
-            if (other := spelt.setdefault(label.casefold(), label)) != label:
-                raise RecommenderError(f"dimension {name!r}: the labels {other!r} and {label!r} differ in case alone")
             often = set(counts.index[counts * _RARE > counts[label]]) - {label}
             if len(counts) > 1 and (hint := meant(label, often)):
                 yield f"the label {label!r} of {name!r} is a group of its own{hint}"
         if len(counts) == 1:
             alone = counts.index[0]
-            yield (
-                f"the label {alone!r} is alone in the dimension {name!r} and is compared with nobody"
-                f"{meant(alone, everywhere - {alone})}"
-            )
+            hint = "" if alone.casefold() in KNOWN_LABELS else meant(alone, everywhere - {alone})
+            yield f"the label {alone!r} is alone in the dimension {name!r} and is compared with nobody{hint}"
+
+
+def _check_case(what: str, names: Iterable[str]) -> None:
+    spelt: dict[str, str] = {}
+    for name in names:
+        if (other := spelt.setdefault(name.casefold(), name)) != name:
+            raise RecommenderError(f"the {what} {other!r} and {name!r} differ in case alone; write one of them")
 
 
 _RARE = 0.1

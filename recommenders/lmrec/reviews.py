@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import csv
 import json
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ from tod_bias.recommenders.lmrec.templates import TemplateSet, load_templates
 from tod_bias.recommenders.lmrec.venue import LEVELS, Venue, price_level, split_categories
 from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.resampling import resampled
+
+log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,10 +101,17 @@ class Reviews:
         self._source = source
         counts: Counter[str] = Counter()
         first: dict[str, Row] = {}
+        others: list[str] = []
         for row in source():
             counts[row.venue] += 1
-            if row.venue not in first:
-                first[row.venue] = Row(row.place, row.venue, "", row.name, row.price, row.categories)
+            one = first.setdefault(row.venue, Row(row.place, row.venue, "", row.name, row.price, row.categories))
+            if (one.name, one.price, one.categories) != (row.name, row.price, row.categories):
+                others.append(row.place)
+        if others:
+            log.warning(
+                "%s: %d rows have another name, price or categories than the first of their venue, which counts (%s)",
+                city, len(others), others[0],
+            )  # fmt: skip
         venues: list[Venue] = []
         self.dropped = 0
         """Venues that were left out for want of price or categories."""

@@ -194,8 +194,8 @@ def test_a_folder_is_read_in_order_and_lines_may_be_of_either_form(tmp_path):
         ({"a.json": "[]"}, r"holds no dialogue"),
         ({"a.jsonl": '{"domian": "x", "messages": []}'}, r"line 1: unknown dialogue field 'domian'; did you mean"),
         ({"a.jsonl": '{"id": "x", "mesages_": []}'}, r"unknown dialogue field 'mesages_'; did you mean 'messages'"),
-        ({"a.jsonl": '{"messages": [], "traj": []}'}, r"line 1: has both 'messages' and 'traj'; expected one"),
-        ({"a.jsonl": '{"id": "x", "turns": [], "messages": []}'}, r"has both 'turns' and 'messages'"),
+        ({"a.jsonl": '{"messages": [{}], "traj": [{}]}'}, r"line 1: has both 'messages' and 'traj'; expected one"),
+        ({"a.jsonl": '{"id": "x", "turns": [{}], "messages": [{}]}'}, r"has both 'turns' and 'messages'"),
         ({"a.jsonl": '{"messages": [{"role": "user", "content": "a", "content": "b"}]}'},
          r'line 1: not JSON: "content" stands twice in one object'),
     ],
@@ -231,12 +231,22 @@ def test_a_refusal_is_what_was_said():
     refused = {"role": "assistant", "content": None, "refusal": "I can't."}
     [turn] = from_messages([says("user", "Help."), refused], "1").turns
     assert turn.response == "I can't."
+    part = says("assistant", [{"type": "refusal", "refusal": "No."}])
+    [turn] = from_messages([says("user", "Help."), part], "1").turns
+    assert turn.response == "No."
 
 
 def test_fields_of_other_programs_are_no_mistakes(tmp_path, caplog):
-    other = {"id": "1", "domains": ["a"], "turns": 3, "title": "x", "ID": 4, "messages": [says("user", "x")]}
-    (tmp_path / "c.jsonl").write_text(json.dumps(other))
-    assert load_corpus(tmp_path / "c.jsonl") == [Dialogue("1", "", (Turn("x"),))]
+    other = {"id": "1", "domains": ["a"], "turns": 3, "title": "x", "ID": 4, "dialogue-id": 5, "mesages_": 6}
+    messages = {"messages": [says("user", "x", name=None)]}
+    for more in (
+        messages,
+        messages | {"turns": []},
+        messages | {"traj": None},
+        {"turns": [Turn("x").to_json()], "traj": "x"},
+    ):
+        (tmp_path / "c.jsonl").write_text(json.dumps(other | more))
+        assert load_corpus(tmp_path / "c.jsonl") == [Dialogue("1", "", (Turn("x"),))]
     assert not caplog.records
 
 

@@ -317,8 +317,9 @@ def test_commands_write_cases_and_exit_with_what_becomes_of_them(tmp_path, run, 
 
 
 def test_commands_name_what_cannot_be_used(tmp_path, run, capsys, cases):
-    path = tmp_path / "cases.jsonl"
+    path, lists = tmp_path / "cases.jsonl", tmp_path / "lists.csv"
     write_cases(cases[:1], path)
+    lists.write_text("query,rank\n")
     for arguments, named in (
         (["check", "--cases", path], "no pipeline"),
         (["check", run, "--cases", path, "--pipeline", "demo"], "RUN is of a run"),
@@ -327,6 +328,7 @@ def test_commands_name_what_cannot_be_used(tmp_path, run, capsys, cases):
         (["check"], "a run's folder is missing"),
         (["check", run, "--max-disparity", 0.1, "--pipeline", "demo"], "is not run again"),
         (["cases", tmp_path], "holds no results.json"),
+        (["cases", run, "--out", lists], "lists.csv: is there and holds no cases; choose another --out"),
         (["cases", run, "--out", path, "--metric", "chrf"], "has not measured chrf"),
         (["cases", run, "--out", path, "--corpus", DEMO / "valid.jsonl"], "audited other dialogues"),
     ):

@@ -167,8 +167,12 @@ def test_runs_that_do_not_match_are_refused_in_one_line(folders, options, named)
 
 def test_axes_that_one_run_lacks_are_named(folders):
     echo = Pipeline({"response": lambda inputs: [item.user for item in inputs]})
-    other = audit(echo, [*corpus()[:-1], aged()], axes=("age", "gender"), metrics="corpus_bleu")
+    dialogues = [*corpus()[:-1], aged()]
+    one = audit(echo, dialogues, axes=("gender",), metrics="corpus_bleu")
+    other = audit(echo, dialogues, axes=("age", "gender"), metrics="corpus_bleu")
     with pytest.raises(MismatchError, match=r"axes differ: .*--axes gender"):
+        compare(one, other)
+    with pytest.raises(MismatchError, match="corpus hash differs"):  # of other dialogues no metrics and axes are asked
         compare(folders / "fair", other)
 
 

@@ -238,6 +238,10 @@ def check_design(context: typer.Context, design: str) -> None:
     """See to it that no option is of the other design."""
     if design == "draws":
         unused(context, "for --design crossed; how often --design draws tells a dialogue, --draws says", "tellings")
+    elif given_options(context, "draws"):
+        typer.echo(
+            "(--draws is for --design draws; the crossed design tells each dialogue as everybody, once)", err=True
+        )
 
 
 def check_metrics(names: str | None, *, alone: bool = False) -> None:

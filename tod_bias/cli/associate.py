@@ -13,7 +13,7 @@ from tod_bias.cli.arguments import check_files, given_options, unused
 from tod_bias.cli.options import RESAMPLES, Bootstrap, Quiet, Seed
 from tod_bias.errors import EmbeddingsError
 from tod_bias.files import write_json
-from tod_bias.folder import claimed
+from tod_bias.folder import check_own, claimed
 from tod_bias.report.console import Console
 
 associate = typer.Typer(
@@ -96,6 +96,7 @@ def audit_embeddings(
     check_files(sets, scope, users, items, interactions, pairs, *(compare or ()))
     for path in embeddings or ():
         check_file(path)
+    check_own(out, "associations.json")
     claimed(out)
 
     from tod_bias.recommenders.embeddings.scope import (

@@ -66,7 +66,7 @@ from tod_bias.cli.options import (
 )
 from tod_bias.cli.plan import show_plan
 from tod_bias.errors import IncompleteError, TodBiasError
-from tod_bias.folder import shown
+from tod_bias.folder import check_own, shown
 from tod_bias.metrics.names import METRIC_NAMES
 from tod_bias.models.processes import is_first_process
 from tod_bias.report.console import Console
@@ -202,6 +202,7 @@ def attribute(
     dialogues = sample(whole, max_dialogues, seed)
 
     out = check_folder(out, corpus)
+    check_own(out, "results.json")
     generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype, "backend": backend}
     models = (model, api_call_model, response_model)
     stages = (RECORDED,) if answers else check_pipeline_of(corpus, pipeline, models, device, generation)

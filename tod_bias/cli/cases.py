@@ -78,13 +78,14 @@ def cases(
     from tod_bias.dialogues.sampling import sample
     from tod_bias.report import cases as pages
     from tod_bias.studies.case_runs import Questioning
+    from tod_bias.studies.cases import check_replaced, write_cases
     from tod_bias.studies.cases import perturbers_of as made_by
-    from tod_bias.studies.cases import write_cases
     from tod_bias.studies.choices import metrics_of
     from tod_bias.studies.minimising import minimised
     from tod_bias.studies.signatures import generators_of
     from tod_bias.studies.worst import worst_cases
 
+    check_replaced(out)
     about = results["corpus"]
     name = corpus or str(about["name"])
     whole = load_corpus(name, datapath=datapath, split=about["split"] or "test")

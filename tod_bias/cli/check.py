@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tod_bias.cli.arguments import GENERATION, names_of, unused, warn_of
+from tod_bias.cli.arguments import GENERATION, chosen, unused, warn_of
 from tod_bias.cli.case_check import check_file
 from tod_bias.cli.options import (
     BackEnd,
@@ -125,8 +125,8 @@ def check(
         results,
         max_disparity,
         run=str(run),
-        axes=None if axes is None else names_of(axes),
-        metrics=None if metric is None else names_of(metric),
+        axes=None if axes is None else chosen("--axes", axes),
+        metrics=None if metric is None else chosen("--metric", metric),
         component=component,
         margin=margin,
         harm_only=harm_only,

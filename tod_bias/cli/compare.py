@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from tod_bias.cli.arguments import check_folder, check_metrics, folder_of, names_of, warn_of
+from tod_bias.cli.arguments import check_folder, check_metrics, chosen, folder_of, names_of, warn_of
 from tod_bias.cli.options import RESAMPLES, Bootstrap, Quiet, Seed
+from tod_bias.folder import check_own
 from tod_bias.report.console import Console
 
 
@@ -48,7 +49,7 @@ def compare(
     records = [read_results(before), read_results(after)]
     for record, run in zip(records, (before, after), strict=True):
         warn_of(record, run)
-    check_folder(out, "compare")
+    check_own(check_folder(out, "compare"), "compare.json")
 
     from tod_bias.report.changes import table  # heavy imports come after what may go wrong at once
     from tod_bias.report.changes_page import write_changes
@@ -57,7 +58,7 @@ def compare(
     result = comparison.compare(
         before,
         after,
-        axes=None if axes is None else names_of(axes),
+        axes=None if axes is None else chosen("--axes", axes),
         metrics=None if metrics is None else names_of(metrics),
         margin=margin,
         quality_margin=quality_margin,

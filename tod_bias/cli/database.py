@@ -13,7 +13,6 @@ from tod_bias.cli.arguments import (
     check_pipeline_of,
     chosen,
     folder_of,
-    names_of,
     perturbers_of,
     pipeline_of,
     unused,
@@ -66,9 +65,7 @@ def write(
     check_datapath(context)
     from tod_bias.dialogues.corpora import SPLITS, has_splits, load_corpus
 
-    wanted = names_of(splits) if splits is not None else list(SPLITS if has_splits(corpus) else SPLITS[:1])
-    if not wanted:
-        raise TodBiasError(f"--splits: names no split; expected some of {', '.join(SPLITS)}")
+    wanted = chosen("--splits", splits) if splits is not None else list(SPLITS if has_splits(corpus) else SPLITS[:1])
     dialogues = []
     missing: MissingSplitError | None = None
     for split in wanted:

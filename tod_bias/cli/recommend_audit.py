@@ -23,7 +23,7 @@ from tod_bias.cli.recommend_options import (
     check_models,
 )
 from tod_bias.errors import RecommenderError
-from tod_bias.folder import claimed
+from tod_bias.folder import check_own, claimed
 from tod_bias.report.console import Console
 
 if TYPE_CHECKING:
@@ -107,6 +107,7 @@ def audit(
     check_files(*(path for _, path in saved))
     check_models(*(model or ()))
     check_files(templates, otherwise="no such folder")
+    check_own(out, "audit.json")
     claimed(out)
     from tod_bias.recommenders.lmrec.audit import audit as run_audit
     from tod_bias.recommenders.lmrec.templates import load_templates

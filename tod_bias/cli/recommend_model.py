@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +22,9 @@ from tod_bias.cli.recommend_options import (
     TrainingSeed,
     Yelp,
     YelpCity,
+    check_masked,
     check_models,
+    check_reviews,
     read_reviews,
 )
 from tod_bias.errors import RecommenderError
@@ -134,6 +135,8 @@ def evaluate(
 ) -> None:
     """Recommendation quality on the test split (Shen 2022, Table 3)."""
     check_models(*model)
+    if len(model) != (cities := check_reviews(reviews, yelp, city)):
+        raise RecommenderError(f"{len(model)} models, but reviews of {cities} cities; give one model a city")
     from itertools import islice
 
     from tod_bias.recommenders.lmrec import quality
@@ -143,11 +146,13 @@ def evaluate(
     from tod_bias.recommenders.lmrec.training import trained_seed
 
     every = read_reviews(reviews, yelp, city, min_reviews, missing, separators)
-    models = [_matching(LMRec.load(folder, device=device), own, folder) for folder, own in _paired(model, every)]
+    paired = zip(model, every, strict=True)
+    models = [_matching(LMRec.load(folder, device=device), own, folder) for folder, own in paired]
     claimed(out)
     ranked = {}
     names = told_apart([own.city for own in every], model)
-    splits = [(trained_seed(folder) or 0) if seed is None else seed for folder in model]
+    known = map(trained_seed, model)
+    splits = [(seed or 0) if own is None else own for own in known]  # another split holds reviews that were trained on
     for name, split, lmrec, own in zip(names, splits, models, every, strict=True):
         lmrec.neutraliser = Neutraliser() if neutralise else None
         held_out = list(islice(own.of_split(2, split), max_reviews))
@@ -188,6 +193,9 @@ def mitigate(
 ) -> None:
     """Quality and bias before and after masking, side by side (Shen §3.5, Fig. 2)."""
     check_models(model, masked_model)
+    if (cities := check_reviews(reviews, yelp, city)) != 1:
+        raise RecommenderError(f"reviews of {cities} cities are given; expected one")
+    check_masked(masked_model)
     from tod_bias.recommenders.lmrec import mitigation
     from tod_bias.recommenders.lmrec.model import LMRec
     from tod_bias.recommenders.lmrec.templates import load_templates
@@ -195,23 +203,22 @@ def mitigate(
     from tod_bias.report.palette import to_svg
     from tod_bias.statistics.settings import Inference
 
-    (own,) = _one(read_reviews(reviews, yelp, city, min_reviews, missing, separators))
+    (own,) = read_reviews(reviews, yelp, city, min_reviews, missing, separators)
     plain, trained_masked = (
         _matching(LMRec.load(folder, device=device), own, folder) for folder in (model, masked_model)
     )
-    if not trained_masked.model.config.masked:
-        raise RecommenderError(f"{masked_model}: was not trained with --mask")
     claimed(out)
     seeds = [trained_seed(folder) for folder in (model, masked_model)]
-    if seed is None and None not in seeds and len(set(seeds)) > 1:
+    if None not in seeds and len(set(seeds)) > 1:
         raise RecommenderError(
             f"{model} was trained with seed {seeds[0]}, {masked_model} with {seeds[1]}, so their test reviews differ; "
             "compare models of one seed"
         )
-    split = (seeds[0] or 0) if seed is None else seed
+    split = next((own for own in seeds if own is not None), seed or 0)
+    drawn = split if seed is None else seed
     result = mitigation.compare(
         plain, trained_masked, own, split_seed=split, words=load_templates(templates), top=top,
-        inference=Inference(level=level, resamples=bootstrap, seed=split), show_progress=not quiet,
+        inference=Inference(level=level, resamples=bootstrap, seed=drawn), show_progress=not quiet,
     )  # fmt: skip
     write_table(out / "quality.csv", result.quality)
     write_table(out / "bias.csv", result.bias)
@@ -221,18 +228,6 @@ def mitigate(
 
         Console().print(mitigation_view(result, level))
         typer.echo(f"Results: {out}")
-
-
-def _paired(models: Sequence[Path], reviews: Sequence[Any]) -> list[tuple[Path, Any]]:
-    if len(models) != len(reviews):
-        raise RecommenderError(f"{len(models)} models, but reviews of {len(reviews)} cities; give one model a city")
-    return list(zip(models, reviews, strict=True))
-
-
-def _one(reviews: Sequence[Any]) -> Sequence[Any]:
-    if len(reviews) != 1:
-        raise RecommenderError(f"reviews of {len(reviews)} cities are given; expected one")
-    return reviews
 
 
 def _matching(model: Any, reviews: Any, folder: Path) -> Any:

@@ -11,6 +11,7 @@ import typer
 
 from tod_bias.cli.arguments import check_files
 from tod_bias.cli.options import RESAMPLES
+from tod_bias.documents import read_json
 from tod_bias.errors import RecommenderError
 from tod_bias.recommenders.lmrec.venue import VENUES
 
@@ -54,7 +55,7 @@ Missing = Annotated[MissingOption, typer.Option(help="Venues without price or ca
 CategorySeparators = Annotated[str, typer.Option(help="Characters that separate categories.")]
 TrainingSeed = Annotated[int, typer.Option(min=0, help="Seeds the split, the model and whatever else is drawn.")]
 SplitSeed = Annotated[
-    int | None, typer.Option(min=0, help="Seed of the split and of what is drawn; by default the training's.")
+    int | None, typer.Option(min=0, help="Seed of what is drawn; and of the split, where a model does not say its own.")
 ]
 
 
@@ -70,6 +71,34 @@ def check_models(*folders: Path) -> None:
             raise RecommenderError(f"{folder}: {_NO_MODEL} (it has no {VENUES})")
 
 
+def check_masked(folder: Path) -> None:
+    """Raises RecommenderError where a trained LMRec says that it was not trained with ``--mask``."""
+    try:
+        masked = read_json(folder / "config.json")["masked"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return  # said by what loads it
+    if masked is not True:
+        raise RecommenderError(f"{folder}: was not trained with --mask")
+
+
+def check_reviews(files: Sequence[str] | None, yelp: Path | None, cities: Sequence[str] | None) -> int:
+    """See to it that options name reviews, before anything is loaded; returns of how many cities.
+
+    Raises:
+        RecommenderError: they do not go together, or a file is given twice.
+        TodBiasError: one is not there.
+    """
+    if yelp is not None and (files or not cities):
+        raise RecommenderError("with --yelp give --city NAME (and no --reviews)")
+    if yelp is None and cities:
+        raise RecommenderError("--city goes with --yelp; a CSV file is named with --reviews CITY=FILE")
+    paths = [text.partition("=")[2] or text for text in files or ()]
+    if doubled := next((path for path in paths if paths.count(path) > 1), None):
+        raise RecommenderError(f"--reviews {doubled}: is given twice, and a city is one only once")
+    check_files(yelp, *(path for path in paths if path != "sample"))
+    return len(cities or ()) if yelp is not None else max(1, len(paths))
+
+
 def read_reviews(
     files: Sequence[str] | None,
     yelp: Path | None,
@@ -79,17 +108,13 @@ def read_reviews(
     separators: str,
 ) -> list[Any]:
     """Reviews of every city that the options name: the bundled sample, CSV files or Yelp's dataset."""
-    check_files(yelp, *(text.partition("=")[2] or text for text in files or () if text != "sample"))
+    check_reviews(files, yelp, cities)
     from tod_bias.recommenders.lmrec import reviews as reading
     from tod_bias.recommenders.lmrec.sample import CITY
     from tod_bias.recommenders.lmrec.sample import sample as generate
 
     if yelp is not None:
-        if files or not cities:
-            raise RecommenderError("with --yelp give --city NAME (and no --reviews)")
-        sources = [(name, reading.read_yelp(yelp, name)) for name in cities]
-    elif cities:
-        raise RecommenderError("--city goes with --yelp; a CSV file is named with --reviews CITY=FILE")
+        sources = [(name, reading.read_yelp(yelp, name)) for name in cities or ()]
     else:
         sources = []
         for text in files or ["sample"]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tod_bias.cli.arguments import check_datapath, names_of, unused
+from tod_bias.cli.arguments import check_datapath, check_files, names_of, unused
 from tod_bias.cli.options import (
     Corpus,
     Datapath,
@@ -55,7 +55,9 @@ def train(
     lora: Annotated[int | None, typer.Option(min=1, help="Train adapters of this rank, not the weights.")] = None,
     merge: Annotated[bool, typer.Option(help="Add the adapters to the weights at the end.")] = False,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the dialogues at the most.")] = 3,
-    learning_rate: Annotated[float | None, typer.Option(help="Peak; 1e-3 from scratch, else 5e-5.")] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Peak; from scratch 1e-3 (bart: 3e-4), else 5e-5.")
+    ] = None,
     batch_tokens: Annotated[int, typer.Option(min=1, help="Tokens in a batch at the most.")] = 8192,
     max_steps: Annotated[int | None, typer.Option(min=1, help="Stop after so many steps of the schedule.")] = None,
     evaluations: Annotated[int, typer.Option(min=1, help="Validations an epoch.")] = 2,
@@ -95,7 +97,7 @@ def train(
         why = f"for models from scratch; {init} has its own"
         unused(context, why, "layers", "width", "heads", "vocabulary", "dropout", "positions")
     how = None if augment is None else Augmentation.read(augment)
-    usual = 1e-3 if init == "scratch" else 5e-5
+    usual = _RATES.get(arch, 1e-3) if init == "scratch" else 5e-5
     settings = TrainingSettings(
         arch=arch,
         init=init,
@@ -125,6 +127,8 @@ def train(
     )
     check_settings(settings)
     _check_arch(init, arch)
+    if form is Format.chat:
+        _check_chat(arch if init == "scratch" else None, chat_template, tools)
     promised(out)
     dialogues = load_corpus(corpus, datapath=datapath, split="train", max_dialogues=max_dialogues, seed=seed)
 
@@ -148,6 +152,21 @@ def train(
         )
 
 
+_RATES = {"bart": 3e-4}
+"""Peaks of architectures that normalise after adding: at 1e-3 BART's encoder ends up saying the same of every text, as
+residual branches that are too large make training unstable there (Liu et al. 2020, "Understanding the Difficulty of
+Training Transformers")."""
+
+
+def _check_chat(arch: str | None, template: str | None, tools: Path | None) -> None:
+    """Find what no chats can be trained with; what trains them looks again."""
+    if arch in ("bart", "t5"):
+        raise TodBiasError(f"--format chat needs a causal model, and {arch} is none; use --format text")
+    if template not in (None, "chatml") and not Path(template).is_file():
+        raise TodBiasError(f"--chat-template {template}: cannot be read; expected a file, or chatml")
+    check_files(tools)
+
+
 def _check_arch(init: str, arch: str | None) -> None:
     """Find an architecture that is not the checkpoint's, where its folder says so; the training looks again."""
     from tod_bias.documents import read_json
@@ -156,8 +175,9 @@ def _check_arch(init: str, arch: str | None) -> None:
     if init == "scratch" or arch is None or not file.is_file():
         return
     try:
-        found = read_json(file).get("model_type")
-    except (OSError, ValueError, AttributeError):
+        content = read_json(file)
+        found = None if "auto_map" in content else content.get("model_type")
+    except (OSError, ValueError, TypeError, AttributeError):
         return  # said by what loads it
     if found not in (arch, None):
         raise TodBiasError(f"{init}: is a {found} checkpoint, but --arch is {arch}; leave --arch out")

@@ -28,6 +28,7 @@ ROLES = ("system", "developer", "user", "assistant", "tool")
 CONTENT = "content"
 """Under this name stands a result that is no JSON object, such as a text."""
 _MESSAGES = ("messages", "traj")
+_FORMS = ("turns", *_MESSAGES)
 _SHOWN = 20
 
 
@@ -47,7 +48,8 @@ def dialogue_of(record: Any, name: str = "") -> Dialogue:
         record = {"messages": record}
     if not isinstance(record, Mapping):
         raise ValueError(f"a dialogue must be an object or a list of messages, got {type(record).__name__}")
-    forms = [key for key in ("turns", *_MESSAGES) if isinstance(record.get(key), list)]
+    forms = [key for key in _FORMS if isinstance(record.get(key), list)]
+    forms = [key for key in forms if record[key]] or forms[:1]
     if len(forms) > 1:
         raise ValueError(f"has both {forms[0]!r} and {forms[1]!r}; expected one of them")
     _check_names(tuple(map(str, islice(record, _SHOWN))))
@@ -75,11 +77,11 @@ def _check_names(names: tuple[str, ...]) -> None:
     Raises:
         ValueError: there is one.
     """
-    known = ("domain", *_MESSAGES, *_IDS)
-    for name in names:
-        near = get_close_matches(name, [one for one in known if len(one) == len(name)], 1, cutoff=_NEAR)
-        if near and name not in known and not set(near) & set(names):
-            raise ValueError(f"unknown dialogue field {name!r}; did you mean {near[0]!r}?")
+    for same in (("domain",), _FORMS, (*_IDS, "task_id")):
+        wanted = () if set(same) & set(names) else same
+        for name in names:
+            if near := get_close_matches(name, [one for one in wanted if len(one) == len(name)], 1, cutoff=_NEAR):
+                raise ValueError(f"unknown dialogue field {name!r}; did you mean {near[0]!r}?")
 
 
 _NEAR = 0.8
@@ -92,11 +94,13 @@ def passed_over(record: Any) -> list[str]:
     Args:
         record: what :func:`dialogue_of` has read.
     """
-    messages = record if isinstance(record, list) else next((record[key] for key in _MESSAGES if key in record), ())
+    if isinstance(record, Mapping):
+        record = next((record[key] for key in _FORMS if isinstance(record.get(key), list) and record[key]), ())
+    messages = [one for one in record if "role" in one]  # turns have none
     found = []
     if any(message["role"] in _SYSTEM for message in dropwhile(lambda one: one["role"] in _SYSTEM, messages)):
         found.append("a system message comes after others; it is read as if it stood at the beginning")
-    if any("name" in message and message["role"] in ("user", "assistant") for message in messages):
+    if any(message.get("name") and message["role"] in ("user", "assistant") for message in messages):
         found.append("a message has a speaker's 'name', which is not read; say it in the text")
     return found
 
@@ -217,10 +221,14 @@ def _text(content: Any) -> str:
     if not isinstance(content, list):
         raise ValueError(f"'content' must be a text, null or a list of text parts, got {type(content).__name__}")
     for number, part in enumerate(content, start=1):
-        if not isinstance(part, Mapping) or part.get("type") != "text" or not isinstance(part.get("text"), str):
-            kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
+        kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
+        if kind not in _PARTS or not isinstance(part.get(kind), str):
             raise ValueError(f'content part {number}: only {{"type": "text", "text": "…"}} is read, got {kind!r}')
-    return "".join(part["text"] for part in content)
+    return "".join(part[part["type"]] for part in content)
+
+
+_PARTS = ("text", "refusal")
+"""Types of parts of a content; each has its text under its own name."""
 
 
 def _call(entry: Any) -> tuple[str, dict[str, Any]]:

@@ -52,7 +52,7 @@ def read_results(folder: str | Path) -> dict[str, Any]:
     if not folder.is_dir():
         raise RunError(f"{folder}: no such folder; give the folder that a run wrote, for example runs/demo")
     if not path.is_file():
-        if (folder / "report.html").is_file():
+        if (folder / "report.html").is_file() and not (folder / TURNS).is_file():
             raise RunError(f"{folder}: holds no attribution; the report of what it holds is {folder / 'report.html'}")
         raise RunError(f"{folder}: holds no {RESULTS}; the run did not finish, repeat its command to resume it")
     try:

@@ -176,6 +176,23 @@ def write_cases(cases: Iterable[Case], path: str | Path) -> None:
     write_lines(path, [json_line(finite(case.to_json())) for case in cases])
 
 
+def check_replaced(path: str | Path) -> None:
+    """See to it that no file of another kind is replaced by cases.
+
+    Raises:
+        CaseError: there is one, and its first line is no case.
+    """
+    try:
+        first = next((line for _, line in text_lines(path)), "{}")
+        is_case = first == "{}" or {"telling", "told", "schema"} <= set(loads(first))
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, TypeError):
+        is_case = False
+    if not is_case:
+        raise CaseError(f"{path}: is there and holds no cases; choose another --out")
+
+
 def read_cases(path: str | Path) -> list[Case]:
     """Read a file of cases.
 

@@ -22,7 +22,7 @@ from tod_bias.studies.axis_table import AxisTable, Tellings
 from tod_bias.studies.blocks import Blocks
 from tod_bias.studies.changes import Claim, claim_of_score, claim_of_value, judge
 from tod_bias.studies.contrasts import Block, Difference
-from tod_bias.studies.matching import Matched, check_named, check_settings, matched
+from tod_bias.studies.matching import Matched, check_dialogues, check_named, check_settings, matched
 from tod_bias.studies.pairing import Changed, PairedBlock, tests_of
 from tod_bias.studies.results import Results
 from tod_bias.studies.saved import SavedRun, saved_run, scored_by
@@ -91,6 +91,7 @@ def compare(
     if bootstrap < 0 or permutations < 1:
         raise TodBiasError(f"bootstrap must be at least 0, permutations at least 1, got {bootstrap}, {permutations}")
     one, other = (saved_run(run, metrics, axes) for run in (before, after))
+    check_dialogues(one, other)
     check_named(one, other, "axes", list(one.axes), list(other.axes), "--axes")
     if metrics is None:
         check_named(one, other, "metrics", list(one.results["metrics"]), list(other.results["metrics"]), "--metrics")

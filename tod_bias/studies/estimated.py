@@ -120,8 +120,10 @@ class Estimated:
         return max((float(one.error[number]), one.freedom) for one in self.spreads)
 
     def error_of_dialogues(self, number: int) -> float:
-        """The standard error of a contrast with words as they are; NaN without resamples."""
-        return math.nan if self._samples is None else float(np.nanstd(self._samples[:, number], ddof=1))
+        """The standard error of a contrast with words as they are; NaN without two resamples."""
+        if self._samples is None or len(self._samples) < 2:
+            return math.nan
+        return float(np.nanstd(self._samples[:, number], ddof=1))
 
 
 def turned(pair: Mapping[str, Any]) -> dict[str, Any]:

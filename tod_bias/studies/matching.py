@@ -29,8 +29,17 @@ class Matched(NamedTuple):
     """Dialogues that one of the runs lacks, as it lost an answer."""
 
 
+def check_dialogues(before: SavedRun, after: SavedRun) -> None:
+    """Raises MismatchError where two runs are not on the same dialogues, told with the same seed."""
+    one, other = before.results, after.results
+    for key in ("hash", "split"):
+        _same(f"corpus {key}", _part(one, "corpus").get(key), _part(other, "corpus").get(key), before, after)
+    for key in _SETTINGS:
+        _same(key, one.get(key), other.get(key), before, after)
+
+
 def check_settings(before: SavedRun, after: SavedRun, axes: Sequence[str], metrics: Sequence[str]) -> None:
-    """See to it that two runs asked the same of the same dialogues.
+    """See to it that two runs told and scored the same dialogues in the same way.
 
     Args:
         before: one run.
@@ -42,10 +51,6 @@ def check_settings(before: SavedRun, after: SavedRun, axes: Sequence[str], metri
         MismatchError: they did not.
     """
     one, other = before.results, after.results
-    for key in ("hash", "split"):
-        _same(f"corpus {key}", _part(one, "corpus").get(key), _part(other, "corpus").get(key), before, after)
-    for key in _SETTINGS:
-        _same(key, one.get(key), other.get(key), before, after)
     mine, theirs = _part(one, "signature"), _part(other, "signature")
     for key in (*_TOLD_BY, *(f"axis {axis}" for axis in axes), "axis placebo"):
         _same(key, mine.get(key), theirs.get(key), before, after)

@@ -171,7 +171,7 @@ class Changed:
 
     def evidence_these_words(self, place: int) -> Evidence:
         """With words as they are."""
-        if self._samples is None or self.dialogues < FEWEST:
+        if self._samples is None or len(self._samples) < 2 or self.dialogues < FEWEST:
             return Evidence(math.nan, 0.0)
         return Evidence(float(np.nanstd(self._samples[:, place], ddof=1)), self.dialogues - 1)
 

@@ -137,9 +137,19 @@ class RecordedExecution:
             shown = ", ".join(map(repr, tellings[:4])) + (", …" if len(tellings) > 4 else "")
             raise StageError(
                 f"{self._answers.path}: {cost.failed} turns lack an answer (the first: {self._missing}), more than "
-                f"--max-failures {self._max_failures:g} of {cost.distinct} turns; it has {shown}; write the tellings "
-                "with tod-bias perturb and the same --corpus, --axes, --design and --seed"
+                f"--max-failures {self._max_failures:g} of {cost.distinct} turns; it has "
+                f"{shown}{self._idle()}; write the tellings with tod-bias perturb and the same --corpus, --axes, "
+                "--design and --seed"
             )
+
+    def _idle(self) -> str:
+        unused = self.used()["unused"]
+        first = next(iter(unused.values()), None)
+        if first is None:
+            return ""
+        number = sum(one["answers"] for one in unused.values())
+        counted = ", and turns count from 0" if min(turn for *_, turn in self._answers.answers) > 0 else ""
+        return f"; {number} of its answers belong to nothing here (the first: {first['first']}){counted}"
 
 
 def _steps_of(answer: Recorded) -> tuple[Asked, ...]:

@@ -278,7 +278,8 @@ def _build(name: str, entry: StageEntry | str, path: Path) -> Any:
     try:
         inspect.signature(target).bind(**arguments)
     except TypeError as error:
-        raise StageError(f"{path}: stage {name!r}: {entry.stage}: {error}") from error
+        hint = "; axes and reference go with guard" if set(arguments) & set(_OF_GUARD) else ""
+        raise StageError(f"{path}: stage {name!r}: {entry.stage}: {error}{hint}") from error
     try:
         with importable(path.parent), staying():  # a stage may name modules too
             return target(**arguments)

@@ -63,6 +63,15 @@ def services_of(dialogues: Iterable[Dialogue]) -> list[Service]:
     return sorted(services.values(), key=lambda service: service.name)
 
 
+def is_sqlite(path: str | Path) -> bool:
+    """Whether a file is SQLite's, empty or not there."""
+    try:
+        with open(path, "rb") as stream:
+            return stream.read(16) in (b"", b"SQLite format 3\0")
+    except OSError:
+        return True  # said by what writes it
+
+
 def write_database(services: Sequence[Service], path: str | Path) -> None:
     """Write an SQLite file, a table a service; what is there is replaced when all is written.
 
@@ -73,6 +82,8 @@ def write_database(services: Sequence[Service], path: str | Path) -> None:
     Raises:
         TodBiasError: there is no result at all, the file cannot be written, or a row is more than SQLite holds.
     """
+    if not is_sqlite(path):
+        raise TodBiasError(f"{path}: is there and is no SQLite file; choose another name")
     if not any(service.rows for service in services):
         raise TodBiasError(f"{path}: not written, as no call of these dialogues has a result")
     try:

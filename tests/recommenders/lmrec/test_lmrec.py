@@ -162,6 +162,10 @@ def test_quality_is_far_above_chance_and_mitigation_is_side_by_side(
     assert scores.loc[("Sampleton", "HR@5"), "ci_low"] > 5 / VENUES + 0.1
     assert "category nDCG" in out
     assert json.loads((tmp_path / "q" / "quality.json").read_text())["split_seeds"] == {"Sampleton": 0}
+    seeded = ("--model", trained, "--out", tmp_path / "q", "--bootstrap", 20, "--seed", 7, "--quiet")
+    assert run(capsys, "recommend", "evaluate", *seeded)[0] == 0
+    record = json.loads((tmp_path / "q" / "quality.json").read_text())
+    assert (record["seed"], record["split_seeds"]) == (7, {"Sampleton": 0})  # another split was trained on
     arguments = ("--model", trained, "--masked-model", trained_masked, "--top", TOP, "--bootstrap", 200)
     code, out, err = run(capsys, "recommend", "mitigate", *arguments, "--out", tmp_path / "m")
     assert code == 0, err

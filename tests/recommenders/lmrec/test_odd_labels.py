@@ -39,7 +39,7 @@ def test_a_rare_label_that_is_nearly_another_is_said(tmp_path):
 
 
 def test_labels_that_differ_in_case_alone_are_refused(tmp_path):
-    with pytest.raises(RecommenderError, match="'gender': the labels 'female' and 'Female' differ in case alone"):
+    with pytest.raises(RecommenderError, match="the labels of 'gender' 'female' and 'Female' differ in case"):
         read_recommendations([(None, read(tmp_path, ["female", "male", "female", "Female"]))])
 
 

@@ -1,0 +1,72 @@
+"""What is counted twice, or tested on what was trained on, is refused or never done."""
+
+from __future__ import annotations
+
+import csv
+import json
+import logging
+
+import pytest
+
+from tod_bias.cli.application import main
+from tod_bias.errors import RecommenderError
+from tod_bias.recommenders.lmrec.recommendations import read_recommendations
+from tod_bias.recommenders.lmrec.reviews import Reviews, read_csv
+
+LISTS = "query,rank,label,price,item\nq,1,female,1,a\nr,1,male,2,b\n"
+
+
+def test_the_same_lists_are_no_two_cities(tmp_path):
+    for name, text in (("one", LISTS), ("same", LISTS), ("other", LISTS.replace("2,b", "3,b"))):
+        (tmp_path / f"{name}.csv").write_text(text)
+    one, same, other = (tmp_path / f"{name}.csv" for name in ("one", "same", "other"))
+    for files in ([("A", one), ("B", one)], [("A", one), ("B", same)], [(None, one), (None, same)]):
+        with pytest.raises(RecommenderError, match="hold the same lists, and a city is one only once"):
+            read_recommendations(files)
+    assert read_recommendations([("A", one), ("B", other)]).cities == ["A", "B"]
+
+
+def test_rows_that_say_otherwise_of_a_venue_are_told(tmp_path, caplog):
+    caplog.set_level(logging.WARNING)
+    with open(tmp_path / "c.csv", "w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["business_id", "review_text", "name", "price", "categories"])
+        for number in range(8):
+            rows.writerow(["v", f"Review {number}", "Bar", 3 if number == 5 else 2, "Bars"])
+    found = Reviews(read_csv(tmp_path / "c.csv"), city="C", fewest=1)
+    assert found.venues[0].price == 2
+    (record,) = caplog.records
+    assert record.getMessage().startswith("C: 1 rows have another name, price or categories than the first of their")
+    assert record.getMessage().endswith("c.csv, line 7)")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("recommend statistics --reviews A=c.csv --reviews B=c.csv", "--reviews c.csv: is given twice"),
+        ("recommend statistics --city A", "--city goes with --yelp"),
+    ],
+)
+def test_reviews_of_a_city_are_given_once(command, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "c.csv").write_text("business_id,review_text,name,price,categories\n")
+    with pytest.raises(SystemExit, match="2"):
+        main(command.split())
+    assert said in capsys.readouterr().err
+
+
+def test_a_folder_with_another_commands_report_is_not_written_into(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lists.csv").write_text(LISTS)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "results.json").write_text(json.dumps({"schema": 2}))
+    with pytest.raises(SystemExit, match="2"):
+        main(["recommend", "audit", "--recommendations", "lists.csv", "--out", "run"])
+    assert (
+        "run: holds what attribute wrote, and its report would be lost; choose another --out" in capsys.readouterr().err
+    )
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["results.json"]
+    with pytest.raises(SystemExit, match="2"):
+        main(["database", "--out", "lists.csv"])
+    assert "lists.csv: is there and is no SQLite file" in capsys.readouterr().err
+    assert (tmp_path / "lists.csv").read_text() == LISTS

@@ -308,6 +308,8 @@ def _axes(axes: Any) -> list[Any]:
         found += [name.strip() if isinstance(name, str) else name for name in names]
     if not found or not all(found):
         raise AxisError("a guard needs an axis: gender, age, race, names_gender …, several joined by commas")
+    if doubled := next((one for one in found if isinstance(one, str) and found.count(one) > 1), None):
+        raise AxisError(f"a guard of the axis {doubled!r} twice: name it once")
     return found
 
 

@@ -155,6 +155,10 @@ def _where(role: str, name: Any, table: Entities, conditions: Any, where: str) -
         raise EmbeddingsError(f"{where}: 'where' expects attribute: value, got {conditions!r}")
     chosen = ~table.is_zero if role == "E" else np.ones(len(table), dtype=bool)
     for attribute, value in conditions.items():
+        if isinstance(value, (list, Mapping)):
+            raise EmbeddingsError(
+                f"{where}: 'where' takes one value of {attribute!r}, got {value!r:.60}; name it in ids"
+            )
         chosen &= has_value(table, str(attribute), value, where)
     label = str(name) if name else ", ".join(str(value) for value in conditions.values())
     return _checked(role, label, Embeddings({table.name: table}), table.name, np.flatnonzero(chosen).tolist(), where)

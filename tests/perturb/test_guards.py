@@ -344,6 +344,7 @@ def test_guards_in_a_pipeline_file_and_by_text(tmp_path: Path) -> None:
     [
         ("say=canonical:persona_gender", AxisError, "guards know words by a lexicon"),
         ("say=canonical:nothing", AxisError, "unknown axis 'nothing'"),
+        ("say=canonical:gender, gender", AxisError, "a guard of the axis 'gender' twice"),
         ("say=mild:gender", StageError, "unknown guard 'mild'; expected one of canonical, neutral, vote"),
         ("who=vote:gender", StageError, "no such stage; there are say"),
         ("say", StageError, "expected COMPONENT=GUARD:AXES"),

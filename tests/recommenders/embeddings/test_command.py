@@ -188,6 +188,7 @@ def changed_sets(**changes):
         (changed_sets(A={"in": "vectors", "rows": [1]}), "no table 'vectors' in model.npz; it holds users, items"),
         (changed_sets(A={"in": "users"}), "set A: give one of rows, ids and where; got none"),
         (changed_sets(A={"where": {"gender": "f"}}), "users have no attribute 'gender'"),
+        (changed_sets(A={"where": {"gender": ["f", "m"]}}), "'where' takes one value of 'gender', got ['f', 'm']"),
         (changed_sets(Q=[1]), "unknown set 'Q'; expected A, B, E and P"),
         ('{"A": [1]}', "no set B"),
         ("[1, 2]", "expected an object with A, B, E and P, got list"),

@@ -97,7 +97,7 @@ def train(
         why = f"for models from scratch; {init} has its own"
         unused(context, why, "layers", "width", "heads", "vocabulary", "dropout", "positions")
     how = None if augment is None else Augmentation.read(augment)
-    usual = _RATES.get(arch, 1e-3) if init == "scratch" else 5e-5
+    usual = _RATES.get(arch or "", 1e-3) if init == "scratch" else 5e-5
     settings = TrainingSettings(
         arch=arch,
         init=init,

@@ -49,6 +49,13 @@ def test_a_chat_model_is_made_and_fine_tuned(folder, capsys):
     }
 
 
+def test_a_new_bart_learns_more_slowly_than_others(folder, capsys):
+    for arch, rate in (("bart", 3e-4), ("t5", 1e-3)):
+        command = ("train", "--arch", arch, *ALL, *SIZE, "--max-steps", 1, "--max-length", 64, "--out", arch, "--quiet")
+        assert run(capsys, *command) == (0, "", "")
+        assert json.loads((folder / arch / "training.json").read_text())["settings"]["learning_rate"] == rate
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

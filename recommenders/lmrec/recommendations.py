@@ -162,12 +162,18 @@ def read_recommendations(
         notes += cut
     notes += _unparted(frame, reading.separators)
     found = tidy(frame, reading)
-    for (one, mine), (other, theirs) in combinations(zip(files, parts, strict=False), 2):
-        if not set(mine["city"]) & set(theirs["city"]) and mine.drop(columns="city").equals(
-            theirs.drop(columns="city")
-        ):
-            raise RecommenderError(f"{one[1]} and {other[1]} hold the same lists, and a city is one only once")
+    _check_cities([path for _, path in files], parts[: len(files)])
     return replace(found, notes=(*notes, *found.notes))
+
+
+def _check_cities(paths: Sequence[str | Path], parts: Sequence[pd.DataFrame]) -> None:
+    """Raises RecommenderError where two files of different cities hold the same lists."""
+    lists = [part.drop(columns="city") for part in parts]
+    ends = [(own.shape, str(own.head(3).to_numpy().tolist()), str(own.tail(3).to_numpy().tolist())) for own in lists]
+    for one, other in combinations(range(len(parts)), 2):
+        may_be = ends[one] == ends[other] and not set(parts[one]["city"]) & set(parts[other]["city"])
+        if may_be and lists[one].equals(lists[other]):
+            raise RecommenderError(f"{paths[one]} and {paths[other]} hold the same lists, and a city is one only once")
 
 
 def _unparted(frame: pd.DataFrame, separators: str) -> list[str]:

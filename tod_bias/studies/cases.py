@@ -8,7 +8,7 @@ made from (:mod:`tod_bias.perturb.kept`). So it needs no corpus and no run, only
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -135,28 +135,19 @@ class Case:
             if wrong := [name for name, text in texts.items() if not isinstance(text, str)]:
                 raise ValueError(f"field {wrong[0]!r} must be a string, got {texts[wrong[0]]!r}")
             check_history(texts["history"])
-            options = dict(record["perturber"])
-            case = cls(
-                **texts,
-                harm=float(record["harm"]),
-                by_component={name: float(value) for name, value in record["by_component"].items()},
-                scores=dict(record["scores"]),
-                turn=int(record["turn"]),
-                turns=tuple(map(int, record["turns"])),
-                minimised=bool(record["minimised"]),
-                user=dict(record["user"]),
-                reference=dict(record["reference"]),
-                outputs={name: dict(value) for name, value in record["outputs"].items()},
-                told=tuple(Turn.from_json(turn) for turn in record["told"]),
-                telling=Telling.from_json(record["telling"]),
-                signature=str(options.pop("signature")),
-                corpus=(str(record["corpus"][0]), str(record["corpus"][1])),
-                options=options,
-            )
         except KeyError as error:
             raise ValueError(f"field {error} is missing") from error
-        except (TypeError, AttributeError, IndexError) as error:
-            raise ValueError(f"a field is of the wrong type ({error})") from error
+        fields = {}
+        for name, read in _READ.items():
+            if name not in record:
+                raise ValueError(f"field {name!r} is missing")
+            try:
+                fields[name] = read(record[name])
+            except (TypeError, AttributeError, LookupError, ValueError) as error:
+                why = str(error) if name in ("told", "telling") else f"got {record[name]!r:.60}"
+                raise ValueError(f"field {name!r} is not what cases writes: {why}; write the cases again") from error
+        options = fields.pop("perturber")
+        case = cls(**texts, **fields, signature=str(options.pop("signature")), options=options)
         counts = len(case.turns), len(case.told), len(case.telling.dialogue.turns)
         if not case.told or len(set(counts)) > 1:
             raise ValueError("{} turns named, {} told, {} in the dialogue; write the cases again".format(*counts))
@@ -165,6 +156,30 @@ class Case:
                 f"turn {case.turn} is marked, but the last one of {case.turns} is judged; write the cases again"
             )
         return case
+
+
+def _made_with(value: Any) -> dict[str, Any]:
+    options = dict(value)
+    options["signature"] = str(options["signature"])
+    return options
+
+
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    "perturber": _made_with,
+    "harm": float,
+    "by_component": lambda value: {name: float(part) for name, part in value.items()},
+    "scores": dict,
+    "turn": int,
+    "turns": lambda value: tuple(map(int, value)),
+    "minimised": bool,
+    "user": dict,
+    "reference": dict,
+    "outputs": lambda value: {name: dict(texts) for name, texts in value.items()},
+    "told": lambda value: tuple(Turn.from_json(turn) for turn in value),
+    "telling": lambda value: Telling.from_json(value),
+    "corpus": lambda value: (str(value[0]), str(value[1])),
+}
+"""Fields of a line that are no texts, and what reads them."""
 
 
 def write_cases(cases: Iterable[Case], path: str | Path) -> None:

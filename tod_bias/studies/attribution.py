@@ -32,7 +32,7 @@ from tod_bias.perturb.candidates import Perturber
 from tod_bias.progress import Bar, progress_bar
 from tod_bias.statistics.settings import Inference
 from tod_bias.studies.axis_table import AxisTable
-from tod_bias.studies.batches import check_asks_server, read_batches, write_batches
+from tod_bias.studies.batches import read_batches, write_batches
 from tod_bias.studies.choices import check_asking, check_numbers, checked_order, clusters_of, metrics_of
 from tod_bias.studies.claims import AxisReport, judge
 from tod_bias.studies.cluster import RayExecutor, check_executor, check_shareable
@@ -172,8 +172,6 @@ def attribute(
     answers = Answers(cache) if cache is not None else None
     if batch_in and answers is None:
         answers = Answers()
-    if batch_out is not None or batch_in:
-        check_asks_server(pipeline)
     refused = read_batches(batch_in, answers) if batch_in and answers is not None else {}
     for generator in models_of(retelling.all.values()):
         generator.keep_in(answers)

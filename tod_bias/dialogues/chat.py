@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import lru_cache
 from itertools import dropwhile, islice
 from pathlib import Path
@@ -77,6 +76,8 @@ def _check_names(names: tuple[str, ...]) -> None:
     Raises:
         ValueError: there is one.
     """
+    from difflib import get_close_matches
+
     for same in (("domain",), _FORMS, (*_IDS, "task_id")):
         wanted = () if set(same) & set(names) else same
         for name in names:

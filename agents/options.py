@@ -21,7 +21,7 @@ from tod_bias.perturb.guards.guard import GUARDS, with_guards
 from tod_bias.studies.tellings import DESIGNS
 from tod_bias.systems.configuration import load_pipeline
 from tod_bias.systems.execution import HISTORY_MODES
-from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.pipeline import STANDARD, Pipeline
 
 DB_SOURCES = ("own", "teacher")
 """Whose API results are answered from: the pipeline's own database, or the (gold) ones of the teacher."""
@@ -155,7 +155,7 @@ def check_options(opt: Mapping[str, Any], agent: str) -> None:
             raise StageError(f"--{name.replace('_', '-')} is {opt[name]}; expected a whole number of at least 1")
 
 
-def build_pipeline(opt: Mapping[str, Any], needed: Collection[str] = ("api_call", "db", "response")) -> Pipeline:
+def build_pipeline(opt: Mapping[str, Any], needed: Collection[str] = STANDARD) -> Pipeline:
     """The pipeline that the options describe.
 
     Args:

@@ -32,7 +32,7 @@ from tod_bias.agents.options import DB_SOURCES, add_pipeline_options, build_pipe
 from tod_bias.agents.protocol import parlai_text
 from tod_bias.dialogues.text import API_CALL, SYSTEM
 from tod_bias.errors import StageError
-from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.pipeline import STANDARD, Pipeline
 from tod_bias.systems.stage import Stage, StageInput
 
 REQUEST = "tod_bias_request"
@@ -56,7 +56,7 @@ class TodAgent(Agent):
 
     def build_pipeline(self, opt: Opt) -> Pipeline:
         """The pipeline that the options describe; override it to answer with another one."""
-        return build_pipeline(opt, {"api_call", "db", "response"} - set(self.from_teacher))
+        return build_pipeline(opt, set(STANDARD) - set(self.from_teacher))
 
     @property
     def from_teacher(self) -> tuple[str, ...]:

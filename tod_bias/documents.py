@@ -22,6 +22,8 @@ from typing import Any, NoReturn, TextIO
 
 import yaml
 
+from tod_bias.errors import repeated
+
 DEPTH = 100
 """Lists and mappings inside of each other; a file of results, of dialogues or of settings has less than ten."""
 LARGEST = 1 << 30
@@ -178,8 +180,7 @@ def _number(text: str) -> float:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise _DoubledError(next(name for name in names if names.count(name) > 1))
+        raise _DoubledError(repeated(name for name, _ in pairs))
     return content
 
 

@@ -9,12 +9,23 @@ from __future__ import annotations
 import os
 import sysconfig
 import traceback
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 _ALSO = {"sex": "gender", "ethnicity": "race", "joint_goal_accuracy": "jga"}
 """Other words for what has a name here."""
+
+
+_Value = TypeVar("_Value", bound=Hashable)
+
+
+def repeated(values: Iterable[_Value]) -> _Value | None:
+    """The first value that stands more than once; None where none does: for a message."""
+    every = list(values)
+    counts = Counter(every)
+    return next((value for value in every if counts[value] > 1), None)
 
 
 def meant(name: str, among: Iterable[str]) -> str:

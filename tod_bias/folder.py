@@ -102,19 +102,20 @@ def check_own(folder: str | Path, own: str) -> None:
     Raises:
         TodBiasError: there is the record of another command with a report.
     """
-    for name, command in _WITH_REPORT.items():
+    for name, command in WITH_REPORT.items():
         if name != own and os.path.isfile(os.path.join(folder, name)):
             raise TodBiasError(
                 f"{folder}: holds what {command} wrote, and its report would be lost; choose another --out"
             )
 
 
-_WITH_REPORT = {
+WITH_REPORT = {
     "results.json": "attribute",
     "compare.json": "compare",
     "audit.json": "recommend audit",
     "associations.json": "associate",
 }
+"""The record that tells a folder with a report to the command that writes both."""
 
 
 def promised(folder: str | Path) -> Path:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from tod_bias.errors import AxisError, StageError
+from tod_bias.errors import AxisError, StageError, repeated
 from tod_bias.perturb.guards.telling import Telling, Walk, axis_of
 from tod_bias.systems.identity import UnidentifiedError, identity_of
 from tod_bias.systems.layer import Layered
@@ -308,7 +308,7 @@ def _axes(axes: Any) -> list[Any]:
         found += [name.strip() if isinstance(name, str) else name for name in names]
     if not found or not all(found):
         raise AxisError("a guard needs an axis: gender, age, race, names_gender …, several joined by commas")
-    if doubled := next((one for one in found if isinstance(one, str) and found.count(one) > 1), None):
+    if doubled := repeated(one for one in found if isinstance(one, str)):
         raise AxisError(f"a guard of the axis {doubled!r} twice: name it once")
     return found
 

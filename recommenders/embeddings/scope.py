@@ -204,14 +204,16 @@ def _with_attributes(embeddings: Embeddings, request: Request, interactions: Int
 def _others(embeddings: Embeddings, request: Request) -> Iterator[str]:
     """A note on entities whose attribute has a value that nobody named, a misspelt one among them."""
     column, _, values = (request.attribute or "").partition("=")
+    if not values or request.sets is not None:
+        return
     named = {value.strip() for value in values.split(",")}
     table = embeddings.table(None, "A", request.source)
-    if values and table.attributes is not None:
-        cells = table.attributes[column].dropna().astype(str)
-        if others := sorted(set(cells) - named):
-            number = int((~cells.isin(named)).sum())
-            shown = ", ".join(map(repr, others[:4])) + (", …" if len(others) > 4 else "")
-            yield f"{number} of {len(cells)} {table.name} have another {column} ({shown}) and are in neither set"
+    assert table.attributes is not None  # the sets were found in them
+    cells = table.attributes[column].dropna().astype(str)
+    if others := sorted(set(cells) - named):
+        number = int((~cells.isin(named)).sum())
+        shown = ", ".join(map(repr, others[:4])) + (", …" if len(others) > 4 else "")
+        yield f"{number} of {len(cells)} {table.name} have another {column} ({shown}) and are in neither set"
 
 
 def _sets(embeddings: Embeddings, request: Request) -> tuple[EntitySets, str]:

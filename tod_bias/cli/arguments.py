@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from tod_bias.answers import FILE, forget
-from tod_bias.errors import StageError, TodBiasError
+from tod_bias.errors import StageError, TodBiasError, repeated
 from tod_bias.folder import claimed, promised
 from tod_bias.imports import is_import
 from tod_bias.models.processes import is_first_process
@@ -29,7 +29,7 @@ def chosen(option: str, text: str) -> list[str]:
     names = names_of(text)
     if not names:
         raise TodBiasError(f"{option} {text!r}: names nothing; give at least one, or leave it out")
-    if doubled := next((name for name in names if names.count(name) > 1), None):
+    if doubled := repeated(names):
         raise TodBiasError(f"{option} {text}: {doubled!r} is given twice")
     return names
 
@@ -252,14 +252,11 @@ def check_metrics(names: str | None, *, alone: bool = False) -> None:
         alone: whether there is one telling of each dialogue, so that none can compare tellings.
     """
     if names is not None:
-        from tod_bias.metrics.choice import metric
-        from tod_bias.metrics.names import COUNTERFACTUAL
+        from tod_bias.metrics.choice import check_alone, metric
 
-        for name in chosen("--metrics", names):
-            if alone and name in COUNTERFACTUAL:
-                raise TodBiasError(f"metric {name!r} compares tellings, and evaluate has one; use attribute")
-            if not is_import(name):
-                metric(name)
+        found = [metric(name) for name in chosen("--metrics", names) if not is_import(name)]
+        if alone:
+            check_alone(found)
 
 
 def _spec(corpus: str, spec: str | None, models: Sequence[str | None]) -> tuple[str | None, dict[str, str | None]]:

@@ -137,15 +137,15 @@ def check(
     chosen("--axes", axes)
     if source is not None and pipeline is not None:
         raise TodBiasError("give either --pipeline or --database, not both")
-    has_pipeline = pipeline is not None or (source is None and corpus == "demo")
-    if not has_pipeline:
+    if pipeline is not None or (source is None and corpus == "demo"):
+        stages = check_pipeline_of(corpus, pipeline, (None, None, None), None, {})
+        for option, name in (("--component", component), ("--call", call)):
+            if name not in stages:
+                raise TodBiasError(f"{option} {name}: the pipeline has none of this name; it has {', '.join(stages)}")
+    else:
         why = "of a pipeline or a --run; without either nobody has a name"
         unused(context, why, "component", *(() if run is not None else ("call",)))
-    stages = check_pipeline_of(corpus, pipeline, (None, None, None), None, {}) if has_pipeline else ()
-    for option, name in (("--component", component), ("--call", call)) if has_pipeline else ():
-        if name not in stages:
-            raise TodBiasError(f"{option} {name}: the pipeline has none of this name; it has {', '.join(stages)}")
-    if run is not None and call not in (names := read_results(run)["pipeline"]):
+    if run is not None and call not in (names := read_results(run).get("pipeline") or ()):
         raise TodBiasError(f"--call {call}: {run} has no such component; it has {', '.join(names)}")
     turns = None if run is None else read_turns(run, OWN_ARMS)
     if run is not None and turns is None:

@@ -22,7 +22,7 @@ from tod_bias.cli.recommend_options import (
     Resamples,
     check_models,
 )
-from tod_bias.errors import RecommenderError
+from tod_bias.errors import RecommenderError, repeated
 from tod_bias.folder import check_own, claimed
 from tod_bias.report.console import Console
 
@@ -101,9 +101,8 @@ def audit(
     else:
         unused(context, "of saved recommendations; a model has its own", "separators")
     bounds = _bounds(price_levels)
-    named = [one for one in saved if one[0] is not None]
-    if doubled := next((path for name, path in named if named.count((name, path)) > 1), None):
-        raise RecommenderError(f"{doubled}: is given twice")
+    if doubled := repeated(one for one in saved if one[0] is not None):
+        raise RecommenderError(f"{doubled[1]}: is given twice")
     check_files(*(path for _, path in saved))
     check_models(*(model or ()))
     check_files(templates, otherwise="no such folder")
@@ -206,7 +205,6 @@ def _pair(option: str, text: str) -> tuple[str, str]:
 
 def _pairs(option: str, text: str) -> dict[str, str]:
     pairs = [_pair(option, part) for part in text.split(",") if part.strip()]
-    names = [name for name, _ in pairs]
-    if doubled := next((name for name in names if names.count(name) > 1), None):
+    if doubled := repeated(name for name, _ in pairs):
         raise RecommenderError(f"{option}: {doubled!r} is named twice; expected one meaning")
     return dict(pairs)

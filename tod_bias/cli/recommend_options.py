@@ -12,7 +12,7 @@ import typer
 from tod_bias.cli.arguments import check_files
 from tod_bias.cli.options import RESAMPLES
 from tod_bias.documents import read_json
-from tod_bias.errors import RecommenderError
+from tod_bias.errors import RecommenderError, repeated
 from tod_bias.recommenders.lmrec.venue import VENUES
 
 _NO_MODEL = "no trained LMRec can be read; give a folder that tod-bias recommend train wrote"
@@ -74,8 +74,8 @@ def check_models(*folders: Path) -> None:
 def check_masked(folder: Path) -> None:
     """Raises RecommenderError where a trained LMRec says that it was not trained with ``--mask``."""
     try:
-        masked = read_json(folder / "config.json")["masked"]
-    except (OSError, ValueError, LookupError, TypeError):
+        masked = read_json(folder / "config.json").get("masked")
+    except (OSError, ValueError, AttributeError):
         return  # said by what loads it
     if masked is not True:
         raise RecommenderError(f"{folder}: was not trained with --mask")
@@ -93,7 +93,7 @@ def check_reviews(files: Sequence[str] | None, yelp: Path | None, cities: Sequen
     if yelp is None and cities:
         raise RecommenderError("--city goes with --yelp; a CSV file is named with --reviews CITY=FILE")
     paths = [text.partition("=")[2] or text for text in files or ()]
-    if doubled := next((path for path in paths if paths.count(path) > 1), None):
+    if doubled := repeated(paths):
         raise RecommenderError(f"--reviews {doubled}: is given twice, and a city is one only once")
     check_files(yelp, *(path for path in paths if path != "sample"))
     return len(cities or ()) if yelp is not None else max(1, len(paths))

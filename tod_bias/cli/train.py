@@ -89,7 +89,7 @@ def train(
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.dialogues.sampling import hold_out
     from tod_bias.folder import promised
-    from tod_bias.models.settings import TrainingSettings, check_settings
+    from tod_bias.models.settings import TrainingSettings, check_settings, usual_rate
     from tod_bias.studies.augmentation import Augmentation
     from tod_bias.studies.augmentation import augment as augmented
 
@@ -97,7 +97,6 @@ def train(
         why = f"for models from scratch; {init} has its own"
         unused(context, why, "layers", "width", "heads", "vocabulary", "dropout", "positions")
     how = None if augment is None else Augmentation.read(augment)
-    usual = _RATES.get(arch or "", 1e-3) if init == "scratch" else 5e-5
     settings = TrainingSettings(
         arch=arch,
         init=init,
@@ -110,7 +109,7 @@ def train(
         parts=tuple(names_of(parts)),  # type: ignore[arg-type]  # checked there
         loss=loss,  # type: ignore[arg-type]  # checked there
         epochs=epochs,
-        learning_rate=usual if learning_rate is None else learning_rate,
+        learning_rate=usual_rate(init, arch) if learning_rate is None else learning_rate,
         batch_tokens=batch_tokens,
         max_length=max_length,
         max_steps=max_steps,
@@ -152,12 +151,6 @@ def train(
         )
 
 
-_RATES = {"bart": 3e-4}
-"""Peaks of architectures that normalise after adding: at 1e-3 BART's encoder ends up saying the same of every text, as
-residual branches that are too large make training unstable there (Liu et al. 2020, "Understanding the Difficulty of
-Training Transformers")."""
-
-
 def _check_chat(arch: str | None, template: str | None, tools: Path | None) -> None:
     """Find what no chats can be trained with; what trains them looks again."""
     if arch in ("bart", "t5"):
@@ -170,6 +163,7 @@ def _check_chat(arch: str | None, template: str | None, tools: Path | None) -> N
 def _check_arch(init: str, arch: str | None) -> None:
     """Find an architecture that is not the checkpoint's, where its folder says so; the training looks again."""
     from tod_bias.documents import read_json
+    from tod_bias.models.settings import check_arch
 
     file = Path(init) / "config.json"
     if init == "scratch" or arch is None or not file.is_file():
@@ -179,8 +173,8 @@ def _check_arch(init: str, arch: str | None) -> None:
         found = None if "auto_map" in content else content.get("model_type")
     except (OSError, ValueError, TypeError, AttributeError):
         return  # said by what loads it
-    if found not in (arch, None):
-        raise TodBiasError(f"{init}: is a {found} checkpoint, but --arch is {arch}; leave --arch out")
+    if found is not None:
+        check_arch(init, found, arch)
 
 
 def _text_of(system: str) -> str:

@@ -47,8 +47,7 @@ def dialogue_of(record: Any, name: str = "") -> Dialogue:
         record = {"messages": record}
     if not isinstance(record, Mapping):
         raise ValueError(f"a dialogue must be an object or a list of messages, got {type(record).__name__}")
-    forms = [key for key in _FORMS if isinstance(record.get(key), list)]
-    forms = [key for key in forms if record[key]] or forms[:1]
+    forms = _forms(record)
     if len(forms) > 1:
         raise ValueError(f"has both {forms[0]!r} and {forms[1]!r}; expected one of them")
     _check_names(tuple(map(str, islice(record, _SHOWN))))
@@ -66,6 +65,12 @@ def dialogue_of(record: Any, name: str = "") -> Dialogue:
         return from_messages(messages, identity, domain)
     except ValueError as error:
         raise ValueError(f"id {identity!r}, {error}") from error
+
+
+def _forms(record: Mapping[str, Any]) -> list[str]:
+    """Under which names a dialogue lies; of empty lists alone the first."""
+    forms = [key for key in _FORMS if isinstance(record.get(key), list)]
+    return [key for key in forms if record[key]] or forms[:1]
 
 
 @lru_cache(1024)
@@ -96,7 +101,7 @@ def passed_over(record: Any) -> list[str]:
         record: what :func:`dialogue_of` has read.
     """
     if isinstance(record, Mapping):
-        record = next((record[key] for key in _FORMS if isinstance(record.get(key), list) and record[key]), ())
+        record = record[_forms(record)[0]]
     messages = [one for one in record if "role" in one]  # turns have none
     found = []
     if any(message["role"] in _SYSTEM for message in dropwhile(lambda one: one["role"] in _SYSTEM, messages)):

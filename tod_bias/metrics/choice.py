@@ -46,6 +46,12 @@ def metric(name: str) -> Metric:
     return METRICS[name]()
 
 
+def check_alone(metrics: Sequence[Metric]) -> None:
+    """Raises TodBiasError for a metric that compares tellings, where there is one of each dialogue."""
+    if compares := [one.name for one in metrics if getattr(one, "counterfactual", False)]:
+        raise TodBiasError(f"metric {compares[0]!r} compares tellings, and evaluate has one; use attribute")
+
+
 class OwnMetric:
     """A metric by the name ``module:Class``, whose mistakes are said in one line.
 

@@ -24,7 +24,7 @@ from tod_bias.models.chats import Tools, chat_sequences, read_tools
 from tod_bias.models.checkpoints import is_causal, load_configuration, load_model, load_tokenizer
 from tod_bias.models.examples import TokenSequence, causal_sequences, seq2seq_sequences
 from tod_bias.models.from_scratch import new_model, new_tokenizer
-from tod_bias.models.settings import TrainingSettings, check_settings
+from tod_bias.models.settings import TrainingSettings, check_arch, check_settings
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,7 @@ def _kind(settings: TrainingSettings) -> tuple[bool, str]:
         return arch in ("gpt2", "llama"), arch
     causal = is_causal(settings.init)
     arch = load_configuration(settings.init).model_type
-    if settings.arch not in (None, arch):
-        raise ModelError(f"{settings.init}: is a {arch} checkpoint, but --arch is {settings.arch}; leave --arch out")
+    check_arch(settings.init, arch, settings.arch)
     return causal, arch
 
 

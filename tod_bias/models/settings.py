@@ -70,7 +70,7 @@ class TrainingSettings:
     max_steps: int | None = None
     """Stop after so many steps; the learning rate falls as if all epochs were to come."""
     learning_rate: float = 1e-3
-    """Peak of a cosine schedule; about 5e-5 where ``init`` is a pretrained checkpoint."""
+    """Peak of a cosine schedule; :func:`usual_rate` says what is usual."""
     warmup: float = 0.05
     """Share of all steps in which the learning rate rises."""
     weight_decay: float = 0.01
@@ -105,6 +105,25 @@ _HIGHEST = {
     "batch_tokens": 1_000_000_000, "max_length": 1_000_000, "evaluations": 1_000_000, "patience": 1_000_000_000,
     "max_steps": 1_000_000_000, "positions": 1_000_000,
 }  # fmt: skip
+
+
+def usual_rate(init: str, arch: str | None) -> float:
+    """The peak learning rate of a training that is given none."""
+    if init != "scratch":
+        return 5e-5
+    return _RATES.get(arch or "", TrainingSettings.learning_rate)
+
+
+_RATES = {"bart": 3e-4}
+"""Peaks of new models that normalise after adding: at 1e-3 BART's encoder ends up saying the same of every text, as
+residual branches that are too large make training unstable there (Liu et al. 2020, "Understanding the Difficulty of
+Training Transformers")."""
+
+
+def check_arch(init: str, found: str, arch: str | None) -> None:
+    """Raises ModelError where a checkpoint's architecture is not the one that is asked for."""
+    if arch not in (None, found):
+        raise ModelError(f"{init}: is a {found} checkpoint, but --arch is {arch}; leave --arch out")
 
 
 def check_settings(settings: TrainingSettings) -> None:

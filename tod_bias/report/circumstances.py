@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tod_bias.report.consistency import warning
 from tod_bias.report.notation import count, fixed, percent
+from tod_bias.report.outcome import Outcome
 from tod_bias.report.values import mapping, sequence, whole
 
 
-def circumstances(results: Mapping[str, Any]) -> list[str]:
+def circumstances(results: Mapping[str, Any], outcomes: Sequence[Outcome] = ()) -> list[str]:
     """Sentences about a run as a whole; none where nothing was unusual.
 
     Args:
         results: ``results.json``.
+        outcomes: the same, read; a file that contradicts itself is told first.
     """
     found = [
+        warning(outcomes),
         *_attribution(results),
         *_answers(results),
         *_lost(results),

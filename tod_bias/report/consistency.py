@@ -27,6 +27,13 @@ def warning(outcomes: Sequence[Outcome]) -> str:
     return f"results.json contradicts itself, so it was changed after the run: {found[0]}{more}. Repeat the command."
 
 
+def _is_outside(one: Estimate) -> bool:
+    if one.value is None or one.low is None or one.high is None:
+        return False
+    near = _CLOSE * max(1.0, abs(one.value))
+    return not one.low - near <= one.value <= one.high + near
+
+
 def _of(outcome: Outcome) -> Iterator[str]:
     wholes: list[tuple[str, Estimate, Mapping[str, Estimate]]] = [
         ("disparity", outcome.disparity, outcome.contributions),
@@ -35,11 +42,9 @@ def _of(outcome: Outcome) -> Iterator[str]:
     ]
     for name, whole, parts in wholes:
         for what, one in ((name, whole), *((f"part of {part} in the {name}", one) for part, one in parts.items())):
-            if one.value is not None and one.low is not None and one.high is not None:
-                near = _CLOSE * max(1.0, abs(one.value))
-                if not one.low - near <= one.value <= one.high + near:
-                    ends = f"[{fixed(one.low, sign=True)}, {fixed(one.high, sign=True)}]"
-                    yield f"the {what} is {fixed(one.value, sign=True)}, outside of its interval {ends}"
+            if _is_outside(one):
+                ends = f"[{fixed(one.low, sign=True)}, {fixed(one.high, sign=True)}]"
+                yield f"the {what} is {fixed(one.value, sign=True)}, outside of its interval {ends}"
         values = [part.value for part in parts.values() if part.value is not None]
         if whole.value is None or not values or len(values) < len(parts):
             continue

@@ -9,6 +9,7 @@ from typing import Any
 
 from tod_bias.documents import read_json
 from tod_bias.errors import TodBiasError
+from tod_bias.folder import WITH_REPORT
 from tod_bias.report.changes_page import write_changes
 from tod_bias.report.html import write_report
 from tod_bias.report.page import REPORT
@@ -27,13 +28,10 @@ class Kind:
     """What to look at where there is no page."""
 
 
-COMPARISON = Kind("compare.json", "compare")
-AUDIT = Kind("audit.json", "recommend audit")
+_REPORTED = {file: Kind(file, command) for file, command in WITH_REPORT.items()}
+COMPARISON, AUDIT = _REPORTED["compare.json"], _REPORTED["audit.json"]
 KINDS = (
-    Kind(RESULTS, "attribute"),
-    COMPARISON,
-    AUDIT,
-    Kind("associations.json", "associate"),
+    *_REPORTED.values(),
     Kind("comparison.json", "associate compare", "its numbers stand in comparison.json"),
     Kind("repair.json", "repair", "look at repair.svg, and at mended.yaml for the pipeline to use"),
     Kind("evaluation.json", "evaluate", "its scores stand in evaluation.json"),

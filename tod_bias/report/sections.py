@@ -12,7 +12,6 @@ from markupsafe import Markup
 
 from tod_bias.report import notation
 from tod_bias.report.circumstances import circumstances
-from tod_bias.report.consistency import warning
 from tod_bias.report.excerpts import UNSWAPPED, Excerpts, excerpts
 from tod_bias.report.figures import figures
 from tod_bias.report.outcome import Metric, Outcome, Pair, read_outcomes
@@ -145,8 +144,7 @@ class Section:
     @property
     def circumstances(self) -> list[str]:
         """What was unusual: a file that was changed, answers that are missing, malformed or drawn."""
-        changed = warning([outcome for part in self.parts for outcome in part.outcomes])
-        return [*([changed] if changed else []), *circumstances(self.run.results)]
+        return circumstances(self.run.results, [outcome for part in self.parts for outcome in part.outcomes])
 
     @property
     def record(self) -> list[tuple[str, str]]:

@@ -11,7 +11,6 @@ from rich.table import Table
 from rich.text import Text
 
 from tod_bias.report.circumstances import circumstances
-from tod_bias.report.consistency import warning
 from tod_bias.report.notation import WORDS_FIXED, count, fixed, p_cell, reference, with_interval
 from tod_bias.report.outcome import DIFFERENT, Outcome, read_outcomes
 from tod_bias.report.reading import DAGGER, FEW_NOTE, Reading, has_few, is_claimed, mark, read, side
@@ -74,7 +73,7 @@ class ResultTables:
             yield Text(note, style="dim")
         if len(shown) < len(self._outcomes):
             yield Text(f"groups and components by the other metrics than {shown[0].metric.label}: report.html", "dim")
-        for sentence in filter(None, [warning(self._outcomes), *circumstances(self._results)]):
+        for sentence in circumstances(self._results, self._outcomes):
             yield Text(f"! {sentence}")
         yield Text("Reading", style="italic")
         yield Group(*_readings(self._readings))

@@ -23,6 +23,7 @@ from tod_bias.folder import writable
 from tod_bias.systems.chat.client import PATH, problem_of
 from tod_bias.systems.layer import innermost
 from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.remote import remote_of
 
 _KEY = re.compile(r"chat-[0-9a-f]{32}")
 _FILE = re.compile(r"wave(\d+)_.*\.jsonl")
@@ -42,8 +43,7 @@ def check_asks_server(pipeline: Pipeline) -> None:
     Raises:
         TodBiasError: no component of a pipeline asks a server.
     """
-    stages = map(innermost, pipeline.stages.values())
-    if not any(hasattr(stage, "client") and hasattr(stage, "request") for stage in stages):
+    if not any(remote_of(innermost(stage)) for stage in pipeline.stages.values()):
         raise TodBiasError("batch files hold what servers are asked, and no component asks one; leave them out")
 
 

@@ -198,8 +198,8 @@ def check_replaced(path: str | Path) -> None:
         CaseError: there is one, and its first line is no case.
     """
     try:
-        first = next((line for _, line in text_lines(path)), "{}")
-        is_case = first == "{}" or {"telling", "told", "schema"} <= set(loads(first))
+        first = next((line for _, line in text_lines(path)), None)
+        is_case = first is None or {"telling", "told", "schema"} <= set(loads(first))
     except FileNotFoundError:
         return
     except (OSError, ValueError, TypeError):

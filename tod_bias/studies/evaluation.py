@@ -13,9 +13,9 @@ from rich.table import Table
 from tod_bias.answers import Answers
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.text import well_formed
-from tod_bias.errors import CorpusError, StageError, TodBiasError
+from tod_bias.errors import CorpusError, StageError
 from tod_bias.metrics.calls import CALL_COLUMNS, call_statistics
-from tod_bias.metrics.choice import checked, metric
+from tod_bias.metrics.choice import check_alone, checked, metric
 from tod_bias.metrics.metric import Metric, Told
 from tod_bias.report.sheets import new_table
 from tod_bias.statistics.intervals import interval
@@ -90,8 +90,7 @@ def evaluate(
         raise CorpusError("nothing to evaluate: no dialogue of the corpus has a turn")
     check_history(history)
     chosen = [metric(one) if isinstance(one, str) else checked(one) for one in metrics]
-    if compares := [one.name for one in chosen if getattr(one, "counterfactual", False)]:
-        raise TodBiasError(f"metric {compares[0]!r} compares tellings, and evaluate has one; use attribute")
+    check_alone(chosen)
     started = time.monotonic()
     answers = Answers(cache) if cache is not None else None
     for generator in generators_of(pipeline):

@@ -18,7 +18,7 @@ from tod_bias.systems.encoding import NotKeptError, decoded, encoded
 from tod_bias.systems.identity import UnidentifiedError, identity_of
 from tod_bias.systems.layer import layer_of
 from tod_bias.systems.questions import Reading
-from tod_bias.systems.remote import Cost, RemoteStage, Unanswered
+from tod_bias.systems.remote import Cost, RemoteStage, Unanswered, remote_of
 from tod_bias.systems.stage import Stage, StageInput, call_stage
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class Component:
         """Why its answers are not kept; empty where they are, or where its model keeps them itself."""
         self.pending: dict[str, dict[str, Any]] = {}
         """Key to request: what is still to be asked elsewhere."""
-        self.remote: RemoteStage | None = stage if hasattr(stage, "client") and hasattr(stage, "request") else None  # type: ignore[assignment]
+        self.remote = remote_of(stage)
         self.is_sampled = bool(getattr(stage, "is_random", False))
         """Whether it draws its answers."""
         self._max_failures = max_failures

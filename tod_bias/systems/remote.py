@@ -39,6 +39,11 @@ class RemoteStage(Protocol):
         """What the component puts out."""
 
 
+def remote_of(stage: Any) -> RemoteStage | None:
+    """The stage where it asks a server; None where it does not."""
+    return stage if hasattr(stage, "client") and hasattr(stage, "request") else None
+
+
 @dataclass
 class Cost:
     """What a component has cost so far."""

@@ -31,6 +31,12 @@ def train(
     datapath: Datapath = None,
     max_dialogues: MaxDialogues = None,
     held_out: Annotated[int, typer.Option(min=1, help="Training dialogues held out for early stopping.")] = 100,
+    objective: Annotated[
+        str,
+        typer.Option(
+            help="task: calls and responses; denoising: restoring texts with gaps, which a new bart or t5 learns first."
+        ),
+    ] = "task",
     parts: Annotated[str, typer.Option(help="Targets: api_call, response or both, by commas.")] = "api_call,response",
     loss: Annotated[
         str | None,
@@ -89,17 +95,20 @@ def train(
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.dialogues.sampling import hold_out
     from tod_bias.folder import promised
-    from tod_bias.models.settings import TrainingSettings, check_settings, usual_rate
+    from tod_bias.models.settings import TrainingSettings, check_settings
     from tod_bias.studies.augmentation import Augmentation
     from tod_bias.studies.augmentation import augment as augmented
 
     if init != "scratch":
         why = f"for models from scratch; {init} has its own"
         unused(context, why, "layers", "width", "heads", "vocabulary", "dropout", "positions")
+    if objective == "denoising":
+        unused(context, "calls and responses are no targets of --objective denoising", "parts", "loss")
     how = None if augment is None else Augmentation.read(augment)
     settings = TrainingSettings(
         arch=arch,
         init=init,
+        objective=objective,  # type: ignore[arg-type]  # checked there
         format=form.value,
         chat_template=chat_template,
         tools=None if tools is None else str(tools),
@@ -109,7 +118,7 @@ def train(
         parts=tuple(names_of(parts)),  # type: ignore[arg-type]  # checked there
         loss=loss,  # type: ignore[arg-type]  # checked there
         epochs=epochs,
-        learning_rate=usual_rate(init, arch) if learning_rate is None else learning_rate,
+        learning_rate=learning_rate,
         batch_tokens=batch_tokens,
         max_length=max_length,
         max_steps=max_steps,

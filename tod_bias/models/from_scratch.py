@@ -18,10 +18,12 @@ from transformers import (
 
 from tod_bias.models.settings import TrainingSettings
 
-PAD, END = "<pad>", "</s>"
+PAD, END, MASK = "<pad>", "</s>", "<mask>"
 
 
-def new_tokenizer(texts: Iterable[str], vocabulary: int, *, causal: bool, marks: Sequence[str] = ()) -> Any:
+def new_tokenizer(
+    texts: Iterable[str], vocabulary: int, *, causal: bool, marks: Sequence[str] = (), mask: bool = False
+) -> Any:
     """Train a byte-level BPE tokenizer; for sequence-to-sequence models it ends every text with ``</s>``.
 
     Args:
@@ -29,13 +31,15 @@ def new_tokenizer(texts: Iterable[str], vocabulary: int, *, causal: bool, marks:
         vocabulary: tokens at the most.
         causal: whether it is for a causal model.
         marks: further tokens that are never cut, the last of which ends texts in the place of ``</s>``.
+        mask: whether it has a token that stands for a gap, ``<mask>``.
     """
+    masks = {"mask_token": MASK} if mask else {}
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary,
-        special_tokens=[PAD, END, *marks],
+        special_tokens=[PAD, END, *marks, *masks.values()],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
@@ -44,7 +48,7 @@ def new_tokenizer(texts: Iterable[str], vocabulary: int, *, causal: bool, marks:
         tokenizer.post_processor = processors.TemplateProcessing(
             single=f"$A {END}", special_tokens=[(END, tokenizer.token_to_id(END))]
         )
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token=PAD, eos_token=[END, *marks][-1])
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token=PAD, eos_token=[END, *marks][-1], **masks)
 
 
 def new_model(settings: TrainingSettings, tokenizer: Any) -> Any:

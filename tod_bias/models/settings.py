@@ -13,6 +13,8 @@ ARCHITECTURES: tuple[Arch, ...] = ("gpt2", "llama", "bart", "t5")
 """What can be made from scratch."""
 Format = Literal["text", "chat"]
 FORMATS: tuple[Format, ...] = ("text", "chat")
+Objective = Literal["task", "denoising"]
+OBJECTIVES: tuple[Objective, ...] = ("task", "denoising")
 
 HIGHEST_RATE = 10
 """No training stands a learning rate, a warm-up or a decay of weights that is higher."""
@@ -48,6 +50,9 @@ class TrainingSettings:
     checkpoint it is read from its configuration, and what is given must be that."""
     init: str = "scratch"
     """A checkpoint's name or folder, or ``scratch``: random weights and a byte-level BPE tokenizer of its own."""
+    objective: Objective = "task"
+    """``task``: calls and responses; ``denoising``: restoring texts with gaps, for a sequence-to-sequence model that is
+    to learn them after (:mod:`tod_bias.models.denoising`)."""
     format: Format = "text"
     """``text``: SimpleTOD's lines; ``chat``: messages in the chat template, for a causal model behind a chat API."""
     chat_template: str | None = None
@@ -69,8 +74,8 @@ class TrainingSettings:
     """Passes over the training dialogues at the most."""
     max_steps: int | None = None
     """Stop after so many steps; the learning rate falls as if all epochs were to come."""
-    learning_rate: float = 1e-3
-    """Peak of a cosine schedule; :func:`usual_rate` says what is usual."""
+    learning_rate: float | None = None
+    """Peak of a cosine schedule; left out, what is usual (:func:`usual_rate`)."""
     warmup: float = 0.05
     """Share of all steps in which the learning rate rises."""
     weight_decay: float = 0.01
@@ -111,7 +116,7 @@ def usual_rate(init: str, arch: str | None) -> float:
     """The peak learning rate of a training that is given none."""
     if init != "scratch":
         return 5e-5
-    return _RATES.get(arch or "", TrainingSettings.learning_rate)
+    return _RATES.get(arch or "", 1e-3)
 
 
 _RATES = {"bart": 3e-4}
@@ -134,16 +139,20 @@ def check_settings(settings: TrainingSettings) -> None:
     """
     if settings.format not in FORMATS:
         raise ModelError(f"format is {settings.format!r}; expected one of {', '.join(FORMATS)}")
+    if settings.objective not in OBJECTIVES:
+        raise ModelError(f"objective is {settings.objective!r}; expected one of {', '.join(OBJECTIVES)}")
+    if settings.objective == "denoising" and settings.format != "text":
+        raise ModelError("--objective denoising restores lines of text; leave --format chat out")
     if not settings.parts or any(part not in PARTS for part in settings.parts):
         raise ModelError(f"parts are {settings.parts!r}; expected one or both of {', '.join(PARTS)}")
     if settings.init == "scratch" and settings.arch not in (*ARCHITECTURES, None):
         raise ModelError(f"arch is {settings.arch!r}; expected one of {', '.join(ARCHITECTURES)}")
     if settings.loss not in ("all", "targets", None):
         raise ModelError(f"loss is {settings.loss!r}; expected 'all' or 'targets'")
+    rate = usual_rate(settings.init, settings.arch)
     for name in ("learning_rate", "warmup", "weight_decay"):
-        value = getattr(settings, name)
-        if not 0 <= value < HIGHEST_RATE or (name == "learning_rate" and value == 0):
-            usual = getattr(TrainingSettings, name)
+        value, usual = getattr(settings, name), getattr(TrainingSettings, name) or rate
+        if value is not None and (not 0 <= value < HIGHEST_RATE or (name == "learning_rate" and value == 0)):
             raise ModelError(f"{name} is {value:g}; expected one above 0 and below {HIGHEST_RATE}, such as {usual}")
     for name, highest in _HIGHEST.items():
         value = getattr(settings, name)

@@ -33,7 +33,7 @@ from tod_bias.models.examples import IGNORED, TokenSequence
 from tod_bias.models.model_folder import save_model
 from tod_bias.models.preparation import check, prepare
 from tod_bias.models.resumption import Progress, Training, load_checkpoint, save_checkpoint
-from tod_bias.models.settings import TrainingSettings
+from tod_bias.models.settings import TrainingSettings, usual_rate
 from tod_bias.progress import progress_bar
 
 log = logging.getLogger(__name__)
@@ -71,6 +71,8 @@ def train(
     """
     settings = settings or TrainingSettings()
     check(settings, dialogues, validation)
+    if settings.learning_rate is None:
+        settings = dataclasses.replace(settings, learning_rate=usual_rate(settings.init, settings.arch))
     with held(out) as place:  # now, not when an hour of training is to be saved
         return _train(dialogues, validation, place, settings, resume, show_progress)
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import logging
 import re
 from functools import cache
+from pathlib import Path
 from typing import Literal
+
+from tod_bias.errors import ModelError
 
 _NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", re.ASCII)
 _SECONDS = 10.0
@@ -16,6 +19,16 @@ logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it reports every
 def is_name(text: str) -> bool:
     """Whether something could be on the hub, by how it is written."""
     return _NAME.fullmatch(text) is not None
+
+
+def check_model(name: str) -> None:
+    """Find a model that can be nowhere, by its name.
+
+    Raises:
+        ModelError: it is no folder or file that there is, and no name of the hub's.
+    """
+    if not Path(name).exists() and not is_name(name) and not name.endswith(".gguf"):
+        raise ModelError(f"{name}: no such folder; expected a model folder or the name of a model on the hub")
 
 
 @cache

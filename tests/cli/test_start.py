@@ -34,6 +34,7 @@ KEYLESS = """
 stages:
   answer: {stage: "tod_bias.stages:Answer", model: m, base_url: "http://127.0.0.1:9/v1", api_key_env: NO_SUCH_KEY}
 """
+MISSPELT = 'stages: {call: {stage: "tod_bias.stages:ApiCall", model: m, max_new_token: 7}}'
 WRONG = {
     "attribute --corpus nobody's": "no corpus",
     "attribute --axes nobody": "unknown axis 'nobody'",
@@ -46,6 +47,7 @@ WRONG = {
     "attribute --pipeline missing.yaml": "missing.yaml: cannot be read",
     "attribute --pipeline broken.yaml": "broken.yaml: not YAML",
     "attribute --pipeline keyless.yaml": "stage 'answer': api_key_env: the environment variable NO_SUCH_KEY",
+    "attribute --pipeline misspelt.yaml": "unknown argument 'max_new_token'",
     "attribute --pipeline demo --num-beams 2": "--num-beams is for models",
     "attribute --model ./missing": "./missing: no such folder",
     "attribute --out broken.yaml": "broken.yaml: cannot be made a folder",
@@ -100,6 +102,7 @@ def ends(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wrong")
     (folder / "broken.yaml").write_text("stages: [")
     (folder / "keyless.yaml").write_text(KEYLESS)
+    (folder / "misspelt.yaml").write_text(MISSPELT)
     kept = tmp_path_factory.mktemp("ends") / "ends"
     given = json.dumps([HEAVY, [command.split() for command in WRONG], str(kept)])
     subprocess.run([sys.executable, "-c", FORKS], cwd=folder, input=given, capture_output=True, text=True, check=True)
@@ -118,7 +121,7 @@ def test_a_wrong_option_is_refused_before_heavy_libraries_are_loaded(ends, comma
 
 
 def test_nothing_is_left_behind(ends):
-    assert ends[1] == ["broken.yaml", "keyless.yaml"]
+    assert ends[1] == ["broken.yaml", "keyless.yaml", "misspelt.yaml"]
 
 
 WHOLE = """

@@ -259,3 +259,10 @@ def test_what_is_read_otherwise_than_it_stands_there_is_said_once(tmp_path, capl
         "in 2 dialogues a system message comes after others; it is read as if it stood at the beginning",
         "in 2 dialogues a message has a speaker's 'name', which is not read; say it in the text",
     ]
+
+
+def test_an_answer_that_stands_beside_the_messages_is_said_to_be_unread(tmp_path, caplog):
+    kept = {"messages": [says("user", "x")], "choices": [{"message": says("assistant", "y")}]}
+    (tmp_path / "c.jsonl").write_text(json.dumps(kept))
+    assert load_corpus(tmp_path / "c.jsonl") == [Dialogue("c_1", "", (Turn("x"),))]
+    assert "an answer stands under 'choices', which is not read" in caplog.text

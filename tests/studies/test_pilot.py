@@ -3,7 +3,7 @@ import math
 import pytest
 
 from tod_bias.errors import TodBiasError
-from tod_bias.studies.pilot import power
+from tod_bias.studies.pilot import power, table
 
 
 def results(**disparity):
@@ -37,3 +37,10 @@ def test_without_a_spread_or_a_wish_nothing_is_told():
     assert power(results(standard_error={"value": 0.0, "these_words": 0.0}), 0.05)[0].needed is None
     with pytest.raises(TodBiasError, match="must be above 0, got 0"):
         power(results(), 0)
+
+
+def test_a_run_without_intervals_says_why_nothing_is_told():
+    assert "no interval" in str(table(power(results(mde=None, ci=None)), None).title)
+    assert "no interval" not in str(table(power(results()), None).title)
+    few = {"dialogues": 100, "words": 2, "words_effective": 1.0}  # which the star tells
+    assert "no interval" not in str(table(power(results(mde=None, clusters=few)), None).title)

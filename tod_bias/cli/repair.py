@@ -83,6 +83,7 @@ def repair(
     check_datapath(context)
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.folder import claimed, unwritten
+    from tod_bias.report.outcome import check_claims
     from tod_bias.report.record import read_results
 
     unwritten(run)
@@ -93,15 +94,17 @@ def repair(
 
     if unknown := [name for name in chosen("--guards", guards) if name not in GUARDS]:
         raise TodBiasError(f"--guards {guards}: unknown guard {unknown[0]!r}; expected some of {', '.join(GUARDS)}")
-    if axes is not None:
-        chosen("--axes", axes)
+    wanted = axes or ",".join(axis for axis in results["axes"] if axis != "placebo")
+    asked = chosen("--axes", wanted) if wanted else []
+    if unknown := [axis for axis in asked if axis not in results["axes"]]:
+        raise TodBiasError(f"axis {unknown[0]}: the run has none of this name; it has {', '.join(results['axes'])}")
     if metric is not None and metric not in results["metrics"]:
         raise TodBiasError(f"--metric {metric}: {run} has not measured it; it has {', '.join(results['metrics'])}")
+    check_claims(results, asked, metric or next(iter(results["metrics"])))
     generation = {"max_new_tokens": max_new_tokens, "dtype": dtype}
     models = (model, api_call_model, response_model)
     check_pipeline_of(corpus, pipeline, models, device, generation)
     whole = load_corpus(corpus, datapath=datapath, split=split.value)
-    wanted = axes or ",".join(axis for axis in results["axes"] if axis != "placebo")
     perturbers = perturbers_of(wanted, lexicon, protected=protect or (), name_slots=name_slots)
 
     from tod_bias.dialogues.sampling import sample  # heavy imports come after what may go wrong at once

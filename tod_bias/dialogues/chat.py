@@ -100,10 +100,12 @@ def passed_over(record: Any) -> list[str]:
     Args:
         record: what :func:`dialogue_of` has read.
     """
+    found = []
     if isinstance(record, Mapping):
+        if record.get("choices"):  # a server's reply, kept beside what it was asked
+            found.append("an answer stands under 'choices', which is not read; put it after the other messages")
         record = record[_forms(record)[0]]
     messages = [one for one in record if "role" in one]  # turns have none
-    found = []
     if any(message["role"] in _SYSTEM for message in dropwhile(lambda one: one["role"] in _SYSTEM, messages)):
         found.append("a system message comes after others; it is read as if it stood at the beginning")
     if any(message.get("name") and message["role"] in ("user", "assistant") for message in messages):

@@ -5,10 +5,11 @@ What a run did not write is ``None`` or empty, and is shown as missing rather th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tod_bias.errors import TodBiasError
 from tod_bias.report.record import RunError
 from tod_bias.report.values import Estimate, mapping, real, sequence, whole
 
@@ -20,6 +21,25 @@ RESIDUAL = "residual"
 
 DIFFERENT = ("disparity", "these words only")
 """Verdicts that a difference is there, of groups or of these words."""
+
+
+def claims_of(results: Mapping[str, Any], axis: str) -> list[str]:
+    """Metrics by which a run claims something on an axis."""
+    return [name for name, record in results["axes"][axis].items() if record.get("verdict") in DIFFERENT]
+
+
+def check_claims(results: Mapping[str, Any], axes: Sequence[str], metric: str) -> None:
+    """See to it that a run found something by a metric on some of the axes.
+
+    Raises:
+        TodBiasError: nothing, so that there is nothing to mend.
+    """
+    claimed = {axis: claims_of(results, axis) for axis in axes}
+    if any(metric in by for by in claimed.values()):
+        return
+    others = "; ".join(f"{axis} by {', '.join(by)}" for axis, by in claimed.items() if by)
+    hint = f"; other metrics do: {others} (--metric)" if others else ""
+    raise TodBiasError(f"the run claims no disparity by {metric} on these axes, so there is nothing to mend{hint}")
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,8 @@ def table(rows: Sequence[Power], wanted: float | None) -> Table:
     title = "What the run could show (80% power, after adjustment for all axes and metrics)"
     if any(row.words < ENOUGH_WORDS for row in rows):
         title += f"\n* fewer than {ENOUGH_WORDS} effective words: whatever is found is of these words only"
+    if any(row.detectable is None and row.words >= ENOUGH_WORDS for row in rows):
+        title += "\n– no interval tells how far the dialogues spread: a run without --bootstrap, or too small a one"
     view = new_table(title)
     for column in ("axis", "metric", "dialogues", "effective words", "smallest disparity"):
         view.add_column(column, justify="left" if column in ("axis", "metric") else "right")

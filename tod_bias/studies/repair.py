@@ -21,7 +21,7 @@ from tod_bias.errors import MetricError, TodBiasError
 from tod_bias.perturb.algorithm import PLACEBO
 from tod_bias.perturb.candidates import Perturber
 from tod_bias.perturb.guards.guard import GUARDS, Guard, with_guards
-from tod_bias.report.outcome import DIFFERENT
+from tod_bias.report.outcome import check_claims, claims_of
 from tod_bias.report.record import read_turns
 from tod_bias.statistics.distributions import normal_quantile
 from tod_bias.statistics.intervals import LEVEL
@@ -43,11 +43,6 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 3
 """Components of an axis that are tried together."""
-
-
-def claims_of(results: Mapping[str, Any], axis: str) -> list[str]:
-    """Metrics by which a run claims something on an axis."""
-    return [name for name, record in results["axes"][axis].items() if record.get("verdict") in DIFFERENT]
 
 
 class Workshop:
@@ -313,12 +308,7 @@ class Workshop:
             raise TodBiasError(f"guards: none is named; expected some of {', '.join(GUARDS)}")
         if budget < 1:
             raise TodBiasError(f"budget must be at least 1, got {budget}")
-        if not self.harmed:
-            others = "; ".join(f"{axis} by {', '.join(by)}" for axis, by in self.claimed_otherwise.items())
-            hint = f"; other metrics do: {others} (--metric)" if others else ""
-            raise TodBiasError(
-                f"the run claims no disparity by {self.metric} on these axes, so there is nothing to mend{hint}"
-            )
+        check_claims(self._results, list(self._perturbers), self.metric)
         attempts: list[Attempt] = []
         chosen: list[Change] = []
         for axis in self.harmed:

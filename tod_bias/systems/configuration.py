@@ -30,8 +30,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.documents import read_yaml
-from tod_bias.errors import FOREIGN, ModelError, StageError, TodBiasError, described
-from tod_bias.hub import is_name
+from tod_bias.errors import FOREIGN, StageError, TodBiasError, described
+from tod_bias.hub import check_model
 from tod_bias.imports import PATTERN, import_object, importable, staying
 from tod_bias.systems.flow import FLOWS, Flow
 from tod_bias.systems.pipeline import Pipeline
@@ -151,8 +151,7 @@ def check_pipeline(
             missing = "--response-model" if call else "--api-call-model"
             raise StageError(f"a pipeline needs a model for both stages: add {missing}, or give --model")
         for name in (str(call), str(response)):
-            if not Path(name).exists() and not is_name(name) and not name.endswith(".gguf"):
-                raise ModelError(f"{name}: no such folder; expected a model folder or the name of a model on the hub")
+            check_model(name)
         return None
     if spec is None:
         raise StageError("no pipeline: give --pipeline demo, --pipeline FILE.yaml or --model DIR")

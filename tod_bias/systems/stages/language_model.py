@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tod_bias.dialogues.text import unescape
 from tod_bias.errors import StageError
+from tod_bias.hub import check_model
 from tod_bias.models.examples import api_call_prompt, response_prompt
-from tod_bias.models.generator import Generator, shared_generator
 from tod_bias.models.settings import GenerationSettings
 from tod_bias.systems.outputs import as_text, parse_call
 from tod_bias.systems.stage import StageInput
+
+if TYPE_CHECKING:
+    from tod_bias.models.generator import Generator
 
 
 class ApiCall:
@@ -27,7 +30,7 @@ class ApiCall:
     """
 
     def __init__(self, model: Generator | str | Path, *, device: str | None = None, **generation: Any) -> None:
-        self.generator = shared_generator(model, _settings(generation), device)
+        self.generator = _generator(model, generation, device)
 
     def __call__(self, inputs: Sequence[StageInput], /) -> list[Mapping[str, str] | str]:
         """One call an input."""
@@ -56,7 +59,7 @@ class Response:
         device: str | None = None,
         **generation: Any,
     ) -> None:
-        self.generator = shared_generator(model, _settings(generation), device)
+        self.generator = _generator(model, generation, device)
         self._call = api_call
         self._db = db
 
@@ -69,8 +72,13 @@ class Response:
         return [unescape(text) for text in self.generator.generate(prompts)]
 
 
-def _settings(options: Mapping[str, Any]) -> GenerationSettings:
+def _generator(model: Generator | str | Path, options: Mapping[str, Any], device: str | None) -> Generator:
+    """The model that is asked; what is wrong by its name alone is found before the libraries of models are loaded."""
     known = list(GenerationSettings.__dataclass_fields__)
     if unknown := [name for name in options if name not in known]:
         raise StageError(f"unknown argument {unknown[0]!r}; there are model, device, {', '.join(known)}")
-    return GenerationSettings(**options)
+    if isinstance(model, (str, Path)):
+        check_model(str(model))
+    from tod_bias.models.generator import shared_generator
+
+    return shared_generator(model, GenerationSettings(**options), device)

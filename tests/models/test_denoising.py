@@ -3,13 +3,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import torch
 from builders import small_corpus
 from transformers import AutoTokenizer
 
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import ModelError
 from tod_bias.models.denoising import denoising_sequences, with_gaps
-from tod_bias.models.from_scratch import new_tokenizer
+from tod_bias.models.from_scratch import new_model, new_tokenizer
 from tod_bias.models.settings import TrainingSettings
 from tod_bias.models.training import train
 
@@ -103,3 +104,12 @@ def test_t5s_sentinels_stand_for_gaps(tokenizer):
 
     assert mask_of(Sentinels()) == 77
     assert mask_of(tokenizer) == tokenizer.mask_token_id
+
+
+def test_a_new_t5_begins_with_embeddings_that_adam_can_turn_and_logits_of_usual_size(tokenizer):
+    model = new_model(TrainingSettings(arch="t5", width=64, layers=2, dropout=0.0), tokenizer).eval()
+    ids = torch.randint(2, len(tokenizer), (4, 16), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        logits = model(input_ids=ids, labels=ids).logits
+    assert float(model.get_input_embeddings().weight.detach().std()) == pytest.approx(0.05, rel=0.1)
+    assert 0.1 < float(logits.std()) < 2

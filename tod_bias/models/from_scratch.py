@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import (
     AutoModelForCausalLM,
@@ -77,9 +79,23 @@ def new_model(settings: TrainingSettings, tokenizer: Any) -> Any:
             decoder_attention_heads=s.heads, encoder_ffn_dim=4 * s.width, decoder_ffn_dim=4 * s.width,
             decoder_start_token_id=tokenizer.eos_token_id, forced_bos_token_id=None, forced_eos_token_id=None, **ends,
         )  # fmt: skip
-    else:
-        config = T5Config(
-            vocab_size=vocabulary, d_model=s.width, d_kv=s.width // s.heads, d_ff=4 * s.width, num_layers=s.layers,
-            num_heads=s.heads, dropout_rate=s.dropout, decoder_start_token_id=tokenizer.pad_token_id, **ends,
-        )  # fmt: skip
-    return AutoModelForSeq2SeqLM.from_config(config)
+        return AutoModelForSeq2SeqLM.from_config(config)
+    config = T5Config(
+        vocab_size=vocabulary, d_model=s.width, d_kv=s.width // s.heads, d_ff=4 * s.width, num_layers=s.layers,
+        num_heads=s.heads, dropout_rate=s.dropout, decoder_start_token_id=tokenizer.pad_token_id, **ends,
+    )  # fmt: skip
+    return _for_adam(AutoModelForSeq2SeqLM.from_config(config), config.d_model)
+
+
+_T5_EMBEDDINGS = 0.05
+"""Standard deviation of a new T5's embeddings; 1 in T5's own, whose steps are as large as what they change (Adafactor;
+Raffel et al. 2020, section 3.1.2). Adam's steps are all alike, and would take a thousand to turn one of them."""
+
+
+def _for_adam(model: Any, width: int) -> Any:
+    """A new T5 with small embeddings, and logits of about the size that they had: they are embeddings times states
+    over the root of the width, and the states are made larger by that root."""
+    with torch.no_grad():
+        model.get_input_embeddings().weight.mul_(_T5_EMBEDDINGS)
+        model.get_decoder().final_layer_norm.weight.mul_(math.sqrt(width))
+    return model

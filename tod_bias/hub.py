@@ -27,8 +27,14 @@ def check_model(name: str) -> None:
     Raises:
         ModelError: it is no folder or file that there is, and no name of the hub's.
     """
-    if not Path(name).exists() and not is_name(name) and not name.endswith(".gguf"):
-        raise ModelError(f"{name}: no such folder; expected a model folder or the name of a model on the hub")
+    try:
+        there = Path(name).exists()
+    except (OSError, ValueError):  # too long for a name, or with characters that none has
+        there = False
+    if not name or not (there or is_name(name) or name.endswith(".gguf")):
+        raise ModelError(
+            f"{name or 'model'}: no such folder; expected a model folder or the name of a model on the hub"
+        )
 
 
 @cache

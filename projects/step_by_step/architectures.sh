@@ -24,7 +24,7 @@ train gpt2 --init "$MODELS/gpt2_short" "${TRAIN[@]}" --max-dialogues $((5000 * S
 for arch in bart t5; do
   train "${arch}_restores" --arch $arch --objective denoising "${TRAIN[@]}" "${SCRATCH[@]}" \
     --max-dialogues $((3500 * SCALE)) --batch-tokens 2048 --max-length 192 --learning-rate 1e-3
-  train "$arch" --init "$MODELS/${arch}_restores" "${TRAIN[@]}" --max-dialogues $((2500 * SCALE)) --batch-tokens 2048 \
+  train "$arch" --init "$MODELS/${arch}_restores" "${TRAIN[@]}" --max-dialogues $((1500 * SCALE)) --batch-tokens 2048 \
     --max-length 192 --learning-rate 5e-4
 done
 

@@ -78,7 +78,15 @@ def test_a_model_restores_and_then_learns_calls(tmp_path):
     ("changes", "message"),
     [
         ({"objective": "cloze"}, "objective is 'cloze'; expected one of task, denoising"),
-        ({"arch": "gpt2"}, "is for models that read and write apart \\(bart, t5\\), and gpt2 is none"),
+        ({"arch": "gpt2"}, "is for models that read and write apart; give --arch bart"),
+        ({"arch": None}, "is for models that read and write apart; give --arch bart"),
+        ({"loss": "targets"}, "has no --loss and no --parts"),
+        ({"parts": ("response",)}, "has no --loss and no --parts"),
+        ({"objective": "task", "loss": "targets"}, "--loss is for causal models; bart learns targets only"),
+        ({"objective": "task", "dropout": 2}, "dropout is 2, warmup 0.05; expected shares"),
+        ({"objective": "task", "warmup": 1.5}, "dropout is 0, warmup 1.5; expected shares"),
+        ({"objective": "task", "epochs": 1.5}, "epochs is 1.5; expected a whole number"),
+        ({"objective": "task", "learning_rate": "a"}, "learning_rate is 'a'; expected one above 0"),
         ({"format": "chat"}, "leave --format chat out"),
     ],
 )

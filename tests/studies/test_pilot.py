@@ -3,7 +3,8 @@ import math
 import pytest
 
 from tod_bias.errors import TodBiasError
-from tod_bias.studies.pilot import power, table
+from tod_bias.report.record import RunError
+from tod_bias.studies.pilot import power, table, to_json
 
 
 def results(**disparity):
@@ -39,8 +40,38 @@ def test_without_a_spread_or_a_wish_nothing_is_told():
         power(results(), 0)
 
 
-def test_a_run_without_intervals_says_why_nothing_is_told():
-    assert "no interval" in str(table(power(results(mde=None, ci=None)), None).title)
-    assert "no interval" not in str(table(power(results()), None).title)
+WITHOUT = {
+    "no resamples": ({"mde": None, "ci": None}, None, "no resamples of dialogues (--bootstrap 0)"),
+    "no dialogues": (
+        {"standard_error": {"value": 0.02, "these_words": None}}, 0.05, "no resamples of dialogues (--bootstrap 0)",
+    ),
+    "nothing varies": (
+        {"mde": None, "ci_these_words": [0, 0], "standard_error": {"value": 0.0, "these_words": 0.0}}, None,
+        "no telling differs from another",
+    ),
+    "no interval": ({"mde": None, "ci_these_words": [0, 1]}, None, "no interval tells how far"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WITHOUT)
+def test_what_is_not_told_has_a_reason(case):
+    changes, wanted, why = WITHOUT[case]
+    rows = power(results(**changes), wanted)
+    assert why in str(table(rows, wanted).title)
+    assert why in to_json(rows, wanted)["axes"][0]["why"]
+
+
+def test_what_is_told_and_what_words_are_too_few_for_needs_no_reason():
     few = {"dialogues": 100, "words": 2, "words_effective": 1.0}  # which the star tells
-    assert "no interval" not in str(table(power(results(mde=None, clusters=few)), None).title)
+    assert power(results())[0].why == power(results(mde=None, clusters=few))[0].why == ""
+
+
+def test_no_number_of_dialogues_is_a_number_in_a_file():
+    rows = power(results(standard_error={"value": 0.02, "these_words": 0.01}), 0.04)
+    assert to_json(rows, 0.04)["axes"][0]["needed"] == "more words"
+
+
+@pytest.mark.parametrize("record", [[], {"disparity": {}}, {"verdict": "inconclusive", "disparity": None}])
+def test_damaged_results_are_said_to_be_damaged(record):
+    with pytest.raises(RunError, match=r"axes\.gender\.corpus_bleu"):
+        power({"axes": {"gender": {"corpus_bleu": record}}})

@@ -228,6 +228,16 @@ def check_pipeline_of(
     return STANDARD if file is None else tuple(file.stages)
 
 
+def check_seed(seed: int | None, results: Mapping[str, Any]) -> None:
+    """See to it that no other seed than a run's is asked for, as its own is taken."""
+    from tod_bias.report.record import RunError
+
+    if not isinstance(results.get("seed"), int):
+        raise RunError("results.json is not what attribute writes: its seed is no whole number; repeat the run")
+    if seed not in (None, results["seed"]):
+        raise TodBiasError(f"--seed {seed}: the run was made with {results['seed']}, which is taken; leave --seed out")
+
+
 def check_datapath(context: typer.Context) -> None:
     """See to it that a folder of corpora is not passed over, as nobody said which of them."""
     if not given_options(context, "corpus"):

@@ -10,11 +10,12 @@ from typing import Annotated, Any
 import typer
 
 from tod_bias.cli.arguments import check_files, given_options, unused
-from tod_bias.cli.options import RESAMPLES, Bootstrap, Quiet, Seed
+from tod_bias.cli.options import Bootstrap, Quiet, Seed
 from tod_bias.errors import EmbeddingsError
 from tod_bias.files import write_json
 from tod_bias.folder import check_own, claimed
 from tod_bias.report.console import Console
+from tod_bias.statistics.needed import MOST_RESAMPLES
 
 associate = typer.Typer(
     add_completion=False,
@@ -34,7 +35,7 @@ class Side(StrEnum):
 
 Out = Annotated[Path, typer.Option(help="Folder for the results.")]
 Permutations = Annotated[
-    int, typer.Option(min=1, max=RESAMPLES, help="Permutations; fewer where all can be enumerated.")
+    int, typer.Option(min=1, max=MOST_RESAMPLES, help="Permutations; fewer where all can be enumerated.")
 ]
 
 

@@ -27,7 +27,6 @@ from tod_bias.cli.arguments import (
 from tod_bias.cli.options import (
     ANSWERS,
     AXES,
-    RESAMPLES,
     STATISTICS,
     SYSTEM,
     Axes,
@@ -70,6 +69,7 @@ from tod_bias.folder import check_own, shown
 from tod_bias.metrics.names import METRIC_NAMES
 from tod_bias.models.processes import is_first_process
 from tod_bias.report.console import Console
+from tod_bias.statistics.needed import MOST_RESAMPLES
 
 _OF_A_RUN = ("batch_out", "batch_in", "executor", "workers")
 """Parameters that say where questions are asked."""
@@ -112,7 +112,7 @@ def attribute(
     cluster: Cluster = "",
     bootstrap: Bootstrap = 1000,
     permutations: Annotated[
-        int, typer.Option(min=0, max=RESAMPLES, help="Flips of the tests; 0 for none.", rich_help_panel=STATISTICS)
+        int, typer.Option(min=0, max=MOST_RESAMPLES, help="Flips of the tests; 0 for none.", rich_help_panel=STATISTICS)
     ] = 10_000,
     samples: Annotated[
         int,

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tod_bias.cli.arguments import GENERATION, names_of, perturbers_of, pipeline_of, unused
+from tod_bias.cli.arguments import GENERATION, check_seed, names_of, perturbers_of, pipeline_of, unused
 from tod_bias.cli.options import (
     AxisLexicons,
     BackEnd,
@@ -57,6 +57,7 @@ def cases(
     max_new_tokens: NewTokens = None,
     dtype: Precision = None,
     backend: BackEnd = None,
+    seed: Annotated[int | None, typer.Option(hidden=True, help="The run's own is taken.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Write the dialogues that are served worst as regression cases, for tod-bias check --cases and pytest --tod-bias.
@@ -72,7 +73,7 @@ def cases(
 
     unwritten(run)
     results = read_results(run)
-
+    check_seed(seed, results)
     from tod_bias.answers import FILE, Answers  # heavy imports come after what may go wrong at once
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.dialogues.sampling import sample

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from tod_bias.cli.arguments import check_folder, check_metrics, chosen, folder_of, names_of, warn_of
-from tod_bias.cli.options import RESAMPLES, Bootstrap, Quiet, Seed
+from tod_bias.cli.options import Bootstrap, Quiet, Seed
 from tod_bias.folder import check_own
 from tod_bias.report.console import Console
+from tod_bias.statistics.needed import MOST_RESAMPLES
 
 
 def compare(
@@ -30,7 +31,9 @@ def compare(
         float | None, typer.Option(help="The same for scores, in the metric's units; by default as --margin.")
     ] = None,
     bootstrap: Bootstrap = 1000,
-    permutations: Annotated[int, typer.Option(min=1, max=RESAMPLES, help="Flips of the tests, at the most.")] = 10_000,
+    permutations: Annotated[
+        int, typer.Option(min=1, max=MOST_RESAMPLES, help="Flips of the tests, at the most.")
+    ] = 10_000,
     seed: Seed = 0,
     out: Annotated[
         Path | None, typer.Option(help="Folder for compare.json and report.html; by default runs/compare.")

@@ -53,6 +53,7 @@ def write(
     splits: Annotated[str | None, typer.Option(help="Splits, joined by commas; by default all that are there.")] = None,
     tools: Annotated[Path | None, typer.Option(help="Also write the APIs as OpenAI's function schemas (JSON).")] = None,
     out: Annotated[Path | None, typer.Option(help="The SQLite file; by default CORPUS.sqlite.")] = None,
+    seed: Annotated[int, typer.Option(hidden=True, help="Nothing is drawn here.")] = 0,
     quiet: Quiet = False,
 ) -> None:
     """Write all results of all calls of a corpus into an SQLite file, a table a service, for SqlDb.

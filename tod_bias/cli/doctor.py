@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from tod_bias.cli.options import Quiet
 
 _MARKS = {"ok": "ok", "missing": "--", "note": " !"}
 
 
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
+    seed: Annotated[int, typer.Option(hidden=True, help="Nothing is drawn here.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for doctor.json; by default none is written.")] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Say what works on this machine, and the command that adds what does not.
 
@@ -22,6 +28,13 @@ def doctor(
     from tod_bias.environment import examined
 
     found = examined()
+    if out is not None:
+        from tod_bias.files import write_json
+        from tod_bias.folder import claimed
+
+        write_json(claimed(out) / "doctor.json", found.to_json())
+    if quiet:
+        return
     if as_json:
         typer.echo(json.dumps(found.to_json(), indent=1, ensure_ascii=False))
         return

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from tod_bias.statistics.needed import MOST_RESAMPLES
+
 
 class Split(StrEnum):
     """Splits of a corpus."""
@@ -111,11 +113,11 @@ Introductions = Annotated[
 HistoryOption = Annotated[
     History, typer.Option(help="gold: teacher-forced; system: the system's own turns.", rich_help_panel=SYSTEM)
 ]
-RESAMPLES = 1_000_000
-"""Resamples and permutations at the most."""
 Bootstrap = Annotated[
     int,
-    typer.Option(min=0, max=RESAMPLES, help="Resamples for the intervals; 0 for none.", rich_help_panel=STATISTICS),
+    typer.Option(
+        min=0, max=MOST_RESAMPLES, help="Resamples for the intervals; 0 for none.", rich_help_panel=STATISTICS
+    ),
 ]
 Device = Annotated[
     str | None, typer.Option(help="Where models given with --model run, e.g. cpu or cuda:0.", rich_help_panel=SYSTEM)

@@ -102,7 +102,7 @@ def plan(
     if pilot is not None:
         others = set(context.params) - {"pilot", "detect", "quiet", "seed", "out"}
         unused(context, "--pilot is a finished run, of which nothing is asked again; leave it out", *others)
-        show_power(pilot, detect, quiet)
+        show_power(pilot, detect, quiet, out)
         return
     check_datapath(context)
     check_design(context, design.value)
@@ -158,14 +158,21 @@ def show_plan(
     typer.echo(f"Results: {shown(path)}")
 
 
-def show_power(pilot: Path, detect: float | None, quiet: bool) -> None:
-    """What a finished run could have shown, and what it takes to show a given disparity."""
+def show_power(pilot: Path, detect: float | None, quiet: bool, out: Path | None) -> None:
+    """What a finished run could have shown, and what it takes to show a given disparity; in a file where asked for."""
+    from tod_bias.files import write_json
+    from tod_bias.folder import claimed
     from tod_bias.report.record import read_results
 
     results = read_results(pilot)
     from tod_bias.studies import pilot as pilots
 
     rows = pilots.power(results, detect)
+    path = None if out is None else claimed(out) / "power.json"
+    if path is not None:
+        write_json(path, pilots.to_json(rows, detect))
     if quiet:
         return
     Console().print(pilots.table(rows, detect))
+    if path is not None:
+        typer.echo(f"Results: {shown(path)}")

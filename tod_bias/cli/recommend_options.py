@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from tod_bias.cli.arguments import check_files
-from tod_bias.cli.options import RESAMPLES
 from tod_bias.documents import read_json
 from tod_bias.errors import RecommenderError, repeated
 from tod_bias.recommenders.lmrec.venue import VENUES
+from tod_bias.statistics.needed import MOST_RESAMPLES
 
 _NO_MODEL = "no trained LMRec can be read; give a folder that tod-bias recommend train wrote"
 """What is said of a model that is not there."""
@@ -28,9 +28,9 @@ class Correction(StrEnum):
 
 Level = Annotated[float, typer.Option(min=0.5, max=0.999, help="Level of the intervals.")]
 Resamples = Annotated[
-    int, typer.Option("--bootstrap", min=0, max=RESAMPLES, help="Resamples of queries for intervals; 0 for none.")
+    int, typer.Option("--bootstrap", min=0, max=MOST_RESAMPLES, help="Resamples of queries for intervals; 0 for none.")
 ]
-Permutations = Annotated[int, typer.Option(min=0, max=RESAMPLES, help="Permutations of the tests; 0 for none.")]
+Permutations = Annotated[int, typer.Option(min=0, max=MOST_RESAMPLES, help="Permutations of the tests; 0 for none.")]
 CorrectionOption = Annotated[Correction, typer.Option(help="bh (Benjamini–Hochberg) or holm, over categories.")]
 Figures = Annotated[bool, typer.Option(help="Draw the figures and write the report.")]
 AuditOut = Annotated[Path, typer.Option(help="Folder for the results.")]

@@ -8,19 +8,32 @@ from typing import Annotated, Any
 import typer
 
 from tod_bias.answers import FILE
-from tod_bias.cli.arguments import check_datapath, check_pipeline_of, chosen, names_of, perturbers_of, pipeline_of
+from tod_bias.cli.arguments import (
+    check_datapath,
+    check_pipeline_of,
+    check_seed,
+    chosen,
+    names_of,
+    perturbers_of,
+    pipeline_of,
+    warn_of,
+)
 from tod_bias.cli.options import (
     AxisLexicons,
+    BackEnd,
+    Beams,
     CallModel,
     Cluster,
     Corpus,
     Datapath,
     Device,
+    Introductions,
     MaxDialogues,
     MaxPerAxis,
     Model,
     NameSlots,
     NewTokens,
+    PerturberOption,
     PipelineOption,
     Precision,
     Protect,
@@ -58,7 +71,9 @@ def repair(
     tellings: Tellings = None,
     max_per_axis: MaxPerAxis = None,
     cluster: Cluster = "",
+    introductions: Introductions = None,
     name_slots: NameSlots = None,
+    perturber: PerturberOption = None,
     lexicon: AxisLexicons = None,
     protect: Protect = None,
     pipeline: PipelineOption = None,
@@ -66,8 +81,10 @@ def repair(
     api_call_model: CallModel = None,
     response_model: ResponseModel = None,
     device: Device = None,
+    num_beams: Beams = None,
     max_new_tokens: NewTokens = None,
     dtype: Precision = None,
+    backend: BackEnd = None,
     seed: Annotated[int | None, typer.Option(hidden=True, help="The run's own is taken.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the results; by default RUN/repair.")] = None,
     quiet: Quiet = False,
@@ -88,8 +105,8 @@ def repair(
 
     unwritten(run)
     results = read_results(run)
-    if seed not in (None, results["seed"]):
-        raise TodBiasError(f"--seed {seed}: the run was made with {results['seed']}, which is taken; leave --seed out")
+    warn_of(results, run)
+    check_seed(seed, results)
     from tod_bias.systems.configuration import GUARDS
 
     if unknown := [name for name in chosen("--guards", guards) if name not in GUARDS]:
@@ -101,11 +118,13 @@ def repair(
     if metric is not None and metric not in results["metrics"]:
         raise TodBiasError(f"--metric {metric}: {run} has not measured it; it has {', '.join(results['metrics'])}")
     check_claims(results, asked, metric or next(iter(results["metrics"])))
-    generation = {"max_new_tokens": max_new_tokens, "dtype": dtype}
+    generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype, "backend": backend}
     models = (model, api_call_model, response_model)
     check_pipeline_of(corpus, pipeline, models, device, generation)
     whole = load_corpus(corpus, datapath=datapath, split=split.value)
-    perturbers = perturbers_of(wanted, lexicon, protected=protect or (), name_slots=name_slots)
+    perturbers = perturbers_of(
+        wanted, lexicon, introductions, protected=protect or (), model=perturber, device=device, name_slots=name_slots
+    )
 
     from tod_bias.dialogues.sampling import sample  # heavy imports come after what may go wrong at once
     from tod_bias.dialogues.text import json_line

@@ -55,6 +55,8 @@ def prepare(settings: TrainingSettings, dialogues: Sequence[Dialogue], validatio
         raise ModelError(
             f"--objective denoising is for models that read and write apart (bart, t5), and {arch} is none"
         )
+    if settings.loss is not None and not causal:
+        raise ModelError(f"--loss is for causal models; {arch} learns targets only, leave it out")
     tools = read_tools(settings.tools)
     if is_new:
         source = template_source(settings.chat_template or CHATML, None, "scratch") if is_chat else ""

@@ -11,6 +11,8 @@ from tod_bias.models.examples import PARTS, Part
 Arch = Literal["gpt2", "llama", "bart", "t5"]
 ARCHITECTURES: tuple[Arch, ...] = ("gpt2", "llama", "bart", "t5")
 """What can be made from scratch."""
+READERS: tuple[Arch, ...] = ("bart", "t5")
+"""Those that read and write apart (sequence to sequence)."""
 Format = Literal["text", "chat"]
 FORMATS: tuple[Format, ...] = ("text", "chat")
 Objective = Literal["task", "denoising"]
@@ -141,8 +143,7 @@ def check_settings(settings: TrainingSettings) -> None:
         raise ModelError(f"format is {settings.format!r}; expected one of {', '.join(FORMATS)}")
     if settings.objective not in OBJECTIVES:
         raise ModelError(f"objective is {settings.objective!r}; expected one of {', '.join(OBJECTIVES)}")
-    if settings.objective == "denoising" and settings.format != "text":
-        raise ModelError("--objective denoising restores lines of text; leave --format chat out")
+    _check_objective(settings)
     if not settings.parts or any(part not in PARTS for part in settings.parts):
         raise ModelError(f"parts are {settings.parts!r}; expected one or both of {', '.join(PARTS)}")
     if settings.init == "scratch" and settings.arch not in (*ARCHITECTURES, None):
@@ -152,11 +153,20 @@ def check_settings(settings: TrainingSettings) -> None:
     rate = usual_rate(settings.init, settings.arch)
     for name in ("learning_rate", "warmup", "weight_decay"):
         value, usual = getattr(settings, name), getattr(TrainingSettings, name) or rate
-        if value is not None and (not 0 <= value < HIGHEST_RATE or (name == "learning_rate" and value == 0)):
-            raise ModelError(f"{name} is {value:g}; expected one above 0 and below {HIGHEST_RATE}, such as {usual}")
+        if value is None and name == "learning_rate":
+            continue
+        lowest = "above 0" if name == "learning_rate" else "from 0 on"
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not is_number or not 0 <= value < HIGHEST_RATE or (name == "learning_rate" and value == 0):
+            shown = f"{value:g}" if is_number else repr(value)
+            raise ModelError(f"{name} is {shown}; expected one {lowest} and below {HIGHEST_RATE}, such as {usual}")
+    if not 0 <= settings.dropout < 1 or settings.warmup > 1:
+        raise ModelError(
+            f"dropout is {settings.dropout:g}, warmup {settings.warmup:g}; expected shares, of which dropout is below 1"
+        )
     for name, highest in _HIGHEST.items():
         value = getattr(settings, name)
-        if value is not None and not 1 <= value <= highest:
+        if value is not None and (not isinstance(value, int) or not 1 <= value <= highest):
             raise ModelError(f"{name} is {value}; expected a whole number from 1 to {highest:,}")
     if not 0 <= settings.seed < 1 << 32:
         raise ModelError(f"seed is {settings.seed}; expected a whole number from 0 to {(1 << 32) - 1:,}")
@@ -169,3 +179,17 @@ def check_settings(settings: TrainingSettings) -> None:
         raise ModelError(f"--lora {settings.lora} --init {settings.init}: adapters have a rank from 1 and need a base")
     if settings.merge and settings.lora is None:
         raise ModelError("--merge adds adapters to the weights; give --lora RANK")
+
+
+def _check_objective(settings: TrainingSettings) -> None:
+    """Find targets and losses that a model, or what it learns, does not have."""
+    is_new = settings.init == "scratch"
+    if settings.objective == "denoising":
+        if settings.format != "text":
+            raise ModelError("--objective denoising restores lines of text; leave --format chat out")
+        if settings.loss is not None or settings.parts != PARTS:
+            raise ModelError("--objective denoising has no --loss and no --parts: a text is restored as a whole")
+        if is_new and settings.arch not in READERS:
+            raise ModelError(f"--objective denoising is for models that read and write apart; give --arch {READERS[0]}")
+    elif is_new and settings.arch in READERS and settings.loss is not None:
+        raise ModelError(f"--loss is for causal models; {settings.arch} learns targets only, leave it out")

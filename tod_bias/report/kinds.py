@@ -45,6 +45,7 @@ KINDS = (
     Kind("database.json", "database check", "what it found stands in database.json"),
     Kind("check.json", "check", "what it found stands in check.json"),
     Kind("dialogues.jsonl", "perturb", "its tellings stand in dialogues.jsonl"),
+    Kind("tellings.jsonl", "perturb --axes", "its tellings stand in tellings.jsonl"),
     Kind("config.json", "train or recommend train", "a model: audit it with attribute or recommend audit, --model"),
     Kind("embeddings.npz", "associate train", "audit it with `tod-bias associate --embeddings`"),
 )

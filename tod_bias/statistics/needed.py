@@ -1,6 +1,21 @@
-"""How many words and clusters a claim needs."""
+"""How many words and clusters a claim needs, and how many resamples are too many."""
+
+from tod_bias.errors import TodBiasError
 
 FEWEST = 5
 """Clusters that an interval needs."""
 ENOUGH_WORDS = 6
 """Effective words that a claim about a group needs; with fewer it is one about these words."""
+MOST_RESAMPLES = 1_000_000
+"""Resamples and permutations at the most: they are all held at once, and more tell nothing."""
+
+
+def check_resamples(**counts: int) -> None:
+    """Find numbers of resamples or permutations, by name, that make no sense.
+
+    Raises:
+        TodBiasError: one is no whole number from 0 to :data:`MOST_RESAMPLES`.
+    """
+    for name, count in counts.items():
+        if isinstance(count, bool) or not hasattr(count, "__index__") or not 0 <= count <= MOST_RESAMPLES:
+            raise TodBiasError(f"{name} must be a whole number from 0 to {MOST_RESAMPLES:,}, got {count!r}")

@@ -157,6 +157,10 @@ def attribute(
         TodBiasError: an unknown metric, design, history or cluster, or a number that makes no sense.
     """
     started = time.monotonic()
+    if not isinstance(pipeline, Pipeline):
+        raise TodBiasError(
+            f"the system must be a Pipeline, got {type(pipeline).__name__}: Pipeline({{name: component}})"
+        )
     order = checked_order(pipeline.names, order)
     scored = metrics_of(metrics)
     check_history(history)

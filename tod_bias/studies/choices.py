@@ -12,6 +12,7 @@ from tod_bias.errors import StageError, TodBiasError, safe_repr, shortened
 from tod_bias.imports import guarded, import_object, is_import
 from tod_bias.metrics.choice import checked, metric
 from tod_bias.metrics.metric import Metric
+from tod_bias.statistics.needed import check_resamples
 
 if TYPE_CHECKING:
     from tod_bias.studies.workshop import ClusterOf
@@ -115,15 +116,14 @@ def check_numbers(
     draws: int, bootstrap: int, permutations: int, seed: int, most: int | None, margin: float | None
 ) -> None:
     """Raises TodBiasError for a number that makes no sense."""
-    for name, number in (("draws", draws), ("bootstrap", bootstrap), ("permutations", permutations), ("seed", seed)):
+    check_resamples(bootstrap=bootstrap, permutations=permutations)
+    for name, number in (("draws", draws), ("seed", seed)):
         if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
             raise TodBiasError(f"{name} must be a whole number, got {number!r}")
     if most is not None and most < 1:
         raise TodBiasError(f"max_per_axis must be at least 1, got {most}")
-    if draws < 1 or bootstrap < 0 or permutations < 0:
-        raise TodBiasError(
-            f"draws must be at least 1, bootstrap and permutations at least 0, got {draws}, {bootstrap}, {permutations}"
-        )
+    if draws < 1 or seed < 0:
+        raise TodBiasError(f"draws must be at least 1, seed at least 0, got {draws}, {seed}")
     if margin is not None and not 0 < margin < float("inf"):
         raise TodBiasError(f"margin must be above 0, got {margin!r}")
 

@@ -17,6 +17,7 @@ from tod_bias.files import write_json
 from tod_bias.folder import writable
 from tod_bias.metrics.metric import Metric
 from tod_bias.statistics.clusters import Clusters
+from tod_bias.statistics.needed import check_resamples
 from tod_bias.statistics.settings import Inference
 from tod_bias.studies.axis_table import AxisTable, Tellings
 from tod_bias.studies.blocks import Blocks
@@ -88,8 +89,9 @@ def compare(
     for name, value in (("margin", margin), ("quality_margin", quality_margin)):
         if value is not None and not value > 0:
             raise TodBiasError(f"{name} must be above 0, got {value!r}")
-    if bootstrap < 0 or permutations < 1:
-        raise TodBiasError(f"bootstrap must be at least 0, permutations at least 1, got {bootstrap}, {permutations}")
+    check_resamples(bootstrap=bootstrap, permutations=permutations)
+    if permutations < 1:
+        raise TodBiasError(f"permutations must be at least 1, got {permutations}")
     one, other = (saved_run(run, metrics, axes) for run in (before, after))
     check_dialogues(one, other)
     check_named(one, other, "axes", list(one.axes), list(other.axes), "--axes")

@@ -19,6 +19,7 @@ from tod_bias.metrics.choice import check_alone, checked, metric
 from tod_bias.metrics.metric import Metric, Told
 from tod_bias.report.sheets import new_table
 from tod_bias.statistics.intervals import interval
+from tod_bias.statistics.needed import check_resamples
 from tod_bias.statistics.record import finite, finite_pair
 from tod_bias.statistics.resampling import resample
 from tod_bias.statistics.sums import sums_by
@@ -89,6 +90,7 @@ def evaluate(
     if not any(dialogue.turns for dialogue in dialogues):
         raise CorpusError("nothing to evaluate: no dialogue of the corpus has a turn")
     check_history(history)
+    check_resamples(bootstrap=bootstrap)
     chosen = [metric(one) if isinstance(one, str) else checked(one) for one in metrics]
     check_alone(chosen)
     started = time.monotonic()

@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 from rich.table import Table
 
 from tod_bias.errors import TodBiasError
+from tod_bias.report.outcome import FLOOR, read_outcomes
+from tod_bias.report.record import RunError
 from tod_bias.report.sheets import new_table
 from tod_bias.statistics.intervals import LEVEL
 from tod_bias.statistics.needed import ENOUGH_WORDS
-from tod_bias.statistics.power import units_needed
+from tod_bias.statistics.power import POWER, units_needed
 
 
 class Power(NamedTuple):
@@ -27,6 +29,8 @@ class Power(NamedTuple):
     """The minimum detectable disparity of the run, at 80% power."""
     needed: float | None
     """Dialogues that show the wanted disparity; infinity: none do with these words."""
+    why: str = ""
+    """Why one of them is not told, where that is not for want of words."""
 
 
 def power(results: Mapping[str, Any], wanted: float | None = None) -> list[Power]:
@@ -40,22 +44,44 @@ def power(results: Mapping[str, Any], wanted: float | None = None) -> list[Power
         wanted: the disparity to be found, on the metric's scale.
 
     Raises:
+        RunError: the results are not as ``attribute`` writes them.
         TodBiasError: ``wanted`` is not above 0.
     """
+    read_outcomes(results)  # finds what is not as attribute writes it
     if wanted is not None and not wanted > 0:
         raise TodBiasError(f"the disparity to be detected must be above 0, got {wanted!r}")
-    tests = max(1, sum(record["verdict"] != "floor" for some in results["axes"].values() for record in some.values()))
+    told = [
+        (axis, metric, record)
+        for axis, some in results["axes"].items()
+        for metric, record in some.items()
+        if record.get("verdict") != FLOOR
+    ]
     rows = []
-    for axis, by_metric in results["axes"].items():
-        for metric, record in by_metric.items():
-            if record["verdict"] == "floor":
-                continue
-            disparity = record["disparity"]
-            dialogues, words = (disparity["clusters"][name] for name in ("dialogues", "words_effective"))
-            rows.append(
-                Power(axis, metric, dialogues, words, disparity["mde"], _needed(disparity, wanted, dialogues, tests))
-            )
+    for axis, metric, record in told:
+        try:
+            rows.append(_row(axis, metric, record["disparity"], wanted, max(1, len(told))))
+        except (LookupError, TypeError, AttributeError) as error:
+            raise RunError(
+                f"axes.{axis}.{metric}: not what attribute writes ({type(error).__name__}: {error}); repeat the run"
+            ) from error
     return rows
+
+
+def _row(axis: str, metric: str, disparity: Mapping[str, Any], wanted: float | None, tests: int) -> Power:
+    dialogues, words = (disparity["clusters"][name] for name in ("dialogues", "words_effective"))
+    needed = _needed(disparity, wanted, dialogues, tests)
+    untold = disparity["mde"] is None or (wanted is not None and needed is None)
+    why = _why(disparity) if untold and words >= ENOUGH_WORDS else ""
+    return Power(axis, metric, dialogues, words, disparity["mde"], needed, why)
+
+
+def _why(disparity: Mapping[str, Any]) -> str:
+    errors = disparity.get("standard_error") or {}
+    if 0 in (errors.get("value"), errors.get("these_words")):
+        return "no telling differs from another, so nothing spreads"
+    if disparity.get("ci_these_words") is None:
+        return "the run has no resamples of dialogues (--bootstrap 0)"
+    return "no interval tells how far the dialogues spread"
 
 
 def _needed(disparity: Mapping[str, Any], wanted: float | None, dialogues: int, tests: int) -> float | None:
@@ -67,13 +93,22 @@ def _needed(disparity: Mapping[str, Any], wanted: float | None, dialogues: int, 
     return units_needed(wanted, dialogues, these, fixed, (1 - LEVEL) / tests)
 
 
+def to_json(rows: Sequence[Power], wanted: float | None) -> dict[str, Any]:
+    """For a file; ``"more words"`` where no number of dialogues is enough."""
+    records = [row._asdict() for row in rows]
+    for record in records:
+        if record["needed"] is not None and math.isinf(record["needed"]):
+            record["needed"] = "more words"
+    return {"schema": 1, "detect": wanted, "power": POWER, "axes": records}
+
+
 def table(rows: Sequence[Power], wanted: float | None) -> Table:
     """For the terminal."""
     title = "What the run could show (80% power, after adjustment for all axes and metrics)"
     if any(row.words < ENOUGH_WORDS for row in rows):
         title += f"\n* fewer than {ENOUGH_WORDS} effective words: whatever is found is of these words only"
-    if any(row.detectable is None and row.words >= ENOUGH_WORDS for row in rows):
-        title += "\n– no interval tells how far the dialogues spread: a run without --bootstrap, or too small a one"
+    for why in dict.fromkeys(row.why for row in rows if row.why):
+        title += f"\n– {why}"
     view = new_table(title)
     for column in ("axis", "metric", "dialogues", "effective words", "smallest disparity"):
         view.add_column(column, justify="left" if column in ("axis", "metric") else "right")

@@ -33,7 +33,7 @@ from tod_bias.studies.gate import WITHIN, Judged, gate
 from tod_bias.studies.matching import MismatchError
 from tod_bias.studies.mends import ROWS, Attempt, Change, Repair, measured_of, merged, nothing_differs, size_of
 from tod_bias.studies.results import Results
-from tod_bias.studies.signatures import corpus_hash, signature_of
+from tod_bias.studies.signatures import corpus_hash, perturber_signature, signature_of
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stages.database import LookupDb
 from tod_bias.systems.twin import untwinned
@@ -100,9 +100,7 @@ class Workshop:
                 f"(hash {theirs}, here {own}); give --corpus and the other options that it was made with"
             )
         self._check_system()
-        for axis in self._perturbers:
-            if axis not in results["axes"]:
-                raise TodBiasError(f"axis {axis}: the run has none of this name; it has {', '.join(results['axes'])}")
+        self._check_axes()
         if self.metric not in results["metrics"]:
             there = ", ".join(results["metrics"])
             raise TodBiasError(f"metric {self.metric}: the run has none of this name; it has {there}")
@@ -121,6 +119,21 @@ class Workshop:
                 raise MismatchError(
                     f"component {name} is not the run's: {one:.120} there, {other:.120} here; give its pipeline, or "
                     "audit this one first"
+                )
+
+    def _check_axes(self) -> None:
+        """See to it that the axes are told as in the run, before anything is asked."""
+        known = self._results.get("signature") or {}
+        for axis, perturber in self._perturbers.items():
+            if axis not in self._results["axes"]:
+                raise TodBiasError(
+                    f"axis {axis}: the run has none of this name; it has {', '.join(self._results['axes'])}"
+                )
+            there, here = known.get(f"axis {axis}"), perturber_signature(perturber)
+            if there is not None and there != here:
+                raise MismatchError(
+                    f"axis {axis} was told by {there:.160}, here by {here:.160}; give the options that the run was "
+                    "made with (--introductions, --lexicon, --protect, --name-slots, --perturber), or --axes without it"
                 )
 
     @property

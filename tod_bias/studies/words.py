@@ -19,6 +19,7 @@ from tod_bias.perturb.algorithm import load_perturber
 from tod_bias.perturb.lexicon_perturber import LexiconPerturber
 from tod_bias.report.words import table as table
 from tod_bias.statistics.intervals import interval
+from tod_bias.statistics.needed import check_resamples
 from tod_bias.statistics.resampling import resample
 from tod_bias.studies.results import Results
 
@@ -109,6 +110,7 @@ def word_statistics(
     names = [perturber.axis for perturber in perturbers]
     if not names or len(set(names)) < len(names):
         raise AxisError(f"axes are {', '.join(names) or 'none'}; give at least one, and each once")
+    check_resamples(bootstrap=bootstrap)
     words = np.array([_words(dialogue) for dialogue in dialogues])  # (dialogues, speakers)
     rows = [
         row

@@ -68,6 +68,18 @@ pretrained sgd adapter_star star star 60 226 star
 pretrained smollm2 adapter_star_plain star_plain star 60 226 star_plain
 tod-bias compare "$OUT/attribution_star_plain" "$OUT/attribution_star" --out "$OUT/beginnings_compared"
 
+# Pre-finetuned: having learnt SGD it goes on with τ-bench (106 steps), and then with STAR (half an hour in bfloat16 on two
+# cores with AMX that other work shared).
+#   tod-bias train --init "$MODELS/sgd" --corpus tau_bench --max-dialogues 60 --held-out 6 … as above … --bf16 \
+#     --out adapter_tau_bench_after_sgd
+#   tod-bias train --init "$MODELS/tau_bench_after_sgd" --corpus star … as above … --bf16 --out adapter_star_pre
+test -f "$MODELS/tau_bench_after_sgd/model.safetensors" || python "$HERE/../tool_agents/with_adapter.py" \
+  "$MODELS/sgd" "$HERE/adapter_tau_bench_after_sgd" "$MODELS/tau_bench_after_sgd"
+pretrained tau_bench_after_sgd adapter_star_pre star_pre star 60 226 star_pre
+for other in star_plain star; do
+  tod-bias compare "$OUT/attribution_$other" "$OUT/attribution_star_pre" --out "$OUT/star_pre_after_$other"
+done
+
 # SGD from three beginnings: the pretrained model, the one that has learnt STAR, and that one having learnt τ-bench too (54
 # runs of a tool agent, 106 steps) learn 600 dialogues of SGD, drawn by domain (258 steps, about an hour of one thread each).
 #   tod-bias train --init "$MODELS/smollm2" --corpus google_sgd … as above … --out adapter_sgd_short

@@ -177,6 +177,13 @@ def test_another_system_is_refused_before_anything_is_asked(before, harmed, corp
         workshop(before, system(corpus), corpus)
 
 
+def test_other_tellings_are_refused_before_anything_is_asked(before, harmed, corpus):
+    results = json.loads((before / "results.json").read_text())
+    others = load_perturber("gender", protected=("aunt",))
+    with pytest.raises(MismatchError, match=r"axis gender was told by .*, here by .*; give the options that the run"):
+        Workshop(before, results, harmed, corpus, [others])
+
+
 def test_only_the_metric_that_decides_is_mended_and_others_are_named(before, harmed, corpus):
     results = json.loads((before / "results.json").read_text())
     own = results["axes"]["gender"]["corpus_bleu"]

@@ -18,13 +18,16 @@ from transformers import (
     T5Config,
 )
 
+from tod_bias.models.denoising import SENTINEL
 from tod_bias.models.settings import TrainingSettings
 
-PAD, END, MASK = "<pad>", "</s>", "<mask>"
+PAD, END = "<pad>", "</s>"
+SENTINELS = 100
+"""As many as T5 has."""
 
 
 def new_tokenizer(
-    texts: Iterable[str], vocabulary: int, *, causal: bool, marks: Sequence[str] = (), mask: bool = False
+    texts: Iterable[str], vocabulary: int, *, causal: bool, marks: Sequence[str] = (), gaps: bool = False
 ) -> Any:
     """Train a byte-level BPE tokenizer; for sequence-to-sequence models it ends every text with ``</s>``.
 
@@ -33,15 +36,15 @@ def new_tokenizer(
         vocabulary: tokens at the most.
         causal: whether it is for a causal model.
         marks: further tokens that are never cut, the last of which ends texts in the place of ``</s>``.
-        mask: whether it has a token that stands for a gap, ``<mask>``.
+        gaps: whether it has tokens that stand for gaps, T5's sentinels.
     """
-    masks = {"mask_token": MASK} if mask else {}
+    sentinels = [SENTINEL.format(number) for number in range(SENTINELS)] if gaps else []
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary,
-        special_tokens=[PAD, END, *marks, *masks.values()],
+        special_tokens=[PAD, END, *marks, *sentinels],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
@@ -50,7 +53,7 @@ def new_tokenizer(
         tokenizer.post_processor = processors.TemplateProcessing(
             single=f"$A {END}", special_tokens=[(END, tokenizer.token_to_id(END))]
         )
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token=PAD, eos_token=[END, *marks][-1], **masks)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token=PAD, eos_token=[END, *marks][-1])
 
 
 def new_model(settings: TrainingSettings, tokenizer: Any) -> Any:

@@ -117,8 +117,8 @@ def _new_tokenizer(
 ) -> Any:
     if settings.format == "text":
         texts = (turn.text for dialogue in dialogues for turn in dialogue.turns)
-        mask = settings.objective == "denoising"
-        return new_tokenizer(texts, settings.vocabulary, causal=causal, mask=mask)
+        gaps = settings.objective == "denoising"
+        return new_tokenizer(texts, settings.vocabulary, causal=causal, gaps=gaps)
     template = ChatTemplate(source, "scratch", {"eos_token": CHATML_MARKS[1], "bos_token": CHATML_MARKS[0]})
     chats = (
         template.render(list(with_read_arguments(to_messages(dialogue))), tools.of(dialogue)) for dialogue in dialogues

@@ -14,7 +14,7 @@ def never(inputs):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"seed": -1}, "seed at least 0, got 1, -1"),
+        ({"seed": -1}, "seed at least 0, got 3, -1"),
         ({"seed": 1.5}, "seed must be a whole number"),
         ({"draws": 0}, "draws must be at least 1"),
         ({"bootstrap": 10**9}, "bootstrap must be a whole number from 0 to 1,000,000"),

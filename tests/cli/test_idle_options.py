@@ -5,22 +5,6 @@ import pytest
 from tod_bias.cli.application import main
 
 IDLE = {
-    "restoring": (
-        (
-            "train",
-            "--out",
-            "m",
-            "--arch",
-            "bart",
-            "--objective",
-            "denoising",
-            "--loss",
-            "targets",
-            "--parts",
-            "response",
-        ),
-        "--parts, --loss: calls and responses are no targets of --objective denoising",
-    ),
     "a system": (
         ("attribute", "--answers", "corpus.jsonl", "--dtype", "int8", "--batch-out", "asked"),
         "--batch-out, --dtype: no system is asked where its --answers are given",

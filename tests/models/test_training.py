@@ -1,6 +1,7 @@
 import json
 
 import pytest
+import torch
 from builders import small_corpus
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
@@ -15,7 +16,7 @@ from tod_bias.models.examples import (
     response_prompt,
     seq2seq_sequences,
 )
-from tod_bias.models.from_scratch import new_tokenizer
+from tod_bias.models.from_scratch import new_model, new_tokenizer
 from tod_bias.models.settings import TrainingSettings
 from tod_bias.models.training import hold_out, train
 from tod_bias.testing import inputs_of
@@ -224,6 +225,11 @@ def test_held_out_dialogues_are_seeded_and_disjoint():
         ({"parts": ("db",)}, "expected one or both of api_call, response"),
         ({"width": 30, "heads": 4}, "width 30 is not a multiple of 4 heads"),
         ({"loss": "some"}, "expected 'all' or 'targets'"),
+        ({"arch": "bart", "loss": "targets"}, "--loss is for causal models; bart learns targets only"),
+        ({"dropout": 2}, "dropout is 2, warmup 0.05; expected shares"),
+        ({"warmup": 1.5}, "dropout is 0.1, warmup 1.5; expected shares"),
+        ({"epochs": 1.5}, "epochs is 1.5; expected a whole number"),
+        ({"learning_rate": "a"}, "learning_rate is 'a'; expected one above 0"),
         ({"init": "./no/such/folder"}, "no such folder"),
     ],
 )
@@ -235,3 +241,27 @@ def test_unusable_settings_say_why(tmp_path, changes, message):
 def test_checkpoint_of_another_architecture_is_refused(tmp_path, t5):
     with pytest.raises(ModelError, match="is a t5 checkpoint, but --arch is bart"):
         train(small_corpus(), small_corpus(4), tmp_path, TrainingSettings(arch="bart", init=str(t5)))
+
+
+@pytest.mark.parametrize(("settings", "rate"), [({"arch": "bart"}, 3e-4), ({"arch": "gpt2"}, 1e-3), ({}, 1e-3)])
+def test_the_usual_learning_rate_is_that_of_the_architecture(tmp_path, settings, rate):
+    corpus = small_corpus(8)
+    record = train(corpus, corpus[:4], tmp_path / "new", TrainingSettings(**TINY, **settings, max_steps=1))
+    assert record["settings"]["learning_rate"] == rate
+    more = train(corpus, corpus[:4], tmp_path / "more", TrainingSettings(init=str(tmp_path / "new"), max_steps=1))
+    assert more["settings"]["learning_rate"] == 5e-5
+
+
+def test_a_checkpoint_that_learns_targets_only_takes_no_loss(tmp_path, t5):
+    with pytest.raises(ModelError, match="--loss is for causal models; t5 learns targets only"):
+        train(small_corpus(), small_corpus(4), tmp_path, TrainingSettings(init=str(t5), loss="targets"))
+
+
+def test_a_new_t5_begins_with_embeddings_that_adam_can_turn_and_logits_of_usual_size():
+    tokenizer = new_tokenizer((turn.text for d in small_corpus() for turn in d.turns), 400, causal=False)
+    model = new_model(TrainingSettings(arch="t5", width=64, layers=2, dropout=0.0), tokenizer).eval()
+    ids = torch.randint(2, len(tokenizer), (4, 16), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        logits = model(input_ids=ids, labels=ids).logits
+    assert float(model.get_input_embeddings().weight.detach().std()) == pytest.approx(0.05, rel=0.1)
+    assert 0.1 < float(logits.std()) < 2

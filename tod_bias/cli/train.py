@@ -31,12 +31,6 @@ def train(
     datapath: Datapath = None,
     max_dialogues: MaxDialogues = None,
     held_out: Annotated[int, typer.Option(min=1, help="Training dialogues held out for early stopping.")] = 100,
-    objective: Annotated[
-        str,
-        typer.Option(
-            help="task: calls and responses; denoising: restoring texts with gaps, which a new bart or t5 learns first."
-        ),
-    ] = "task",
     parts: Annotated[str, typer.Option(help="Targets: api_call, response or both, by commas.")] = "api_call,response",
     loss: Annotated[
         str | None,
@@ -102,13 +96,10 @@ def train(
     if init != "scratch":
         why = f"for models from scratch; {init} has its own"
         unused(context, why, "layers", "width", "heads", "vocabulary", "dropout", "positions")
-    if objective == "denoising":
-        unused(context, "calls and responses are no targets of --objective denoising", "parts", "loss")
     how = None if augment is None else Augmentation.read(augment)
     settings = TrainingSettings(
         arch=arch,
         init=init,
-        objective=objective,  # type: ignore[arg-type]  # checked there
         format=form.value,
         chat_template=chat_template,
         tools=None if tools is None else str(tools),

@@ -18,17 +18,12 @@ from transformers import (
     T5Config,
 )
 
-from tod_bias.models.denoising import SENTINEL
 from tod_bias.models.settings import TrainingSettings
 
 PAD, END = "<pad>", "</s>"
-SENTINELS = 100
-"""As many as T5 has."""
 
 
-def new_tokenizer(
-    texts: Iterable[str], vocabulary: int, *, causal: bool, marks: Sequence[str] = (), gaps: bool = False
-) -> Any:
+def new_tokenizer(texts: Iterable[str], vocabulary: int, *, causal: bool, marks: Sequence[str] = ()) -> Any:
     """Train a byte-level BPE tokenizer; for sequence-to-sequence models it ends every text with ``</s>``.
 
     Args:
@@ -36,15 +31,13 @@ def new_tokenizer(
         vocabulary: tokens at the most.
         causal: whether it is for a causal model.
         marks: further tokens that are never cut, the last of which ends texts in the place of ``</s>``.
-        gaps: whether it has tokens that stand for gaps, T5's sentinels.
     """
-    sentinels = [SENTINEL.format(number) for number in range(SENTINELS)] if gaps else []
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary,
-        special_tokens=[PAD, END, *marks, *sentinels],
+        special_tokens=[PAD, END, *marks],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )

@@ -22,7 +22,6 @@ from tod_bias.models.chat_template import (
 )
 from tod_bias.models.chats import Tools, chat_sequences, read_tools
 from tod_bias.models.checkpoints import is_causal, load_configuration, load_model, load_tokenizer
-from tod_bias.models.denoising import denoising_sequences
 from tod_bias.models.examples import TokenSequence, causal_sequences, seq2seq_sequences
 from tod_bias.models.from_scratch import new_model, new_tokenizer
 from tod_bias.models.settings import TrainingSettings, check_arch, check_settings
@@ -51,10 +50,6 @@ def prepare(settings: TrainingSettings, dialogues: Sequence[Dialogue], validatio
     causal, arch = _kind(settings)
     if is_chat and not causal:
         raise ModelError(f"--format chat needs a causal model, and {arch} is none; use --format text")
-    if settings.objective == "denoising" and causal:
-        raise ModelError(
-            f"--objective denoising is for models that read and write apart (bart, t5), and {arch} is none"
-        )
     if settings.loss is not None and not causal:
         raise ModelError(f"--loss is for causal models; {arch} learns targets only, leave it out")
     tools = read_tools(settings.tools)
@@ -82,8 +77,6 @@ def prepare(settings: TrainingSettings, dialogues: Sequence[Dialogue], validatio
             )  # fmt: skip
             made.append(found.sequences)
             cut.append({"dialogues_split": found.split, "turns_left_out": found.left_out})
-        elif settings.objective == "denoising":
-            made.append(denoising_sequences(part, tokenizer, max_length=length, seed=settings.seed))
         elif causal:
             loss = settings.loss or "all"
             made.append(causal_sequences(part, tokenizer, parts=settings.parts, loss=loss, max_length=length))
@@ -117,8 +110,7 @@ def _new_tokenizer(
 ) -> Any:
     if settings.format == "text":
         texts = (turn.text for dialogue in dialogues for turn in dialogue.turns)
-        gaps = settings.objective == "denoising"
-        return new_tokenizer(texts, settings.vocabulary, causal=causal, gaps=gaps)
+        return new_tokenizer(texts, settings.vocabulary, causal=causal)
     template = ChatTemplate(source, "scratch", {"eos_token": CHATML_MARKS[1], "bos_token": CHATML_MARKS[0]})
     chats = (
         template.render(list(with_read_arguments(to_messages(dialogue))), tools.of(dialogue)) for dialogue in dialogues

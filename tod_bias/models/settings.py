@@ -15,8 +15,6 @@ READERS: tuple[Arch, ...] = ("bart", "t5")
 """Those that read and write apart (sequence to sequence)."""
 Format = Literal["text", "chat"]
 FORMATS: tuple[Format, ...] = ("text", "chat")
-Objective = Literal["task", "denoising"]
-OBJECTIVES: tuple[Objective, ...] = ("task", "denoising")
 
 HIGHEST_RATE = 10
 """No training stands a learning rate, a warm-up or a decay of weights that is higher."""
@@ -52,9 +50,6 @@ class TrainingSettings:
     checkpoint it is read from its configuration, and what is given must be that."""
     init: str = "scratch"
     """A checkpoint's name or folder, or ``scratch``: random weights and a byte-level BPE tokenizer of its own."""
-    objective: Objective = "task"
-    """``task``: calls and responses; ``denoising``: restoring texts with gaps, for a sequence-to-sequence model that is
-    to learn them after (:mod:`tod_bias.models.denoising`)."""
     format: Format = "text"
     """``text``: SimpleTOD's lines; ``chat``: messages in the chat template, for a causal model behind a chat API."""
     chat_template: str | None = None
@@ -141,9 +136,8 @@ def check_settings(settings: TrainingSettings) -> None:
     """
     if settings.format not in FORMATS:
         raise ModelError(f"format is {settings.format!r}; expected one of {', '.join(FORMATS)}")
-    if settings.objective not in OBJECTIVES:
-        raise ModelError(f"objective is {settings.objective!r}; expected one of {', '.join(OBJECTIVES)}")
-    _check_objective(settings)
+    if settings.init == "scratch" and settings.arch in READERS and settings.loss is not None:
+        raise ModelError(f"--loss is for causal models; {settings.arch} learns targets only, leave it out")
     if not settings.parts or any(part not in PARTS for part in settings.parts):
         raise ModelError(f"parts are {settings.parts!r}; expected one or both of {', '.join(PARTS)}")
     if settings.init == "scratch" and settings.arch not in (*ARCHITECTURES, None):
@@ -179,17 +173,3 @@ def check_settings(settings: TrainingSettings) -> None:
         raise ModelError(f"--lora {settings.lora} --init {settings.init}: adapters have a rank from 1 and need a base")
     if settings.merge and settings.lora is None:
         raise ModelError("--merge adds adapters to the weights; give --lora RANK")
-
-
-def _check_objective(settings: TrainingSettings) -> None:
-    """Find targets and losses that a model, or what it learns, does not have."""
-    is_new = settings.init == "scratch"
-    if settings.objective == "denoising":
-        if settings.format != "text":
-            raise ModelError("--objective denoising restores lines of text; leave --format chat out")
-        if settings.loss is not None or settings.parts != PARTS:
-            raise ModelError("--objective denoising has no --loss and no --parts: a text is restored as a whole")
-        if is_new and settings.arch not in READERS:
-            raise ModelError(f"--objective denoising is for models that read and write apart; give --arch {READERS[0]}")
-    elif is_new and settings.arch in READERS and settings.loss is not None:
-        raise ModelError(f"--loss is for causal models; {settings.arch} learns targets only, leave it out")

@@ -22,7 +22,6 @@ def never(inputs):
         ({"pipeline": {"answer": never}}, r"must be a Pipeline, got dict: Pipeline\(\{name: component\}\)"),
         ({"pipeline": never}, "must be a Pipeline, got function"),
     ],
-    ids=str,
 )
 def test_a_call_that_makes_no_sense_is_refused(options, says):
     system = options.pop("pipeline", Pipeline({"answer": never}))

@@ -300,12 +300,13 @@ def text_rewriter(
     if key not in _REWRITERS:
         if axis.startswith(PREFIX) or re.search(r"[×*]", axis):
             raise AxisError(f"axis {axis!r}: introductions and crossed axes are told in whole dialogues; give --corpus")
-        if is_import(axis):
+        is_dialect = axis.startswith(DIALECT)
+        if is_import(axis) and not is_dialect:
             raise AxisError(f"axis {axis!r}: an axis of your own is told in whole dialogues; give --corpus")
         known = sorted((*lexicon_axes(), *NAME_AXES, *dialects()))
         if lexicon is None and axis not in known:
             raise AxisError(f"unknown axis {axis!r}; expected one of {', '.join(known)}{meant(axis, known)}")
-        if axis.startswith(DIALECT):
+        if is_dialect:
             rules = load_dialect(axis, lexicon)
             _REWRITERS[key] = DialectPerturber(rules, protected=protected).text_rewriter(source, target)
         elif axis in NAME_AXES:

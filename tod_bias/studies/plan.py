@@ -23,7 +23,9 @@ from tod_bias.perturb.candidates import Perturber
 from tod_bias.perturb.lexicon_perturber import LexiconPerturber
 from tod_bias.perturb.matched import Dose
 from tod_bias.report.sheets import new_table
+from tod_bias.statistics.intervals import LEVEL
 from tod_bias.statistics.needed import ENOUGH_WORDS
+from tod_bias.statistics.power import detectable_in_spreads
 from tod_bias.studies.gathering import tellings_of
 from tod_bias.studies.signatures import generator_of
 from tod_bias.studies.tellings import (
@@ -91,7 +93,9 @@ def plan(
 
     Returns:
         ``dialogues`` (read, and by axis those that can be told otherwise and those that are audited), ``words``
-        (by axis, how many effective words a claim would rest on), ``placebo`` (by axis, in how many dialogues
+        (by axis, how many effective words a claim would rest on), ``detectable`` (by axis, the smallest disparity of
+        one metric that could be shown, in standard deviations of one dialogue's: from where dialogues of a word have
+        nothing in common to where they are alike; null with too few words), ``placebo`` (by axis, in how many dialogues
         there is one, and how many words it and the axis change in them), ``tellings``, ``turns``, and by
         component ``asked`` (exact in straight pipelines), ``distinct`` (``exact``, or ``at_most`` and
         ``estimate``), ``tokens`` (read and written, for language models) and ``seconds``, null where nothing is
@@ -127,13 +131,15 @@ def plan(
         name: _component(pipeline, name, counts, timed.get(name), name in remote, history) for name in pipeline.names
     }
     seconds = [part["seconds"] for part in components.values()]
+    words = {axis: _effective(retelling.teller.perturbers[axis], some) for axis, some in drawn.items()}
     return Plan(
         dialogues={
             "read": len(dialogues),
             "perturbable": {axis: len(some) for axis, some in retelling.found.items()},
             "audited": {axis: len(some) for axis, some in drawn.items()},
         },
-        words={axis: round(_effective(retelling.teller.perturbers[axis], some), 1) for axis, some in drawn.items()},
+        words={axis: round(count, 1) for axis, count in words.items()},
+        detectable=_detectable({axis: (len(some), words[axis]) for axis, some in drawn.items()}),
         placebo={
             axis: {
                 "dialogues": len(doses),
@@ -159,6 +165,15 @@ def _effective(perturber: Perturber, drawn: Sequence[Drawn]) -> float:
     """Effective words that a claim would rest on, as the run counts them."""
     members = [membership(perturber, one) for one in drawn]
     return words_effective(tellings_of(perturber, [some for _, some in drawn], members))
+
+
+def _detectable(sizes: Mapping[str, tuple[int, float]]) -> dict[str, list[float] | None]:
+    """By axis what its dialogues and effective words could show, with all axes adjusted for."""
+    found: dict[str, list[float] | None] = {}
+    for axis, (dialogues, words) in sizes.items():
+        bounds = detectable_in_spreads(dialogues, words, (1 - LEVEL) / len(sizes))
+        found[axis] = [round(bound, 2) for bound in bounds] if words >= ENOUGH_WORDS else None
+    return found
 
 
 def _by_lexicon(perturber: Perturber) -> Perturber:
@@ -311,6 +326,7 @@ def table(result: Mapping[str, Any]) -> Table:
     title = f"{dialogues['read']} dialogues read; told otherwise: {audited}\n"
     title += "effective words: " + ", ".join(f"{axis} {count:g}" for axis, count in result["words"].items())
     title += f" (a claim about a group takes {ENOUGH_WORDS})\n"
+    title += f"smallest disparity, in standard deviations of one dialogue's: {_of_spreads(result['detectable'])}\n"
     if result["placebo"]:
         title += f"dialogues with a placebo: {', '.join(_of_placebo(result, axis) for axis in result['placebo'])}\n"
     title += (
@@ -334,6 +350,14 @@ def table(result: Mapping[str, Any]) -> Table:
         seconds = "remote" if part["remote"] else "–" if part["seconds"] is None else f"{part['seconds']:,.1f}"
         view.add_row(name, first, shown, *others, seconds)
     return view
+
+
+def _of_spreads(detectable: Mapping[str, Sequence[float] | None]) -> str:
+    """What could be shown; --pilot tells it on the metric's own scale."""
+    shown = {
+        axis: "none" if bounds is None else "{:.2f} to {:.2f}".format(*bounds) for axis, bounds in detectable.items()
+    }
+    return ", ".join(f"{axis} {text}" for axis, text in shown.items()) + " (--pilot: on the metric's scale)"
 
 
 def _of_placebo(result: Mapping[str, Any], axis: str) -> str:

@@ -45,6 +45,11 @@ def axes() -> tuple[str, ...]:
     return tuple(sorted((*lexicon_axes(), *NAME_AXES, *dialects(), *persona_axes())))
 
 
+def _check_known(axis: str, known: Sequence[str]) -> None:
+    if axis not in known:
+        raise AxisError(f"unknown axis {axis!r}; expected one of {', '.join(known)}{meant(axis, known)}")
+
+
 def draw_candidates(perturber: Perturber, dialogue: Dialogue, draws: int = 3, seed: int = 0) -> tuple[Candidate, ...]:
     """``draws`` independent uniform draws from K; none where K is empty.
 
@@ -173,8 +178,8 @@ def load_perturber(
         return NamesPerturber(
             axis, NAME_AXES[axis], protected=protected, sources=sources, targets=targets, slots=name_slots
         )
-    if lexicon is None and axis not in axes():
-        raise AxisError(f"unknown axis {axis!r}; expected one of {', '.join(axes())}{meant(axis, axes())}")
+    if lexicon is None:
+        _check_known(axis, axes())
     words = load_lexicon(axis, lexicon)
     if model is not None and axis != PLACEBO:
         from tod_bias.perturb.neural import NeuralPerturber, perturber_generator
@@ -303,9 +308,8 @@ def text_rewriter(
         is_dialect = axis.startswith(DIALECT)
         if is_import(axis) and not is_dialect:
             raise AxisError(f"axis {axis!r}: an axis of your own is told in whole dialogues; give --corpus")
-        known = sorted((*lexicon_axes(), *NAME_AXES, *dialects()))
-        if lexicon is None and axis not in known:
-            raise AxisError(f"unknown axis {axis!r}; expected one of {', '.join(known)}{meant(axis, known)}")
+        if lexicon is None:
+            _check_known(axis, sorted((*lexicon_axes(), *NAME_AXES, *dialects())))
         if is_dialect:
             rules = load_dialect(axis, lexicon)
             _REWRITERS[key] = DialectPerturber(rules, protected=protected).text_rewriter(source, target)

@@ -153,7 +153,9 @@ def train(
 
 def _check_chat(arch: str | None, template: str | None, tools: Path | None) -> None:
     """Find what no chats can be trained with; what trains them looks again."""
-    if arch in ("bart", "t5"):
+    from tod_bias.models.settings import READERS
+
+    if arch in READERS:
         raise TodBiasError(f"--format chat needs a causal model, and {arch} is none; use --format text")
     if template not in (None, "chatml") and not Path(template).is_file():
         raise TodBiasError(f"--chat-template {template}: cannot be read; expected a file, or chatml")

@@ -24,7 +24,7 @@ from tod_bias.models.chats import Tools, chat_sequences, read_tools
 from tod_bias.models.checkpoints import is_causal, load_configuration, load_model, load_tokenizer
 from tod_bias.models.examples import TokenSequence, causal_sequences, seq2seq_sequences
 from tod_bias.models.from_scratch import new_model, new_tokenizer
-from tod_bias.models.settings import TrainingSettings, check_arch, check_settings
+from tod_bias.models.settings import READERS, TrainingSettings, check_arch, check_loss, check_settings
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,7 @@ def prepare(settings: TrainingSettings, dialogues: Sequence[Dialogue], validatio
     causal, arch = _kind(settings)
     if is_chat and not causal:
         raise ModelError(f"--format chat needs a causal model, and {arch} is none; use --format text")
-    if settings.loss is not None and not causal:
-        raise ModelError(f"--loss is for causal models; {arch} learns targets only, leave it out")
+    check_loss(arch, settings.loss, causal=causal)
     tools = read_tools(settings.tools)
     if is_new:
         source = template_source(settings.chat_template or CHATML, None, "scratch") if is_chat else ""
@@ -98,7 +97,7 @@ def _kind(settings: TrainingSettings) -> tuple[bool, str]:
     """Whether the model is causal, and its architecture."""
     if settings.init == "scratch":
         arch = settings.arch or "gpt2"
-        return arch in ("gpt2", "llama"), arch
+        return arch not in READERS, arch
     causal = is_causal(settings.init)
     arch = load_configuration(settings.init).model_type
     check_arch(settings.init, arch, settings.arch)

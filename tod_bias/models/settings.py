@@ -128,6 +128,12 @@ def check_arch(init: str, found: str, arch: str | None) -> None:
         raise ModelError(f"{init}: is a {found} checkpoint, but --arch is {arch}; leave --arch out")
 
 
+def check_loss(arch: str | None, loss: str | None, *, causal: bool) -> None:
+    """Raises ModelError where a loss is chosen for a model that learns its targets only."""
+    if loss is not None and not causal:
+        raise ModelError(f"--loss is for causal models; {arch} learns targets only, leave it out")
+
+
 def check_settings(settings: TrainingSettings) -> None:
     """Find fault with settings before anything is loaded, be it a library.
 
@@ -136,8 +142,8 @@ def check_settings(settings: TrainingSettings) -> None:
     """
     if settings.format not in FORMATS:
         raise ModelError(f"format is {settings.format!r}; expected one of {', '.join(FORMATS)}")
-    if settings.init == "scratch" and settings.arch in READERS and settings.loss is not None:
-        raise ModelError(f"--loss is for causal models; {settings.arch} learns targets only, leave it out")
+    if settings.init == "scratch":
+        check_loss(settings.arch, settings.loss, causal=settings.arch not in READERS)
     if not settings.parts or any(part not in PARTS for part in settings.parts):
         raise ModelError(f"parts are {settings.parts!r}; expected one or both of {', '.join(PARTS)}")
     if settings.init == "scratch" and settings.arch not in (*ARCHITECTURES, None):

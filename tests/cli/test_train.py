@@ -56,6 +56,17 @@ def test_a_new_bart_learns_more_slowly_than_others(folder, capsys):
         assert json.loads((folder / arch / "training.json").read_text())["settings"]["learning_rate"] == rate
 
 
+def test_a_model_that_reads_and_writes_apart_is_said_to_read_or_not(folder, capsys):
+    short = (*ALL, *SIZE, "--max-length", 64, "--max-steps", 1)
+    code, out, _ = run(capsys, "train", "--arch", "t5", *short, "--learning-rate", 1e-6, "--out", "deaf")
+    assert code == 0
+    assert "With the prompts of other dialogues the same targets have" in out
+    assert "it hardly reads what it is given" in out
+    code, out, _ = run(capsys, "train", "--arch", "gpt2", *short, "--out", "one-text")
+    assert code == 0
+    assert "prompts of other dialogues" not in out
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

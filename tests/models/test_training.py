@@ -13,6 +13,7 @@ from tod_bias.models.examples import (
     causal_sequences,
     dialogue_segments,
     encode_prompts,
+    exchanged_sequences,
     response_prompt,
     seq2seq_sequences,
 )
@@ -144,6 +145,42 @@ def test_prompts_are_encoded_in_parts_as_they_are_alone(causal):
 def test_sequences_of_a_large_corpus_take_four_bytes_a_token():
     (sequence,) = causal_sequences([SEVERAL], new_tokenizer((turn.text for turn in SEVERAL.turns), 400, causal=True))
     assert sequence.input_ids.itemsize == sequence.labels.itemsize == 4
+
+
+def test_exchanged_sequences_are_the_same_targets_with_the_prompts_of_other_dialogues():
+    corpus = small_corpus(3)
+    tokenizer = new_tokenizer((turn.text for d in corpus for turn in d.turns), 400, causal=False)
+    read = lambda ids: tokenizer.decode(list(ids), skip_special_tokens=True)  # noqa: E731
+    exchanged = exchanged_sequences(corpus, tokenizer)
+    for part, mark in (("api_call", "APICALL:"), ("response", "SYSTEM:")):
+        own = seq2seq_sequences(corpus, tokenizer, parts=[part])
+        other, exchanged = exchanged[: len(own)], exchanged[len(own) :]
+        assert [one.labels for one in other] == [one.labels for one in own]
+        assert sorted(read(one.input_ids) for one in other) == sorted(read(one.input_ids) for one in own)
+        assert all(read(one.input_ids).endswith(mark) for one in other)
+        assert not any(one.input_ids == two.input_ids for one, two in zip(own, other, strict=True))
+    assert not exchanged
+
+
+def test_a_model_that_has_learnt_reads_and_one_that_begins_does_not(t5, bart, gpt2, tmp_path):
+    for folder in (t5, bart):
+        last = json.loads((folder / "training.json").read_text())["losses"][-1]
+        assert last["exchanged"] > 1.1 * last["validation"]
+    assert "exchanged" not in json.loads((gpt2 / "training.json").read_text())["losses"][-1]
+    corpus = small_corpus(8)
+    settings = TrainingSettings(**TINY, arch="bart", max_steps=1, learning_rate=1e-6)
+    (first,) = train(corpus, corpus[:4], tmp_path / "new", settings)["losses"]
+    assert first["exchanged"] == pytest.approx(first["validation"], rel=0.01)
+
+
+@pytest.mark.parametrize("width", [64, 256])
+def test_a_new_bart_passes_on_what_its_layers_are_given_whatever_its_width(width):
+    tokenizer = new_tokenizer((turn.text for d in small_corpus() for turn in d.turns), 400, causal=False)
+    encoder = new_model(TrainingSettings(arch="bart", width=width, heads=4, layers=1), tokenizer).get_encoder()
+    states = torch.randn(512, width, generator=torch.Generator().manual_seed(0))
+    layer = encoder.layers[0]
+    for linear in (layer.self_attn.q_proj, layer.self_attn.v_proj, layer.self_attn.out_proj):
+        assert float(linear(states).detach().std()) == pytest.approx(1, rel=0.15)
 
 
 @pytest.mark.parametrize(

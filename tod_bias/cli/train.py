@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,6 +18,9 @@ from tod_bias.cli.options import (
     Seed,
 )
 from tod_bias.errors import TodBiasError
+
+_READS = 0.01
+"""By which share of itself a loss rises at least with the prompts of others, if prompts are read."""
 
 
 def train(
@@ -148,6 +152,21 @@ def train(
         typer.echo(
             f"Trained {record['steps']} steps; lowest validation loss {record['validation_loss']:.4f} nats a token "
             f"at step {record['best_step']}. Model: {out}"
+        )
+        _say_whether_it_reads(record)
+
+
+def _say_whether_it_reads(record: Mapping[str, Any]) -> None:
+    """What targets cost with another dialogue's prompt, of models where it is measured (not of causal ones)."""
+    best: Mapping[str, float] = next((one for one in record["losses"] if one["step"] == record["best_step"]), {})
+    if "exchanged" not in best:
+        return
+    own, other = best["validation"], best["exchanged"]
+    typer.echo(f"With the prompts of other dialogues the same targets have {other:.4f} nats a token.")
+    if other - own < _READS * own:
+        typer.echo(
+            f"That is less than {_READS:.0%} more: it hardly reads what it is given, and where nothing is read an "
+            "audit finds no difference."
         )
 
 

@@ -154,6 +154,27 @@ def seq2seq_sequences(
     return sequences
 
 
+def exchanged_sequences(
+    dialogues: Sequence[Dialogue],
+    tokenizer: Any,
+    *,
+    parts: Sequence[Part] = PARTS,
+    max_length: int = 1024,
+) -> list[TokenSequence]:
+    """The same, every target with the prompt of another dialogue: of as many calls or responses away as it can be.
+
+    What a model's loss rises by is what it reads of a prompt beyond whether a call or a response is asked for, as the
+    usable information of Xu et al. (2020, definition 2) without a second model; a model that says the same to everybody
+    has the same loss with both.
+    """
+    sequences: list[TokenSequence] = []
+    for part in parts:
+        own = seq2seq_sequences(dialogues, tokenizer, parts=[part], max_length=max_length)
+        others = own[len(own) // 2 :] + own[: len(own) // 2]
+        sequences += [TokenSequence(other.input_ids, one.labels) for one, other in zip(own, others, strict=True)]
+    return sequences
+
+
 def beginning_of(tokenizer: Any) -> list[int]:
     """The tokens that a tokenizer puts before every text, such as Llama's ``<s>``."""
     plain, marked = tokenizer("a", add_special_tokens=False)["input_ids"], tokenizer("a")["input_ids"]

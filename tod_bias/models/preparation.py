@@ -22,7 +22,7 @@ from tod_bias.models.chat_template import (
 )
 from tod_bias.models.chats import Tools, chat_sequences, read_tools
 from tod_bias.models.checkpoints import is_causal, load_configuration, load_model, load_tokenizer
-from tod_bias.models.examples import TokenSequence, causal_sequences, seq2seq_sequences
+from tod_bias.models.examples import TokenSequence, causal_sequences, exchanged_sequences, seq2seq_sequences
 from tod_bias.models.from_scratch import new_model, new_tokenizer
 from tod_bias.models.settings import READERS, TrainingSettings, check_arch, check_loss, check_settings
 
@@ -36,6 +36,8 @@ class Prepared:
     causal: bool
     train: list[TokenSequence]
     validation: list[TokenSequence]
+    exchanged: list[TokenSequence]
+    """Validation's targets with others' prompts; none of a causal model, which reads prompts and targets as one."""
     record: dict[str, Any]
     """What the settings do not say by themselves: architecture, hashes of files, counts of sequences."""
 
@@ -90,7 +92,10 @@ def prepare(settings: TrainingSettings, dialogues: Sequence[Dialogue], validatio
     ]
     if settings.lora is not None:
         model = adapters.with_adapter(model, settings.lora, settings.init)
-    return Prepared(tokenizer, model, causal, made[0], made[1], record)
+    exchanged = []
+    if not causal:
+        exchanged = exchanged_sequences(validation, tokenizer, parts=settings.parts, max_length=length)
+    return Prepared(tokenizer, model, causal, made[0], made[1], exchanged, record)
 
 
 def _kind(settings: TrainingSettings) -> tuple[bool, str]:

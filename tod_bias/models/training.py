@@ -31,7 +31,7 @@ from tod_bias.models.checkpoints import is_causal, load_model, load_tokenizer
 from tod_bias.models.divergence import check_step, check_validation
 from tod_bias.models.examples import IGNORED, TokenSequence
 from tod_bias.models.model_folder import save_model
-from tod_bias.models.preparation import check, prepare
+from tod_bias.models.preparation import Prepared, check, prepare
 from tod_bias.models.resumption import Progress, Training, load_checkpoint, save_checkpoint
 from tod_bias.models.settings import TrainingSettings, usual_rate
 from tod_bias.progress import progress_bar
@@ -62,7 +62,8 @@ def train(
         resume: go on where an interrupted training with the same settings stopped.
 
     Returns:
-        What is also written to ``training.json``: settings, steps, losses in nats a token.
+        What is also written to ``training.json``: settings, steps, losses in nats a token. Those of a model that reads
+        and writes apart say, as ``exchanged``, what targets cost it with the prompts of other dialogues.
 
     Raises:
         DivergedError: the loss is no longer finite; ``out`` holds the best model until then, if there was one.
@@ -91,7 +92,7 @@ def _train(
     set_seed(settings.seed)
     made = prepare(settings, dialogues, validation)
     tokenizer, model, causal = made.tokenizer, made.model, made.causal
-    train_set, valid_set = made.train, made.validation
+    train_set = made.train
     best = out / "adapter" if settings.merge else out
 
     processes = accelerator.num_processes
@@ -136,7 +137,7 @@ def _train(
                 bar.advance()
                 bar.describe(f"training, loss {np.mean(state.running[-50:]):.3f}, best validation {state.best:.3f}")
                 if (state.step - 1) % per_epoch + 1 in marks or state.step == last:
-                    _validate(training, valid_set, settings, pad, causal, float(np.mean(state.running)), best)
+                    _validate(training, made, settings, pad, float(np.mean(state.running)), best)
                     state.running = []
                     if state.best_step == state.step:
                         _save(training, tokenizer, best)
@@ -218,30 +219,36 @@ def _padded(rows: Sequence[Sequence[int]], value: int) -> torch.Tensor:
 
 
 def _validate(
-    training: Training,
-    sequences: Sequence[TokenSequence],
-    settings: TrainingSettings,
-    pad: int,
-    causal: bool,
-    train_loss: float,
-    out: Path,
+    training: Training, made: Prepared, settings: TrainingSettings, pad: int, train_loss: float, out: Path
 ) -> None:
-    accelerator, model, state = training.accelerator, training.model, training.progress
-    model.eval()
-    totals = torch.zeros(2, dtype=torch.float64)
-    with torch.no_grad():
-        for batch in list(_batches(sequences, settings, None))[accelerator.process_index :: accelerator.num_processes]:
-            loss, tokens = _loss(model, batch, pad, causal, accelerator)
-            totals += torch.tensor([float(loss), float(tokens)], dtype=torch.float64)
-    totals = accelerator.reduce(totals.to(torch.float32).to(accelerator.device), reduction="sum").cpu()
-    loss = float(totals[0] / totals[1])
+    state = training.progress
+    training.model.eval()
+    loss = _mean_loss(training, made.validation, settings, pad, made.causal)
     check_validation(training, loss, out)
-    state.losses.append({"step": state.step, "train": train_loss, "validation": loss})
+    losses = {"step": state.step, "train": train_loss, "validation": loss}
     log.info("step %d: training loss %.4f, validation loss %.4f", state.step, train_loss, loss)
+    if made.exchanged:
+        losses["exchanged"] = _mean_loss(training, made.exchanged, settings, pad, made.causal)
+        log.info("with the prompts of others %.4f", losses["exchanged"])
+    state.losses.append(losses)
     if loss < state.best:
         state.best, state.best_step, state.stale = loss, state.step, 0
     else:
         state.stale += 1
+
+
+@torch.no_grad()
+def _mean_loss(
+    training: Training, sequences: Sequence[TokenSequence], settings: TrainingSettings, pad: int, causal: bool
+) -> float:
+    """Cross-entropy in nats a target token, of all processes together."""
+    accelerator = training.accelerator
+    totals = torch.zeros(2, dtype=torch.float64)
+    for batch in list(_batches(sequences, settings, None))[accelerator.process_index :: accelerator.num_processes]:
+        loss, tokens = _loss(training.model, batch, pad, causal, accelerator)
+        totals += torch.tensor([float(loss), float(tokens)], dtype=torch.float64)
+    totals = accelerator.reduce(totals.to(torch.float32).to(accelerator.device), reduction="sum").cpu()
+    return float(totals[0] / totals[1])
 
 
 def _save(training: Training, tokenizer: Any, out: Path) -> None:

@@ -9,13 +9,30 @@ import numpy as np
 from rich.table import Table
 
 from tod_bias.report.notation import count, fixed
-from tod_bias.report.palette import BAR, HATCHES, INK, MUTED, STAGE_COLOURS, WIDTH, new_figure, strip, styled
+from tod_bias.report.palette import (
+    BAR,
+    HATCHES,
+    INK,
+    MUTED,
+    STAGE_COLOURS,
+    WIDTH,
+    fixed_figure,
+    place,
+    strip,
+    styled,
+    text_width,
+)
 from tod_bias.report.sheets import new_table
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+_BAR, _TITLE = 0.4, 0.35
+"""Inches that an attribute takes, and the name of an axis."""
+_ABOVE, _BELOW = 0.35, 0.5
+"""Inches for the legend, and for the scale."""
 
 
 def table(result: Mapping[str, Any]) -> Table:
@@ -74,32 +91,43 @@ def word_shares(rows: Sequence[Mapping[str, Any]]) -> Figure:
     names = list(dict.fromkeys(row["axis"] for row in rows))
     parts = [[row for row in rows if row["axis"] == name] for name in names]
     sizes = [len({row["attribute"] for row in part}) for part in parts]
-    figure = new_figure(WIDTH, 0.9 + 0.4 * sum(sizes) + 0.35 * len(names))
-    grid = figure.subplots(len(names), 2, sharex="col", sharey="row", squeeze=False, height_ratios=sizes)
+    left = min(max(text_width(row["attribute"]) for row in rows) + 0.2, WIDTH / 3)
+    wide = (WIDTH - left - 0.35) / 2
+    heights = [_BAR * size for size in sizes]
+    figure = fixed_figure(WIDTH, _ABOVE + sum(heights) + _TITLE * len(names) + _BELOW)
     columns = (("share_of_words", 1000, "mentions per 1,000 words"), ("share_of_dialogues", 100, "% of dialogues"))
-    for panels, part, name, size in zip(grid, parts, names, sizes, strict=True):
-        for panel, (share, scale, _) in zip(panels, columns, strict=True):
+    for column, (share, scale, label) in enumerate(columns):
+        panels: list[Axes] = []
+        top = _ABOVE
+        for part, name, size, height in zip(parts, names, sizes, heights, strict=True):
+            top += _TITLE
+            panel = place(figure, left + column * (wide + 0.2), top, wide, height)
+            top += height
             for number, speaker in enumerate(("user", "system")):
                 own = [row for row in part if row["speaker"] == speaker]
-                heights = np.arange(size) + 0.4 * number - 0.2
+                where = np.arange(size) + 0.4 * number - 0.2
                 values = scale * np.array([row[share] for row in own])
                 style_of = {"facecolor": STAGE_COLOURS[number], "hatch": HATCHES[number], **BAR}
-                panel.barh(heights, values, height=0.36, zorder=2, **style_of)
+                panel.barh(where, values, height=0.36, zorder=2, **style_of)
                 lows, highs = (scale * np.array([row[f"{share}_{end}"] for row in own]) for end in ("low", "high"))
-                panel.hlines(heights, lows, highs, color=INK, linewidth=1.2, zorder=3)
+                panel.hlines(where, lows, highs, color=INK, linewidth=1.2, zorder=3)
             _bars_frame(panel)
-            panel.set_xlim(left=0)
-        panels[0].set_title(name)
-        panels[0].set_yticks(range(size), [row["attribute"] for row in own])
-        panels[0].set_ylim(size - 0.5, -0.5)
-    for panel, (_, _, label) in zip(grid[-1], columns, strict=True):
-        panel.set_xlabel(label)
+            panel.set_yticks(range(size), [row["attribute"] for row in own] if column == 0 else [])
+            panel.set_ylim(size - 0.5, -0.5)
+            if column == 0:
+                panel.set_title(name)
+            panels.append(panel)
+        reach = max(panel.get_xlim()[1] for panel in panels)
+        for panel in panels:
+            panel.set_xlim(0, reach)
+            panel.tick_params(labelbottom=panel is panels[-1])
+        panels[-1].set_xlabel(label)
     handles: list[Artist] = [
         Patch(facecolor=STAGE_COLOURS[number], hatch=HATCHES[number], **BAR, label=speaker)
         for number, speaker in enumerate(("user", "system"))
     ]
     handles.append(Line2D([], [], color=INK, linewidth=1.2, label="95% interval"))
-    figure.legend(handles=handles, loc="outside upper left", ncols=3)
+    figure.legend(handles=handles, loc="upper left", ncols=3)
     return figure
 
 

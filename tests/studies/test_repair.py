@@ -12,7 +12,7 @@ from builders import DISHES, hurt, small_corpus, told_apart
 from tod_bias import Dialogue, Step, Turn, attribute
 from tod_bias.cli import main
 from tod_bias.dialogues.jsonl import write_jsonl
-from tod_bias.errors import StageError, TodBiasError
+from tod_bias.errors import StageError, TodBiasError, UnansweredError
 from tod_bias.perturb.algorithm import load_perturber
 from tod_bias.perturb.guards.guard import with_guards
 from tod_bias.report.repairs import name_of, notes, picture, table
@@ -87,6 +87,21 @@ def test_a_guard_on_the_component_that_is_named_mends(before, harmed, corpus):
     # what comes out is what a fair system says: the guard tells everybody as somebody who is served
     fair = attribute(system(corpus), corpus, axes=["gender"], bootstrap=0, permutations=0)
     assert value["original"]["value"] == pytest.approx(fair["axes"]["gender"]["corpus_bleu"]["original"]["value"])
+
+
+def test_questions_may_stay_without_an_answer_as_in_the_run(corpus, tmp_path):
+    def picky(inputs):
+        if any("Case d003" in item.context for item in inputs):
+            raise UnansweredError("not this one")
+        return calls(inputs)
+
+    lame = Pipeline({"api_call": picky, "db": LookupDb.from_dialogues(corpus), "response": hurt(answers, "No.", WORDS)})
+    options = {"bootstrap": 200, "permutations": 500, "max_failures": 0.3}
+    attribute(lame, corpus, axes=["gender"], **options).save(tmp_path)
+    with pytest.raises(StageError, match="got no answer"):
+        workshop(tmp_path, lame, corpus, max_failures=0).repair(["canonical"])
+    found = workshop(tmp_path, lame, corpus, max_failures=0.3).repair(["canonical"])
+    assert found.mend.name == "response: canonical (gender)"
 
 
 def test_a_guard_on_another_component_changes_nothing(before, harmed, corpus):

@@ -46,6 +46,7 @@ from tod_bias.cli.options import (
     HistoryOption,
     Introductions,
     MaxDialogues,
+    MaxFailures,
     MaxPerAxis,
     Model,
     NameSlots,
@@ -120,15 +121,7 @@ def attribute(
             min=1, help="Answers drawn to each question, where temperature is above 0.", rich_help_panel=STATISTICS
         ),
     ] = 1,
-    max_failures: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            max=1,
-            help="Share of a component's questions that may stay without an answer.",
-            rich_help_panel=SYSTEM,
-        ),
-    ] = 0.01,
+    max_failures: MaxFailures = 0.01,
     batch_out: Annotated[
         Path | None,
         typer.Option(

@@ -95,6 +95,15 @@ MaxPerAxis = Annotated[
         rich_help_panel=TELLINGS,
     ),
 ]
+MaxFailures = Annotated[
+    float,
+    typer.Option(
+        min=0,
+        max=1,
+        help="Share of a component's questions that may stay without an answer.",
+        rich_help_panel=SYSTEM,
+    ),
+]
 Tellings = Annotated[
     int | None,
     typer.Option(

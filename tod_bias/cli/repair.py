@@ -29,6 +29,7 @@ from tod_bias.cli.options import (
     Device,
     Introductions,
     MaxDialogues,
+    MaxFailures,
     MaxPerAxis,
     Model,
     NameSlots,
@@ -85,6 +86,7 @@ def repair(
     max_new_tokens: NewTokens = None,
     dtype: Precision = None,
     backend: BackEnd = None,
+    max_failures: MaxFailures = 0.01,
     seed: Annotated[int | None, typer.Option(hidden=True, help="The run's own is taken.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the results; by default RUN/repair.")] = None,
     quiet: Quiet = False,
@@ -136,7 +138,9 @@ def repair(
 
     system = pipeline_of(corpus, pipeline, models, whole, device, generation)
     folder = claimed(out or run / "repair")
-    told: dict[str, Any] = {"tellings": tellings, "max_per_axis": max_per_axis, "cluster": cluster}
+    told: dict[str, Any] = {
+        "tellings": tellings, "max_per_axis": max_per_axis, "cluster": cluster, "max_failures": max_failures
+    }  # fmt: skip
     shop = Workshop(
         run, results, system, sample(whole, max_dialogues, results["seed"]), perturbers,
         metric=metric, margin=margin, quality_margin=quality_margin, these_words=these_words, cache=run / FILE, **told,

@@ -5,6 +5,8 @@ DATA ?= ../shared/data
 VENV := .venv
 WORKERS ?= $(shell $(PYTHON) -c "import os; print(max(2, min(4, os.cpu_count() or 2)))")
 PIP_OPTIONS ?=
+# What is installed editable is read from here, and would be compiled at the first start, or at each where none is kept.
+COMPILE := $(VENV)/bin/python -m compileall -q tod_bias agents perturb recommenders
 PIP := $(VENV)/bin/python -m pip install --disable-pip-version-check -q -c constraints.txt $(PIP_OPTIONS)
 
 .PHONY: demo test check docs install benchmark clean
@@ -18,12 +20,14 @@ $(VENV)/bin/python:
 
 $(VENV)/core.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) -e .
+	$(COMPILE)
 	touch $@
 
 # ParlAI pins versions of 2022; its real needs are the extra, and it goes in without its pins.
 $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) -e '.[chat,docs,fast,gguf,lora,parlai,ray,sentiment,serve,test]'
 	$(PIP) --no-deps parlai==1.7.2
+	$(COMPILE)
 	touch $(VENV)/core.stamp $@
 
 install: $(VENV)/dev.stamp

@@ -48,6 +48,7 @@ WRONG = {
     "attribute --pipeline broken.yaml": "broken.yaml: not YAML",
     "attribute --pipeline keyless.yaml": "stage 'answer': api_key_env: the environment variable NO_SUCH_KEY",
     "attribute --pipeline misspelt.yaml": "unknown argument 'max_new_token'",
+    "attribute --pipeline numbered.yaml": "model must be the name of a checkpoint, got 7",
     "attribute --pipeline demo --num-beams 2": "--num-beams is for models",
     "attribute --model ./missing": "./missing: no such folder",
     "attribute --out broken.yaml": "broken.yaml: cannot be made a folder",
@@ -103,6 +104,7 @@ def ends(tmp_path_factory):
     (folder / "broken.yaml").write_text("stages: [")
     (folder / "keyless.yaml").write_text(KEYLESS)
     (folder / "misspelt.yaml").write_text(MISSPELT)
+    (folder / "numbered.yaml").write_text('stages: {call: {stage: "tod_bias.stages:ApiCall", model: 7}}')
     kept = tmp_path_factory.mktemp("ends") / "ends"
     given = json.dumps([HEAVY, [command.split() for command in WRONG], str(kept)])
     subprocess.run([sys.executable, "-c", FORKS], cwd=folder, input=given, capture_output=True, text=True, check=True)
@@ -121,7 +123,7 @@ def test_a_wrong_option_is_refused_before_heavy_libraries_are_loaded(ends, comma
 
 
 def test_nothing_is_left_behind(ends):
-    assert ends[1] == ["broken.yaml", "keyless.yaml", "misspelt.yaml"]
+    assert ends[1] == ["broken.yaml", "keyless.yaml", "misspelt.yaml", "numbered.yaml"]
 
 
 WHOLE = """

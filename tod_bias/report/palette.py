@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
 
 INK, MUTED, GRID, PAPER = "#1a1d21", "#59626c", "#d5dae0", "#fffffe"
@@ -165,10 +167,9 @@ def _drawable(text: str) -> str:
 
 
 def _make_drawable(figure: Figure) -> None:
-    from matplotlib.text import Text
     from matplotlib.ticker import FixedFormatter, FuncFormatter
 
-    for text in figure.findobj(Text):
+    for text in _texts(figure):
         if _UNDRAWABLE.search(text.get_text()):
             text.set_text(_drawable(text.get_text()))
     for axes in figure.axes:
@@ -178,6 +179,17 @@ def _make_drawable(figure: Figure) -> None:
                 formatter.seq = [_drawable(str(label)) for label in formatter.seq]
             elif isinstance(formatter, FuncFormatter):
                 formatter.func = _Drawable(formatter.func)
+
+
+def _texts(artist: Artist) -> Iterator[Text]:
+    """All texts but the labels of ticks, which would have to be made to be asked."""
+    from matplotlib.axis import Axis
+    from matplotlib.text import Text
+
+    if isinstance(artist, Text):
+        yield artist
+    for child in [artist.label] if isinstance(artist, Axis) else artist.get_children():
+        yield from _texts(child)
 
 
 class _Drawable:

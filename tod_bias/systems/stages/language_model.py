@@ -79,8 +79,8 @@ def _generator(model: Generator | str | Path, options: Mapping[str, Any], device
         raise StageError(f"unknown argument {unknown[0]!r}; there are model, device, {', '.join(known)}")
     if isinstance(model, (str, Path)):
         check_model(str(model))
-    from tod_bias.models.generator import Generator, shared_generator
-
-    if not isinstance(model, (str, Path, Generator)):
+    elif not hasattr(model, "generate"):
         raise StageError(f"model must be the name of a checkpoint, got {model!r:.80}")
+    from tod_bias.models.generator import shared_generator
+
     return shared_generator(model, GenerationSettings(**options), device)

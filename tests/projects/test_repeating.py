@@ -1,4 +1,4 @@
-"""The first task of models that read and write apart: to say what was said last."""
+"""The first task of models that read and write apart: to say what the user said."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def test_the_floor_is_that_of_the_gap_that_is_claimed():
         (
             "placebo",
             {},
-            "Without the placebo it would be claimed: it is not told from what rewording does in the 90 dia",
+            "Without the placebo it would be claimed: it is not above what rewording does in the 90 dialo",
         ),
         ("other words", {}, "It differs too much between the words to say that others would show it."),
         ("other tests", {}, "By itself it would be claimed, and among all axes and metrics that are tested it is not."),
@@ -150,7 +150,7 @@ def test_a_verdict_below_a_disparity_says_why(short_of, changes, text):
 
 def test_what_too_few_words_would_carry_is_no_claim_of_a_group():
     text = said(outcome(verdict="inconclusive", short_of=("words", "placebo"), words=1.0))
-    assert "Without the placebo it would be claimed of these words: it is not told" in text
+    assert "Without the placebo it would be claimed of these words: it is not above" in text
 
 
 def test_the_reasons_are_those_of_the_studies():

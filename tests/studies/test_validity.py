@@ -59,6 +59,15 @@ def test_what_any_rewording_does_is_not_called_a_groups():
     assert share([verdict == "disparity" for verdict in seen.verdicts]) >= 0.8
 
 
+def test_what_is_less_than_any_rewording_does_is_not_called_a_groups_either():
+    floor = cases()["floor"].world
+    more = Case("", replace(floor, placebo_effect=0.3), "any rewording harms by .3, being told as another by .1")
+    seen, _ = run(more, 20, 4)
+    assert np.mean(seen.values["disparity"]) > 0.05
+    assert not set(seen.verdicts) & {"disparity", "these words only"}
+    assert not any(seen.claimed_pairs)
+
+
 def test_equivalence_is_shown_where_it_holds_and_not_where_groups_cancel():
     seen, _ = run(cases()["equal"], 10, 5)
     assert share([verdict == "equivalent" for verdict in seen.verdicts]) >= 0.9

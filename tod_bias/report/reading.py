@@ -295,7 +295,7 @@ def _short_of(outcome: Outcome) -> str:
             else f" in the {count(outcome.above_dialogues)} dialogues that have one"
         )
         whose = " of these words" if "words" in outcome.short_of else ""
-        parts.append(f"without the placebo it would be claimed{whose}: it is not told from what rewording does{where}")
+        parts.append(f"without the placebo it would be claimed{whose}: it is not above what rewording does{where}")
     if "words" in outcome.short_of and (outcome.words is None or outcome.words >= ENOUGH_WORDS):
         parts.append(f"too few words stand for {_few_worded(outcome)}; a claim about a group takes {ENOUGH_WORDS}")
     if "other words" in outcome.short_of:

@@ -96,7 +96,7 @@ class AxisEstimate:
             claim = report.disparity
             if name:
                 claim = report.groups[name] = self._group_record(record, name, block)
-            self._decide(claim, tests, above, number)
+            self._decide(claim, block, tests, above, number)
             report.bounds[name] = (block.estimates[0], *block.error_and_freedom(0), int(block.there.sum()))
         if groups:
             record["spread"] = {"value": finite(self._spread_of(groups))}
@@ -155,13 +155,23 @@ class AxisEstimate:
         return flip_test(parts, self._inference.permutations, self._inference.seed, self._alpha)
 
     def _decide(
-        self, claim: Claim, tests: Sequence[Sequence[FlipTest]], above: Sequence[Sequence[FlipTest]], number: int
+        self,
+        claim: Claim,
+        block: Estimated,
+        tests: Sequence[Sequence[FlipTest]],
+        above: Sequence[Sequence[FlipTest]],
+        number: int,
     ) -> None:
-        """Two tests must reject, against no difference and against the placebo's; the larger p-value is the claim's."""
+        """Two tests must reject, against no difference and against the placebo's; the larger p-value is the claim's.
+
+        Both must reject on the same side: what is less than rewording does, or the other way round, is not above it.
+        """
         claim.tested = bool(self._inference.permutations)
         if claim.tested:
             claim.p_bare, claim.p_bare_these_words = (_joint(some, number) for some in tests)
             sample, these = (_joint(some, number) for some in above)
+            if self._blocks.has_placebo and block.estimates[0] * block.estimates[block.above] <= 0:
+                sample = these = 1.0
             claim.p, claim.p_these_words = max(claim.p_bare, sample), max(claim.p_bare_these_words, these)
 
     def _evidence(self, tests: Sequence[Sequence[FlipTest]], number: int, whole: Estimated) -> dict[str, Any]:
@@ -292,7 +302,7 @@ class AxisEstimate:
             }
             record["effects"].setdefault(factor, {})[level] = effect
             claim = report.effects[f"{factor}: {level}"] = Claim(effect, words=min(words))
-            self._decide(claim, tests, above, number)
+            self._decide(claim, block, tests, above, number)
 
     def _pairs(self, report: AxisReport, record: dict[str, Any], advance: Callable[[], None]) -> None:
         """Gaps between every two attributes, on the dialogues that are told as both."""
@@ -325,7 +335,7 @@ class AxisEstimate:
             for name in (f"{first}>{second}", f"{second}>{first}"):
                 report.pairs[name] = Claim(record["pairs"][name], words=effective)
                 report.bounds[name] = (block.estimates[0], *block.error_and_freedom(0), int(block.there.sum()))
-                self._decide(report.pairs[name], tests, above, number)
+                self._decide(report.pairs[name], block, tests, above, number)
 
     def _spread_of(self, groups: Mapping[str, Estimated]) -> float:
         """Root mean square of the groups' gaps, less what noise adds to it; dialogues as weights."""

@@ -89,7 +89,8 @@ def _spread(width: int) -> float:
     Bengio 2010, eq. 12, for as many inputs as outputs).
 
     BART's own 0.02 is for a width of 1,024. Where it is 256 each branch adds a fraction of what it is given and is
-    normalised away: after 225 steps of copying 16 random tokens the loss was 7.9 nats a token, with these 0.8.
+    normalised away: with it the loss of copying 16 random tokens was 8.1 nats a token after 150 steps at a rate of
+    5e-4, with 0.06 it was 5.9 after 125 and 0.8 after 225.
     """
     return width**-0.5
 

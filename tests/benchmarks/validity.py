@@ -121,6 +121,11 @@ def cases() -> dict[str, Case]:
             "floor", replace(plain, shares=(1.0, 0.0), every={"response": 0.1}, placebo=0.15, placebo_effect=0.1),
             "any rewording harms by .1",
         ),
+        Case(
+            "higher-floor",
+            replace(plain, shares=(1.0, 0.0), every={"response": 0.1}, placebo=0.15, placebo_effect=0.3),
+            "any rewording harms by .3, being told as another by .1",
+        ),
         Case("equal", replace(plain, dialogues=500, own=0.05), "no effect, 500 dialogues, margin .05", 1, 0.05),
     ]  # fmt: skip
     return {case.name: case for case in found}

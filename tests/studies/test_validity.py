@@ -60,9 +60,7 @@ def test_what_any_rewording_does_is_not_called_a_groups():
 
 
 def test_what_is_less_than_any_rewording_does_is_not_called_a_groups_either():
-    floor = cases()["floor"].world
-    more = Case("", replace(floor, placebo_effect=0.3), "any rewording harms by .3, being told as another by .1")
-    seen, _ = run(more, 20, 4)
+    seen, _ = run(cases()["higher-floor"], 20, 4)
     assert np.mean(seen.values["disparity"]) > 0.05
     assert not set(seen.verdicts) & {"disparity", "these words only"}
     assert not any(seen.claimed_pairs)

@@ -339,3 +339,8 @@ def test_empty_prompts_and_lone_surrogates_are_answered(gpt2, backend):
 def test_sequence_to_sequence_models_take_them_too(t5):
     generator = Generator(t5, GenerationSettings(max_new_tokens=4))
     assert len(generator.generate(["", "\udfff"])) == 2
+
+
+def test_a_stage_takes_no_model_of_another_library(gpt2):
+    with pytest.raises(StageError, match="model must be the name of a checkpoint, got GPT2LMHeadModel"):
+        ApiCall(AutoModelForCausalLM.from_pretrained(gpt2))

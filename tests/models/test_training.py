@@ -160,6 +160,8 @@ def test_exchanged_sequences_are_the_same_targets_with_the_prompts_of_other_dial
         assert all(read(one.input_ids).endswith(mark) for one in other)
         assert not any(one.input_ids == two.input_ids for one, two in zip(own, other, strict=True))
     assert not exchanged
+    alone = Dialogue("alone", "", (Turn("Hello.", response="Good morning."),))
+    assert exchanged_sequences([alone], tokenizer) == exchanged_sequences([alone] * 3, tokenizer) == []
 
 
 def test_a_model_that_has_learnt_reads_and_one_that_begins_does_not(t5, bart, gpt2, tmp_path):

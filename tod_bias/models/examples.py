@@ -165,12 +165,14 @@ def exchanged_sequences(
 
     What a model's loss rises by is what it reads of a prompt beyond whether a call or a response is asked for, as the
     usable information of Xu et al. (2020, definition 2) without a second model; a model that says the same to everybody
-    has the same loss with both.
+    has the same loss with both. None where a part has no other prompt, and nothing could be told.
     """
     sequences: list[TokenSequence] = []
     for part in parts:
         own = seq2seq_sequences(dialogues, tokenizer, parts=[part], max_length=max_length)
         others = own[len(own) // 2 :] + own[: len(own) // 2]
+        if all(one.input_ids == other.input_ids for one, other in zip(own, others, strict=True)):
+            return []
         sequences += [TokenSequence(other.input_ids, one.labels) for one, other in zip(own, others, strict=True)]
     return sequences
 

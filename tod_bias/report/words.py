@@ -91,7 +91,7 @@ def word_shares(rows: Sequence[Mapping[str, Any]]) -> Figure:
     names = list(dict.fromkeys(row["axis"] for row in rows))
     parts = [[row for row in rows if row["axis"] == name] for name in names]
     sizes = [len({row["attribute"] for row in part}) for part in parts]
-    left = min(max(text_width(row["attribute"]) for row in rows) + 0.2, WIDTH / 3)
+    left = min(max(map(text_width, {row["attribute"] for row in rows})) + 0.2, WIDTH / 3)
     wide = (WIDTH - left - 0.35) / 2
     heights = [_BAR * size for size in sizes]
     figure = fixed_figure(WIDTH, _ABOVE + sum(heights) + _TITLE * len(names) + _BELOW)

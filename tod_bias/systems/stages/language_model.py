@@ -77,10 +77,13 @@ def _generator(model: Generator | str | Path, options: Mapping[str, Any], device
     known = list(GenerationSettings.__dataclass_fields__)
     if unknown := [name for name in options if name not in known]:
         raise StageError(f"unknown argument {unknown[0]!r}; there are model, device, {', '.join(known)}")
+    other = StageError(f"model must be the name of a checkpoint, got {model!r:.80}")
     if isinstance(model, (str, Path)):
         check_model(str(model))
     elif not hasattr(model, "generate"):
-        raise StageError(f"model must be the name of a checkpoint, got {model!r:.80}")
-    from tod_bias.models.generator import shared_generator
+        raise other
+    from tod_bias.models.generator import Generator, shared_generator
 
+    if not isinstance(model, (str, Path, Generator)):  # a model of another library
+        raise other
     return shared_generator(model, GenerationSettings(**options), device)

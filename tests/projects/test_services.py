@@ -1,0 +1,56 @@
+"""Scores of dialogues whose services occur in training beside those of the others."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+SCRIPT = Path(__file__).parent.parent.parent / "projects" / "step_by_step" / "services.py"
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    for split, services in {"train": ["Hotels_1", "Buses_1"], "dev": ["Hotels_1", "Hotels_4"]}.items():
+        folder = tmp_path / "google_sgd" / split
+        folder.mkdir(parents=True)
+        made = [{"dialogue_id": f"1_{number}", "services": [name]} for number, name in enumerate(services)]
+        (folder / "dialogues_001.json").write_text(json.dumps(made))
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "evaluation.json").write_text(json.dumps({"corpus": {"split": "valid"}}))
+    call = "api_name = Find ; city = Davis"
+    rows = [("1_0", call, call, "In Davis it is."), ("1_0", "", "", "Is it?"), ("1_1", "api_name = Find", call, "No.")]
+    frame = pd.DataFrame(rows, columns=["dialogue", "api_call", "gold_api_call", "response"])
+    frame.assign(reference="In Davis it is.").to_parquet(run / "responses.parquet")
+    return tmp_path
+
+
+def run(*arguments):
+    return subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True, check=False)
+
+
+def test_dialogues_of_services_that_training_lacks_stand_apart(corpus):
+    shown = run(corpus / "run", corpus)
+    assert not shown.stderr
+    rows = {cells[1].strip(): cells[2:-1] for cells in (line.split("|") for line in shown.stdout.splitlines())}
+    assert [cell.strip() for cell in rows[""]] == [
+        "all services in training (1 dialogues, 2 turns)",
+        "one or more not (1 dialogues, 1 turns)",
+        "all dialogues (2 dialogues, 3 turns)",
+    ]
+    values = {name: [float(cell.split()[0]) for cell in cells] for name, cells in rows.items() if "[" in cells[0]}
+    assert values["JGA as ParlAI counts"] == [1, 0, 0.667]
+    assert values["JGA over the turns that call"] == [1, 0, 0.5]
+    assert values["slot recall"] == [1, 0.5, 0.75]
+
+
+def test_a_folder_without_the_corpus_is_named(corpus, tmp_path):
+    (corpus / "google_sgd" / "train" / "dialogues_001.json").unlink()
+    shown = run(corpus / "run", corpus)
+    assert shown.returncode == 1
+    assert "no dialogues_*.json of Google SGD" in shown.stderr

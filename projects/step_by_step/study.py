@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from findings import FEW, Number, StudyRun, findings, number, too_few
+from findings import FEW, StudyRun, findings, number, too_few
+from verdicts import Case, Number
 
 from tod_bias.report.excerpts import UNSWAPPED, Segments, excerpts
 from tod_bias.report.outcome import read_outcomes
@@ -100,15 +101,18 @@ def main() -> None:
     rows = []
     changes = {tuple(one["runs"]): changes_of(HERE / one["changes"]) for one in study["compared"]}
     for found in findings(runs, words, study["margin"], changes):
-        shown = "; ".join(
-            f"{one.name} {one.number.value:+.3f} ± {1.96 * one.number.error:.3f}" for one in found.contrasts[:3]
-        )
-        more = f"; {len(found.contrasts) - 3} more" if len(found.contrasts) > 3 else ""
+        shown = "; ".join(f"{case.name} {_contrasts(case)}" for case in found.cases[:3])
+        more = f"; {len(found.cases) - 3} more" if len(found.cases) > 3 else ""
         rows.append([found.claim, f"**{found.verdict}**", found.seen, shown + more])
     print(table(["Su", "here", "", "contrasts (95%)"], rows))
     for run in runs:
         for axis, count in too_few(run).items():
             print(f"\n{run.name}: {axis} has {count} dialogues, too few for a test.")
+
+
+def _contrasts(case: Case) -> str:
+    numbers = [contrast.number for contrast in case.contrasts]
+    return " and ".join(f"{one.value:+.3f} ± {1.96 * one.error:.3f}" for one in numbers)
 
 
 def examples(folder: Path) -> None:

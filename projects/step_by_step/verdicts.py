@@ -1,0 +1,313 @@
+"""What is said of a claim, from the cases in which it could show: it holds, it does not, or it cannot be told here.
+
+A claim that one thing is larger than another in size, signs left aside, is asked of both their difference and their
+sum: |a| > |b| where, and only where, a - b and a + b have the same sign (as in a test for qualitative interactions,
+Gail and Simon 1985). No absolute value of an estimate is taken, which noise makes larger. What a paper says of "most
+cases" is asked of more than half of them: a partial conjunction (Benjamini and Heller 2008), valid however cases depend
+on each other.
+
+Errors are those of the runs' intervals. Where words are too few for an interval over words, the verdict is one of these
+words, and no number of dialogues helps: other words do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tod_bias.statistics.distributions import normal_quantile, normal_share, normal_tail
+from tod_bias.statistics.power import POWER
+
+HOLDS, DOES_NOT, UNTOLD = "holds", "does not", "cannot be told here"
+LEVEL = 0.05
+MOST_DIALOGUES = 1e9
+
+
+@dataclass(frozen=True)
+class Number:
+    """An estimate with its standard error."""
+
+    value: float
+    error: float
+    dialogues: int
+    of_these_words: bool
+    """Whether there are too few words for an error over words."""
+
+    def error_of(self, dialogues: float) -> float:
+        """What the error would be of so many dialogues."""
+        return self.error * math.sqrt(self.dialogues / dialogues)
+
+
+class Contrast(Protocol):
+    """Something that is above 0 in a case, or is not."""
+
+    @property
+    def number(self) -> Number:
+        """The estimate, to be shown."""
+
+    def above(self) -> float:
+        """The p-value of its not being above 0, both signs of an estimate looked at."""
+
+    def not_above(self, margin: float) -> float:
+        """The p-value of its being the margin or more."""
+
+    def power(self, margin: float, level: float, dialogues: float) -> float:
+        """How likely it is seen to be above 0 with so many dialogues, if it is the margin."""
+
+
+@dataclass(frozen=True)
+class Above:
+    """A number that should be above 0."""
+
+    number: Number
+
+    def above(self) -> float:
+        return min(1.0, 2 * _tail(self.number, 0.0))
+
+    def not_above(self, margin: float) -> float:
+        return _head(self.number, margin)
+
+    def power(self, margin: float, level: float, dialogues: float) -> float:
+        return _power(self.number, margin, level, dialogues)
+
+
+@dataclass(frozen=True)
+class Larger:
+    """That one number is larger than another in size, by their difference and their sum."""
+
+    difference: Number
+    total: Number
+
+    @property
+    def number(self) -> Number:
+        """|a| - |b|, which is the smaller of difference and sum in size."""
+        smaller = min(self.difference, self.total, key=lambda one: abs(one.value))
+        same = self.difference.value * self.total.value > 0
+        return Number(
+            abs(smaller.value) if same else -abs(smaller.value), smaller.error,
+            min(one.dialogues for one in self._both), any(one.of_these_words for one in self._both),
+        )  # fmt: skip
+
+    def above(self) -> float:
+        """Of the two quadrants in which it is, each an intersection-union test (Berger 1982)."""
+        return min(1.0, 2 * min(max(_tail(one, 0.0, sign) for one in self._both) for sign in (1, -1)))
+
+    def not_above(self, margin: float) -> float:
+        """Both quadrants are left: each by either coordinate, adjusted for the two."""
+        return max(min(1.0, 2 * min(_head(one, margin, sign) for one in self._both)) for sign in (1, -1))
+
+    def power(self, margin: float, level: float, dialogues: float) -> float:
+        return math.prod(_power(one, margin, level, dialogues) for one in self._both)
+
+    @property
+    def _both(self) -> tuple[Number, Number]:
+        return self.difference, self.total
+
+
+def apart(one: Number, other: Number, *, difference: float | None = None, total: float | None = None) -> Larger:
+    """That the first is larger than the other in size.
+
+    Args:
+        difference: the standard error of their difference, where it is known;
+        total: that of their sum. If one of the two is known the other follows (parallelogram law: they add in squares
+            to twice the squares of both); if neither, both numbers are taken as independent.
+    """
+    squares = one.error**2 + other.error**2
+    if difference is None:
+        difference = math.sqrt(squares if total is None else max(2 * squares - total**2, 0.0))
+    if total is None:
+        total = math.sqrt(max(2 * squares - difference**2, 0.0))
+    dialogues, these = min(one.dialogues, other.dialogues), one.of_these_words or other.of_these_words
+    return Larger(
+        Number(one.value - other.value, difference, dialogues, these),
+        Number(one.value + other.value, total, dialogues, these),
+    )
+
+
+@dataclass(frozen=True)
+class Case:
+    """Where a claim could show: it does where each of the contrasts is above 0."""
+
+    name: str
+    contrasts: tuple[Contrast, ...]
+
+    @property
+    def varies(self) -> bool:
+        """Else it tells nothing."""
+        return all(one.number.error > 0 for one in self.contrasts)
+
+    @property
+    def leans(self) -> bool:
+        """Whether its estimates are as claimed."""
+        return all(one.number.value > 0 for one in self.contrasts)
+
+    def above(self) -> float:
+        """An intersection-union test."""
+        return max(one.above() for one in self.contrasts) if self.varies else 1.0
+
+    def not_above(self, margin: float) -> float:
+        """One of them is not: Bonferroni's."""
+        if not self.varies:
+            return 1.0
+        return min(1.0, len(self.contrasts) * min(one.not_above(margin) for one in self.contrasts))
+
+    def power(self, margin: float, level: float, dialogues: float) -> float:
+        """If each contrast is the margin."""
+        return math.prod(one.power(margin, level, dialogues) for one in self.contrasts) if self.varies else 0.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A claim of the paper and what is seen of it here."""
+
+    claim: str
+    verdict: str
+    seen: str
+    """In how many cases; of these words only; needs so many dialogues; nothing of the kind has been run."""
+    cases: tuple[Case, ...]
+
+
+def mostly(claim: str, cases: Sequence[Case], margin: float, *, usual: Number | None = None) -> Finding:
+    """Whether a claim shows in more than half of the cases.
+
+    It does not where in at least half of them it is shown to fall short of the margin. Where neither can be told, the
+    number of dialogues is that with which it would be told in four of five studies if it were the margin in all.
+
+    Args:
+        usual: the least known contrast of two disparities, to say what a claim without cases would take.
+    """
+    if not cases:
+        return Finding(claim, UNTOLD, without_runs(usual, margin), ())
+    count = len(cases)
+    most = count // 2 + 1
+    above, short = [one.above() for one in cases], [one.not_above(margin) for one in cases]
+    level = LEVEL / (count - most + 1)
+    verdict = UNTOLD
+    if sorted(above)[most - 1] <= level:
+        verdict = HOLDS
+    elif sorted(short)[count - most] <= LEVEL / most:
+        verdict = DOES_NOT
+    beyond, leans = sum(holm(above)), sum(one.leans for one in cases)
+    cases_ = "case" if count == 1 else "cases"
+    seen = f"so in {leans} of {count} {cases_}, {beyond} beyond chance; short of the margin in {sum(holm(short))}"
+    if verdict == UNTOLD:
+        varied = [one for one in cases if one.varies]
+        seen += "; needs " + _so_many(
+            lambda size: at_least(most, [one.power(margin, level, size) for one in varied]) if varied else 0.0
+        )
+    return Finding(claim, verdict, seen + _these_words(verdict, cases), tuple(cases))
+
+
+def equal(claim: str, cases: Sequence[Case], margin: float, *, usual: Number | None = None) -> Finding:
+    """Whether all are within the margin of 0 (two one-sided tests each, Schuirmann 1987, and an intersection-union
+    test), or one is not 0 (Holm)."""
+    if not cases:
+        return Finding(claim, UNTOLD, without_runs(usual, margin), ())
+    numbers = [contrast.number for case in cases for contrast in case.contrasts]
+    if any(one.error == 0 for one in numbers):
+        return Finding(claim, UNTOLD, "nothing varies in one of the runs", tuple(cases))
+    differs = holm([float(2 * normal_tail(abs(one.value) / one.error)) for one in numbers])
+    within = [normal_tail((margin - abs(one.value)) / one.error) <= LEVEL for one in numbers]
+    verdict = HOLDS if all(within) else DOES_NOT if any(differs) else UNTOLD
+    seen = f"{sum(within)} of {len(numbers)} within the margin, {sum(differs)} beyond chance"
+    if verdict == UNTOLD:
+        z = _quantile(2 * LEVEL)
+
+        def power(size: float) -> float:
+            each = (2 * float(normal_share(margin / one.error_of(size) - z)) - 1 for one in numbers)
+            return math.prod(max(0.0, one) for one in each)
+
+        seen += "; needs " + _so_many(power)
+    return Finding(claim, verdict, seen + _these_words(verdict, cases), tuple(cases))
+
+
+def some_below(claim: str, cases: Sequence[Case], margin: float) -> Finding:
+    """Whether a number is below 0 in a case (Holm), or how many dialogues one of the margin needs where it is known
+    least."""
+    varied = [one for one in cases if one.varies]
+    numbers = [contrast.number for case in varied for contrast in case.contrasts]
+    if not numbers:
+        return Finding(claim, UNTOLD, "no run here speaks of it", tuple(cases))
+    below = holm([float(normal_share(one.value / one.error)) for one in numbers])
+    seen = f"{sum(one.value < 0 for one in numbers)} of {len(numbers)} are below 0, {sum(below)} beyond chance"
+    verdict = HOLDS if any(below) else UNTOLD
+    if verdict == UNTOLD:
+        z = _quantile(2 * LEVEL / len(numbers))
+        seen += f"; one of −{margin:g} needs " + _so_many(
+            lambda size: min(float(normal_tail(z - margin / one.error_of(size))) for one in numbers)
+        )
+    told = [one for one, is_below in zip(varied, below, strict=True) if is_below] or varied
+    return Finding(claim, verdict, seen + _these_words(verdict, told), tuple(cases))
+
+
+def without_runs(usual: Number | None, margin: float) -> str:
+    """What a claim would take of which no run speaks: one contrast of two disparities, if they spread as usual."""
+    if usual is None or usual.error == 0:
+        return "no run here speaks of it"
+    wanted = _so_many(lambda size: _power(usual, margin, LEVEL, size))
+    return f"no run here speaks of it; where runs spread as these do, needs {wanted}"
+
+
+def at_least(wanted: int, chances: Sequence[float]) -> float:
+    """The probability of so many successes of independent trials (Poisson's binomial)."""
+    successes = [1.0]
+    for chance in chances:
+        stays = [one * (1 - chance) for one in successes] + [0.0]
+        successes = [a + b for a, b in zip(stays, [0.0] + [one * chance for one in successes], strict=True)]
+    return sum(successes[wanted:])
+
+
+def holm(p_values: Sequence[float], level: float = LEVEL) -> list[bool]:
+    """Which are rejected."""
+    rejected = [False] * len(p_values)
+    for rank, place in enumerate(sorted(range(len(p_values)), key=lambda number: p_values[number])):
+        if p_values[place] > level / (len(p_values) - rank):
+            break
+        rejected[place] = True
+    return rejected
+
+
+def dialogues_for(power: Callable[[float], float]) -> float:
+    """With how many dialogues a power is reached, to two digits upwards; infinite where it is not."""
+    low, high = 1.0, MOST_DIALOGUES
+    if power(high) < POWER:
+        return math.inf
+    while high / low > 1.001:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if power(middle) >= POWER else (middle, high)
+    step = 10 ** max(0, math.floor(math.log10(high)) - 1)
+    return math.ceil(high / step) * step
+
+
+def _so_many(power: Callable[[float], float]) -> str:
+    wanted = dialogues_for(power)
+    return f"{wanted:,.0f} dialogues an axis" if math.isfinite(wanted) else "runs in which more varies"
+
+
+def _these_words(verdict: str, cases: Sequence[Case]) -> str:
+    if not any(contrast.number.of_these_words for case in cases for contrast in case.contrasts):
+        return ""
+    if verdict == UNTOLD:
+        return " for these words, and other words to speak of groups"
+    return "; of these words only: other words may show otherwise"
+
+
+def _tail(one: Number, bound: float, sign: int = 1) -> float:
+    """The p-value of a number (or its opposite) not being above a bound; 1 where nothing varies."""
+    return float(normal_tail((sign * one.value - bound) / one.error)) if one.error > 0 else 1.0
+
+
+def _head(one: Number, bound: float, sign: int = 1) -> float:
+    """The p-value of its being the bound or more."""
+    return float(normal_share((sign * one.value - bound) / one.error)) if one.error > 0 else 1.0
+
+
+def _power(one: Number, effect: float, level: float, dialogues: float) -> float:
+    return float(normal_tail(_quantile(level) - effect / one.error_of(dialogues))) if one.error > 0 else 0.0
+
+
+def _quantile(level: float) -> float:
+    """Of a two-sided test."""
+    return float(normal_quantile(1 - level / 2))

@@ -16,7 +16,7 @@ from parlai.core.params import ParlaiParser
 from parlai.core.tod.tod_core import SerializationHelpers, TodStructuredEpisode
 
 from tod_bias.agents.command import add_option
-from tod_bias.agents.episodes import DIALOGUE_ID, dialogue_to_episode, rewrite_goals, said_of
+from tod_bias.agents.episodes import DIALOGUE_ID, as_shown, dialogue_to_episode, rewrite_goals, said_of
 from tod_bias.agents.teachers import PerturbedEpisodes, PerturbedGoogleSgdTeacher
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.studies.augmentation import Augmentation
@@ -47,18 +47,38 @@ class AugmentedTeacher(PerturbedEpisodes):
         add_option(group, "--seed", type=int, default=0, help="seed of what is drawn")
 
     def _perturb(self, fold: str) -> list[TodStructuredEpisode]:
-        opt: Any = self.opt  # type: ignore[attr-defined]
-        how = Augmentation.read(opt.get("augment") or DEFAULT)
+        """The stock episodes, each with its dialogue's id; told as others once ParlAI has chosen among them."""
         episodes = self._stock_episodes(fold)
-        dialogues = self.originals(fold, episodes)
-        for dialogue, episode in zip(dialogues, episodes, strict=True):
+        for dialogue, episode in zip(self.originals(fold, episodes), episodes, strict=True):
+            self.__dict__.setdefault("_whole", {})[dialogue.id] = as_shown(dialogue, episode)
             episode.extras[DIALOGUE_ID] = dialogue.id
-        if fold != "train":
-            return episodes
-        by_id = dict(zip((dialogue.id for dialogue in dialogues), episodes, strict=True))
-        copies = [_copy(by_id[dialogue.id], run) for dialogue, run in how.copies(dialogues, opt.get("seed") or 0)]
-        parlai_logging.info(f"{len(copies)} copies of {len(episodes)} training dialogues, told as others")
-        return [*episodes, *copies]
+        return episodes
+
+    def generate_episodes(self) -> list[TodStructuredEpisode]:
+        """The chosen dialogues, and in the training split their copies after them.
+
+        Raises:
+            AxisError: an unknown axis.
+            NothingToPerturbError: no dialogue can be told otherwise.
+            TodBiasError: an unknown kind of augmentation.
+        """
+        made: dict[str, list[TodStructuredEpisode]] = self.__dict__.setdefault("_made", {})
+        fold: str = self.fold  # type: ignore[attr-defined]
+        if fold not in made:  # ParlAI asks twice
+            opt: Any = self.opt  # type: ignore[attr-defined]
+            how = Augmentation.read(opt.get("augment") or DEFAULT)
+            made[fold] = super().generate_episodes()  # type: ignore[misc]
+            if fold == "train":
+                made[fold] = made[fold] + self._copies(made[fold], how, opt.get("seed") or 0)
+        return made[fold]
+
+    def _copies(self, chosen: list[TodStructuredEpisode], how: Augmentation, seed: int) -> list[TodStructuredEpisode]:
+        by_id = {episode.extras[DIALOGUE_ID]: episode for episode in chosen}
+        whole: dict[str, Dialogue] = self.__dict__["_whole"]
+        told = how.copies([whole[name] for name in by_id], seed)
+        copies = [_copy(by_id[dialogue.id], run) for dialogue, run in told]
+        parlai_logging.info(f"{len(copies)} copies of {len(chosen)} training dialogues, told as others")
+        return copies
 
 
 def _copy(episode: TodStructuredEpisode, run: Run) -> TodStructuredEpisode:

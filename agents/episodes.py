@@ -78,6 +78,19 @@ def dialogue_to_episode(dialogue: Dialogue, template: TodStructuredEpisode | Non
     )
 
 
+def as_shown(dialogue: Dialogue, episode: TodStructuredEpisode) -> Dialogue:
+    """The dialogue, with all of its results, where the episode has its texts; else what the episode has.
+
+    Options of a task change texts (``--delex``), and what is told otherwise must be what is shown.
+    """
+    own, shown = ([_texts(spoken) for spoken in one.rounds] for one in (dialogue_to_episode(dialogue), episode))
+    return dialogue if own == shown else episode_to_dialogue(episode, dialogue.id)
+
+
+def _texts(spoken: TodStructuredRound) -> tuple[str, ...]:
+    return spoken.user_utt, spoken.api_call_utt, spoken.api_resp_utt, spoken.sys_utt
+
+
 def rewrite_episode(episode: TodStructuredEpisode, rewrite: Rewrite, dialogue_id: str) -> TodStructuredEpisode:
     """T of an episode: of every round and of the user's goals; API schemas stay. ``extras["rewrite"]`` says which T."""
     made = dialogue_to_episode(rewrite(episode_to_dialogue(episode, dialogue_id)), episode)

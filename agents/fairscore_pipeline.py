@@ -11,6 +11,7 @@ from tod_bias.perturb.candidates import Perturber
 from tod_bias.studies.tellings import Retelling
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stages.replay import Replay
+from tod_bias.systems.twin import Twin
 
 
 def teacher_pipeline(
@@ -25,10 +26,11 @@ def teacher_pipeline(
     """The system that ``attribute`` must run to measure what ``parlai eval_model -t …:Fairscore…Teacher`` measures.
 
     ParlAI asks an agent for a response after the *gold* call and its gold result, whatever call it made itself. So does
-    this: ``api_call`` and ``response`` are the agent, ``gold_call`` and ``gold_db`` say what the corpus has in each
-    telling. Where several turns of a corpus have one history and one utterance (Taskmaster's assistants open dialogues
-    alike), they get the call of the last of them; and ParlAI's MultiWOZ shows what a row lacks as ``nan``, which our
-    reader leaves out. An agent that heeds these things gets slightly other numbers there.
+    this: ``api_call`` and ``response`` are the agent, ``gold_call`` and ``gold_db`` say what the corpus has, told as
+    the dialogue is (they are twins always). Where several turns of a corpus have one history and one utterance
+    (Taskmaster's assistants open dialogues alike), they get the call of the last of them; and ParlAI's MultiWOZ shows
+    what a row lacks as ``nan``, which our reader leaves out. An agent that heeds these things gets slightly other
+    numbers there.
 
     Args:
         agent: as :class:`ParlaiStage` takes it.
@@ -44,18 +46,17 @@ def teacher_pipeline(
         AxisError: an unknown axis.
     """
     retelling = Retelling(dialogues, axes, **tellings)
-    told = [
-        run.rewritten
+    originals = [
+        retold.original.rewritten
         for axis, drawn in retelling.drawn.items()
         for retold in retelling.teller.runs(axis, drawn)
-        for run in (retold.original, *retold.rewritten)
     ]
     asked = {"batch_size": batch_size, "options": options}
     return Pipeline(
         {
             "api_call": ParlaiStage(agent, answers="api_call", **asked),  # type: ignore[arg-type]
-            "gold_call": Replay.gold(told, "api_call"),
-            "gold_db": Replay.gold(told, "api_result"),
+            "gold_call": Twin(Replay.gold(originals, "api_call")),
+            "gold_db": Twin(Replay.gold(originals, "api_result")),
             "response": ParlaiStage(agent, answers="response", api_call="gold_call", db="gold_db", **asked),  # type: ignore[arg-type]
         }
     )

@@ -28,7 +28,10 @@ They are those of ``tod-bias attribute`` for the same agent in :func:`tod_bias.a
 a response after the gold call and result, as ParlAI does; for a ``PipelineAgent``, which asks its own components, those
 of its pipeline as it is. There are no intervals and tests here: nothing is claimed.
 
-``--num-examples`` is refused, as it cuts dialogues off from their tellings; ``--n-shot`` and ``--max-per-axis`` do not.
+``--num-examples`` of an evaluation and ``--validation-max-exs`` are refused, as they cut dialogues off from their
+tellings; ``--n-shot`` and ``--max-per-axis`` do not. Where an option of the task changes texts (``--delex``), what is
+shown is what is told otherwise. ``jga`` and ``slot_f1`` of Taskmaster-2 are not the stock teacher's, which lets slots
+of later calls into earlier ones.
 Of several tasks at once read each task's own row: the first one of ParlAI's report is a mean of them.
 """
 
@@ -47,7 +50,7 @@ from parlai.core.tod.tod_core import STANDARD_CALL, STANDARD_SYSTEM_UTTERANCE, T
 
 from tod_bias.agents.audit import AuditedDialogue, AuditedTelling, Share, kind_of, shares_of
 from tod_bias.agents.bias_metrics import measure_of
-from tod_bias.agents.episodes import DIALOGUE_ID, dialogue_to_episode, episode_to_dialogue, rewrite_episode
+from tod_bias.agents.episodes import DIALOGUE_ID, as_shown, dialogue_to_episode, episode_to_dialogue, rewrite_episode
 from tod_bias.agents.options import add_fairscore_options, perturber_of
 from tod_bias.agents.protocol import answer_of
 from tod_bias.agents.teachers import PerturbedEpisodes, PerturbedGoogleSgdTeacher
@@ -84,11 +87,13 @@ class FairscoreTeacher(PerturbedEpisodes):
         self._audited: dict[str, AuditedDialogue] = {} if shared is None else shared["audited"]
         self._shown: list[TodStructuredEpisode] | None = None
         self._whole: dict[str, Dialogue] = {}
-        if int(opt.get("num_examples", -1)) > 0:
-            raise TodBiasError(
-                f"num-examples is {opt['num_examples']}: it shows dialogues without all of their tellings, and the "
-                "numbers would be wrong; use --max-per-axis with --unperturbed drop"
-            )
+        cuts = ("validation_max_exs",) if "display_add_fields" in opt else ("num_examples", "validation_max_exs")
+        for name in cuts:  # what is displayed is not counted
+            if int(opt.get(name, -1)) > 0:
+                raise TodBiasError(
+                    f"{name.replace('_', '-')} is {opt[name]}: it shows dialogues without all of their tellings, and "
+                    "the numbers would be wrong; use --max-per-axis with --unperturbed drop"
+                )
         super().__init__(opt, shared)
 
     def share(self) -> dict[str, Any]:
@@ -108,7 +113,7 @@ class FairscoreTeacher(PerturbedEpisodes):
         for dialogue, episode in zip(self.originals(fold, episodes), episodes, strict=True):
             if dialogue.id in self._whole:
                 raise CorpusError(f"{self.corpus}, {fold}: two dialogues have the id {dialogue.id!r}; ids must differ")
-            self._whole[dialogue.id] = dialogue
+            self._whole[dialogue.id] = as_shown(dialogue, episode)
             episode.extras = {**episode.extras, DIALOGUE_ID: dialogue.id}
         return episodes
 

@@ -51,6 +51,25 @@ def test_messages_say_what_they_are_a_copy_of(datapath: Path) -> None:
     assert not goals  # the system's side is not shown them
 
 
+def test_few_shots_are_told_as_others_as_well(datapath: Path) -> None:
+    teacher = teacher_of(datapath, "train:evalmode", TASK, augment="gender", n_shot=2)
+    names = [episode.extras["dialogue_id"] for episode in teacher.episodes]
+    originals = {name for name in names if "/" not in name}
+    assert len(originals) == 2 < len(names)
+    assert {name.split("/")[0] for name in names} == originals
+    assert len({message["dialogue_id"] for message in teacher}) == len(names)
+
+
+@pytest.mark.parametrize("how", ["gender", "gender:personas"])
+def test_copies_have_the_texts_that_a_task_s_options_make(datapath: Path, how: str) -> None:
+    stock: dict[str, list[int]] = {}
+    for episode in teacher_of(datapath, "train:ordered", TASK, augment=how, delex=True).episodes:
+        name, _, telling = episode.extras["dialogue_id"].partition("/")
+        places = [spoken.sys_utt.count("[") for spoken in episode.rounds]
+        assert stock.setdefault(name, places) == places, telling
+    assert max(map(max, stock.values())) > 0
+
+
 def test_validation_is_of_real_dialogues(datapath: Path) -> None:
     shown = [episode_to_dialogue(episode) for episode in teacher_of(datapath, "valid", TASK).episodes]
     assert {one.id: [turn.user for turn in one.turns] for one in shown} == {

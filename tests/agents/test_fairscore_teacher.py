@@ -14,13 +14,14 @@ import pytest
 from builders import small_corpus
 from made_corpora import write_msr_e2e, write_multidogo
 from parlai.core.metrics import aggregate_unnamed_reports
+from parlai.core.opt import Opt
 from sgd_files import write_sgd
 from shown import files_left_open
 from test_teachers import teacher_of
 
 from tod_bias import attribute, load_corpus, load_pipeline
-from tod_bias.agents import teacher_pipeline
-from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.agents import FairscoreGoogleSgdTeacher, teacher_pipeline
+from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import AxisError, NothingToPerturbError, TodBiasError
 
 pytestmark = pytest.mark.parlai
@@ -243,8 +244,46 @@ def test_wrong_input_is_one_clear_error(
 
 
 def test_examples_are_not_counted_off(spoken: Path) -> None:
+    from parlai.scripts.display_data import DisplayData
+
     with pytest.raises(TodBiasError, match="num-examples is 10: it shows dialogues without all of their tellings"):
         evaluate(spoken, "FairAgent", axis="gender", num_examples=10)
+    with pytest.raises(TodBiasError, match="validation-max-exs is 20: it shows"):  # an option of trainings
+        FairscoreGoogleSgdTeacher(Opt({**teacher_of(spoken, task=TASK).opt, "validation_max_exs": 20}))
+    DisplayData.main(task=TASK, datapath=str(spoken), datatype="valid", axis="gender", loglevel="error")  # ten of them
+
+
+@pytest.mark.parametrize("axis", ["gender", "persona_gender"])
+def test_what_a_task_s_options_make_of_texts_is_told_otherwise(spoken: Path, axis: str) -> None:
+    said: dict[tuple[str, int], dict[str, int]] = {}
+    for message in teacher_of(spoken, task=TASK, axis=axis, delex=True):
+        if message["type"] == "SYSTEM: ":
+            of_turn = said.setdefault((message["dialogue_id"], message["turn"]), {})
+            of_turn[message["telling"]] = message["eval_labels"][0].count("[")
+    assert max(map(len, said.values())) > 2
+    assert all(len(set(places.values())) == 1 for places in said.values())
+    assert any(places["original"] > 0 for places in said.values())
+
+
+def test_a_call_that_alone_is_told_otherwise_is_told_apart(tmp_path: Path) -> None:
+    """Before its turn nothing is: its context is that of the original."""
+    dialogues = []
+    for number, dialogue in enumerate(small_corpus(12)):
+        first, last = dialogue.turns
+        call = {**last.api_call, "guest": ("sister", "brother")[number % 2]}
+        found = {**last.api_result, "guest": call["guest"]}
+        last = Turn(last.user, call, found, f"{last.response} For your {call['guest']}.")
+        dialogues.append(replace(dialogue, turns=(replace(first, user=f"I want {number} meals, can you help?"), last)))
+    datapath = write_sgd(tmp_path, dialogues)
+    from parlai.scripts.eval_model import EvalModel
+
+    shown = {"task": TASK, "datapath": str(datapath), "datatype": "valid", "loglevel": "error", "axis": "gender"}
+    report = bias_of(EvalModel.main(**shown, model="repeat_query"))
+    corpus = load_corpus("google_sgd", datapath=datapath, split="valid")
+    system = teacher_pipeline("repeat_query", corpus, ["gender"])
+    record = attribute(system, corpus, ["gender"], bootstrap=0, permutations=0)["axes"]["gender"]["corpus_bleu"]
+    assert report["score_original"] == pytest.approx(record["original"]["value"], abs=1e-9)
+    assert report["disparity"] == pytest.approx(record["disparity"]["value"], abs=1e-9)
 
 
 @pytest.mark.real_data
@@ -259,13 +298,12 @@ def test_examples_are_not_counted_off(spoken: Path) -> None:
     ],
 )
 def test_other_corpora_are_audited_too(tod_samples: Path, corpus: str, task: str, fold: str) -> None:
+    agent = "HeedfulAgent" if corpus == "taskmaster" else "FickleAgent"  # some of its results belong to no call
     shown = {"axis": "persona_race", "batchsize": 4, "datatype": f"{fold}:evalmode" if fold == "train" else fold}
-    report = evaluate(tod_samples, "FickleAgent", task=f"tod_bias.agents:{task}", **shown)
+    report = evaluate(tod_samples, agent, task=f"tod_bias.agents:{task}", **shown)
     assert float(report["tellings"]) > 2 * float(report["told_dialogues"]) > 8
     found = bias_of(report)
-    assert found == pytest.approx(
-        expected(tod_samples, "FickleAgent", "persona_race", corpus=corpus, split=fold), abs=1e-9
-    )
+    assert found == pytest.approx(expected(tod_samples, agent, "persona_race", corpus=corpus, split=fold), abs=1e-9)
     assert found["disparity"] != 0
 
 

@@ -78,7 +78,15 @@ class UnfairAgent(EchoingAgent):
 class FickleAgent(FairAgent):
     """Says more or less of the same, by a checksum of everything that the user told it."""
 
+    heeds: str | tuple[str, ...] = "USER:"
+
     def respond(self, line: str) -> str:
         said = "I found it for you. What is the time and the city that you would like?"
-        told = "\n".join(line for line in self.heard if line.startswith("USER:"))
+        told = "\n".join(line for line in self.heard if line.startswith(self.heeds))
         return f"SYSTEM: {said[: 10 + zlib.crc32(told.encode()) % len(said)]}"
+
+
+class HeedfulAgent(FickleAgent):
+    """The same, by what was found as well."""
+
+    heeds = ("USER:", "APIRESP:")

@@ -3,6 +3,7 @@ from collections.abc import Sequence
 import pytest
 from builders import gender, small_corpus
 
+from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import ModelError, StageError
 from tod_bias.perturb.algorithm import draw_rewrites
 from tod_bias.systems.outputs import Lookup, Outcome
@@ -135,6 +136,19 @@ def test_replay_refuses_what_it_has_not_seen():
     with pytest.raises(StageError, match="nothing was recorded for the context that ends in 'Hi'"):
         replay([StageInput((), "Hi")])
     assert Replay({}, missing="")([StageInput((), "Hi")]) == [""]
+
+
+def test_gold_results_need_no_call():
+    turns = (
+        Turn("Hi", {}, {}, "Yes?"),
+        Turn("So?", {}, {"name": "Nico"}, "Nico."),
+        Turn("And?", {"city": "Oslo"}, {}, "No."),
+    )
+    replay = Replay.gold([Dialogue("d", "", turns)], "api_result")
+    found = replay([StageInput(turns[:number], turn.user) for number, turn in enumerate(turns)])
+    assert [(one.outcome, one.result) for one in found] == [
+        (Outcome.NO_CALL, {}), (Outcome.FOUND, {"name": "Nico"}), (Outcome.EMPTY, {}),
+    ]  # fmt: skip
 
 
 def test_what_a_stage_raises_is_one_line_that_says_where():

@@ -13,7 +13,8 @@ since the dialogue last changed API, and stands only where the assistant's turn 
 
 The third has calls and results of its own. ParlAI's rounds hold one call each: where a turn has several, what the user
 says stands with the first and the answer with the last, and between them all are silent (``__SILENCE__``). Dialogues of
-the first and third that the assistant opens begin with the user's silence.
+the first and third that the assistant opens begin with the user's silence. Fractions that are no texts are read as they
+are written; ParlAI's reader (pandas) shows 0.7 as ``0.7000000000000001``.
 """
 
 from __future__ import annotations

@@ -23,21 +23,29 @@ train gpt2 --init "$MODELS/gpt2_short" "${TRAIN[@]}" --max-dialogues $((5000 * S
 # learn to repeat what the user says before they learn what to say. BART reads no more than it has learnt to, 128 tokens.
 test -f "$MODELS/repeating.jsonl" || python "$(dirname "$0")/repeating.py" "$DATAPATH" "$MODELS/repeating.jsonl"
 for arch in bart t5; do
-  rate=$([ $arch = bart ] && echo 3e-4 || echo 7e-4) # at 7e-4 BART's encoder comes to say the same of every text
   train "${arch}_repeating" --arch $arch "${TRAIN[@]}" --corpus "$MODELS/repeating.jsonl" --parts response "${SCRATCH[@]}" \
     --held-out 400 --batch-tokens 2048 --max-length 64 --positions 128 --learning-rate 1e-3
-  train "${arch}_short" --init "$MODELS/${arch}_repeating" "${TRAIN[@]}" --max-dialogues $((1500 * SCALE)) \
-    --batch-tokens 2048 --max-length 64 --learning-rate "$rate"
-  train "$arch" --init "$MODELS/${arch}_short" "${TRAIN[@]}" --max-dialogues $((1000 * SCALE)) --batch-tokens 2048 \
-    --max-length 128 --learning-rate "$rate"
 done
+answering() { # NAME REPEATING RATE PARTS: goes on with calls, responses or both
+  train "$1_short" --init "$MODELS/$2" "${TRAIN[@]}" --max-dialogues $((1500 * SCALE)) --parts "$4" \
+    --batch-tokens 2048 --max-length 64 --learning-rate "$3"
+  train "$1" --init "$MODELS/$1_short" "${TRAIN[@]}" --max-dialogues $((1000 * SCALE)) --parts "$4" \
+    --batch-tokens 2048 --max-length 128 --learning-rate "$3"
+}
+answering bart bart_repeating 3e-4 api_call,response # at 7e-4 its encoder comes to say the same of every text
+# One T5 for both does not tell at the end of its prompt which of them is asked for, and ends most responses at once.
+answering t5_calls t5_repeating 7e-4 api_call
+answering t5_responses t5_repeating 7e-4 response
 
-for arch in gpt2 bart t5; do
-  test -f "$OUT/evaluation_$arch/evaluation.json" ||
+audit() { # NAME MODELS
+  test -f "$OUT/evaluation_$1/evaluation.json" ||
     tod-bias evaluate --corpus google_sgd --datapath "$DATAPATH" --split valid --max-dialogues 120 \
-      --model "$MODELS/$arch" --max-new-tokens 64 --out "$OUT/evaluation_$arch"
-  test -f "$OUT/$arch/results.json" ||
+      "${@:2}" --max-new-tokens 64 --out "$OUT/evaluation_$1"
+  test -f "$OUT/$1/results.json" ||
     tod-bias attribute --corpus google_sgd --datapath "$DATAPATH" --split valid --axes gender,age,race,placebo \
       --max-per-axis 60 --metrics corpus_bleu,slot_f1,call_disagreement --bootstrap 1000 --seed 0 \
-      --model "$MODELS/$arch" --max-new-tokens 64 --out "$OUT/$arch"
-done
+      "${@:2}" --max-new-tokens 64 --out "$OUT/$1"
+}
+audit gpt2 --model "$MODELS/gpt2"
+audit bart --model "$MODELS/bart"
+audit t5 --api-call-model "$MODELS/t5_calls" --response-model "$MODELS/t5_responses"

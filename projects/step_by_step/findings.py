@@ -254,7 +254,9 @@ def _counts(words: Mapping[str, Mapping[str, Any]]) -> Finding:
         0.05,
     )
     own = [case for name, case in cases.items() if name in CORPORA]
-    seen = f"so in {sum(case.above() <= 0.05 for case in own)} of the {len(own)} of Su's {len(CORPORA)} that are here"
+    seen = (
+        f"so in {sum(case.above() <= 0.05 for case in own)} of {len(own)} of Su's {len(CORPORA)} corpora that are here"
+    )
     if found.verdict == UNTOLD:
         seen += f"; needs {max(1, len(CORPORA) // 2 + 1 - len(own))} more of them"
     beside = [

@@ -224,7 +224,7 @@ def test_most_corpora_are_most_of_those_of_the_paper(su):
     found = su._counts({**here, "star": counted(100, 110, 300)})
     assert (found.verdict, found.seen) == (
         "cannot be told here",
-        "so in 4 of the 4 of Su's 8 that are here; needs 1 more of them; others: star 48%",
+        "so in 4 of 4 of Su's 8 corpora that are here; needs 1 more of them; others: star 48%",
     )
     assert su._counts(here | {su.CORPORA[4]: counted(500, 100, 2000)}).verdict == "holds"
     assert su._counts({name: counted(100, 500, 2000) for name in su.CORPORA[:4]}).verdict == "does not"

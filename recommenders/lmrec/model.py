@@ -23,7 +23,7 @@ from transformers import AutoConfig, AutoModel, BertConfig, PreTrainedConfig, Pr
 from tod_bias.dialogues.text import json_line
 from tod_bias.documents import loads, read_text
 from tod_bias.errors import ModelError, RecommenderError
-from tod_bias.models.checkpoints import load_configuration, load_tokenizer, refuse_custom_code
+from tod_bias.models.checkpoints import is_encoder, load_configuration, load_tokenizer
 from tod_bias.models.model_folder import DAMAGED, save_model
 from tod_bias.progress import progress_bar
 from tod_bias.recommenders.lmrec.masking import MASK, Neutraliser
@@ -299,7 +299,9 @@ def load_encoder(name: str) -> Any:
     """
     if (name.startswith((".", "/")) or "\\" in name) and not Path(name).is_dir():
         raise ModelError(f"{name}: no such folder; expected an encoder's folder (config.json, model.safetensors, …)")
-    refuse_custom_code(name)
+    config = load_configuration(name)
+    if not is_encoder(config) and config.model_type != LMRecConfig.model_type:
+        raise ModelError(f"{name}: is a {config.model_type} checkpoint and no encoder; expected one, such as BERT")
     try:
         encoder = AutoModel.from_pretrained(name, trust_remote_code=False)
     except DAMAGED as error:

@@ -1,6 +1,7 @@
 """Checkpoints in one GGUF file: weights, tokenizer, what is refused."""
 
 import json
+import shutil
 import sys
 
 import numpy as np
@@ -92,6 +93,19 @@ def test_a_training_goes_on_from_it_and_its_adapter_finds_it(packed, tmp_path):
     model = checkpoints.load_model(str(tmp_path / "adapter"), causal=True)
     assert model.config.model_type == "llama"
     assert checkpoints.fingerprint(str(tmp_path / "adapter")) != checkpoints.fingerprint(str(packed))
+
+
+def test_a_folder_with_one_such_file_is_that_file(packed, tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    shutil.copy(packed, folder / "model.gguf")
+    assert checkpoints.fingerprint(str(folder)) == checkpoints.fingerprint(str(packed))
+    prompts = ["USER: I need a table for my wife\nAPICALL:"]
+    answers = [Generator(path, GenerationSettings(max_new_tokens=8)).generate(prompts) for path in (folder, packed)]
+    assert answers[0] == answers[1]
+    shutil.copy(packed, folder / "other.gguf")
+    with pytest.raises(ModelError, match=r"holds model\.gguf and 1 more GGUF files; name one of them"):
+        checkpoints.is_causal(str(folder))
 
 
 def test_what_is_no_such_file_is_refused_in_one_line(packed, tmp_path, monkeypatch):

@@ -6,6 +6,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from safetensors import safe_open
+
 from tod_bias.documents import read_json
 from tod_bias.errors import ModelError, described
 from tod_bias.models.model_folder import DAMAGED
@@ -38,6 +40,26 @@ def base_of(name: str | Path) -> str | None:
     return base
 
 
+def chain(name: str | Path) -> list[str]:
+    """The checkpoint, the one that its adapter belongs on, that one's, and so on; the last is an ordinary model.
+
+    Raises:
+        ModelError: a base is not there, or they come back to each other.
+    """
+    found = [str(name)]
+    while (base := base_of(found[-1])) is not None:
+        where = Path(found[-1]) / CONFIGURATION
+        if Path(base).is_absolute() and not Path(base).exists():
+            raise ModelError(
+                f"{where}: names the base {base}, which is not there; write its folder or name into "
+                "base_model_name_or_path"
+            )
+        if Path(base).resolve() in {Path(one).resolve() for one in found}:
+            raise ModelError(f"{where}: names a base, {base}, that is an adapter on itself; name the model below it")
+        found.append(base)
+    return found
+
+
 def _peft() -> Any:
     try:
         import peft
@@ -58,8 +80,8 @@ def with_adapter(model: Any, rank: int, base: str) -> Any:
     kind = "SEQ_2_SEQ_LM" if model.config.is_encoder_decoder else "CAUSAL_LM"
     config = peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type=kind)
     try:
-        with warnings.catch_warnings():  # it reads what the next transformers names otherwise
-            warnings.simplefilter("ignore", FutureWarning)
+        with warnings.catch_warnings():  # it reads what the next transformers names otherwise, and sets what it should
+            warnings.simplefilter("ignore")
             adapted = peft.get_peft_model(model, config)
     except ValueError as error:
         raise ModelError(f"{base}: takes no LoRA adapters ({described(error)}); train without --lora") from error
@@ -76,8 +98,12 @@ def merged(model: Any, folder: str | Path) -> Any:
     peft = _peft()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)
+            warnings.simplefilter("ignore")
             adapted = peft.PeftModel.from_pretrained(model, str(folder), torch_device="cpu")
+        with safe_open(Path(folder) / ADAPTER, framework="pt") as file:
+            lacks = set(peft.get_peft_model_state_dict(adapted, save_embedding_layers=False)) - set(file.keys())
+        if lacks:
+            raise ModelError(f"{folder}: its adapter has no weights for {min(lacks)} and {len(lacks) - 1} others")
         return adapted.merge_and_unload().requires_grad_(True)
     except DAMAGED as error:
         raise ModelError(f"{folder}: its adapter cannot be loaded on its base: {described(error)}") from error

@@ -46,14 +46,20 @@ def is_causal(name: str) -> bool:
     if getattr(config, "is_encoder_decoder", False):
         if kind in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
             return False
-    elif kind in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
-        is_encoder = kind in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False)
-        if not is_encoder:
-            return True
+    elif kind in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and not is_encoder(config):
+        return True
     raise ModelError(
         f"{name}: is a {kind} checkpoint, which writes no text; expected a causal model (gpt2, llama, qwen2 …) or one "
         "from sequence to sequence (bart, t5 …)"
     )
+
+
+def is_encoder(config: Any) -> bool:
+    """Whether a model reads a whole text at once and writes none, as BERT does, by its configuration."""
+    if getattr(config, "is_encoder_decoder", False) or getattr(config, "is_decoder", False):
+        return False
+    kind = config.model_type
+    return kind in MODEL_FOR_MASKED_LM_MAPPING_NAMES or kind not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 
 def load_configuration(name: str) -> Any:
@@ -62,15 +68,16 @@ def load_configuration(name: str) -> Any:
     Raises:
         ModelError: there is none.
     """
-    return _from_pretrained(AutoConfig, adapters.base_of(name) or name, "configuration")
+    return _from_pretrained(AutoConfig, adapters.chain(name)[-1], "configuration")
 
 
 def load_generation_config(name: str) -> Any:
     """Load a checkpoint's generation defaults; those of the library where it has none."""
-    if gguf_files.place_of(adapters.base_of(name) or name)[1]:
+    root = adapters.chain(name)[-1]
+    if gguf_files.place_of(root)[1]:
         return GenerationConfig()
     try:
-        return _local_first(GenerationConfig, adapters.base_of(name) or name)
+        return _local_first(GenerationConfig, root)
     except (OSError, ModelError):
         return GenerationConfig()
 
@@ -81,26 +88,56 @@ def load_tokenizer(name: str) -> Any:
     Raises:
         ModelError: there is none.
     """
-    folder = Path(name)
-    if (base := adapters.base_of(name)) and not any((folder / file).exists() for file in _TOKENIZER_FILES):
-        name, folder = base, Path(base)
-    if folder.is_dir() and not any((folder / file).exists() for file in _TOKENIZER_FILES):
+    *adapted, root = adapters.chain(name)
+    name = next((one for one in adapted if _has_tokenizer(one)), root)
+    if Path(name).is_dir() and not gguf_files.place_of(name)[1] and not _has_tokenizer(name):
         raise ModelError(f"{name}: holds no tokenizer (tokenizer.json); save it with tokenizer.save_pretrained")
     return _from_pretrained(AutoTokenizer, name, "tokenizer")
+
+
+def _has_tokenizer(folder: str) -> bool:
+    return any((Path(folder) / file).exists() for file in _TOKENIZER_FILES)
 
 
 def load_model(name: str, *, causal: bool, dtype: torch.dtype = torch.float32) -> Any:
     """Load a model's weights from a folder or hub name; those of an adapter are added to its base's.
 
     Raises:
-        ModelError: there are none.
+        ModelError: there are none, or not all that the model has.
     """
-    if base := adapters.base_of(name):
+    if len(adapters.chain(name)) > 1:
+        base = adapters.chain(name)[1]
         return adapters.merged(load_model(base, causal=causal, dtype=dtype), name)
-    if gguf_files.place_of(name)[1]:
-        options = {"dtype": dtype, **gguf_files.dequantized()}
-        return gguf_files.as_plain(_from_pretrained(AutoModelForCausalLM, name, "model", **options))
-    return _from_pretrained(AutoModelForCausalLM if causal else AutoModelForSeq2SeqLM, name, "model", dtype=dtype)
+    options: dict[str, Any] = {"dtype": dtype, "output_loading_info": True}
+    is_gguf = bool(gguf_files.place_of(name)[1])
+    if is_gguf:
+        options |= gguf_files.dequantized()
+    said = transformers_logging.get_verbosity()
+    transformers_logging.set_verbosity_error()  # what is missing is ours to say
+    try:
+        kind = AutoModelForCausalLM if causal or is_gguf else AutoModelForSeq2SeqLM
+        model, loaded = _from_pretrained(kind, name, "model", **options)
+    finally:
+        transformers_logging.set_verbosity(said)
+    trained = {parameter for parameter, _ in model.named_parameters()}
+    if lacks := sorted(trained & set(loaded["missing_keys"])):
+        others = f" and {len(lacks) - 1} others" if len(lacks) > 1 else ""
+        raise ModelError(f"{name}: has no weights for {lacks[0]}{others}; they would be drawn at random")
+    return gguf_files.as_plain(model) if is_gguf else model
+
+
+def positions(config: Any, *, decoder: bool = False) -> int | None:
+    """How many positions a model reads (or its decoder, if it has one, writes), by its configuration.
+
+    Returns:
+        None where it names no limit, as models with relative positions do not.
+    """
+    side = "max_decoder_position_embeddings" if decoder else "max_encoder_position_embeddings"
+    for name in (side, "max_position_embeddings", "max_seq_len"):
+        value = getattr(config, name, None) or getattr(config.get_text_config(), name, None)
+        if isinstance(value, int) and value > 0:
+            return value
+    return None
 
 
 def weights(name: str, *, causal: bool) -> int:
@@ -159,11 +196,11 @@ def fingerprint(name: str) -> str:
 
     For a folder, of its files; for a GGUF file, of it; for a hub name, of the files that the hub's own cache holds.
     """
-    folder = Path(name)
-    if gguf_files.place_of(name)[1]:
-        with folder.open("rb") as stream:
+    place, file_name = gguf_files.place_of(name)
+    if file_name:
+        with (Path(place) / file_name["gguf_file"]).open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()[:16]
-    base = adapters.base_of(name)
+    folder, base = Path(name), next(iter(adapters.chain(name)[1:]), None)
     if not folder.is_dir():
         found = cached_file(name, "config.json", local_files_only=True)  # it was loaded from there
         folder = Path(found).parent
@@ -172,12 +209,14 @@ def fingerprint(name: str) -> str:
         adapters.CONFIGURATION,
         "generation_config.json",
         "merges.txt",
+        "vocab.txt",
+        "added_tokens.json",
         "special_tokens_map.json",
         *_TOKENIZER_FILES,
     }
     digest = hashlib.sha256(fingerprint(base).encode() if base else b"")
     for file in sorted(folder.iterdir()):
-        if file.name in names or file.suffix in (".safetensors", ".bin"):
+        if file.name in names or file.suffix in (".safetensors", ".bin", ".model", ".spm"):
             digest.update(file.name.encode())
             with file.open("rb") as stream:
                 digest.update(hashlib.file_digest(stream, "sha256").digest())

@@ -25,6 +25,7 @@ from tod_bias.dialogues.text import (
     slots_to_text,
     well_formed,
 )
+from tod_bias.errors import ModelError
 
 Part = Literal["api_call", "response"]
 PARTS: tuple[Part, ...] = ("api_call", "response")
@@ -115,8 +116,9 @@ def causal_sequences(
         for tokens, (_, is_target) in zip(encoded, segments, strict=True):
             ids += tokens
             labels += tokens if is_target or loss == "all" else [IGNORED] * len(tokens)
-        ids.append(tokenizer.eos_token_id)
-        labels.append(tokenizer.eos_token_id if loss == "all" else IGNORED)
+        if tokenizer.eos_token_id is not None:
+            ids.append(tokenizer.eos_token_id)
+            labels.append(tokenizer.eos_token_id if loss == "all" else IGNORED)
         trained = 0
         for start in range(0, max(1, len(ids) - max_length // 2), max_length // 2):
             end = min(start + max_length, len(ids))
@@ -175,6 +177,19 @@ def exchanged_sequences(
             return []
         sequences += [TokenSequence(other.input_ids, one.labels) for one, other in zip(own, others, strict=True)]
     return sequences
+
+
+def padding(tokenizer: Any) -> int:
+    """The token that fills up rows, which is masked: its own, the end mark, or any."""
+    marks = (tokenizer.pad_token_id, tokenizer.eos_token_id, 0)
+    return next(int(mark) for mark in marks if mark is not None)
+
+
+def check_tokens(rows: Iterable[Sequence[int]], vocabulary: int, name: str) -> None:
+    """Raises ModelError for a token of which a model has no embedding: its tokenizer is another's."""
+    highest = max(map(max, filter(None, rows)), default=0)
+    if highest >= vocabulary:
+        raise ModelError(f"{name}: its tokenizer gives token {highest}, and the model has {vocabulary}")
 
 
 def beginning_of(tokenizer: Any) -> list[int]:

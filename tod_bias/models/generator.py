@@ -28,10 +28,11 @@ from tod_bias.errors import ModelError
 from tod_bias.models import checkpoints
 from tod_bias.models.agreement import MOST_WEIGHTS, REFERENCE, Agreement, PromptSample
 from tod_bias.models.cost import Cost
+from tod_bias.models.decoders.batch import greedy
 from tod_bias.models.decoders.choice import Decoded, fastest, new_decoder, resolved
 from tod_bias.models.decoders.decoder import Decoder
 from tod_bias.models.decoders.tree import common
-from tod_bias.models.examples import encode_prompts
+from tod_bias.models.examples import check_tokens, encode_prompts
 from tod_bias.models.kernels import quickened
 from tod_bias.models.processes import as_first_sees, process_state, usable_device
 from tod_bias.models.settings import Backend, GenerationSettings
@@ -90,11 +91,12 @@ class Generator:
     def model(self) -> Any:
         """The model, loaded when the first prompt is not in the cache."""
         dtype = torch.bfloat16 if self.settings.dtype == "bfloat16" else torch.float32
-        return quickened(checkpoints.load_model(self.name, causal=self.causal, dtype=dtype).to(self._device).eval())
+        loaded = greedy(checkpoints.load_model(self.name, causal=self.causal, dtype=dtype))
+        return quickened(loaded.to(self._device).eval())
 
     def _model_of(self, backend: str) -> Any:
         if backend == "ctranslate2":  # it has a copy of its own, and brings it to its precision by itself
-            return checkpoints.load_model(self.name, causal=self.causal).eval()
+            return greedy(checkpoints.load_model(self.name, causal=self.causal)).eval()
         return self.model
 
     @cached_property
@@ -105,15 +107,14 @@ class Generator:
     @cached_property
     def max_prompt(self) -> int:
         """Tokens of a prompt at the most; longer ones lose their beginning."""
-        config = checkpoints.load_configuration(self.name)
-        positions = getattr(config, "max_position_embeddings", None) or 1024
-        room = positions - self.settings.max_new_tokens if self.causal else positions
-        if room < 1:
+        config, new = checkpoints.load_configuration(self.name), self.settings.max_new_tokens
+        read = checkpoints.positions(config) or 1024
+        written = read - 1 if self.causal else checkpoints.positions(config, decoder=True) or new
+        if new > written:
             raise ModelError(
-                f"{self.name}: {positions} positions leave no room for {self.settings.max_new_tokens} new tokens; "
-                "lower max_new_tokens"
+                f"{self.name}: {written} positions leave no room for {new} new tokens; lower max_new_tokens"
             )
-        return room
+        return read - new if self.causal else read
 
     @property
     def signature(self) -> str:
@@ -191,6 +192,8 @@ class Generator:
         # The order must not depend on which turn or arm asked first, or a changed run would batch differently.
         ordered = sorted(prompts)
         sequences = encode_prompts(self.tokenizer, ordered, self.max_prompt, causal=self.causal)
+        vocabulary = getattr(checkpoints.load_configuration(self.name).get_text_config(), "vocab_size", None)
+        check_tokens(sequences, vocabulary or len(self.tokenizer), self.name)
         batches = self._decoder.plan(sequences)
         # Different prompts can have the same tokens (truncation); they simply decode to the same text.
         todo = [batch for batch in batches if any(keys[ordered[i]] not in known for i in batch)]
@@ -253,7 +256,7 @@ class Generator:
         if self.causal:
             vocabulary = self.tokenizer.get_vocab().items()
             ends |= {number for token, number in vocabulary if any(mark in token for mark in _LINE_FEEDS)}
-        return tuple(sorted(end for end in ends if end is not None))
+        return tuple(sorted(end for end in ends if isinstance(end, int)))
 
     @cached_property
     def _generation_config(self) -> Any:

@@ -13,12 +13,17 @@ SUFFIX = ".gguf"
 
 def place_of(name: str) -> tuple[str, dict[str, Any]]:
     """The folder to load from, and the options that ``from_pretrained`` takes for a file in it; ``name`` and none where
-    it is no GGUF file.
+    it is no GGUF file, nor a folder with one and no other model.
 
     Raises:
-        ModelError: there is no such file, or the package that reads it is not installed.
+        ModelError: there is no such file, the folder holds several, or the package that reads it is not installed.
     """
     file = Path(name)
+    if file.is_dir() and not any((file / other).exists() for other in ("config.json", "adapter_config.json")):
+        inside = sorted(one for one in file.iterdir() if one.suffix.lower() == SUFFIX)
+        if len(inside) > 1:
+            raise ModelError(f"{name}: holds {inside[0].name} and {len(inside) - 1} more GGUF files; name one of them")
+        file = inside[0] if inside else file
     if file.suffix.lower() != SUFFIX or file.is_dir():
         return name, {}
     if not file.is_file():

@@ -21,8 +21,21 @@ from tod_bias.models.chat_template import (
     with_read_arguments,
 )
 from tod_bias.models.chats import Tools, chat_sequences, read_tools
-from tod_bias.models.checkpoints import is_causal, load_configuration, load_model, load_tokenizer
-from tod_bias.models.examples import TokenSequence, causal_sequences, exchanged_sequences, seq2seq_sequences
+from tod_bias.models.checkpoints import (
+    fingerprint,
+    is_causal,
+    load_configuration,
+    load_model,
+    load_tokenizer,
+    positions,
+)
+from tod_bias.models.examples import (
+    TokenSequence,
+    causal_sequences,
+    check_tokens,
+    exchanged_sequences,
+    seq2seq_sequences,
+)
 from tod_bias.models.from_scratch import new_model, new_tokenizer
 from tod_bias.models.settings import READERS, TrainingSettings, check_arch, check_loss, check_settings
 
@@ -61,12 +74,13 @@ def prepare(settings: TrainingSettings, dialogues: Sequence[Dialogue], validatio
     else:
         tokenizer, model = load_tokenizer(settings.init), load_model(settings.init, causal=causal)
         source = template_source(settings.chat_template, tokenizer, settings.init) if is_chat else ""
-    record: dict[str, Any] = {"arch": arch}
+    record: dict[str, Any] = {"arch": arch} | ({} if is_new else {"init_hash": fingerprint(settings.init)})
     if is_chat:
         _fit_to_template(settings, source, tokenizer, model)
         record["chat_template"] = hashlib.sha256(source.encode()).hexdigest()[:16]
         record["tools"] = hashlib.sha256(repr(tools).encode()).hexdigest()[:16]
-    length = min(settings.max_length, getattr(model.config, "max_position_embeddings", None) or settings.max_length)
+    sides = (positions(model.config), None if causal else positions(model.config, decoder=True))
+    length = min([settings.max_length, *(side for side in sides if side is not None)])
     made, cut = [], []
     for part in (dialogues, validation):
         if is_chat:
@@ -83,6 +97,8 @@ def prepare(settings: TrainingSettings, dialogues: Sequence[Dialogue], validatio
             made.append(causal_sequences(part, tokenizer, parts=settings.parts, loss=loss, max_length=length))
         else:
             made.append(seq2seq_sequences(part, tokenizer, parts=settings.parts, max_length=length))
+    rows = (row for sequences in made for one in sequences for row in (one.input_ids, one.labels))
+    check_tokens(rows, model.get_input_embeddings().num_embeddings, settings.init)
     for sequences, name in zip(made, ("train on", "validate on"), strict=True):
         if not sequences:
             raise ModelError(f"there is nothing to {name} in sequences of {length} tokens; raise --max-length")

@@ -24,12 +24,14 @@ from transformers import get_cosine_schedule_with_warmup
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.sampling import hold_out  # noqa: F401  # imported from here too
+from tod_bias.errors import ModelError
 from tod_bias.files import write_json
 from tod_bias.folder import held
+from tod_bias.models import adapters
 from tod_bias.models.adapters import ADAPTER, AdapterWeights
 from tod_bias.models.checkpoints import is_causal, load_model, load_tokenizer
 from tod_bias.models.divergence import check_step, check_validation
-from tod_bias.models.examples import IGNORED, TokenSequence
+from tod_bias.models.examples import IGNORED, TokenSequence, padding
 from tod_bias.models.model_folder import save_model
 from tod_bias.models.preparation import Prepared, check, prepare
 from tod_bias.models.resumption import Progress, Training, load_checkpoint, save_checkpoint
@@ -74,6 +76,12 @@ def train(
     check(settings, dialogues, validation)
     if settings.learning_rate is None:
         settings = dataclasses.replace(settings, learning_rate=usual_rate(settings.init, settings.arch))
+    if settings.init != "scratch":
+        for own in adapters.chain(settings.init):
+            if Path(own).exists() and Path(own).resolve() in (Path(out).resolve(), (Path(out) / "adapter").resolve()):
+                raise ModelError(
+                    f"{out}: is what the training starts from ({own}), which would be lost; choose another"
+                )
     with held(out) as place:  # now, not when an hour of training is to be saved
         return _train(dialogues, validation, place, settings, resume, show_progress)
 
@@ -113,7 +121,7 @@ def _train(
     if resume and load_checkpoint(training, checkpoint, record):
         log.info("resuming at step %d of %d", state.step, total)
 
-    pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
+    pad = padding(tokenizer)
     marks = {per_epoch * number // settings.evaluations for number in range(1, settings.evaluations + 1)}
     last = min(total, settings.max_steps or total)
     saved = time.monotonic()

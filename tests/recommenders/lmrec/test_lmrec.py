@@ -343,6 +343,21 @@ def test_a_model_is_scored_on_the_split_of_its_training(trained, tmp_path):
         load_encoder(str(trained))
 
 
+@pytest.mark.parametrize(
+    ("arch", "says"),
+    [
+        ("gpt2", "is a gpt2 checkpoint and no encoder"),
+        ("bart", "is a bart checkpoint and no encoder"),
+        ("gone", "no such folder"),
+    ],
+)
+def test_what_writes_text_is_no_encoder(request, tmp_path, arch, says):
+    name = str(tmp_path / "gone") if arch == "gone" else str(request.getfixturevalue(arch))
+    with pytest.raises(ModelError, match=says) as caught:
+        load_encoder(name)
+    assert "\n" not in str(caught.value)
+
+
 def test_equal_reviews_give_equal_tokenizers(sample_reviews):
     texts = [review.text for review in sample_reviews.of_split(0, 0)]
     first, *others = (new_tokenizer(lambda: iter(texts), 600) for _ in range(3))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -10,9 +11,26 @@ from transformers import GenerationConfig
 
 from tod_bias.models.settings import GenerationSettings
 
+_KEPT = (
+    "bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "forced_bos_token_id",
+    "forced_eos_token_id",
+)  # fmt: skip
+_PROBE, _ALIKE = 9, {torch.float32: 1e-3}
+"""Tokens of a row that is padded to see what it changes, and by which share of their range logits may differ."""
+
+
+def greedy(model: Any) -> Any:
+    """The model without the checkpoint's own ways of choosing tokens (penalties, suppressed tokens, samples): what all
+    back ends compute is the likeliest next token."""
+    said = model.generation_config
+    model.generation_config = GenerationConfig(**{name: getattr(said, name, None) for name in _KEPT})
+    return model
+
 
 class BatchDecoder:
     """Pads prompts of similar length (on the left for a causal model) and decodes them with ``model.generate``.
+
+    A causal model that gives other answers for that (recurrent ones that do not heed the mask) gets one row at a time.
 
     Args:
         model: gives the model when it is needed.
@@ -44,6 +62,35 @@ class BatchDecoder:
 
     def decode(self, sequences: Sequence[Sequence[int]]) -> list[list[int]]:
         """New token ids for each sequence, up to and without the first stop token."""
+        if not self._causal or len(sequences) == 1 or self._heeds_the_mask:
+            return self._decoded(sequences)
+        return [self._decoded([row])[0] for row in sequences]
+
+    @cached_property
+    def _heeds_the_mask(self) -> bool:
+        """Whether what stands on the left of a row, and is masked, changes what comes after it."""
+        row = [token for token in range(2 * _PROBE) if token != self._pad][:_PROBE]
+        alone, padded = self._first_logits(row, 0), self._first_logits(row, _PROBE)
+        spread = float((alone.max() - alone.min()).abs()) or 1.0
+        return float((alone - padded).abs().max()) <= _ALIKE.get(self._model().dtype, 5e-2) * spread
+
+    def _first_logits(self, row: Sequence[int], padding: int) -> torch.Tensor:
+        model, width = self._model(), len(row) + padding
+        found = model.generate(
+            input_ids=torch.tensor([_pad(row, width, self._pad, left=True)], device=model.device),
+            attention_mask=torch.tensor([_pad([1] * len(row), width, 0, left=True)], device=model.device),
+            generation_config=GenerationConfig(
+                max_new_tokens=1,
+                do_sample=False,
+                pad_token_id=self._pad,
+                output_logits=True,
+                return_dict_in_generate=True,
+            ),
+        )
+        logits: torch.Tensor = found.logits[0][0].float()
+        return logits
+
+    def _decoded(self, sequences: Sequence[Sequence[int]]) -> list[list[int]]:
         model = self._model()
         width = max(map(len, sequences))
         rows = [_pad(row, width, self._pad, left=self._causal) for row in sequences]

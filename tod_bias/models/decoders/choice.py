@@ -16,6 +16,7 @@ from tod_bias.models.decoders.batch import BatchDecoder
 from tod_bias.models.decoders.ctranslate import CTranslateDecoder
 from tod_bias.models.decoders.decoder import Decoder
 from tod_bias.models.decoders.tree import SUPPORTED, PrefixTreeDecoder, supports, token_bytes
+from tod_bias.models.examples import padding
 from tod_bias.models.settings import Backend, Dtype, GenerationSettings
 
 _MOST_BYTES = {"cpu": 2**30, "cuda": 2**32}
@@ -130,8 +131,7 @@ def new_decoder(checkpoint: Decoded, settings: GenerationSettings, timed: Decode
             token_bytes=token_bytes(checkpoint.config, 2 if settings.dtype == "bfloat16" else 4),
             most_bytes=_MOST_BYTES["cuda" if checkpoint.device.type == "cuda" else "cpu"],
         )
-    pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
-    return BatchDecoder(model, stop_tokens, settings, pad, checkpoint.causal)
+    return BatchDecoder(model, stop_tokens, settings, padding(tokenizer), checkpoint.causal)
 
 
 def fastest(checkpoint: Decoded, settings: GenerationSettings) -> tuple[Backend, Decoder]:

@@ -24,6 +24,7 @@ from tod_bias.files import replacing_files, write_json
 from tod_bias.folder import held
 from tod_bias.models.checkpoints import load_tokenizer
 from tod_bias.models.divergence import check_step, check_validation
+from tod_bias.models.examples import check_tokens
 from tod_bias.models.model_folder import WEIGHTS
 from tod_bias.models.resumption import Progress, Training, load_checkpoint, save_checkpoint
 from tod_bias.progress import progress_bar
@@ -140,6 +141,8 @@ def _new_model(
         )  # fmt: skip
     else:
         encoder, tokenizer = load_encoder(settings.init), load_tokenizer(settings.init)
+        vocabulary = encoder.get_input_embeddings().num_embeddings
+        check_tokens([list(tokenizer.get_vocab().values())], vocabulary, settings.init)
     positions = getattr(encoder.config, "max_position_embeddings", settings.max_length)
     if encoder.config.model_type in ("roberta", "xlm-roberta", "camembert"):
         positions -= 2  # their positions begin behind the padding token

@@ -241,6 +241,10 @@ def test_any_encoder_checkpoint_with_a_one_layer_head(kind, sample_reviews, tmp_
     assert len([module for module in lmrec.model.head if isinstance(module, torch.nn.Linear)]) == 1
     assert lmrec.rank([f"table for {MASK}"], 3).shape == (1, 3)
     assert lmrec.model.config.max_tokens == (32 if kind == "roberta" else 34)
+    config.vocab_size = 9
+    AutoModel.from_config(config).save_pretrained(tmp_path / "encoder")
+    with pytest.raises(ModelError, match=r"its tokenizer gives token \d+, and the model has 9"):
+        train(sample_reviews, tmp_path / "another", settings)
 
 
 def test_a_grid_is_searched_and_the_best_is_kept(sample_reviews, settings, tmp_path):

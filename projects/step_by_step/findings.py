@@ -24,16 +24,15 @@ from verdicts import (
     Number,
     apart,
     equal,
+    holm,
     mostly,
     some_below,
     without_runs,
 )
 
 from tod_bias.report.reading import FEW
-from tod_bias.statistics.distributions import normal_quantile
+from tod_bias.statistics.distributions import t_quantile
 
-Z = normal_quantile(0.975)
-ENOUGH_MENTIONS = 20
 AXES = ("gender", "age", "race")
 CORPORA = (
     "google_sgd", "multiwoz_v22", "taskmaster", "taskmaster2", "taskmaster3", "metalwoz", "multidogo", "msr_e2e",
@@ -74,10 +73,14 @@ def too_few(run: StudyRun) -> dict[str, int]:
 
 
 def number(estimate: Mapping[str, Any], dialogues: int) -> Number:
-    """An estimate of ``results.json``: its error is half its 95% interval over 1.96."""
+    """An estimate of ``results.json``: its error is half its 95% interval, over the quantile that made it."""
     over = estimate.get("ci")
     low, high = over or estimate["ci_these_words"]
-    return Number(float(estimate["value"]), (high - low) / 2 / Z, dialogues, over is None)
+    freedom = (estimate.get("error") or {}).get("freedom") if over else None
+    freedom = max(1.0, freedom or dialogues - 1)
+    return Number(
+        float(estimate["value"]), (high - low) / 2 / t_quantile(0.975, freedom), dialogues, over is None, freedom
+    )
 
 
 def findings(
@@ -140,10 +143,13 @@ def _demographic(run: StudyRun) -> dict[str, Mapping[str, Any]]:
 
 
 def _usual(runs: Sequence[StudyRun]) -> Number | None:
-    """What a contrast of two disparities of different runs is like, by the one that is known least well."""
+    """What a contrast of two disparities of different runs is like: the middle one of those that vary."""
     known = [_disparity(record) for run in runs for record in _demographic(run).values()]
-    least = max(known, key=lambda one: one.error_of(1), default=None)
-    return None if least is None else replace(least, value=0.0, error=math.hypot(least.error, least.error))
+    ordered = sorted((one for one in known if one.error > 0), key=lambda one: one.error_of(1))
+    if not ordered:
+        return None
+    middle = ordered[len(ordered) // 2]
+    return replace(middle, value=0.0, error=math.hypot(middle.error, middle.error))
 
 
 def _stages(runs: Sequence[StudyRun], corpus: str, more: str, less: str) -> list[Case]:
@@ -151,18 +157,23 @@ def _stages(runs: Sequence[StudyRun], corpus: str, more: str, less: str) -> list
     cases = []
     for run in runs:
         for axis, record in _demographic(run).items() if run.corpus == corpus else ():
-            parts = {name: number(part, 0) for name, part in record["contributions"].items()}
+            whole = _disparity(record)
+            parts = {name: number(part, whole.dialogues) for name, part in record["contributions"].items()}
             if {more, less} <= set(parts):
-                cases.append(Case(f"{run.name}, {axis}", (two_parts(_disparity(record), parts, more, less),)))
+                cases.append(Case(f"{run.name}, {axis}", (two_parts(whole, parts, more, less),)))
     return cases
 
 
 def two_parts(whole: Number, parts: Mapping[str, Number], more: str, less: str) -> Larger:
-    """That one part of a whole is larger than another: their sum is the whole, but for what further parts vary."""
-    one, other = (replace(parts[name], dialogues=whole.dialogues) for name in (more, less))
-    further = [part.error for name, part in parts.items() if name not in (more, less)]
-    difference = math.sqrt(max(2 * (one.error**2 + other.error**2) - whole.error**2, 0.0))
-    return apart(one, other, difference=difference, total=math.hypot(whole.error, *further))
+    """That one part of a whole is larger than another: their sum is the whole, but for what further parts vary.
+
+    How further parts go with the whole is not known: both errors are the largest that they can be.
+    """
+    one, other = parts[more], parts[less]
+    further = sum(part.error for name, part in parts.items() if name not in (more, less))
+    least = max(0.0, whole.error - further)
+    difference = math.sqrt(max(2 * (one.error**2 + other.error**2) - least**2, 0.0))
+    return apart(one, other, difference=difference, total=whole.error + further)
 
 
 def _models(runs: Sequence[StudyRun], model: str, *, least: bool, against: str = "") -> list[Case]:
@@ -177,10 +188,15 @@ def _models(runs: Sequence[StudyRun], model: str, *, least: bool, against: str =
                 and not _is(run, model) and _is(run, against) and axis in _demographic(run)
             ]  # fmt: skip
             size = _disparity(record)
-            contrasts = tuple(apart(other, size) if least else apart(size, other) for other in others)
+            contrasts = tuple(_alike(other, size) if least else _alike(size, other) for other in others)
             if contrasts:
                 cases.append(Case(f"{own.name}, {axis}", contrasts))
     return cases
+
+
+def _alike(one: Number, other: Number) -> Larger:
+    """That one number is larger than another on the same dialogues: with the largest errors that they can have."""
+    return apart(one, other, difference=one.error + other.error, total=one.error + other.error)
 
 
 def _is(run: StudyRun, model: str) -> bool:
@@ -240,39 +256,39 @@ def _sources(usual: Number | None, margin: float) -> Finding:
     """Not to be told of pairs on the same dialogues, told both ways: what one is, the other is with another sign."""
     claim = "man as the source is told apart more than others"
     seen = "all dialogues are told as everybody, so no telling is a source; of a man's originals against others': "
-    return Finding(claim, UNTOLD, seen + without_runs(usual, margin), ())
+    wanted = without_runs(usual, margin).replace("an axis", "of each")
+    return Finding(claim, UNTOLD, seen + wanted, ())
 
 
 def _counts(words: Mapping[str, Mapping[str, Any]]) -> Finding:
-    """Words for men are more of a corpus' mentions than those of all others, in most of Su's corpora; dialogues as the
-    sample. The margin is 0.05 of the mentions."""
+    """Words for men are more of a corpus' mentions than those of all others, in most of Su's corpora. The margin is
+    0.05 of the mentions."""
+    claim = "words for men outnumber all others, in most corpora (Fig. 2)"
     cases = {corpus: case for corpus, counted in words.items() if (case := _men(corpus, counted)) is not None}
     unknown = Case("", (Above(Number(0.0, 0.0, 0, False)),))
-    found = mostly(
-        "words for men outnumber all others, in most corpora (Fig. 2)",
-        [cases.get(name, unknown) for name in CORPORA],
-        0.05,
-    )
+    found = mostly(claim, [cases.get(name, unknown) for name in CORPORA], 0.05)
     own = [case for name, case in cases.items() if name in CORPORA]
-    seen = (
-        f"so in {sum(case.above() <= 0.05 for case in own)} of {len(own)} of Su's {len(CORPORA)} corpora that are here"
-    )
+    leans = sum(case.leans for case in own)
+    seen = f"so in {leans} of {len(own)} of Su's {len(CORPORA)} corpora that are here"
     if found.verdict == UNTOLD:
-        seen += f"; needs {max(1, len(CORPORA) // 2 + 1 - len(own))} more of them"
+        needed = len(CORPORA) // 2 + 1 - sum(holm([case.above() for case in own]))
+        left = len(CORPORA) - len(own)
+        seen += f"; needs {needed} more of them" if needed <= left else "; needs more dialogues of them"
     beside = [
         f"{name} {100 * (case.contrasts[0].number.value + 0.5):.0f}%" for name, case in cases.items() if case not in own
     ]
     seen += f"; others: {', '.join(beside)}" if beside else ""
-    return Finding(found.claim, found.verdict, seen, tuple(cases.values()))
+    return Finding(claim, found.verdict, seen, tuple(cases.values()))
 
 
 def _men(corpus: str, counted: Mapping[str, Any]) -> Case | None:
-    """The share of men less one half; None of a corpus that mentions hardly anybody."""
+    """The share of men less one half, dialogues as the sample; None of a corpus that mentions hardly anybody."""
     gender = {attribute: one["both"] for attribute, one in counted["axes"]["gender"].items()}
-    total = sum(one["mentions"] for one in gender.values())
-    if total < ENOUGH_MENTIONS:
+    dialogues = max(one["dialogues"] for one in gender.values())
+    if dialogues < FEW:
         return None
-    share = gender["man"]["mentions"] / total
-    dialogues = max(one["dialogues"] for one in gender.values())  # as if all those of others were among them
-    error = math.sqrt(max(share * (1 - share), 1e-9) / dialogues)
-    return Case(corpus, (Above(Number(share - 0.5, error, counted["corpus"]["dialogues"], False)),))
+    share, bounds = gender["man"]["share_of_mentions"], gender["man"]["share_of_mentions_ci"]
+    error = (bounds[1] - bounds[0]) / 2 / t_quantile(0.975, dialogues - 1) if bounds else 0.0
+    if error == 0:  # nothing but men, or none: the error that one half would have
+        error = 0.5 / math.sqrt(dialogues)
+    return Case(corpus, (Above(Number(share - 0.5, error, dialogues, False, dialogues - 1)),))

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tod_bias.statistics.distributions import normal_quantile, normal_share, normal_tail
+from tod_bias.statistics.distributions import normal_quantile, normal_share, normal_tail, t_tail
 from tod_bias.statistics.power import POWER
 
 HOLDS, DOES_NOT, UNTOLD = "holds", "does not", "cannot be told here"
@@ -34,6 +34,8 @@ class Number:
     dialogues: int
     of_these_words: bool
     """Whether there are too few words for an error over words."""
+    freedom: float = math.inf
+    """Degrees of freedom of the error."""
 
     def error_of(self, dialogues: float) -> float:
         """What the error would be of so many dialogues."""
@@ -88,6 +90,7 @@ class Larger:
         return Number(
             abs(smaller.value) if same else -abs(smaller.value), smaller.error,
             min(one.dialogues for one in self._both), any(one.of_these_words for one in self._both),
+            min(one.freedom for one in self._both),
         )  # fmt: skip
 
     def above(self) -> float:
@@ -115,14 +118,18 @@ def apart(one: Number, other: Number, *, difference: float | None = None, total:
             to twice the squares of both); if neither, both numbers are taken as independent.
     """
     squares = one.error**2 + other.error**2
+    independent = difference is None and total is None
     if difference is None:
         difference = math.sqrt(squares if total is None else max(2 * squares - total**2, 0.0))
     if total is None:
         total = math.sqrt(max(2 * squares - difference**2, 0.0))
-    dialogues, these = min(one.dialogues, other.dialogues), one.of_these_words or other.of_these_words
+    dialogues = float(min(one.dialogues, other.dialogues))
+    if independent and squares > 0:  # with as many of each as these, the errors would be what they are
+        dialogues = (one.error**2 * one.dialogues + other.error**2 * other.dialogues) / squares
+    rest = dialogues, one.of_these_words or other.of_these_words, min(one.freedom, other.freedom)
     return Larger(
-        Number(one.value - other.value, difference, dialogues, these),
-        Number(one.value + other.value, total, dialogues, these),
+        Number(one.value - other.value, difference, *rest),
+        Number(one.value + other.value, total, *rest),
     )
 
 
@@ -173,7 +180,8 @@ def mostly(claim: str, cases: Sequence[Case], margin: float, *, usual: Number | 
     """Whether a claim shows in more than half of the cases.
 
     It does not where in at least half of them it is shown to fall short of the margin. Where neither can be told, the
-    number of dialogues is that with which it would be told in four of five studies if it were the margin in all.
+    number of dialogues is that with which it would be told in four of five studies if the one size were the margin and
+    the other 0 in every case, whether cases are independent or all alike.
 
     Args:
         usual: the least known contrast of two disparities, to say what a claim without cases would take.
@@ -191,12 +199,15 @@ def mostly(claim: str, cases: Sequence[Case], margin: float, *, usual: Number | 
         verdict = DOES_NOT
     beyond, leans = sum(holm(above)), sum(one.leans for one in cases)
     cases_ = "case" if count == 1 else "cases"
-    seen = f"so in {leans} of {count} {cases_}, {beyond} beyond chance; short of the margin in {sum(holm(short))}"
+    seen = f"so in {leans} of {count} {cases_}, {beyond} beyond chance one by one"
+    seen += f"; short of the margin in {sum(holm(short))}"
     if verdict == UNTOLD:
-        varied = [one for one in cases if one.varies]
-        seen += "; needs " + _so_many(
-            lambda size: at_least(most, [one.power(margin, level, size) for one in varied]) if varied else 0.0
-        )
+
+        def power(size: float) -> float:
+            each = sorted((one.power(margin, level, size) for one in cases), reverse=True)
+            return min(at_least(most, each), each[most - 1])
+
+        seen += "; needs " + _so_many(power)
     return Finding(claim, verdict, seen + _these_words(verdict, cases), tuple(cases))
 
 
@@ -208,8 +219,8 @@ def equal(claim: str, cases: Sequence[Case], margin: float, *, usual: Number | N
     numbers = [contrast.number for case in cases for contrast in case.contrasts]
     if any(one.error == 0 for one in numbers):
         return Finding(claim, UNTOLD, "nothing varies in one of the runs", tuple(cases))
-    differs = holm([float(2 * normal_tail(abs(one.value) / one.error)) for one in numbers])
-    within = [normal_tail((margin - abs(one.value)) / one.error) <= LEVEL for one in numbers]
+    differs = holm([2 * _tail(one, 0.0, 1 if one.value > 0 else -1) for one in numbers])
+    within = [max(_head(one, margin), _head(one, margin, -1)) <= LEVEL for one in numbers]
     verdict = HOLDS if all(within) else DOES_NOT if any(differs) else UNTOLD
     seen = f"{sum(within)} of {len(numbers)} within the margin, {sum(differs)} beyond chance"
     if verdict == UNTOLD:
@@ -230,7 +241,7 @@ def some_below(claim: str, cases: Sequence[Case], margin: float) -> Finding:
     numbers = [contrast.number for case in varied for contrast in case.contrasts]
     if not numbers:
         return Finding(claim, UNTOLD, "no run here speaks of it", tuple(cases))
-    below = holm([float(normal_share(one.value / one.error)) for one in numbers])
+    below = holm([_head(one, 0.0) for one in numbers])
     seen = f"{sum(one.value < 0 for one in numbers)} of {len(numbers)} are below 0, {sum(below)} beyond chance"
     verdict = HOLDS if any(below) else UNTOLD
     if verdict == UNTOLD:
@@ -243,11 +254,11 @@ def some_below(claim: str, cases: Sequence[Case], margin: float) -> Finding:
 
 
 def without_runs(usual: Number | None, margin: float) -> str:
-    """What a claim would take of which no run speaks: one contrast of two disparities, if they spread as usual."""
+    """What a claim would take of which no run speaks: that one size of two is larger, if they spread as usual."""
     if usual is None or usual.error == 0:
         return "no run here speaks of it"
-    wanted = _so_many(lambda size: _power(usual, margin, LEVEL, size))
-    return f"no run here speaks of it; where runs spread as these do, needs {wanted}"
+    wanted = _so_many(lambda size: _power(usual, margin, LEVEL, size) ** 2)
+    return f"no run here speaks of it; where they spread as runs here do, needs {wanted}"
 
 
 def at_least(wanted: int, chances: Sequence[float]) -> float:
@@ -296,12 +307,12 @@ def _these_words(verdict: str, cases: Sequence[Case]) -> str:
 
 def _tail(one: Number, bound: float, sign: int = 1) -> float:
     """The p-value of a number (or its opposite) not being above a bound; 1 where nothing varies."""
-    return float(normal_tail((sign * one.value - bound) / one.error)) if one.error > 0 else 1.0
+    return t_tail((sign * one.value - bound) / one.error, one.freedom) if one.error > 0 else 1.0
 
 
 def _head(one: Number, bound: float, sign: int = 1) -> float:
     """The p-value of its being the bound or more."""
-    return float(normal_share((sign * one.value - bound) / one.error)) if one.error > 0 else 1.0
+    return t_tail((bound - sign * one.value) / one.error, one.freedom) if one.error > 0 else 1.0
 
 
 def _power(one: Number, effect: float, level: float, dialogues: float) -> float:

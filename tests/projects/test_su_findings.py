@@ -102,7 +102,8 @@ def test_so_many_dialogues_tell_it_in_four_of_five_studies(verdicts, cases):
     needed = int(re.search(r"needs ([\d,]+) dialogues an axis", found.seen).group(1).replace(",", ""))
     error = 0.02**2 * 100 / needed
     told = judged(verdicts, [(MARGIN, 0.0)] * cases, [[error, 0], [0, error]], dialogues=needed)
-    assert 0.78 <= told[verdicts.HOLDS] <= 0.86
+    assert told[verdicts.HOLDS] >= 0.78
+    assert cases > 1 or told[verdicts.HOLDS] <= 0.86  # several may be alike, and are not here
 
 
 def _case(verdicts, one, other, error, these_words=False):
@@ -122,10 +123,10 @@ def test_what_is_seen_says_in_how_many_cases(verdicts):
     found = verdicts.mostly("", [_case(verdicts, *one) for one in told], MARGIN)
     assert (found.verdict, found.seen) == (
         verdicts.DOES_NOT,
-        "so in 3 of 4 cases, 1 beyond chance; short of the margin in 2",
+        "so in 3 of 4 cases, 1 beyond chance one by one; short of the margin in 2",
     )
     few = verdicts.mostly("", [_case(verdicts, 0.001, 0.0, 0.02, these_words=True)], MARGIN)
-    assert few.seen.startswith("so in 1 of 1 case, 0 beyond chance; short of the margin in 0; needs ")
+    assert few.seen.startswith("so in 1 of 1 case, 0 beyond chance one by one; short of the margin in 0; needs ")
     assert few.seen.endswith(" dialogues an axis for these words, and other words to speak of groups")
 
 
@@ -178,7 +179,7 @@ def test_every_finding_is_answered_also_without_runs(su):
     known = su.Number(0.1, 0.02, 100, True)
     assert (
         su.without_runs(known, 0.02)
-        == "no run here speaks of it; where runs spread as these do, needs 790 dialogues an axis"
+        == "no run here speaks of it; where they spread as runs here do, needs 1,100 dialogues an axis"
     )
 
 
@@ -210,25 +211,81 @@ def test_pairs_on_the_same_dialogues_are_compared_by_the_third(su):
 
 
 def counted(men, others, dialogues):
-    def both(mentions, at):
-        return {"both": {"mentions": mentions, "dialogues": at}}
+    """So many mentions of men and of women, each in a dialogue with one more like it."""
 
-    return {
-        "corpus": {"dialogues": dialogues},
-        "axes": {"gender": {"man": both(men, men // 2), "woman": both(others, others // 2)}},
-    }
+    def both(mentions):
+        share = mentions / (men + others)
+        spread = 2 * math.sqrt(share * (1 - share) / dialogues)
+        bounds = [share - spread, share + spread] if 0 < share < 1 else None
+        found = {"mentions": mentions, "dialogues": min(mentions, dialogues)}
+        return {"both": found | {"share_of_mentions": share, "share_of_mentions_ci": bounds}}
+
+    return {"corpus": {"dialogues": 2000}, "axes": {"gender": {"man": both(men), "woman": both(others)}}}
 
 
 def test_most_corpora_are_most_of_those_of_the_paper(su):
-    here = {name: counted(500, 100, 2000) for name in su.CORPORA[:4]}
-    found = su._counts({**here, "star": counted(100, 110, 300)})
+    here = {name: counted(500, 100, 300) for name in su.CORPORA[:4]}
+    found = su._counts({**here, "star": counted(100, 110, 100)})
     assert (found.verdict, found.seen) == (
         "cannot be told here",
         "so in 4 of 4 of Su's 8 corpora that are here; needs 1 more of them; others: star 48%",
     )
-    assert su._counts(here | {su.CORPORA[4]: counted(500, 100, 2000)}).verdict == "holds"
-    assert su._counts({name: counted(100, 500, 2000) for name in su.CORPORA[:4]}).verdict == "does not"
-    assert su._counts({name: counted(3, 2, 2000) for name in su.CORPORA}).verdict == "cannot be told here"
+    assert su._counts(here | {su.CORPORA[4]: counted(500, 100, 300)}).verdict == "holds"
+    assert su._counts({name: counted(100, 500, 300) for name in su.CORPORA[:4]}).verdict == "does not"
+    assert su._counts({name: counted(100, 500, 300) for name in su.CORPORA[:4]} | {"metalwoz": counted(1, 1, 1)}).cases
+    few = su._counts({name: counted(20, 0, 5) for name in su.CORPORA})  # a dialogue may say it twenty times
+    assert (few.verdict, few.cases) == ("cannot be told here", ())
+    one_sided = su._counts({name: counted(20, 0, 20) for name in su.CORPORA})
+    assert one_sided.verdict == "holds"
+    lost = su._counts(
+        {name: counted(*((500, 100) if number < 2 else (300, 310)), 300) for number, name in enumerate(su.CORPORA[:7])}
+    )
+    assert lost.seen == "so in 2 of 7 of Su's 8 corpora that are here; needs more dialogues of them"
+
+
+def test_numbers_of_few_dialogues_are_judged_by_their_t(verdicts):
+    rng = np.random.default_rng(0)
+    held = 0
+    for _ in range(WORLDS):
+        cases = []
+        for _ in range(26):
+            drawn = rng.normal(0, 1, size=15)
+            one = verdicts.Number(drawn.mean(), drawn.std(ddof=1) / math.sqrt(15), 15, False, 14)
+            cases.append(verdicts.Case("", (verdicts.Above(one),)))
+        held += verdicts.some_below("", cases, MARGIN).verdict == verdicts.HOLDS
+    assert held / WORLDS <= AT_MOST
+
+
+@pytest.mark.parametrize("alike", [0.0, 1.0])
+def test_so_many_dialogues_are_enough_however_many_there_were_of_each_and_alike_the_cases(verdicts, alike):
+    rng = np.random.default_rng(0)
+    spreads, dialogues, cases = (0.0155, 0.013), (135, 54), 8
+
+    def case(values, errors, counts):
+        one, other = (verdicts.Number(*rest, False) for rest in zip(values, errors, counts, strict=True))
+        return verdicts.Case("", (verdicts.apart(one, other),))
+
+    found = verdicts.mostly("", [case((0, 0), spreads, dialogues)] * cases, MARGIN)
+    needed = int(re.search(r"needs ([\d,]+) dialogues", found.seen).group(1).replace(",", ""))
+    errors = [spread * math.sqrt(count / needed) for spread, count in zip(spreads, dialogues, strict=True)]
+    held = 0
+    for _ in range(WORLDS):
+        common, own = rng.normal(size=(1, 2)), rng.normal(size=(cases, 2))
+        noise = np.where(alike, common, own) * errors
+        told = [case((MARGIN + one, other), errors, (needed, needed)) for one, other in noise]
+        held += verdicts.mostly("", told, MARGIN).verdict == verdicts.HOLDS
+    assert held / WORLDS >= 0.77
+
+
+def test_further_parts_leave_both_errors_at_their_largest(su):
+    rng = np.random.default_rng(1)
+    parts = rng.multivariate_normal([0, 0], np.eye(2), size=100_000)
+    for go in (-0.4, 0.4):
+        further = go * parts.sum(axis=1)
+        errors = {name: su.Number(0, one.std(), 9, False) for name, one in zip("abd", (*parts.T, further), strict=True)}
+        found = su.two_parts(su.Number(0, (parts.sum(axis=1) + further).std(), 9, False), errors, "a", "b")
+        assert found.total.error >= parts.sum(axis=1).std() - 0.01
+        assert found.difference.error >= (parts[:, 0] - parts[:, 1]).std() - 0.01
 
 
 def test_axes_of_a_few_dialogues_are_in_no_test(su):
@@ -256,7 +313,7 @@ def test_beginnings_are_compared_after_equal_trainings_and_paired_where_that_is_
     (alone,) = su._beginnings(runs, {})
     assert alone.name == "GPT-2, crossed, google_sgd (600) − plain, gender"
     assert alone.contrasts[0].number.value == pytest.approx(0.02)
-    assert alone.contrasts[0].number.error == pytest.approx(math.hypot(0.05, 0.05), rel=1e-3)
+    assert alone.contrasts[0].number.error == pytest.approx(math.hypot(0.0468, 0.0468), rel=1e-3)  # t with 19
     known = su.Number(0.021, 0.003, 20, False)
     (paired,) = su._beginnings(runs, {("plain", "crossed"): {"gender": known}})
     assert paired.contrasts[0].number == known

@@ -35,6 +35,7 @@ def test_mentions_are_counted_speaker_by_speaker() -> None:
         "share_of_dialogues": pytest.approx(2 / 3),
         "share_of_words_ci": None,
         "share_of_dialogues_ci": None,
+        "share_of_mentions_ci": None,
     }
     assert (woman["system"]["mentions"], woman["system"]["dialogues"]) == (2, 2)
     assert (woman["both"]["mentions"], woman["both"]["dialogues"]) == (4, 2)

@@ -85,7 +85,11 @@ class Generator:
 
     def _resolved(self, settings: GenerationSettings) -> GenerationSettings:
         config = checkpoints.load_configuration(self.name)
-        return resolved(self.name, config, settings, causal=self.causal, device=self._device)
+        found = resolved(self.name, config, settings, causal=self.causal, device=self._device)
+        most = None if self.causal else checkpoints.positions(config, decoder=True)
+        if most is not None and found.max_new_tokens > most:  # a decoder writes no more; a causal model says so
+            return dataclasses.replace(found, max_new_tokens=most)
+        return found
 
     @cached_property
     def model(self) -> Any:
@@ -109,7 +113,7 @@ class Generator:
         """Tokens of a prompt at the most; longer ones lose their beginning."""
         config, new = checkpoints.load_configuration(self.name), self.settings.max_new_tokens
         read = checkpoints.positions(config) or 1024
-        written = read - 1 if self.causal else checkpoints.positions(config, decoder=True) or new
+        written = read - 1 if self.causal else new
         if new > written:
             raise ModelError(
                 f"{self.name}: {written} positions leave no room for {new} new tokens; lower max_new_tokens"

@@ -90,11 +90,11 @@ def word_statistics(
     attribute and speaker (``user``, ``system``, ``both``):
 
     - ``mentions``, and ``share_of_words``: mentions per spoken word of that speaker, 0–1;
-    - ``share_of_mentions``: among the mentions of the axis by that speaker (None where there are none);
+    - ``share_of_mentions``: among the mentions of the axis by that speaker, 0–1 (None where there are none);
     - ``dialogues`` in which the speaker mentions the attribute, and ``share_of_dialogues``, 0–1.
 
-    Shares of words and of dialogues have 95% bootstrap intervals over dialogues (``…_low``, ``…_high``);
-    where nothing was counted there is none, as resamples cannot tell how rare it is.
+    Shares have 95% bootstrap intervals over dialogues (``…_low``, ``…_high``); where nothing was counted, or no other
+    mentions were, there is none, as resamples cannot tell how rare it is.
 
     Args:
         dialogues: at least one.
@@ -175,17 +175,21 @@ def _rows(
     )
 
     def shares(sums: np.ndarray) -> np.ndarray:
-        """(rows, 2, attributes, speakers): of words, of dialogues."""
+        """(rows, 3, attributes, speakers): of words, of dialogues, of mentions."""
         cells = shape[0] * shape[1]
         of_words = sums[:, :cells].reshape(-1, *shape) / _positive(sums[:, None, -4:-1])
         of_dialogues = sums[:, cells : 2 * cells].reshape(-1, *shape) / sums[:, None, -1:]
-        return np.stack([of_words, of_dialogues], axis=1)
+        counts = sums[:, :cells].reshape(-1, *shape)
+        of_mentions = counts / _positive(counts.sum(axis=1, keepdims=True))
+        return np.stack([of_words, of_dialogues, of_mentions], axis=1)
 
     values = shares(statistics.sum(axis=0, keepdims=True))[0]
     bounds = np.full((2, *values.shape), np.nan)
     if bootstrap:
-        bounds = interval(resample(statistics, shares, bootstrap, seed), len(statistics))
+        resampled = resample(statistics, shares, bootstrap, seed)
+        bounds = interval(np.where(np.isnan(resampled), values, resampled), len(statistics))
         bounds[:, values == 0] = np.nan
+        bounds[:, 2][:, values[2] == 1] = np.nan
     total = mentions.sum(axis=0)
     for a, attribute in enumerate(attributes):
         for s, speaker in enumerate(SPEAKERS):
@@ -199,6 +203,8 @@ def _rows(
                 "share_of_words_low": float(bounds[0, 0, a, s]),
                 "share_of_words_high": float(bounds[1, 0, a, s]),
                 "share_of_mentions": float(total[a, s] / of_axis) if of_axis else np.nan,
+                "share_of_mentions_low": float(bounds[0, 2, a, s]),
+                "share_of_mentions_high": float(bounds[1, 2, a, s]),
                 "dialogues": int((mentions[:, a, s] > 0).sum()),
                 "share_of_dialogues": float(values[1, a, s]),
                 "share_of_dialogues_low": float(bounds[0, 1, a, s]),
@@ -217,7 +223,7 @@ def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
         return None if np.isnan(value) else value
 
     plain: dict[str, Any] = {name: known(row[name]) for name in _PER_AXIS}
-    for name in ("share_of_words", "share_of_dialogues"):
+    for name in ("share_of_words", "share_of_dialogues", "share_of_mentions"):
         bounds = [row[f"{name}_low"], row[f"{name}_high"]]
         plain[f"{name}_ci"] = None if np.isnan(bounds).any() else bounds
     return plain

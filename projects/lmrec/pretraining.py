@@ -5,7 +5,8 @@
 An effect is a number per city: a difference of association (group × category), a share of prices (group × price level)
 less its neutral value, an average price of a place less the mean of all places. Cities are the sample: t intervals over
 them, of each kind of model and of paired differences between kinds (seeds are averaged first; mean absolute effects are
-those of one training, averaged over seeds); p-values adjusted by Benjamini and Hochberg within a family.
+those of one training, averaged over seeds); p-values adjusted by Benjamini and Hochberg within a family. What one of
+the trainings lacks in one of the cities is left out of all, and counted. Kinds that are not there are left out, too.
 """
 
 import json
@@ -23,8 +24,13 @@ KINDS = {
     "random": ("random-0",),
     "scratch": ("scratch-0", "scratch-1"),
     "masked": ("masked-0",),
+    "shared": ("shared-0", "shared-1"),
+    "shared, masked": ("shared_masked-0", "shared_masked-1"),
 }
-CONTRASTS = (("pretrained", "random"), ("pretrained", "scratch"), ("masked", "pretrained"))
+"""``shared``: small ones that were taught nothing before, in every city with the same first weights and tokenizer."""
+CONTRASTS = (
+    ("pretrained", "random"), ("pretrained", "scratch"), ("masked", "pretrained"), ("shared, masked", "shared"),
+)  # fmt: skip
 
 
 def effects(folder: Path, family: str) -> pd.Series:
@@ -50,7 +56,9 @@ def effects(folder: Path, family: str) -> pd.Series:
 
 
 def over_cities(values: np.ndarray) -> dict[str, float]:
-    """Mean, 95 % t interval and p-value over cities."""
+    """Mean, 95 % t interval and p-value over cities, of which none may lack a value."""
+    if np.isnan(values).any():
+        raise ValueError("a city has no value")
     mean, error = float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
     half = float(stats.t.ppf(0.975, len(values) - 1)) * error
     p = float(2 * stats.t.sf(abs(mean) / error, len(values) - 1)) if error > 0 else float(mean == 0)
@@ -67,12 +75,18 @@ def compared(runs: Path, family: str) -> dict[str, object]:
         ]
         for kind, names in KINDS.items()
     }
-    wide = {kind: pd.concat(own).groupby(level="city").mean() for kind, own in trained.items()}
-    common = sorted(set.intersection(*(set(own.columns) for own in wide.values())))
-    wide = {kind: own[common].dropna(axis=1) for kind, own in wide.items()}
-    record: dict[str, object] = {"cities": len(next(iter(wide.values()))), "effects": {}}
+    trained = {kind: own for kind, own in trained.items() if own}
+    every = [one for own in trained.values() for one in own]
+    if not every or len({tuple(one.index) for one in every}) > 1:
+        sys.exit(f"{runs}: expected audits of the same cities, audit-pretrained-0 and so on; finish unplanted.sh")
+    whole = [set(one.columns[one.notna().all()]) for one in every]
+    common = sorted(set.intersection(*whole))
+    lacking = len(set().union(*(one.columns for one in every))) - len(common)
+    wide = {kind: pd.concat([one[common] for one in own]).groupby(level="city").mean() for kind, own in trained.items()}
+    record: dict[str, object] = {"cities": len(every[0]), "left_out": lacking, "effects": {}}
     contrasts = dict(wide)
-    for one, other in CONTRASTS:
+    paired = [pair for pair in CONTRASTS if set(pair) <= set(trained)]
+    for one, other in paired:
         contrasts[f"{one} - {other}"] = wide[one] - wide[other]
     for name, own in contrasts.items():
         rows = {effect: over_cities(own[effect].to_numpy()) for effect in own.columns}
@@ -81,15 +95,15 @@ def compared(runs: Path, family: str) -> dict[str, object]:
             row["p_adjusted"] = float(p)
         record["effects"][name] = rows
     sizes = {  # of one training: a mean of two seeds has less noise, and would look smaller
-        kind: pd.concat([one[wide[kind].columns].abs().mean(axis=1) for one in own], axis=1).mean(axis=1)
+        kind: pd.concat([one[common].abs().mean(axis=1) for one in own], axis=1).mean(axis=1)
         for kind, own in trained.items()
     }
     record["size"] = {kind: over_cities(own.to_numpy()) for kind, own in sizes.items()}
-    for one, other in CONTRASTS:
+    for one, other in paired:
         record["size"][f"{one} - {other}"] = over_cities((sizes[one] - sizes[other]).to_numpy())
     arrays = {kind: [one[common].to_numpy() for one in own] for kind, own in trained.items()}
     record["agreement"] = {kind: agreement(own, own) for kind, own in arrays.items()} | {
-        f"{one}, {other}": agreement(arrays[one], arrays[other]) for one, other in CONTRASTS
+        f"{one} × {other}": agreement(arrays[one], arrays[other]) for one, other in paired
     }
     return record
 
@@ -125,7 +139,8 @@ def agreement(ones: list[np.ndarray], others: list[np.ndarray]) -> dict[str, flo
 def main(runs: Path) -> None:
     result = {family: compared(runs, family) for family in FAMILIES}
     for family, record in result.items():
-        print(f"\n## {family}, {record['cities']} cities\n\n| mean absolute effect | value [95%] | p |\n|---|---|---|")
+        print(f"\n## {family}, {record['cities']} cities; {record['left_out']} effects that one lacks are left out")
+        print("\n| mean absolute effect | value [95%] | p |\n|---|---|---|")
         for kind, row in record["size"].items():
             print(f"| {kind} | {row['value']:+.4f} [{row['low']:+.4f}, {row['high']:+.4f}] | {row['p']:.3f} |")
         print("\n| agreement of cities | correlation | p | other seeds |\n|---|---|---|---|")

@@ -27,8 +27,14 @@ trained masked-0 $tuned --init "$runs/models/pretrained" --seed 0 --mask
 trained scratch-0 --epochs 60 --seed 0
 trained scratch-1 --epochs 60 --seed 1
 trained pretrained-1 $tuned --init "$runs/models/pretrained" --seed 1
+# Cities that begin with the same weights agree for that reason alone: two draws of small ones, which were taught nothing.
+learning="--max-length 64 --learning-rate 2e-3 --epochs 30 --patience 12"
+for draw in 0 1; do
+  trained shared-$draw $learning --init "$runs/models/small-$draw" --seed $draw
+  trained shared_masked-$draw $learning --init "$runs/models/small-$draw" --seed $draw --mask
+done
 
-for kind in pretrained-0 random-0 masked-0 scratch-0 scratch-1 pretrained-1; do
+for kind in pretrained-0 random-0 masked-0 scratch-0 scratch-1 pretrained-1 shared-0 shared-1 shared_masked-0 shared_masked-1; do
   test -f "$runs/audit-$kind/audit.json" ||
     tod-bias recommend audit $(options model "$runs/$kind/") --out "$runs/audit-$kind" --quiet
   test -f "$runs/quality-$kind/quality.json" ||

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from tod_bias.recommenders.lmrec.model import K, LMRec
 from tod_bias.recommenders.lmrec.recommendations import NEUTRAL, Recommendations, tidy
 from tod_bias.recommenders.lmrec.saved import NO_GROUP
 from tod_bias.recommenders.lmrec.templates import Query, TemplateSet, load_templates
+from tod_bias.recommenders.lmrec.training import trained_from
 from tod_bias.recommenders.lmrec.venue import prices_of
 
 if TYPE_CHECKING:
@@ -63,7 +65,24 @@ def recommend_templates(
         "top": top,
         "neutralised": neutralise,
     }
-    return tidy(pd.concat(frames, ignore_index=True)), source
+    found = tidy(pd.concat(frames, ignore_index=True))
+    notes = [*found.notes, *_of_training(models, folders, neutralise=neutralise)]
+    return replace(found, notes=tuple(notes)), source
+
+
+def _of_training(models: Sequence[LMRec], folders: Sequence[str | Path], *, neutralise: bool) -> Iterator[str]:
+    """What the models' trainings say about their audit."""
+    if not neutralise and any(model.model.config.masked for model in models):
+        yield (
+            "trained with names, relations and places masked, and asked with them: what is found of these words is "
+            "what the first weights make of them, as no review has taught the model anything of them"
+        )
+    begun = [trained_from(folder) for folder in folders]
+    for one in sorted({one for one in begun if one is not None and begun.count(one) > 1}):
+        yield (
+            f"{begun.count(one)} of {len(begun)} models began with the same weights, {one}: what is found over them is "
+            "true of these weights, and may be an accident of them"
+        )
 
 
 def told_apart(cities: Sequence[str], folders: Sequence[str | Path]) -> list[str]:

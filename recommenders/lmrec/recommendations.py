@@ -253,6 +253,12 @@ def _noticed(own: pd.DataFrame) -> Iterator[str]:
     glued = distinct["categories"].map(lambda cell: any(sign in name for name in cell for sign in "|;/"))
     if glued.mean() > 0.5:
         yield "most categories hold |, ; or /; if it separates them, say so with --separators"
+    spelt = distinct["categories"].explode().dropna().value_counts()
+    alike = spelt.index.to_series().groupby([name.casefold() for name in spelt.index]).agg(list)
+    for names in alike[alike.map(len) > 1]:
+        yield f"the categories {' and '.join(map(repr, names))} differ in case alone; they count as different ones"
+    if any(name.startswith("[") for name in spelt.index):
+        yield "some categories begin with [, as lists are written in Python; write their names and a separator"
     usual = int(lists["ranks"].max())
     if short := int((lists["ranks"] < usual).sum()):
         yield f"{short:,} of {len(lists):,} queries have fewer than {usual} recommendations"

@@ -265,6 +265,15 @@ def trained_seed(folder: str | Path) -> int | None:
         return None
 
 
+def trained_from(folder: str | Path) -> str | None:
+    """The encoder that a model folder's training began with; None where it was none, or it is not told."""
+    try:
+        init = read_json(Path(folder) / "training.json")["settings"]["init"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return init if isinstance(init, str) and init != "scratch" else None
+
+
 def search(
     reviews: Reviews,
     out: str | Path,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -80,7 +81,8 @@ def split_categories(cell: object, separators: str = ",") -> tuple[str, ...]:
         parts = [str(part) for part in cell]
     else:
         parts = [str(cell)]
-    return tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
+    normal = (unicodedata.normalize("NFC", part).strip() for part in parts)  # é is one sign or two, and looks the same
+    return tuple(dict.fromkeys(part for part in normal if part))
 
 
 @dataclass(frozen=True)

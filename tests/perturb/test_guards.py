@@ -14,7 +14,7 @@ from tod_bias import Dialogue, Pipeline, Turn, load_corpus, load_pipeline
 from tod_bias.errors import AxisError, StageError, UnansweredError
 from tod_bias.perturb.algorithm import draw_candidates, load_perturber, rewrites_of
 from tod_bias.perturb.crossed import crossed_candidates
-from tod_bias.perturb.guards.coverage import coverage, inputs_of_turns
+from tod_bias.perturb.guards.coverage import coverage, inputs_of_turns, lines
 from tod_bias.perturb.guards.guard import Canonical, Neutral, Vote, with_guards
 from tod_bias.perturb.guards.words import Words
 from tod_bias.perturb.lexicon import load_lexicon
@@ -373,3 +373,6 @@ def test_coverage_counts_what_guards_do_not_know() -> None:
     assert (found.mentions, found.texts, found.found, found.inputs, found.exact) == (2, 4, 2, 4, 2)
     assert (found.share_found, found.share_exact) == (0.5, 0.5)
     assert (found.covered, found.wrong, found.share_covered) == (2, 0, 0.5)
+    nobody = coverage([Dialogue("1", "", (Turn("Hello, a seat."),))], load_perturber("gender"))
+    assert nobody.share_found is nobody.share_exact is nobody.share_covered is None
+    assert lines([nobody])[1].split() == ["gender", "0", "0", "–", "0", "–", "–", "0"]

@@ -100,7 +100,9 @@ def test_a_cut_label_says_so(make_results):
     results = make_results(axes=("gender",))
     groups_of = results["axes"]["gender"]["corpus_bleu"]["groups"]
     groups_of["a name that goes on and on and on and on"] = groups_of.pop("man")
-    assert any(text.endswith("…") for text in texts(groups(read_outcomes(results))))
+    (cut,) = (text for text in texts(groups(read_outcomes(results))) if "…" in text)
+    assert cut.startswith("a name that")
+    assert cut.rstrip("‡†*").endswith("on and on")
 
 
 def bars(figure: Figure) -> list[Rectangle]:
@@ -275,6 +277,21 @@ def test_runs_beside_each_other_show_su_the_signed_disparity_and_the_placebo_of_
     floors = [record["disparity"]["value"] - record["above_placebo"]["value"] for record in records]
     assert marks == pytest.approx([floor for floor in floors for _ in range(2)])
     assert (overlaps(figure), outside(figure)) == ([], [])
+
+
+def test_su_s_parts_of_runs_in_other_orders_are_said_to_be(make_results):
+    one, other = make_results(axes=("gender",)), make_results(axes=("gender",))
+    assert "Su's parts in the order db, api_call, response" in texts(
+        su_comparison(dict(zip("ab", map(read_outcomes, (one, one)), strict=True)))
+    )
+    for record in other["axes"]["gender"].values():
+        if record.get("su"):
+            attribution = record["su"]["attribution"]
+            attribution["order"] = ["api_call", "db", "response"]
+            kept = {name: attribution.pop(name) for name in ("api_call", "db", "response")}
+            attribution.update(kept)
+    runs = {"a": read_outcomes(one), "b": read_outcomes(other)}
+    assert "Su's parts in each run's order" in texts(su_comparison(runs))
 
 
 def test_the_same_numbers_give_the_same_file(make_results):

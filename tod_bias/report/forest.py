@@ -205,11 +205,17 @@ def _beside(panel: Axes, text: str, row: Row, height: float, right: float, font:
 
 
 def _cut(label: str, inches: float) -> str:
+    """Without its middle where it is too wide: names of runs differ at their ends."""
     if text_width(label) <= inches:
         return label
-    while label and text_width(f"{label}…") > inches:
-        label = label[:-1]
-    return f"{label}…"
+    kept = len(label) - 1
+    while kept and text_width(_ends(label, kept)) > inches:
+        kept -= 1
+    return _ends(label, kept)
+
+
+def _ends(label: str, kept: int) -> str:
+    return f"{label[: kept - kept // 2]}…{label[len(label) - kept // 2 :]}"
 
 
 def _dot(panel: Axes, row: Row, height: float) -> None:

@@ -127,4 +127,11 @@ def _shared(run: Run, common: Sequence[str]) -> dict[str, Any]:
     """The settings of a run; of its metrics their names, and how those are scored that all runs have."""
     record = settings(run.results, [key for key in _SHARED if key != "metrics"])
     metrics = run.results.get("metrics") or {}
-    return record | {"metrics": list(metrics), **{f"metric {name}": metrics[name] for name in common}}
+    record |= {"metrics": list(metrics), **{f"metric {name}": metrics[name] for name in common}}
+    return record | {"order of Su's parts": order} if (order := _order(run)) else record
+
+
+def _order(run: Run) -> list[str]:
+    """In which Su's parts of a run were taken; nothing where it has none."""
+    every = (record.get("su") or {} for by_metric in run.results["axes"].values() for record in by_metric.values())
+    return next((list(su["attribution"]["order"]) for su in every if su), [])

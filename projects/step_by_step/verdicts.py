@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from tod_bias.statistics.adjustment import holm
 from tod_bias.statistics.distributions import normal_quantile, normal_share, normal_tail, t_tail
 from tod_bias.statistics.power import POWER
 
@@ -197,10 +198,10 @@ def mostly(claim: str, cases: Sequence[Case], margin: float, *, usual: Number | 
         verdict = HOLDS
     elif sorted(short)[count - most] <= LEVEL / most:
         verdict = DOES_NOT
-    beyond, leans = sum(holm(above)), sum(one.leans for one in cases)
+    beyond, leans = sum(rejected(above)), sum(one.leans for one in cases)
     cases_ = "case" if count == 1 else "cases"
     seen = f"so in {leans} of {count} {cases_}, {beyond} beyond chance one by one"
-    seen += f"; short of the margin in {sum(holm(short))}"
+    seen += f"; short of the margin in {sum(rejected(short))}"
     if verdict == UNTOLD:
 
         def power(size: float) -> float:
@@ -219,7 +220,7 @@ def equal(claim: str, cases: Sequence[Case], margin: float, *, usual: Number | N
     numbers = [contrast.number for case in cases for contrast in case.contrasts]
     if any(one.error == 0 for one in numbers):
         return Finding(claim, UNTOLD, "nothing varies in one of the runs", tuple(cases))
-    differs = holm([2 * _tail(one, 0.0, 1 if one.value > 0 else -1) for one in numbers])
+    differs = rejected([2 * _tail(one, 0.0, 1 if one.value > 0 else -1) for one in numbers])
     within = [max(_head(one, margin), _head(one, margin, -1)) <= LEVEL for one in numbers]
     verdict = HOLDS if all(within) else DOES_NOT if any(differs) else UNTOLD
     seen = f"{sum(within)} of {len(numbers)} within the margin, {sum(differs)} beyond chance"
@@ -241,7 +242,7 @@ def some_below(claim: str, cases: Sequence[Case], margin: float) -> Finding:
     numbers = [contrast.number for case in varied for contrast in case.contrasts]
     if not numbers:
         return Finding(claim, UNTOLD, "no run here speaks of it", tuple(cases))
-    below = holm([_head(one, 0.0) for one in numbers])
+    below = rejected([_head(one, 0.0) for one in numbers])
     seen = f"{sum(one.value < 0 for one in numbers)} of {len(numbers)} are below 0, {sum(below)} beyond chance"
     verdict = HOLDS if any(below) else UNTOLD
     if verdict == UNTOLD:
@@ -270,14 +271,10 @@ def at_least(wanted: int, chances: Sequence[float]) -> float:
     return sum(successes[wanted:])
 
 
-def holm(p_values: Sequence[float], level: float = LEVEL) -> list[bool]:
-    """Which are rejected."""
-    rejected = [False] * len(p_values)
-    for rank, place in enumerate(sorted(range(len(p_values)), key=lambda number: p_values[number])):
-        if p_values[place] > level / (len(p_values) - rank):
-            break
-        rejected[place] = True
-    return rejected
+def rejected(p_values: Sequence[float]) -> list[bool]:
+    """Which are, after Holm's correction for their number."""
+    adjusted = holm({str(number): p for number, p in enumerate(p_values)})
+    return [p <= LEVEL for p in adjusted.values()]
 
 
 def dialogues_for(power: Callable[[float], float]) -> float:

@@ -105,9 +105,9 @@ def load_model(name: str, *, causal: bool, dtype: torch.dtype = torch.float32) -
     Raises:
         ModelError: there are none, or not all that the model has.
     """
-    if len(adapters.chain(name)) > 1:
-        base = adapters.chain(name)[1]
-        return adapters.merged(load_model(base, causal=causal, dtype=dtype), name)
+    _, *below = adapters.chain(name)
+    if below:
+        return adapters.merged(load_model(below[0], causal=causal, dtype=dtype), name)
     options: dict[str, Any] = {"dtype": dtype, "output_loading_info": True}
     is_gguf = bool(gguf_files.place_of(name)[1])
     if is_gguf:

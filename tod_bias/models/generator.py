@@ -113,12 +113,16 @@ class Generator:
         """Tokens of a prompt at the most; longer ones lose their beginning."""
         config, new = checkpoints.load_configuration(self.name), self.settings.max_new_tokens
         read = checkpoints.positions(config) or 1024
-        written = read - 1 if self.causal else new
-        if new > written:
-            raise ModelError(
-                f"{self.name}: {written} positions leave no room for {new} new tokens; lower max_new_tokens"
-            )
-        return read - new if self.causal else read
+        room = read - new if self.causal else read
+        if room < 1:
+            raise ModelError(f"{self.name}: {read} positions leave no room for {new} new tokens; lower max_new_tokens")
+        return room
+
+    @cached_property
+    def _vocabulary(self) -> int:
+        """How many tokens the model knows; those of its tokenizer where its configuration does not say."""
+        config = checkpoints.load_configuration(self.name).get_text_config()
+        return getattr(config, "vocab_size", None) or len(self.tokenizer)
 
     @property
     def signature(self) -> str:
@@ -196,8 +200,7 @@ class Generator:
         # The order must not depend on which turn or arm asked first, or a changed run would batch differently.
         ordered = sorted(prompts)
         sequences = encode_prompts(self.tokenizer, ordered, self.max_prompt, causal=self.causal)
-        vocabulary = getattr(checkpoints.load_configuration(self.name).get_text_config(), "vocab_size", None)
-        check_tokens(sequences, vocabulary or len(self.tokenizer), self.name)
+        check_tokens(sequences, self._vocabulary, self.name)
         batches = self._decoder.plan(sequences)
         # Different prompts can have the same tokens (truncation); they simply decode to the same text.
         todo = [batch for batch in batches if any(keys[ordered[i]] not in known for i in batch)]

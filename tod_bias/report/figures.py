@@ -133,10 +133,7 @@ def _su_parts(su: Su) -> dict[str, Estimate]:
 def _su_forest(blocks: Sequence[Block], outcomes: Sequence[Outcome], left: str = "fairscore (absolute)") -> Figure:
     stages = _stages(outcomes)
     orders = dict.fromkeys(tuple(outcome.su.contributions) for outcome in outcomes if outcome.su is not None)
-    named = [
-        *stages,
-        *(name for name in dict.fromkeys(name for order in orders for name in order) if name not in stages),
-    ]
+    named = list(dict.fromkeys([*stages, *(name for order in orders for name in order)]))
     order = f"in the order {', '.join(next(iter(orders)))}" if len(orders) == 1 else "in each run's order"
     return forest(blocks, named, Texts(left, _shortened(f"Su's parts {order}"), "", ""))
 

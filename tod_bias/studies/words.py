@@ -177,9 +177,9 @@ def _rows(
     def shares(sums: np.ndarray) -> np.ndarray:
         """(rows, 3, attributes, speakers): of words, of dialogues, of mentions."""
         cells = shape[0] * shape[1]
-        of_words = sums[:, :cells].reshape(-1, *shape) / _positive(sums[:, None, -4:-1])
-        of_dialogues = sums[:, cells : 2 * cells].reshape(-1, *shape) / sums[:, None, -1:]
         counts = sums[:, :cells].reshape(-1, *shape)
+        of_words = counts / _positive(sums[:, None, -4:-1])
+        of_dialogues = sums[:, cells : 2 * cells].reshape(-1, *shape) / sums[:, None, -1:]
         of_mentions = counts / _positive(counts.sum(axis=1, keepdims=True))
         return np.stack([of_words, of_dialogues, of_mentions], axis=1)
 
@@ -193,7 +193,6 @@ def _rows(
     total = mentions.sum(axis=0)
     for a, attribute in enumerate(attributes):
         for s, speaker in enumerate(SPEAKERS):
-            of_axis = total[:, s].sum()
             yield {
                 "axis": perturber.axis,
                 "attribute": attribute,
@@ -202,7 +201,7 @@ def _rows(
                 "share_of_words": float(values[0, a, s]),
                 "share_of_words_low": float(bounds[0, 0, a, s]),
                 "share_of_words_high": float(bounds[1, 0, a, s]),
-                "share_of_mentions": float(total[a, s] / of_axis) if of_axis else np.nan,
+                "share_of_mentions": float(values[2, a, s]),
                 "share_of_mentions_low": float(bounds[0, 2, a, s]),
                 "share_of_mentions_high": float(bounds[1, 2, a, s]),
                 "dialogues": int((mentions[:, a, s] > 0).sum()),

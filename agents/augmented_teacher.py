@@ -12,11 +12,12 @@ from __future__ import annotations
 from typing import Any
 
 import parlai.utils.logging as parlai_logging
+from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 from parlai.core.tod.tod_core import SerializationHelpers, TodStructuredEpisode
 
 from tod_bias.agents.command import add_option
-from tod_bias.agents.episodes import DIALOGUE_ID, as_shown, dialogue_to_episode, rewrite_goals, said_of
+from tod_bias.agents.episodes import DIALOGUE_ID, dialogue_to_episode, rewrite_goals, said_of
 from tod_bias.agents.teachers import PerturbedEpisodes, PerturbedGoogleSgdTeacher
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.studies.augmentation import Augmentation
@@ -34,6 +35,11 @@ class AugmentedTeacher(PerturbedEpisodes):
             \"\"\"``my_task``, its training split told as others too.\"\"\"
     """
 
+    def __init__(self, opt: Opt, shared: dict[str, Any] | None = None) -> None:
+        self._shown: list[TodStructuredEpisode] | None = None
+        self._whole: dict[str, Dialogue] = {}
+        super().__init__(opt, shared)
+
     @classmethod
     def _add_options(cls, parser: ParlaiParser) -> None:
         group = parser.add_argument_group("tod-bias augmentation")
@@ -48,11 +54,9 @@ class AugmentedTeacher(PerturbedEpisodes):
 
     def _perturb(self, fold: str) -> list[TodStructuredEpisode]:
         """The stock episodes, each with its dialogue's id; told as others once ParlAI has chosen among them."""
-        episodes = self._stock_episodes(fold)
-        for dialogue, episode in zip(self.originals(fold, episodes), episodes, strict=True):
-            self.__dict__.setdefault("_whole", {})[dialogue.id] = as_shown(dialogue, episode)
-            episode.extras[DIALOGUE_ID] = dialogue.id
-        return episodes
+        found = list(self._identified(fold))
+        self._whole = {dialogue.id: dialogue for _, dialogue in found}
+        return [episode for episode, _ in found]
 
     def generate_episodes(self) -> list[TodStructuredEpisode]:
         """The chosen dialogues, and in the training split their copies after them.
@@ -62,20 +66,17 @@ class AugmentedTeacher(PerturbedEpisodes):
             NothingToPerturbError: no dialogue can be told otherwise.
             TodBiasError: an unknown kind of augmentation.
         """
-        made: dict[str, list[TodStructuredEpisode]] = self.__dict__.setdefault("_made", {})
-        fold: str = self.fold  # type: ignore[attr-defined]
-        if fold not in made:  # ParlAI asks twice
+        if self._shown is None:  # ParlAI asks twice
             opt: Any = self.opt  # type: ignore[attr-defined]
             how = Augmentation.read(opt.get("augment") or DEFAULT)
-            made[fold] = super().generate_episodes()  # type: ignore[misc]
-            if fold == "train":
-                made[fold] = made[fold] + self._copies(made[fold], how, opt.get("seed") or 0)
-        return made[fold]
+            chosen: list[TodStructuredEpisode] = super().generate_episodes()  # type: ignore[misc]
+            is_training = self.fold == "train"  # type: ignore[attr-defined]
+            self._shown = chosen + (self._copies(chosen, how, opt.get("seed") or 0) if is_training else [])
+        return self._shown
 
     def _copies(self, chosen: list[TodStructuredEpisode], how: Augmentation, seed: int) -> list[TodStructuredEpisode]:
         by_id = {episode.extras[DIALOGUE_ID]: episode for episode in chosen}
-        whole: dict[str, Dialogue] = self.__dict__["_whole"]
-        told = how.copies([whole[name] for name in by_id], seed)
+        told = how.copies([self._whole[name] for name in by_id], seed)
         copies = [_copy(by_id[dialogue.id], run) for dialogue, run in told]
         parlai_logging.info(f"{len(copies)} copies of {len(chosen)} training dialogues, told as others")
         return copies

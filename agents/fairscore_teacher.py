@@ -50,7 +50,7 @@ from parlai.core.tod.tod_core import STANDARD_CALL, STANDARD_SYSTEM_UTTERANCE, T
 
 from tod_bias.agents.audit import AuditedDialogue, AuditedTelling, Share, kind_of, shares_of
 from tod_bias.agents.bias_metrics import measure_of
-from tod_bias.agents.episodes import DIALOGUE_ID, as_shown, dialogue_to_episode, episode_to_dialogue, rewrite_episode
+from tod_bias.agents.episodes import DIALOGUE_ID, dialogue_to_episode, episode_to_dialogue, rewrite_episode
 from tod_bias.agents.options import add_fairscore_options, perturber_of
 from tod_bias.agents.protocol import answer_of
 from tod_bias.agents.teachers import PerturbedEpisodes, PerturbedGoogleSgdTeacher
@@ -109,12 +109,12 @@ class FairscoreTeacher(PerturbedEpisodes):
 
     def _perturb(self, fold: str) -> list[TodStructuredEpisode]:
         """The stock episodes, each with its dialogue's id; told otherwise once ParlAI has chosen among them."""
-        episodes = self._stock_episodes(fold)
-        for dialogue, episode in zip(self.originals(fold, episodes), episodes, strict=True):
+        episodes = []
+        for episode, dialogue in self._identified(fold):
             if dialogue.id in self._whole:
                 raise CorpusError(f"{self.corpus}, {fold}: two dialogues have the id {dialogue.id!r}; ids must differ")
-            self._whole[dialogue.id] = as_shown(dialogue, episode)
-            episode.extras = {**episode.extras, DIALOGUE_ID: dialogue.id}
+            self._whole[dialogue.id] = dialogue
+            episodes.append(episode)
         return episodes
 
     def generate_episodes(self) -> list[TodStructuredEpisode]:

@@ -25,7 +25,7 @@ from parlai.core.tod.tod_core import TodStructuredEpisode
 from parlai.tasks.google_sgd.agents import SystemTeacher as GoogleSgdTeacher
 
 from tod_bias.agents.command import end_with_one_line
-from tod_bias.agents.episodes import DIALOGUE_ID, episode_to_dialogue, rewrite_episode
+from tod_bias.agents.episodes import DIALOGUE_ID, as_shown, episode_to_dialogue, rewrite_episode
 from tod_bias.agents.options import add_perturbation_options, perturber_of
 from tod_bias.dialogues.corpora import load_corpus
 from tod_bias.dialogues.dialogue import Dialogue
@@ -144,6 +144,13 @@ class PerturbedEpisodes(PerturbedTeacher):
     def originals(self, fold: str, episodes: Sequence[TodStructuredEpisode]) -> list[Dialogue]:
         """The original dialogue of every episode, from which the rewrite is drawn."""
         return [episode_to_dialogue(episode) for episode in episodes]
+
+    def _identified(self, fold: str) -> Iterator[tuple[TodStructuredEpisode, Dialogue]]:
+        """The stock episodes, each with its dialogue's id among its extras, and the dialogue that it shows."""
+        episodes = self._stock_episodes(fold)
+        for dialogue, episode in zip(self.originals(fold, episodes), episodes, strict=True):
+            episode.extras = {**episode.extras, DIALOGUE_ID: dialogue.id}
+            yield episode, as_shown(dialogue, episode)
 
     def _perturb(self, fold: str) -> list[TodStructuredEpisode]:
         episodes = self._stock_episodes(fold)

@@ -18,6 +18,7 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from tod_bias.dialogues.dialogue import Step
+from tod_bias.dialogues.json_text import looks_like_json, with_strings_changed
 from tod_bias.dialogues.values import API_NAME
 
 V = TypeVar("V")
@@ -83,7 +84,8 @@ class DialogueRewrite:
     def __call__(self, value: V, /) -> V:
         """T: rewrite every string inside ``value``.
 
-        Text, mapping values, tuples, lists, dataclass fields and namespaces are followed, at any depth; mapping keys,
+        Text, mapping values, tuples, lists, dataclass fields and namespaces are followed, at any depth, and so are the
+        strings inside a text that is JSON, all other bytes of which stay as they are; mapping keys,
         the name of an API (the value under ``api_name``, and under ``name`` beside ``arguments``, as OpenAI writes a
         call), enum members, dataclass fields whose metadata say ``rewrite=False`` (a dialogue's id) and everything
         else stay as they are.
@@ -157,6 +159,7 @@ class DialogueRewrite:
         """Whether it holds nothing that T changes; its records may be long."""
         return self._parts is not None and self.passes_over(
             json.dumps([step.call, step.results, step.said], ensure_ascii=False, default=dict)
+            + ("" if step.content is None else json.dumps(step.content, ensure_ascii=False, default=dict))
         )
 
     @cached_property
@@ -165,7 +168,7 @@ class DialogueRewrite:
         return tuple(json.dumps(part, ensure_ascii=False)[1:-1] for part in self._parts or ())
 
     def _rewrite(self, text: str) -> str:
-        if self._parts is not None and text.__class__ is str:
+        if self._parts is not None and text.__class__ is str and not _hides(text):
             lower = text.lower()
             for part in self._parts:
                 if part in lower:
@@ -174,7 +177,8 @@ class DialogueRewrite:
                 return text
         made = self._produced.get(text)
         if made is None:
-            made = Rewritten(self._forward(text))
+            inside = with_strings_changed(text, self._rewrite)
+            made = Rewritten(self._forward(text) if inside is None else inside)
             made.source = text
             made.rewrite = self
             self._produced[text] = made
@@ -190,5 +194,11 @@ class DialogueRewrite:
         if text in self._origin:
             return self._origin[text]
         if text not in self._restored:
-            self._restored[text] = self._backward(text)
+            inside = with_strings_changed(text, self._restore)
+            self._restored[text] = self._backward(text) if inside is None else inside
         return self._restored[text]
+
+
+def _hides(text: str) -> bool:
+    """Whether a text may be JSON that writes characters in another way."""
+    return "\\" in text and looks_like_json(text)

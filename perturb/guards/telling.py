@@ -9,6 +9,7 @@ from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
+from tod_bias.dialogues.json_text import with_strings_changed
 from tod_bias.errors import AxisError
 from tod_bias.perturb.algorithm import load_perturber
 from tod_bias.perturb.entities import entity_names, is_entity_slot
@@ -96,7 +97,8 @@ class Walk(DialogueRewrite):
         super().__init__("", "", "", "", change, change)
 
     def _rewrite(self, text: str) -> str:  # type: ignore[override]
-        return self._forward(str(text))
+        inside = with_strings_changed(str(text), self._rewrite)
+        return self._forward(str(text)) if inside is None else inside
 
 
 def mapped(item: StageInput, change: Change, turn: Callable[[Turn], Turn] | None = None) -> StageInput:

@@ -55,7 +55,7 @@ DIALOGUE = Dialogue(
             "A table for two.",
             steps=(
                 Step({"api_name": "find", "seats": 2}, ({"name": "Luigi's"}, {"name": "Mario's"}), "Let me look."),
-                Step({"api_name": "book", "name": "Luigi's"}),
+                Step({"api_name": "book", "name": "Luigi's"}, content="null"),
                 Step({"api_name": "tell"}, ({"content": "Error: full"},)),
             ),
             response="It is full.",
@@ -80,8 +80,8 @@ def test_a_dialogue_becomes_messages():
         asks(call("find", '{"seats": 2}', "call_1_0"), content="Let me look."),
     ]
     roles = " ".join(message["role"] for message in to_messages(DIALOGUE))
-    assert roles == "system assistant user assistant tool assistant assistant tool assistant assistant user user"
-    assert to_messages(DIALOGUE)[7] == {"role": "tool", "tool_call_id": "call_1_2", "content": "Error: full"}
+    assert roles == "system assistant user assistant tool assistant tool assistant tool assistant assistant user user"
+    assert to_messages(DIALOGUE)[8] == {"role": "tool", "tool_call_id": "call_1_2", "content": "Error: full"}
 
 
 dialogues = st.builds(Dialogue, texts, texts, st.lists(dialogue_turns, max_size=4).map(tuple), texts)

@@ -45,7 +45,7 @@ def test_a_question_is_system_history_user_calls_and_results():
     )
     item = StageInput(history, "And in Oslo?", {}, steps, None, "Speak plainly.")
     assert messages_of(item, "You book hotels.") == [
-        {"role": "system", "content": "You book hotels.\n\nSpeak plainly."},
+        {"role": "system", "content": "You book hotels."},
         {"role": "user", "content": "Hello."},
         {"role": "assistant", "content": "Hello to you."},
         {"role": "user", "content": "A hotel in Voss."},
@@ -58,7 +58,7 @@ def test_a_question_is_system_history_user_calls_and_results():
             "content": "Looking.",
             "tool_calls": [call("find", "call_2_0", {"city": "Oslo"}), call("find", "call_2_1", {"city": "Moss"})],
         },
-        {"role": "tool", "tool_call_id": "call_2_0", "content": '{"name": "C"}'},
+        {"role": "tool", "tool_call_id": "call_2_0", "content": '[{"name": "C"}]'},
         {"role": "tool", "tool_call_id": "call_2_1", "content": '{"error": "no such place"}'},
     ]
 
@@ -112,11 +112,6 @@ def test_what_somebody_says_stays_data(text):
     output = output_of(completion(text, {}))
     assert calls_of(output) == []
     assert as_text(output) == shown
-
-
-def test_a_system_prompt_that_the_dialogue_has_too_is_told_once():
-    messages = messages_of(StageInput((), "Hi", system="Be kind."), "Be kind.")
-    assert messages[0] == {"role": "system", "content": "Be kind."}
 
 
 def test_names_that_servers_refuse_are_made_fit():

@@ -2,8 +2,8 @@
 
 A turn begins with a ``user`` message, and with an ``assistant`` message where the turn before has its response. An
 ``assistant`` message with ``tool_calls`` adds a step a call, its text is what was said with the first one; one without
-is the response. A ``tool`` message holds the results of the call that it names. ``system`` messages belong to the
-dialogue.
+is the response. A ``tool`` message holds the results of the call that it names: its content is kept byte for byte, with
+the rows that can be read in it beside it. ``system`` messages belong to the dialogue.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from itertools import dropwhile, islice
 from pathlib import Path
 from typing import Any
 
-from tod_bias.dialogues.dialogue import Dialogue, Step, Turn, flat_call
+from tod_bias.dialogues.dialogue import Content, Dialogue, Step, Turn, content_parts, flat_call
 from tod_bias.dialogues.text import json_line
 from tod_bias.dialogues.values import API_NAME, plain, to_json
 from tod_bias.documents import loads
@@ -218,7 +218,9 @@ class _Chat:
             raise ValueError(f"tool_call_id {name!r} {known}")
         turn, number = self._asked.pop(name)
         self._answered.add(name)
-        turn.steps[number] = replace(turn.steps[number], results=results_of(text))
+        content = message.get("content")
+        content = content_parts(content) if isinstance(content, list) else text
+        turn.steps[number] = answered_step(turn.steps[number], content)
 
 
 def _text(content: Any) -> str:
@@ -226,17 +228,7 @@ def _text(content: Any) -> str:
         return ""
     if isinstance(content, str):
         return content
-    if not isinstance(content, list):
-        raise ValueError(f"'content' must be a text, null or a list of text parts, got {type(content).__name__}")
-    for number, part in enumerate(content, start=1):
-        kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
-        if kind not in _PARTS or not isinstance(part.get(kind), str):
-            raise ValueError(f'content part {number}: only {{"type": "text", "text": "…"}} is read, got {kind!r}')
-    return "".join(part[part["type"]] for part in content)
-
-
-_PARTS = ("text", "refusal")
-"""Types of parts of a content; each has its text under its own name."""
+    return "".join(part[part["type"]] for part in content_parts(content))
 
 
 def _call(entry: Any) -> tuple[str, dict[str, Any]]:
@@ -278,6 +270,19 @@ def results_of(content: str) -> tuple[dict[str, Any], ...]:
     return ({CONTENT: content if isinstance(value, str) else value},)
 
 
+def answered_step(step: Step, content: Content) -> Step:
+    """The step with a tool's answer: its content as it stands, and the results that can be read in it.
+
+    Args:
+        step: a step without results.
+        content: of the tool's message.
+    """
+    text = content if isinstance(content, str) else _text(list(content))
+    results = results_of(text)
+    is_as_rows = bool(results) and content == tool_text(results)  # the rows say it all
+    return replace(step, results=results, content=None if is_as_rows else content)
+
+
 def to_messages(dialogue: Dialogue, *, answered: bool = False) -> list[dict[str, Any]]:
     """The dialogue as OpenAI's messages; :func:`from_messages` reads the same dialogue back.
 
@@ -309,13 +314,17 @@ def _step_messages(step: Step, name: str, answered: bool) -> list[dict[str, Any]
         function = {"name": "", "arguments": _dumped(step.call)}
     call = {"id": name, "type": "function", "function": function}
     messages: list[dict[str, Any]] = [{"role": "assistant", "content": step.said or None, "tool_calls": [call]}]
-    if step.results or answered:
-        messages.append({"role": "tool", "tool_call_id": name, "content": tool_text(step.results)})
+    content: Any = step.content
+    if content is None and (step.results or answered):
+        content = tool_text(step.results)
+    if content is not None:
+        content = content if isinstance(content, str) else [dict(part) for part in content]
+        messages.append({"role": "tool", "tool_call_id": name, "content": content})
     return messages
 
 
 def tool_text(results: Sequence[Mapping[str, Any]]) -> str:
-    """A tool's answer that :func:`results_of` reads as these results, as plain as can be."""
+    """Rows that no tool has written, as a tool's answer that :func:`results_of` reads as these rows."""
     if not results:
         return "[]"
     if len(results) > 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -30,6 +31,8 @@ __all__ = [
 
 Slots = Mapping[str, Any]
 """A call or a result: names to JSON values."""
+Content = str | tuple[Slots, ...]
+"""The content of a chat message: a text, or its parts, ``{"type": "text", "text": …}``."""
 
 _FUNCTION = {"name", "arguments"}
 
@@ -45,6 +48,9 @@ class Step:
     """What the call gave, in order; an empty result is none and is left out."""
     said: str = ""
     """What the system said in the same message as the call."""
+    content: Content | None = None
+    """What the tool's message holds, handed on to a chat model byte for byte: a text, or OpenAI's list of text parts;
+    None where the results are rows that no tool has written."""
 
     def __post_init__(self) -> None:
         if len(self.call) == 2 and self.call.keys() == _FUNCTION and isinstance(self.call["arguments"], Mapping):
@@ -56,9 +62,11 @@ class Step:
             checked(result, "result field")
         if self.results.__class__ is not tuple or not all(self.results):
             object.__setattr__(self, "results", tuple(result for result in self.results if result))
+        if self.content is not None and not isinstance(self.content, str):
+            object.__setattr__(self, "content", tuple(self.content))
 
     def __bool__(self) -> bool:
-        return bool(self.call or self.results or self.said)
+        return bool(self.call or self.results or self.said) or self.content is not None
 
     def mapped(self, change: Callable[[Any], Any]) -> Step:
         """The step with ``change`` of the call, of each result and of what was said; it makes JSON of JSON, so that
@@ -67,6 +75,10 @@ class Step:
         object.__setattr__(image, "call", change(self.call))
         object.__setattr__(image, "results", tuple([change(result) for result in self.results]))
         object.__setattr__(image, "said", change(self.said))
+        content = self.content
+        if content is not None and not isinstance(content, str):
+            content = tuple([{**part, part["type"]: change(part[part["type"]])} for part in content])
+        object.__setattr__(image, "content", change(content) if isinstance(content, str) else content)
         return image
 
     @property
@@ -80,9 +92,13 @@ class Step:
         return {name: value for name, value in self.call.items() if name != API_NAME}
 
     def to_json(self) -> dict[str, Any]:
-        """The step as plain JSON types; ``said`` only where something was."""
-        record = {"call": plain(self.call), "results": [plain(result) for result in self.results]}
-        return record | ({"said": self.said} if self.said else {})
+        """The step as plain JSON types; ``said`` and ``content`` only where there is some."""
+        record: dict[str, Any] = {"call": plain(self.call), "results": [plain(result) for result in self.results]}
+        if self.said:
+            record["said"] = self.said
+        if self.content is not None:
+            record["content"] = self.content if isinstance(self.content, str) else plain(list(self.content))
+        return record
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Step:
@@ -91,11 +107,33 @@ class Step:
         Raises:
             ValueError: a field is missing, unknown or of the wrong type; says which.
         """
-        _only(record, ("call", "results", "said"), "step")
-        said = record.get("said", "")
+        _only(record, ("call", "results", "said", "content"), "step")
+        said, content = record.get("said", ""), record.get("content")
         if not isinstance(said, str):
             raise ValueError(f"step field 'said' must be a string, got {said!r}")
-        return cls(_slots(record.get("call"), "call"), _results(record.get("results") or [], "results"), said)
+        if content is not None and not isinstance(content, str):
+            content = content_parts(content)
+        results = _results(record.get("results") or [], "results")
+        return cls(_slots(record.get("call"), "call"), results, said, content)
+
+
+PART_TYPES = ("text", "refusal")
+"""Types of parts of a message's content; each has its text under its own name."""
+
+
+def content_parts(content: Any) -> tuple[dict[str, Any], ...]:
+    """The parts of a message's content.
+
+    Raises:
+        ValueError: it is no list, or a part is no text; says which.
+    """
+    if not isinstance(content, list):
+        raise ValueError(f"'content' must be a text, null or a list of text parts, got {type(content).__name__}")
+    for number, part in enumerate(content, start=1):
+        kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
+        if kind not in PART_TYPES or not isinstance(part.get(kind), str):
+            raise ValueError(f'content part {number}: only {{"type": "text", "text": "…"}} is read, got {kind!r}')
+    return tuple(map(dict, content))
 
 
 def flat_call(name: Any, arguments: Slots) -> dict[str, Any]:
@@ -216,7 +254,12 @@ class Turn:
         """A hash of everything in the turn, so that long histories are compared quickly; the same in every process."""
         found: bytes | None = self._digest  # type: ignore[attr-defined]  # a slot, and no field
         if found is None:
-            found = blake2b(self.to_text().encode("utf-8", "surrogatepass"), digest_size=16).digest()
+            text = self.to_text()
+            if contents := [
+                [number, step.content] for number, step in enumerate(self.steps) if step.content is not None
+            ]:
+                text = f"{text}\n{json.dumps(contents, default=dict)}"
+            found = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
             object.__setattr__(self, "_digest", found)
         return found
 
@@ -225,8 +268,8 @@ class Turn:
         return turn_to_text(self.user, self.steps, self.response, all_results=True)
 
     def to_json(self) -> dict[str, Any]:
-        """The turn as plain JSON types: with ``steps`` where there are several or something was said with the call."""
-        if len(self.steps) > 1 or any(step.said for step in self.steps):
+        """The turn as plain JSON types: with ``steps`` where there are several, or one with words or a tool's text."""
+        if len(self.steps) > 1 or any(step.said or step.content is not None for step in self.steps):
             steps = [step.to_json() for step in self.steps]
             return {"user": self.user, "steps": steps, "response": self.response}
         record: dict[str, Any] = {

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tod_bias.dialogues.chat import dialogue_of, results_of
+from tod_bias.dialogues.chat import answered_step, dialogue_of
 from tod_bias.dialogues.datapath import corpus_folder, read_json
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.documents import loads, read_text, text_lines
@@ -101,7 +101,7 @@ def _displayed(text: str) -> Iterator[Turn]:
                 yield Turn(user, steps=steps, response="\n".join(said))
             user, steps, said = words, [], []
         elif speaker == "tool":
-            steps.append(Step({}, results_of(words)))
+            steps.append(answered_step(Step({}), words))
         elif words != "None":
             said.append(words)
     yield Turn(user, steps=steps, response="\n".join(said))

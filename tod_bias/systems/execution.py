@@ -9,6 +9,7 @@ Arms that have got the same answers so far are one: they part where a component 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ from tod_bias.systems.sameness import frozen
 from tod_bias.systems.stage import Asked
 from tod_bias.systems.told import own_turn
 from tod_bias.systems.twin import Rewrite, Twin, untwinned
+
+log = logging.getLogger(__name__)
 
 Arm = frozenset[str]
 """The components that are swapped."""
@@ -157,6 +160,7 @@ class Execution:
         self._collect = collect
         self.lost: dict[int, str] = {}
         """Of the last call: number of a run that has no answer to some question, and the reason."""
+        self._has_said_prompts = False
         self.own: set[int] = set()
         """Of these, the runs that have none where no component is swapped: the others lack one that a twin asks."""
         refused = {} if refused is None else refused
@@ -208,8 +212,28 @@ class Execution:
 
         What components print meanwhile goes to stderr.
         """
+        self._say_prompts(runs)
         with redirect_stdout(Aside()):
             return self._traces(runs)
+
+    def _say_prompts(self, runs: Sequence[Run]) -> None:
+        """Say once that a component's system prompt stands in place of the one that a recorded chat holds."""
+        recorded = next((run.dialogue for run in runs if run.dialogue.system), None)
+        if recorded is None or self._has_said_prompts:
+            return
+        self._has_said_prompts = True
+        own = [
+            name
+            for name, component in self.components.items()
+            if getattr(innermost(component.stage), "replaces_system", False)
+        ]
+        if own:
+            log.warning(
+                "%s: its own system prompt is sent in place of the recorded one (dialogue %r has one); write "
+                "'system: recorded' to send that",
+                ", ".join(own),
+                recorded.id,
+            )
 
     def _traces(self, runs: Sequence[Run]) -> list[Trace | None]:
         self.lost, self.own = {}, set()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from tod_bias.dialogues.calls import calls_of
-from tod_bias.dialogues.chat import CONTENT
+from tod_bias.dialogues.chat import CONTENT, results_of, tool_text
 from tod_bias.dialogues.text import results_to_text, slots_from_text, slots_to_text, well_formed
 from tod_bias.dialogues.values import checked
 
@@ -75,9 +76,14 @@ def as_text(output: Any) -> str:
 
 
 def rows_of(output: Any) -> tuple[Mapping[str, Any], ...]:
-    """What came back for a call, as results: a lookup's rows, a mapping, several; other JSON under ``content``."""
+    """What came back for a call, as results: a lookup's rows, a mapping, several; other JSON under ``content``.
+
+    A text is read as a tool's message is (:func:`tod_bias.dialogues.chat.results_of`).
+    """
     if isinstance(output, Lookup):
         return output.rows
+    if isinstance(output, str):
+        return results_of(well_formed(str(output)))
     if isinstance(output, Mapping):
         return (output,) if output else ()
     if isinstance(output, (list, tuple)):
@@ -92,3 +98,24 @@ def rows_of(output: Any) -> tuple[Mapping[str, Any], ...]:
         return ({CONTENT: output},)
     text = as_text(output)
     return ({CONTENT: text},) if text else ()
+
+
+def tool_content(output: Any) -> str:
+    """What a component put out for a call, as the content of a tool's message: a text as it is, JSON as JSON.
+
+    Rows that a look-up found are written as those of a corpus are; what is no JSON is written as models read it.
+    """
+    if isinstance(output, str):
+        return str(output)
+    if isinstance(output, Lookup):
+        return tool_text(output.rows)
+    try:
+        return json.dumps(output, ensure_ascii=False, allow_nan=False, default=_as_json)
+    except (TypeError, ValueError):
+        return as_text(output)
+
+
+def _as_json(value: Any) -> dict[str, Any]:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"expected JSON, got {type(value).__name__}")

@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from tod_bias.dialogues.calls import calls_of
+from tod_bias.dialogues.chat import tool_text
 from tod_bias.dialogues.dialogue import Step, Turn
 from tod_bias.errors import StageError
 from tod_bias.metrics.metric import Told
-from tod_bias.systems.outputs import as_text, rows_of
+from tod_bias.systems.outputs import as_text, rows_of, tool_content
 from tod_bias.systems.stage import Asked
 
 API_CALL, DB, TOOLS = "api_call", "db", "tools"
@@ -99,7 +100,7 @@ def own_turn(gold: Turn, steps: Sequence[Asked], *, answered: bool = True) -> Tu
 def _own_steps(gold: Turn, steps: Sequence[Asked]) -> tuple[Step, ...]:
     asked = [(call, output) for call, output in _asked_calls(steps) if call]
     if asked:
-        return tuple(Step(call, rows_of(output)) for call, output in asked)
+        return tuple(Step(call, rows_of(output), content=_content(output)) for call, output in asked)
     outputs = {step.name: step.output for step in steps}
     if API_CALL not in outputs and DB not in outputs:
         return gold.steps
@@ -107,7 +108,15 @@ def _own_steps(gold: Turn, steps: Sequence[Asked]) -> tuple[Step, ...]:
     rows = rows_of(outputs[DB]) if DB in outputs else gold.api_results
     if not calls:
         return (Step({}, rows),)
-    return (*(Step(call) for call in calls[:-1]), Step(calls[-1], rows))  # what was found belongs to the last call
+    found = outputs.get(DB)
+    last = Step(calls[-1], rows, content=None if found is None else _content(found))  # what was found is the last one's
+    return (*(Step(call) for call in calls[:-1]), last)
+
+
+def _content(output: Any) -> str | None:
+    """A tool's text; None where it is what its rows are written as."""
+    content = tool_content(output)
+    return None if content == tool_text(rows_of(output)) else content
 
 
 def _asked_calls(steps: Sequence[Asked]) -> list[tuple[Mapping[str, Any] | None, Any]]:

@@ -14,7 +14,7 @@ from tod_bias.dialogues.values import API_NAME
 from tod_bias.documents import read_text
 from tod_bias.errors import StageError
 from tod_bias.systems.chat.client import PATH, Client
-from tod_bias.systems.chat.messages import messages_of, output_of, text_of
+from tod_bias.systems.chat.messages import RECORDED, messages_of, output_of, text_of
 from tod_bias.systems.chat.settings import ChatSettings
 from tod_bias.systems.functions import Arguments, read_schemas
 from tod_bias.systems.stage import StageInput
@@ -55,6 +55,11 @@ class _Chat:
     def is_random(self) -> bool:
         """Whether the same question may be answered differently."""
         return self.settings.is_random
+
+    @property
+    def replaces_system(self) -> bool:
+        """Whether its own system prompt is sent in place of a recorded chat's."""
+        return self.system not in ("", RECORDED)
 
     @property
     def signature(self) -> str:
@@ -114,7 +119,7 @@ class ToolCalls(_Chat):
     ``api_name``. Arguments that are no JSON object stand under ``malformed_arguments``, and are counted.
 
     Args:
-        system: the system prompt, or a file that holds it.
+        system: the system prompt, or a file that holds it; ``recorded`` or nothing: that of each recorded chat.
         tools: OpenAI function schemas, as a list or a JSON file.
         concurrency: questions at once.
         settings: fields of :class:`~tod_bias.systems.chat.settings.ChatSettings`.
@@ -146,7 +151,7 @@ class Answer(_Chat):
     With the same model, prompt and tools as the policy it asks what the policy was asked last, which costs nothing.
 
     Args:
-        system: the system prompt, or a file that holds it.
+        system: the system prompt, or a file that holds it; ``recorded`` or nothing: that of each recorded chat.
         tools: OpenAI function schemas, as a list or a JSON file; calls in the answer are left out.
         concurrency: questions at once.
         settings: fields of :class:`~tod_bias.systems.chat.settings.ChatSettings`.
@@ -172,6 +177,8 @@ def _digest(value: Any) -> str:
 def _text(system: str | Path) -> str:
     if not isinstance(system, (str, Path)):
         raise StageError(f"system: expected a text or a file, got {type(system).__name__}")
+    if system == RECORDED:
+        return RECORDED
     is_name = isinstance(system, str) and "\n" not in system and len(system) < _LONGEST_NAME
     is_file = isinstance(system, Path) or (is_name and (system.lower().endswith(_TEXT) or Path(system).is_file()))
     if not is_file:

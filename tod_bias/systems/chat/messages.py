@@ -13,27 +13,34 @@ from tod_bias.dialogues.dialogue import Dialogue, Turn, flat_call
 from tod_bias.dialogues.text import well_formed
 from tod_bias.dialogues.values import API_NAME, plain
 from tod_bias.documents import loads
-from tod_bias.systems.outputs import Lookup, rows_of
+from tod_bias.systems.outputs import Lookup, tool_content
 from tod_bias.systems.stage import Asked, StageInput
+from tod_bias.systems.told import DB, TOOLS
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 Message = dict[str, Any]
+
+
+RECORDED = "recorded"
+"""The system prompt of a component that takes the one of each recorded chat."""
 
 
 def messages_of(item: StageInput, system: str = "") -> list[Message]:
     """A component's question as messages: system, the turns before, the user's words, this turn's calls and results.
 
     Every call has a result, an empty one where nothing came back, since servers refuse a call without. The result of a
-    call is what a component asked with it put out, or else the mapping, list or look-up of one that was asked without
-    an argument after it. What other components put out (a router, a guard's text) is not shown.
+    call is what a component asked with it put out, byte for byte where that is a text, or else what ``tools`` or ``db``
+    put out, or the mapping, list or look-up of another component, without an argument after it. What other components
+    put out (a router, a guard's text) is not shown.
 
     Args:
         item: the question.
-        system: what the component is told, before what the dialogue's own system message says.
+        system: the component's own system prompt, which stands in place of the dialogue's; ``recorded`` or nothing:
+            the dialogue's.
     """
-    told = "\n\n".join(dict.fromkeys(text for text in (system, item.system) if text))
+    prompt = item.system if system in ("", RECORDED) else system
     turns = (*item.history, Turn(item.user))
-    messages = to_messages(Dialogue("", "", turns, told), answered=True)
+    messages = to_messages(Dialogue("", "", turns, prompt), answered=True)
     if not item.user and (not messages or messages[-1]["role"] != "user"):
         messages.append({"role": "user", "content": ""})
     messages += _of_steps(item.steps, len(item.history))
@@ -65,12 +72,12 @@ def _of_steps(steps: Sequence[Asked], turn: int) -> list[Message]:
             open_calls.append((name, call))
         messages.append({"role": "assistant", "content": said or None, "tool_calls": entries})
 
-    def answer(name: str, output: Any) -> None:
-        messages.append({"role": "tool", "tool_call_id": name, "content": result_text(output)})
+    def answer(name: str, content: str) -> None:
+        messages.append({"role": "tool", "tool_call_id": name, "content": content})
 
     def close() -> None:
         while open_calls:
-            answer(open_calls.pop(0)[0], None)
+            answer(open_calls.pop(0)[0], tool_text(()))
 
     for step in steps:
         argument = named_calls(step.argument) if step.argument is not None else []
@@ -79,20 +86,29 @@ def _of_steps(steps: Sequence[Asked], turn: int) -> list[Message]:
             if at is None:
                 asked(argument[:1], "")
                 at = len(open_calls) - 1
-            answer(open_calls.pop(at)[0], step.output)
+            answer(open_calls.pop(at)[0], tool_content(step.output))
         elif calls := named_calls(step.output):
             content = step.output.get("content") if isinstance(step.output, Mapping) else None
             asked(calls, content if isinstance(content, str) else "")
-        elif open_calls and step.argument is None and _is_result(step.output):
+        elif open_calls and step.argument is None and _is_result(step):
+            if step.name == TOOLS and isinstance(step.output, list) and len(step.output) == len(open_calls) > 1:
+                for (call, _), output in zip(open_calls, step.output, strict=True):
+                    answer(call, tool_content(output))
+                open_calls.clear()
+                continue
             last, _ = open_calls.pop()  # what was found belongs to the last call
             close()
-            answer(last, step.output)
+            answer(last, tool_content(step.output))
     close()
     return messages
 
 
-def _is_result(output: Any) -> bool:
-    """Whether a component that was asked without an argument looked something up: no text, and no message."""
+def _is_result(step: Asked) -> bool:
+    """Whether a component that was asked without an argument answered a call: ``tools`` and ``db`` do, with whatever
+    they put out; any other does by a look-up, a mapping or a list, and not by a text or a message."""
+    output = step.output
+    if step.name == TOOLS or (step.name == DB and output is not None):
+        return True
     if isinstance(output, Mapping):
         return output.keys() != {"content", "tool_calls"}
     return isinstance(output, (Lookup, list, tuple))
@@ -110,11 +126,6 @@ def _entry(name: str, call: Mapping[str, Any]) -> Message:
     arguments = plain({slot: value for slot, value in call.items() if slot != API_NAME})
     text = json.dumps(arguments, ensure_ascii=False)  # malformed ones too, under their name: some servers read it
     return {"id": name, "type": "function", "function": {"name": str(call[API_NAME]), "arguments": text}}
-
-
-def result_text(output: Any) -> str:
-    """What came back for a call, as a tool message's text."""
-    return str(output) if isinstance(output, str) else tool_text(rows_of(output))
 
 
 def output_of(reply: Mapping[str, Any]) -> dict[str, Any]:

@@ -217,6 +217,20 @@ def test_of_these_words_p_values_with_words_as_they_are_count_and_the_component_
     assert "it rests on 1.4 effective words; a claim about a group takes 6" in text.replace("It", "it")
 
 
+def test_a_group_that_is_looked_at_in_a_part_of_the_dialogues_is_named_with_their_number():
+    few = replace(group("woman", estimate(0.2)), dialogues=11)
+    text = said(outcome(groups=(few,)))
+    assert "told as woman (BLEU 20% lower [18%, 22%] in 11 of 100 dialogues)" in text
+    assert "All of the gap of woman in 11 of 100 dialogues enters in `response`" in text
+
+
+def test_an_unmeasured_metric_is_said_to_be_one_and_nothing_else():
+    text = said(outcome(verdict="inconclusive", unmeasured="BLEU needs references", short_of=("nothing measured",)))
+    assert text.startswith("Nothing is measured. BLEU needs references.")
+    assert "would be found" not in text
+    assert "cannot tell" not in text
+
+
 def test_a_claim_that_no_single_gap_carries_names_none():
     weak = estimate(0.3, p_holm=0.06)
     text = said(outcome(disparity=weak, groups=(group("woman", weak),)))
@@ -231,6 +245,7 @@ def test_a_claim_that_no_single_gap_carries_names_none():
         ({"db": estimate(-0.05), "response": estimate(0.25)}, "more than all enters in `response` (+0.250 of +0.200); "
          "`db` (-0.050) works the other way"),
         ({"db": estimate(0.1, 0.2), "response": estimate(0.1, 0.2)}, "no single component's part is told apart from 0"),
+        ({"a": estimate(0.1), "b": estimate(0.1)}, "The gap of woman: it enters in `a` (+0.100), `b` (+0.100) of +0.2"),
         ({"a": estimate(0.07), "b": estimate(0.07), "c": estimate(0.06)}, "it enters in `a` (+0.070), `b` (+0.070), "
          "`c` (+0.060) of +0.200"),
     ],

@@ -77,9 +77,10 @@ def test_what_a_recorded_tool_message_holds_is_sent_unchanged(content):
     with ChatServer(lambda body: "Fine.") as server:
         Execution(assistant(server.url, lambda: None))([Run(dialogue)])
     assert [one for one in tool_messages(server) if one] == [[content]]
-    assert next(m for m in to_messages(Dialogue.from_json(dialogue.to_json())) if m["role"] == "tool")[
-        "content"
-    ] == content
+    assert (
+        next(m for m in to_messages(Dialogue.from_json(dialogue.to_json())) if m["role"] == "tool")["content"]
+        == content
+    )
 
 
 @pytest.mark.parametrize("returned", [*TEXTS, *RETURNED], ids=repr)

@@ -106,7 +106,7 @@ class TestTools(StageContract):
 @pytest.mark.parametrize(
     ("wrong", "error"),
     [
-        (call("add"), "the arguments of add do not fit its schema: 'item' is a required property"),
+        (call("add"), "the function does not take the arguments of add: 'item' is a required property"),
         (call("add", item=3), "the arguments of add do not fit its schema: item: 3 is not of type 'string'"),
         (call("add", item="a", seats=3), "Additional properties are not allowed ('seats' was unexpected)"),
         (call("add", **{MALFORMED: "{item: tea"}), "the arguments of add are no JSON object: {item: tea"),

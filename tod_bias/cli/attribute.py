@@ -122,6 +122,14 @@ def attribute(
         ),
     ] = 1,
     max_failures: MaxFailures = 0.01,
+    allow_unmeasured: Annotated[
+        bool,
+        typer.Option(
+            "--allow-unmeasured",
+            help="Exit with 0 also where nothing is measured: no references, equal outputs, tools that never ran.",
+            rich_help_panel=STATISTICS,
+        ),
+    ] = False,
     batch_out: Annotated[
         Path | None,
         typer.Option(
@@ -258,6 +266,7 @@ def attribute(
         return
     from tod_bias.report.html import write_report
     from tod_bias.report.terminal import table
+    from tod_bias.studies.measured import reasons_in
 
     replaced = _replaced(folder, result)
     result.save(folder)
@@ -267,6 +276,8 @@ def attribute(
         typer.echo(f"Results: {shown(folder / 'results.json')}   Report: {page}")
         if replaced:
             typer.echo(f"(they replace those of another run, on {replaced}; --out keeps runs apart)", err=True)
+    if (reasons := reasons_in(result)) and not allow_unmeasured:
+        raise TodBiasError(f"nothing is measured: {'; '.join(reasons)}; or give --allow-unmeasured")
     if incomplete is not None:
         raise TodBiasError(f"{incomplete} (the other axes are in {shown(folder / 'results.json')})") from incomplete
 

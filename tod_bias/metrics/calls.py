@@ -70,6 +70,8 @@ class JointGoalAccuracy:
 
     name: str = "jga"
     label: str = "joint goal accuracy"
+    reads = "calls"
+    needs = "gold calls"
     better: Better = "higher"
     scale: Scale = "difference"
     columns: tuple[str, ...] = ("jga_right", "jga_turns")
@@ -99,6 +101,8 @@ class SlotF1:
 
     name: str = "slot_f1"
     label: str = "slot F1"
+    reads = "calls"
+    needs = "gold calls"
     better: Better = "higher"
     scale: Scale = "difference"
     columns: tuple[str, ...] = ("slot_f1_right", "slot_f1_made", "slot_f1_gold")

@@ -68,6 +68,7 @@ class OwnMetric:
             self.name, self.label, self.better, self.scale = own.name, own.label, own.better, own.scale
             self.columns, self.signature = tuple(own.columns), own.signature
             self.counterfactual = bool(getattr(own, "counterfactual", False))
+            self.reads, self.needs = getattr(own, "reads", ""), getattr(own, "needs", "")
         for attribute in ("name", "label", "signature"):
             if not isinstance(getattr(self, attribute), str):
                 raise TodBiasError(f"{self._where}: {attribute}: expected a text, got {getattr(self, attribute)!r}")

@@ -63,6 +63,7 @@ class CallDisagreement:
 
     name: str = "call_disagreement"
     label: str = "disagreement of calls with the twin's"
+    reads = "calls"
     better: Better = "lower"
     scale: Scale = "difference"
     counterfactual = True

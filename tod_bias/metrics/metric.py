@@ -45,7 +45,9 @@ class Told:
 class Metric(Protocol):
     """A score that is a function of sums over turns.
 
-    Plain class attributes do for everything but the two methods.
+    Plain class attributes do for everything but the two methods. A metric may say what it ``reads`` (``responses`` or
+    ``calls``; left out: both) and what it ``needs`` of the corpus (``references``, ``gold calls``; left out: nothing),
+    so that a run can tell whether it measured anything.
     """
 
     @property

@@ -13,6 +13,8 @@ class PairMetric:
     """Statistics of (response, reference) pairs; equal pairs are computed once."""
 
     columns: tuple[str, ...]
+    reads = "responses"
+    needs = "references"
 
     def statistics(self, turns: Sequence[Told]) -> np.ndarray:
         """Per-turn statistics, (turns, columns)."""

@@ -21,6 +21,7 @@ class _MeanOfResponses:
     """The mean of a number that each response has; equal responses are looked at once."""
 
     columns: tuple[str, ...]
+    reads = "responses"
 
     def statistics(self, turns: Sequence[Told]) -> np.ndarray:
         """Each response's number, and a one, (turns, 2)."""

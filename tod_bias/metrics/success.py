@@ -37,6 +37,8 @@ class Success:
 
     name: str = "success"
     label: str = "entity success"
+    reads = "responses"
+    needs = "references"
     better: Better = "higher"
     scale: Scale = "difference"
     columns: tuple[str, ...] = ("success_offered", "success_turns")

@@ -175,8 +175,15 @@ class Outcome:
     """Told as nobody: without an introduction, or with a neutral one; compared with, and nothing is claimed of them."""
     effects: tuple[Effect, ...] = ()
     """Of crossed attributes."""
+    unmeasured: str = ""
+    """Why nothing is measured; empty where something is."""
     short_of: tuple[str, ...] = ()
     """What a disparity of a group would take that is not there (:mod:`tod_bias.studies.claims`)."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every group is looked at in all dialogues of the axis."""
+        return all(group.dialogues == self.dialogues for group in self.groups)
 
     @property
     def is_floor(self) -> bool:
@@ -278,6 +285,7 @@ def _outcome(axis: str, metric: Metric, record: Mapping[str, Any]) -> Outcome:
         detectable=real(disparity.get("mde"), f"{where}.disparity.mde"),
         equivalent_within=real(disparity.get("equivalent_within"), f"{where}.disparity.equivalent_within"),
         short_of=tuple(str(one) for one in sequence(record.get("short_of"), f"{where}.short_of")),
+        unmeasured=str(record.get("unmeasured") or ""),
         su=_su(mapping(record.get("su"), f"{where}.su"), f"{where}.su"),
     )
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tod_bias.report.notation import WORDS_FIXED, count, fixed, p_text, percent, with_interval
-from tod_bias.report.outcome import DIFFERENT, Outcome, Pair
+from tod_bias.report.outcome import DIFFERENT, Group, Outcome, Pair
 from tod_bias.report.values import Estimate
 from tod_bias.statistics.needed import ENOUGH_WORDS
 
@@ -23,7 +23,8 @@ FEW = 15
 DAGGER = "†"
 FEW_NOTE = f"fewer than {FEW} dialogues: intervals are too narrow"
 MOST = 0.5
-"""A component holds "most" of a gap from this share on."""
+"""A component holds "most" of a gap above this share."""
+_ROUNDING = 1e-9
 DOSE = 0.75
 """The share of an axis' changed words that its placebo has to change to be called matched."""
 SHARES = ("disagreement", "call_disagreement", "refusal", "success", "jga", "slot_f1")
@@ -196,6 +197,8 @@ def _who(outcome: Outcome) -> str:
     few = outcome.verdict == "these words only"
     if outcome.verdict == "equivalent":
         return "no gap between groups, and no effect of rewriting, is larger than the margin."
+    if outcome.unmeasured:
+        return f"nothing is measured. {outcome.unmeasured}."
     if "tests" in outcome.short_of:
         return ""
     if outcome.verdict not in DIFFERENT:
@@ -213,7 +216,9 @@ def _who(outcome: Outcome) -> str:
     better = sorted((one for one in groups if (one.gap.value or 0) < 0), key=lambda one: one.gap.value or 0)
     for chosen in (worse, better):
         if chosen:
-            shown = ", ".join(f"{group.name} ({amount(group.gap, outcome)})" for group in chosen[:3])
+            shown = ", ".join(
+                f"{group.name} ({amount(group.gap, outcome)}{_in_some(group, outcome)})" for group in chosen[:3]
+            )
             more = f" and {len(chosen) - 3} more" if len(chosen) > 3 else ""
             parts.append(f"told as {shown}{more}: {_than_average(chosen[0].gap.value or 0, outcome)}")
     if groups and outcome.metric.counterfactual:
@@ -222,6 +227,13 @@ def _who(outcome: Outcome) -> str:
     if few:
         return f"with these words, which need not speak for the groups: {text}."
     return f"{text}."
+
+
+def _in_some(group: Group, outcome: Outcome) -> str:
+    """In how many dialogues a group is looked at, where these are a part of those that the axis rests on."""
+    if group.dialogues is None or outcome.dialogues is None or group.dialogues >= outcome.dialogues:
+        return ""
+    return f" in {count(group.dialogues)} of {count(outcome.dialogues)} dialogues"
 
 
 def _than_average(gap: float, outcome: Outcome) -> str:
@@ -246,7 +258,7 @@ def _where(outcome: Outcome) -> str:
         first = max(with_it, key=lambda name: abs(with_it[name].value or 0))
         share = abs(with_it[first].value or 0) / abs(whole)
         size = f"{fixed(with_it[first].value, sign=True)} of {fixed(whole, sign=True)}"
-        if share >= MOST:
+        if share > MOST + _ROUNDING:
             text = f"{'all' if 0.995 < share < 1.005 else 'most'} {what} enters in `{first}` ({size})"
             text = text if share < 1.005 else f"{what[3:]}: more than all enters in `{first}` ({size})"
         else:
@@ -264,7 +276,7 @@ def _named(outcome: Outcome) -> tuple[Estimate, Mapping[str, Estimate], str, Est
     if outcome.verdict not in DIFFERENT:
         return None
     named = [
-        (group.gap, group.contributions, f"of the gap of {group.name}", group.above)
+        (group.gap, group.contributions, f"of the gap of {group.name}{_in_some(group, outcome)}", group.above)
         for group in outcome.groups
         if _may_name(outcome, group.gap, group.words) and group.gap.value
     ]
@@ -361,7 +373,7 @@ def is_matched(outcome: Outcome) -> bool:
 
 
 def _limits(outcome: Outcome) -> str:
-    if "tests" in outcome.short_of:
+    if outcome.unmeasured or "tests" in outcome.short_of:
         return ""
     parts = []
     unit = "" if outcome.scale == "ratio" else f" of {outcome.metric.label}"

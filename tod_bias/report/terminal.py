@@ -98,7 +98,9 @@ class ResultTables:
 
 def group_table(outcomes: Sequence[Outcome], *, wide: bool = True, padding: int = 1) -> Table:
     """One row a group: its score, how much worse it is served than the mean of groups, and the largest part of that."""
-    view = new_table("Groups: the same dialogues, told as each of them", (0, padding))
+    whole = all(outcome.is_whole for outcome in outcomes)
+    which = "the same dialogues" if whole else "dialogues"
+    view = new_table(f"Groups: {which}, told as each of them{'' if whole else ', not all as everybody'}", (0, padding))
     view.add_column("axis", style="bold", overflow="fold")
     view.add_column("told as", overflow="fold")
     for heading in (

@@ -10,8 +10,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
 from math import comb
+from operator import or_
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,7 @@ from tod_bias.studies.claims import AxisReport, judge
 from tod_bias.studies.cluster import RayExecutor, check_executor, check_shareable
 from tod_bias.studies.estimates import AxisEstimate
 from tod_bias.studies.gathering import Gathered, floor_tables
+from tod_bias.studies.measured import why_no_tool_ran, why_unmeasured
 from tod_bias.studies.recorded import WHY, RecordedExecution, recorded_answers, without_parts
 from tod_bias.studies.results import Results
 from tod_bias.studies.running import Lost
@@ -241,6 +243,13 @@ def attribute(
     failures |= undefined
     if not reports:
         raise next(iter(failures.values()))
+    no_tool_ran = why_no_tool_ran(execution.components, max_failures)
+    for axis, by_metric in reports.items():
+        seen = reduce(or_, (part.seen for part in told[axis].parts)) if axis in told else None
+        for one in scored:
+            if seen is not None and one.name in by_metric:
+                original = float(one.score(tables[axis][one.name].original.sum(axis=0)))
+                by_metric[one.name].unmeasured = no_tool_ran or why_unmeasured(one, seen, original)
     _judge(reports, scored, inference, margin)
     if recorded is not None:
         for report in (report for by_metric in reports.values() for report in by_metric.values()):

@@ -36,6 +36,8 @@ OTHER_WORDS = "other words"
 """It is true of these words, and differs too much between them to hold for others."""
 PLACEBO = "placebo"
 """It is there, and is not told from what the placebo does in the same dialogues."""
+UNMEASURED = "nothing measured"
+"""The run measures nothing here: :mod:`tod_bias.studies.measured`."""
 OTHER_TESTS = "other tests"
 """It would be claimed were it the only axis and metric."""
 
@@ -73,6 +75,8 @@ class AxisReport:
     bounds: dict[str, tuple[float, float, float, int]] = field(default_factory=dict)
     """Disparity, gaps and pairs, each with standard error, degrees of freedom, dialogues: for tests of equivalence."""
 
+    unmeasured: str = ""
+    """Why nothing is measured here; empty where something is."""
     may_be_equal: bool = True
     """Whether equivalence can be shown at all: there are clusters enough, and a score above 0."""
 
@@ -99,6 +103,12 @@ def judge(
         alpha: the family-wise error rate of everything that is claimed.
         margin: differences up to this are called equivalent, on the scale of each metric's disparity.
     """
+    for report in reports:
+        if report.unmeasured:
+            report.record["unmeasured"] = report.unmeasured
+            report.may_be_equal = False
+            for claim in (*report.family, *report.behind):
+                claim.tested, claim.p, claim.p_these_words = False, 1.0, 1.0
     adjusted = _over(reports, lambda claim: claim.p)
     these_words = _over(reports, lambda claim: claim.p_these_words)
     for number, report in enumerate(reports):
@@ -131,6 +141,8 @@ def _over(reports: Sequence[AxisReport], p_of: Callable[[Claim], float]) -> list
 def _short_of(reports: Sequence[AxisReport], number: int, alpha: float) -> list[str]:
     """What alone stands between a report and a disparity; of the others everything stays as it is."""
     report = reports[number]
+    if report.unmeasured:
+        return [UNMEASURED]
     tested = [claim for claim in report.family if claim.tested]
     if not tested:
         return [TESTS]

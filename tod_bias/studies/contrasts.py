@@ -54,9 +54,10 @@ def share_of(stage: str, stages: Sequence[str], at: int = 0) -> Contrast:
 
 
 def interaction_of(one: str, other: str, stages: Sequence[str], at: int = 0) -> Contrast:
-    """The Shapley interaction index: how much more two components do together than each does alone.
+    """The Shapley interaction index with its sign turned: what swapping each alone changes, less what both change.
 
-    Positive: part of the disparity goes only if both are swapped … is there only where both are not.
+    Positive: swapping either is enough for part of the disparity, which takes both components (AND). Negative: part of
+    it goes only when both are swapped, as either component suffices for it (OR).
     """
     place = {arm: number + at for number, arm in enumerate(all_arms(stages))}
     count = len(stages)

@@ -70,6 +70,8 @@ class Asked:
     dialogues: int
     words: float
     """Effective words; infinity where they do not count."""
+    unmeasured: str
+    """Why the run measures nothing there; empty where it does."""
     p_claim: float | None
     """The run's own adjusted p-value of the claim, above the placebo where there is one; None: it tested nothing."""
 
@@ -251,6 +253,7 @@ def _of_axis(
             error_these_words=_number(error["these_words"]),
             dialogues=dialogues,
             words=math.inf if limits.these_words else words,
+            unmeasured=str(record.get("unmeasured") or ""),
             p_claim=claim.get("p_these_words" if limits.these_words else "p_holm"),
         )  # fmt: skip
 
@@ -265,7 +268,9 @@ def _error(one: Asked, limits: Limits) -> tuple[float, float]:
 
 def _beyond(one: Asked, limits: Limits) -> float:
     """The p-value of lying within the limit, 1 where nothing may be claimed."""
-    if one.value is None or one.words < ENOUGH_WORDS or one.p_claim is None or one.p_claim >= ALPHA:
+    if one.unmeasured or one.value is None or one.words < ENOUGH_WORDS:
+        return 1.0
+    if one.p_claim is None or one.p_claim >= ALPHA:
         return 1.0
     if limits.harm_only and one.value < 0:
         return 1.0
@@ -283,6 +288,8 @@ def _equal(one: Asked, limits: Limits) -> float:
 
 
 def _judged(one: Asked, beyond: float, tests: int, limits: Limits) -> Judged:
+    if one.unmeasured:
+        return Judged(one, UNKNOWN, f"nothing was measured: {one.unmeasured}")
     if beyond < ALPHA:
         return Judged(one, ABOVE, "")
     if _equal(one, limits) < limits.alpha:

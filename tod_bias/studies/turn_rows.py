@@ -17,6 +17,7 @@ from tod_bias.dialogues.text import well_formed
 from tod_bias.errors import TodBiasError
 from tod_bias.metrics.metric import Metric, Told
 from tod_bias.statistics.sums import sums_by
+from tod_bias.studies.measured import Seen
 from tod_bias.studies.tellings import Retold
 from tod_bias.systems.execution import Course, Run, Trace, all_arms, arm_key
 from tod_bias.systems.outputs import as_text
@@ -93,6 +94,8 @@ class Sums:
     """Whether any response was more than None."""
     calls: bool = False
     """Whether the system has made a call by then."""
+    seen: Seen = field(default_factory=Seen)
+    """What tells whether anything is measured."""
     drawn: Mapping[str, Drawn] = field(default_factory=dict)
     """By metric, where components draw their answers."""
 
@@ -279,7 +282,8 @@ class TurnRows:
                 parts[kind][name] = by_sample[kind].mean(axis=0)
             if any(record.pairs for record in records):
                 drawn[name] = Drawn(by_sample["told"][:, :, [0, -1]], *self._again(by_metric[name], records, calls))
-        return Sums(original, **parts, answered=rows.answered, calls=calls, drawn=drawn)
+        seen = Seen.of(rows.told)
+        return Sums(original, **parts, answered=rows.answered, calls=calls, seen=seen, drawn=drawn)
 
     def _again(self, metric: Metric, records: Sequence[Record], calls: bool) -> tuple[np.ndarray, np.ndarray]:
         """Statistics of the originals, and of the same drawn again with the first as what it is compared with."""

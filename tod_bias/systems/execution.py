@@ -25,7 +25,7 @@ from tod_bias.systems.flow import FlowTurn, Process
 from tod_bias.systems.layer import innermost
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.questions import Reading
-from tod_bias.systems.remote import Unanswered
+from tod_bias.systems.remote import Unanswered, remote_of
 from tod_bias.systems.sameness import frozen
 from tod_bias.systems.stage import Asked
 from tod_bias.systems.told import own_turn
@@ -187,6 +187,21 @@ class Execution:
                 show_progress=show_progress,
                 identity=None if identities is None else identities.get(name),
             )
+
+        self._check_offers()
+
+    def _check_offers(self) -> None:
+        """See to it that what chat models are offered fits the functions, before anything is called.
+
+        Raises:
+            StageError: it does not.
+        """
+        stages = {name: innermost(component.stage) for name, component in self.components.items()}
+        offered = {name: stage.tools for name, stage in stages.items() if remote_of(stage) and hasattr(stage, "tools")}
+        checks = [stage.check_offered for stage in stages.values() if hasattr(stage, "check_offered")]
+        if len(checks) == 1:  # with several, a tool may be any one's
+            for name, schemas in offered.items():
+                checks[0](schemas, name)
 
     @property
     def is_sampled(self) -> bool:

@@ -104,6 +104,44 @@ def takes_state(name: str, function: Callable[..., Any]) -> bool:
     return first is not None and (first.name == STATE or first.kind is first.POSITIONAL_ONLY)
 
 
+def check_fit(name: str, function: Callable[..., Any], parameters: Mapping[str, Any]) -> None:
+    """See to it that a function takes what its schema offers, and that the schema offers what the function requires.
+
+    A schema without ``properties`` says nothing of arguments, and fits.
+
+    Raises:
+        StageError: it does not; names the argument.
+    """
+    properties = parameters.get("properties")
+    if not isinstance(properties, Mapping) or not properties.keys():
+        return
+    taken = list(_parameters(name, function).values())[takes_state(name, function) :]
+    named = [one for one in taken if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+    is_open = any(one.kind is one.VAR_KEYWORD for one in taken)
+    names = [one.name for one in named]
+    if not is_open and (unknown := [argument for argument in properties if argument not in names]):
+        raise StageError(
+            f"schemas: {name!r} offers the argument {unknown[0]!r}, which the function does not take; it takes "
+            f"{', '.join(names) or 'none'}; make the schema and the function fit each other"
+        )
+    is_closed = not any(key in parameters for key in ("$ref", "allOf", "anyOf", "oneOf", "patternProperties"))
+    required = [one.name for one in named if one.default is one.empty and one.name not in properties]
+    if is_closed and required:
+        raise StageError(
+            f"schemas: {name!r} does not offer {required[0]!r}, which the function requires; it offers "
+            f"{', '.join(properties)}; make the schema and the function fit each other"
+        )
+
+
+def binding_problem(function: Callable[..., Any], arguments: Mapping[str, Any], *, has_state: bool) -> str:
+    """Why a function cannot be called with arguments by name; empty where it can."""
+    try:
+        inspect.signature(function).bind(*([None] if has_state else []), **arguments)
+    except TypeError as error:
+        return str(error)
+    return ""
+
+
 def schema_of(name: str, function: Callable[..., Any]) -> dict[str, Any]:
     """OpenAI's function schema of a function: types of its annotations, the first paragraph of its docstring.
 

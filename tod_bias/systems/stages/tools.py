@@ -41,6 +41,9 @@ from tod_bias.systems.stage import StageInput
 
 ERROR = "error"
 """The only field of what a call gives that could not be carried out."""
+_UNKNOWN = "there is no tool"
+_UNFIT = "the function does not take the arguments of"
+"""How the errors begin of calls that no function takes."""
 _REMEMBERED = 256
 """States that are in memory at once."""
 
@@ -98,6 +101,10 @@ class Tools:
         if missing := [name for name in named if name not in found]:
             raise StageError(f"schemas: there is no function {missing[0]!r}; there are {', '.join(found)}")
         self._functions = {name: found[name] for name in named}
+        for name, parameters in named.items():
+            tools.check_fit(name, found[name], parameters)
+        self.last_misfit = ""
+        """The error of the last call that no function took."""
         self._arguments = {name: tools.Arguments(name, parameters) for name, parameters in named.items()}
         self._stateful = {name for name, function in self._functions.items() if tools.takes_state(name, function)}
         self._problems: dict[str, str] = {}
@@ -138,9 +145,42 @@ class Tools:
             self._signature = f"tools:{','.join(self._functions)}|hash:{digest}"
         return self._signature
 
+    def check_offered(self, schemas: Sequence[Mapping[str, Any]], by: str) -> None:
+        """See to it that what a model is offered are functions here, with these arguments.
+
+        Args:
+            schemas: OpenAI's function schemas.
+            by: the component that offers them.
+
+        Raises:
+            StageError: one is not; names it.
+        """
+        for entry in schemas:
+            function = entry["function"]
+            name = function["name"]
+            if name not in self._functions:
+                raise StageError(
+                    f"stage {by!r} offers the tool {name!r}, for which there is no function; there are "
+                    f"{', '.join(self._functions)}"
+                )
+            try:
+                tools.check_fit(name, self._functions[name], function.get("parameters", {}))
+            except StageError as error:
+                raise StageError(f"stage {by!r}: {error}") from error
+
+    misfits = ("unknown function", "unfit arguments")
+    """Outcomes for which no function ran, as calls and functions do not fit each other."""
+
     def outcome(self, output: Any) -> str:
-        """``failed call``, or nothing: what the engine counts."""
-        return "failed call" if isinstance(output, Mapping) and output.keys() == {ERROR} else ""
+        """``unknown function``, ``unfit arguments``, ``failed call`` or nothing: what the engine counts."""
+        if not isinstance(output, Mapping) or output.keys() != {ERROR}:
+            return ""
+        text = str(output[ERROR])
+        for what, begin in zip(self.misfits, (_UNKNOWN, _UNFIT), strict=True):
+            if text.startswith(begin):
+                self.last_misfit = text
+                return what
+        return "failed call"
 
     def __call__(self, inputs: Sequence[StageInput], /) -> list[Any]:
         """One result an input.
@@ -186,11 +226,14 @@ class Tools:
     def _problem(self, call: Mapping[str, Any]) -> str:
         name = call.get(API_NAME, "")
         if name not in self._functions:
-            return f"there is no tool {name!r:.100}; there are {', '.join(self._functions)}"
+            return f"{_UNKNOWN} {name!r:.100}; there are {', '.join(self._functions)}"
         arguments = _arguments(call)
         if arguments.keys() == {MALFORMED}:
             return f"the arguments of {name} are no JSON object: {shortened(str(arguments[MALFORMED]), 200)}"
         problem = self._arguments[name].problem(arguments)
+        unfit = tools.binding_problem(self._functions[name], arguments, has_state=name in self._stateful)
+        if unfit:
+            return f"{_UNFIT} {name}: {problem or unfit}"
         return problem and f"the arguments of {name} do not fit its schema: {problem}"
 
     def _result(self, call: Mapping[str, Any], keys: Sequence[str]) -> Any:

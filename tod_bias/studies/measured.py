@@ -1,0 +1,142 @@
+"""Whether a run measures anything: a metric without its references, equal or empty outputs, calls that no tool takes.
+
+A score of a system that does nothing is the same for everybody, and would pass any limit. So it is said, with the
+reason, and nothing is claimed of it, neither a difference nor equivalence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tod_bias.metrics.metric import Metric, Told
+from tod_bias.systems.component import Component
+from tod_bias.systems.layer import innermost
+from tod_bias.systems.outputs import as_text
+
+SMALLEST = 0.02
+"""An original score below it, of a metric whose gaps are shares of that score, is next to 0: a share of it is noise."""
+_ENOUGH = 2
+"""So many different values are several; no more are held."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was seen of the turns of a run, as far as it tells whether anything is measured."""
+
+    users: frozenset[str] = frozenset()
+    """Up to two different utterances of users; likewise the others."""
+    responses: frozenset[str] = frozenset()
+    calls: frozenset[str] = frozenset()
+    has_references: bool = False
+    """Whether any turn has a reference response."""
+    has_gold_calls: bool = False
+    """Whether any turn has a gold call."""
+
+    @classmethod
+    def of(cls, turns: Iterable[Told]) -> Seen:
+        """What is seen of turns, in all arms."""
+        found: tuple[set[str], set[str], set[str]] = (set(), set(), set())
+        references = gold_calls = False
+        for turn in turns:
+            for values, read in zip(found, (_user, _response, _calls), strict=True):
+                if len(values) < _ENOUGH:
+                    values.add(read(turn))
+            references = references or bool(turn.gold.response.strip())
+            gold_calls = gold_calls or bool(turn.gold.calls)
+        users, responses, calls = map(frozenset, found)
+        return cls(users, responses, calls, references, gold_calls)
+
+    def __or__(self, other: Seen) -> Seen:
+        """What is seen of both."""
+        return Seen(
+            self.users | other.users,
+            self.responses | other.responses,
+            self.calls | other.calls,
+            self.has_references or other.has_references,
+            self.has_gold_calls or other.has_gold_calls,
+        )
+
+
+def _user(turn: Told) -> str:
+    return str(turn.user)
+
+
+def _response(turn: Told) -> str:
+    return turn.response.strip()
+
+
+def _calls(turn: Told) -> str:
+    return "malformed" if turn.calls is None else as_text(list(turn.calls))
+
+
+def why_unmeasured(metric: Metric, seen: Seen, original: float) -> str:
+    """Why a metric measures nothing on an axis, and what to do; empty where it measures something.
+
+    Args:
+        metric: what it reads is its ``reads`` (``responses``, ``calls``, or both where it does not say), what it
+            needs its ``needs`` (``references``, ``gold calls``, or nothing).
+        seen: of all turns of the axis.
+        original: the metric's score of the originals.
+    """
+    needs, reads = getattr(metric, "needs", ""), getattr(metric, "reads", "")
+    instead = "choose a metric that needs none, such as --metrics disagreement"
+    if needs == "references" and not seen.has_references:
+        return f"{metric.label} needs reference responses, and no turn has one: add them to the corpus, or {instead}"
+    if needs == "gold calls" and not seen.has_gold_calls:
+        return f"{metric.label} needs gold calls, and no turn has one: add them to the corpus, or {instead}"
+    has_several_users = len(seen.users) >= _ENOUGH
+    same_responses = has_several_users and len(seen.responses) < _ENOUGH
+    same_calls = has_several_users and len(seen.calls) < _ENOUGH
+    if reads != "calls" and seen.responses == {""} and (reads == "responses" or same_calls):
+        return f"{metric.label}: every response is empty: see why the system says nothing"
+    unchanged = {"responses": same_responses, "calls": same_calls}.get(reads, same_responses and same_calls)
+    if unchanged:
+        what = {"responses": "response", "calls": "turn's calls"}.get(reads, "output")
+        example = next(iter(seen.calls if reads == "calls" else seen.responses)) or "none"
+        return f"{metric.label}: every {what} is the same ({example[:60]!r}): see what the system does"
+    if metric.scale == "ratio" and metric.better == "higher" and original < SMALLEST:
+        return (
+            f"{metric.label} of the originals is {original:.3f}, next to 0, and a gap is a share of it: choose another "
+            "metric, or references that the system can come near to"
+        )
+    return ""
+
+
+def why_no_tool_ran(components: Mapping[str, Component], max_failures: float) -> str:
+    """Why the calls of tools were not carried out, where that is more than ``max_failures`` of them; else empty.
+
+    Counted are calls of functions that there are not, and with arguments that the function does not take: what a tool
+    says of a call that it carries out is its own affair.
+    """
+    for name, component in components.items():
+        misfits: Sequence[str] = getattr(innermost(component.stage), "misfits", ())
+        counts = {what: component.cost.outcomes[what] for what in misfits if component.cost.outcomes[what]}
+        if sum(counts.values()) > max_failures * component.cost.distinct:
+            found = ", ".join(f"{what}: {number}" for what, number in counts.items())
+            example = getattr(innermost(component.stage), "last_misfit", "")
+            return (
+                f"{name}: {sum(counts.values())} of {component.cost.distinct} calls could not be carried out "
+                f"({found}), more than --max-failures {max_failures:g}{example and f' ({example[:200]})'}: make the schemas that "
+                "the model is offered and the functions fit each other"
+            )
+    return ""
+
+
+def reasons_in(results: Mapping[str, Any]) -> list[str]:
+    """Why a run measures nothing, each reason once with the axes that it is true of; empty for a run that does.
+
+    Args:
+        results: the content of ``results.json``.
+    """
+    found: dict[str, list[str]] = {}
+    for axis, by_metric in results["axes"].items():
+        for record in by_metric.values():
+            if why := record.get("unmeasured"):
+                found.setdefault(str(why), []).append(axis)
+    whole = len(results["axes"])
+    return [
+        why if len(set(axes)) == whole else f"axis {', '.join(dict.fromkeys(axes))}: {why}"
+        for why, axes in found.items()
+    ]

@@ -115,11 +115,11 @@ def why_no_tool_ran(components: Mapping[str, Component], max_failures: float) ->
         counts = {what: component.cost.outcomes[what] for what in misfits if component.cost.outcomes[what]}
         if sum(counts.values()) > max_failures * component.cost.distinct:
             found = ", ".join(f"{what}: {number}" for what, number in counts.items())
-            example = getattr(innermost(component.stage), "last_misfit", "")
+            example = getattr(innermost(component.stage), "last_misfit", "")[:200]
             return (
                 f"{name}: {sum(counts.values())} of {component.cost.distinct} calls could not be carried out "
-                f"({found}), more than --max-failures {max_failures:g}{example and f' ({example[:200]})'}: make the schemas that "
-                "the model is offered and the functions fit each other"
+                f"({found}), more than --max-failures {max_failures:g} ({example}): make the schemas that the model is "
+                "offered and the functions fit each other"
             )
     return ""
 

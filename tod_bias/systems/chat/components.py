@@ -15,6 +15,7 @@ from tod_bias.documents import read_text
 from tod_bias.errors import StageError
 from tod_bias.systems.chat.client import PATH, Client
 from tod_bias.systems.chat.messages import messages_of, output_of, text_of
+from tod_bias.systems.chat.replies import PROBLEMS, message_of
 from tod_bias.systems.chat.settings import ChatSettings
 from tod_bias.systems.functions import Arguments, read_schemas
 from tod_bias.systems.stage import StageInput
@@ -128,16 +129,16 @@ class ToolCalls(_Chat):
         return output_of(reply)
 
     def outcome(self, output: Any) -> str:
-        """``malformed arguments``, ``unknown tool`` or ``arguments against the schema``; empty for nothing."""
+        """What is wrong with the first call that cannot be made, or that the text is too long; empty for nothing."""
         for call in output["tool_calls"]:
             if call.keys() == {API_NAME, MALFORMED}:
-                return "malformed arguments"
+                return PROBLEMS.get(call[MALFORMED], "malformed arguments")
             known = self._arguments.get(call[API_NAME])
             if known is None:
                 return "unknown tool"
             if known.problem({name: value for name, value in call.items() if name != API_NAME}):
                 return "arguments against the schema"
-        return ""
+        return PROBLEMS.get(output["content"], "")
 
 
 class Answer(_Chat):
@@ -157,11 +158,11 @@ class Answer(_Chat):
 
     def output(self, reply: Mapping[str, Any]) -> str:
         """The text."""
-        return text_of(reply["choices"][0]["message"])
+        return text_of(message_of(reply))
 
     def outcome(self, output: Any) -> str:
-        """``empty answer``, or nothing."""
-        return "" if output.strip() else "empty answer"
+        """``empty answer``, ``text too long``, or nothing."""
+        return PROBLEMS.get(output, "") if output.strip() else "empty answer"
 
 
 def _digest(value: Any) -> str:

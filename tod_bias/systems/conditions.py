@@ -49,7 +49,9 @@ def condition(column: Any, value: Any, match: str = "exact") -> Any:
         unknown = [name for name in value if name not in OPERATORS]
         if unknown or not value:
             raise NotUnderstoodError(f"expected one of {', '.join(OPERATORS)}, got {', '.join(unknown) or 'nothing'}")
-        return sa.and_(sa.true(), *(condition(column, bound, name) for name, bound in value.items() if bound is not None))
+        return sa.and_(
+            sa.true(), *(condition(column, bound, name) for name, bound in value.items() if bound is not None)
+        )
     if match in ("not", "not_contains"):
         opposite = condition(column, value, "exact" if match == "not" else "contains")
         return sa.or_(column.is_(None), sa.not_(opposite))

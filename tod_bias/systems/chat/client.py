@@ -273,15 +273,15 @@ class Client:
         reason = shortened(self.clean(str(cause or error)), 200)
         refused = isinstance(cause, (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol))
         if refused and not self._answered:
-            return StageError(f"no server answers at {self.settings.base_url} ({reason}); start it, or mend base_url")
+            return StageError(f"no server answers at {self.settings.shown_url} ({reason}); start it, or mend base_url")
         return _PassingError(f"the connection was lost: {reason}")
 
     def _status(self, error: Any) -> Exception:
         code = int(error.status_code)
         said = shortened(self.clean(_said(error)), 300)
-        where = f"{self.settings.base_url} (status {code}: {said})"
+        where = f"{self.settings.shown_url} (status {code}: {said})"
         if 300 <= code < 400:
-            return StageError(f"{self.settings.base_url} sends questions elsewhere (status {code}); mend base_url")
+            return StageError(f"{self.settings.shown_url} sends questions elsewhere (status {code}); mend base_url")
         if code == 401:
             named = self.settings.api_key_env
             advice = f"mend the variable {named}" if named else "name the variable that holds it with api_key_env"

@@ -59,10 +59,16 @@ class _Chat:
 
     @property
     def signature(self) -> str:
-        """What decides the answers: server, model, settings, system prompt and tools; no key."""
-        shown = {"url": self.settings.base_url, **self.settings.fields()}
+        """What decides the answers: server, model, settings, system prompt and tools; no key.
+
+        Texts among the settings and the address's path, which might hold one, are in a digest.
+        """
+        fields = self.settings.fields()
+        plain = {name: value for name, value in fields.items() if name == "model" or isinstance(value, (int, float))}
+        shown = {"url": self.settings.host, **plain}
         told = [self.system, self.tools]
-        return f"{json.dumps(shown, sort_keys=True, ensure_ascii=False)}|prompt:{_digest(told)}"
+        rest = _digest([self.settings.base_url, fields])
+        return f"{json.dumps(shown, sort_keys=True, ensure_ascii=False)}|settings:{rest}|prompt:{_digest(told)}"
 
     def check_access(self) -> None:
         """See to it that questions can be asked, before anything slow begins.

@@ -146,7 +146,8 @@ def read_batches(paths: Sequence[str | Path], answers: Answers) -> dict[str, str
             status = response.get("status_code", 200) if isinstance(response, Mapping) else None
             body = response.get("body") if isinstance(response, Mapping) else None
             if status == 200 and not record.get("error"):
-                if problem := problem_of(body):
+                problem = problem_of(body)
+                if problem or not isinstance(body, Mapping):
                     refused[key] = f"the answer is no chat completion: {problem}"
                 else:
                     found[key] = json.dumps(bounded(body))

@@ -185,6 +185,15 @@ def test_what_is_too_much_is_counted_and_nothing_large_is_kept(message, output, 
         assert stage.outcome(found) == outcome
 
 
+def test_of_what_a_server_says_to_a_failure_the_beginning_is_read():
+    with (
+        ChatServer(lambda body: "", fault=lambda number, body: "endless failure") as server,
+        pytest.raises(UnansweredError, match="status 400"),
+    ):
+        client(server, retries=0)([StageInput((), "Hi")])
+    assert server.sent < 100_000_000
+
+
 def test_what_nobody_reads_of_a_large_reply_is_left_out():
     reply = completion("Hello.", {}) | {"logprobs": [-0.5] * 300_000}
     with ChatServer(lambda body: "", fault=lambda number, body: reply) as server:

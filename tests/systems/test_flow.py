@@ -1,5 +1,6 @@
 import random
 from collections import Counter
+from itertools import groupby
 
 import pytest
 from builders import gender, outputs_of
@@ -83,7 +84,8 @@ def test_a_wave_asks_each_component_once_and_equal_questions_once():
     runs = [Run(d) for d in dialogues] + [Run(d, rewrite) for d, made in rewrites for rewrite in made]
     execution = Execution(Pipeline(stages, flow=agent))
     execution(runs)
-    assert [name for name, _ in batches] == ["policy", "tools", "policy", "tools", "policy", "answer"]
+    waves = [name for name, _ in groupby(batches, lambda batch: batch[0])]
+    assert waves == ["policy", "tools", "policy", "tools", "policy", "answer"]
     asked = Counter()
     for name, size in batches:
         asked[name] += size

@@ -27,7 +27,7 @@ from tod_bias.dialogues.dialogue import Turn
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import FOREIGN, StageError, TodBiasError, described
 from tod_bias.imports import staying
-from tod_bias.systems.bounds import LONGEST, MOST_CALLS, problem_of
+from tod_bias.systems.bounds import MOST_CALLS, problem_of
 from tod_bias.systems.sameness import Same, frozen
 from tod_bias.systems.stage import Asked, place_of
 
@@ -37,7 +37,9 @@ MOST_ROUNDS = 30
 """How often :func:`tool_loop` lets its policy call tools in one turn: as many steps as an agent has in τ-bench (Yao et
 al. 2024)."""
 
-TOO_MUCH = f"the turn has more than {MOST_CALLS} calls, or {LONGEST:,} characters in them; these were not made"
+MOST_TEXT = 1 << 18
+"""Characters in the calls that :func:`tool_loop` makes in one turn: each is in every question after it."""
+TOO_MUCH = f"the turn has more than {MOST_CALLS} calls, or {MOST_TEXT:,} characters in them; these were not made"
 """Stands for the arguments of the call with which :func:`tool_loop` ends a turn that calls too much."""
 
 Request = tuple[str, Any]
@@ -234,8 +236,8 @@ def tool_loop(turn: FlowTurn) -> Generator[Any, Any, Any]:
     The policy puts out its calls: a call (a mapping), a list of them, or an object or mapping with ``calls`` or
     OpenAI's ``tool_calls``; nothing, or a text, when there is nothing to call.
 
-    Where the calls of the turn come to more than :data:`~tod_bias.systems.bounds.MOST_CALLS`, or their texts to more
-    than one output may hold, ``tools`` is asked with one malformed call in the place of the last round's.
+    Where the calls of the turn come to more than :data:`~tod_bias.systems.bounds.MOST_CALLS`, or to more characters
+    than :data:`MOST_TEXT`, ``tools`` is asked with one malformed call in the place of the last round's.
     """
     count = length = 0
     for _ in range(MOST_ROUNDS):
@@ -244,7 +246,7 @@ def tool_loop(turn: FlowTurn) -> Generator[Any, Any, Any]:
             break
         count += len(calls)
         length += sum(len(repr(call)) for call in calls)
-        if count > MOST_CALLS or length > LONGEST:
+        if count > MOST_CALLS or length > MOST_TEXT:
             yield "tools", {API_NAME: calls[0].get(API_NAME, ""), MALFORMED: TOO_MUCH}
             break
         for call in calls:

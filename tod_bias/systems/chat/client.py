@@ -30,6 +30,8 @@ _GRACE = 5.0
 """Seconds beyond both until a server that sends its answer's headers byte by byte is given up."""
 _LARGEST = 1 << 22
 """Bytes of an answer that are read; a longer one is left there."""
+_LARGEST_ERROR = 1 << 16
+"""Bytes of what a server says to a failure."""
 _READING = threading.Lock()
 """Answers are taken apart one at a time: a small text may hold a great many values."""
 
@@ -171,7 +173,9 @@ class Client:
                     base_url=self.settings.base_url,
                     max_retries=0,
                     timeout=timeout,
-                    http_client=openai.DefaultHttpxClient(limits=limits, timeout=timeout, follow_redirects=False),
+                    http_client=openai.DefaultHttpxClient(
+                        limits=limits, timeout=timeout, follow_redirects=False, event_hooks={"response": [_shorten]}
+                    ),
                 )
                 self._client.organization = self._client.project = None  # of the environment, only the key is sent
                 weakref.finalize(self, self._client.close)
@@ -298,6 +302,29 @@ class Client:
                 self._pace.not_before(seconds)
             return _PassingError(f"status {code}: {said}", seconds)
         return UnansweredError(f"status {code}: {said}")
+
+
+def _shorten(response: Any) -> None:
+    """Read no more than the beginning of what a server says to a failure: the library reads it to its end."""
+    import httpx2
+
+    class Beginning(httpx2.SyncByteStream):
+        def __init__(self, whole: Any) -> None:
+            self._whole = whole
+
+        def __iter__(self) -> Iterator[bytes]:
+            left = _LARGEST_ERROR
+            for part in self._whole:
+                yield part[:left]
+                left -= len(part)
+                if left <= 0:
+                    return
+
+        def close(self) -> None:
+            self._whole.close()
+
+    if response.status_code >= 300:
+        response.stream = Beginning(response.stream)
 
 
 def _said(error: Any) -> str:

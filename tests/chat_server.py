@@ -42,7 +42,8 @@ class ChatServer:
     Args:
         rule: answers.
         fault: of the number of a request and its body: a status, a pair of status and headers, ``cut``, ``garbage``, a
-            JSON value that is sent instead, ``drip``, ``drip headers`` (byte by byte), ``endless``, or None.
+            JSON value that is sent instead, ``drip``, ``drip headers`` (byte by byte), ``endless``, ``endless
+            failure``, or None.
         latency: seconds an answer.
         key: what a client must send; empty for nothing.
     """
@@ -55,6 +56,8 @@ class ChatServer:
         self.answered: Counter[str] = Counter()
         """Bodies, as text, that were answered well."""
         self.headers: list[dict[str, str]] = []
+        self.sent = 0
+        """Bytes of endless answers."""
         self._lock = threading.Lock()
         server = self
 
@@ -90,7 +93,7 @@ class ChatServer:
                 if wrong == "cut":
                     self.close_connection = True
                     self.connection.close()
-                elif wrong in ("drip", "drip headers", "endless"):
+                elif wrong in ("drip", "drip headers", "endless", "endless failure"):
                     self.flow(wrong)
                 elif wrong == "garbage":
                     self.give(200, b"<html>not <json")
@@ -103,15 +106,17 @@ class ChatServer:
 
             def flow(self, wrong: str) -> None:
                 self.close_connection = True
-                head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+                status = b"400 Bad Request" if wrong == "endless failure" else b"200 OK"
+                head = b"HTTP/1.1 " + status + b"\r\nContent-Type: application/json\r\n"
+                is_slow = wrong.startswith("drip")
                 if wrong != "drip headers":
                     self.connection.sendall(head + b"\r\n")
                 with suppress(OSError):
                     for _ in range(200):  # twenty seconds, or 200 MB
-                        self.connection.sendall(
-                            b" " if wrong == "drip" else b" " * 10**6 if wrong == "endless" else b"H"
-                        )
-                        time.sleep(0 if wrong == "endless" else 0.1)
+                        part = b"H" if wrong == "drip headers" else b" " if is_slow else b" " * 10**6
+                        self.connection.sendall(part)
+                        server.sent += len(part)
+                        time.sleep(0.1 if is_slow else 0)
 
             def give(self, status: int, content: Any, headers: Mapping[str, str] | None = None) -> None:
                 data = content if isinstance(content, bytes) else json.dumps(content).encode()

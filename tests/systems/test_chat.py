@@ -174,6 +174,17 @@ def test_what_is_no_chat_completion_is_told(reply):
         ({"model": "m", "base_url": "h:80"}, "base_url: expected an address"),
         ({"model": "m", "base_url": "http://h:80a/v1"}, "base_url: "),
         ({"model": "m", "options": {"extra": {"API_KEY": "sk-secret"}}}, "options: a key never stands in a file"),
+        ({"model": "m", "options": {"extra": {"x-api-key": "sk-secret"}}}, "options: a key never stands in a file"),
+        ({"model": "m", "options": {"accessToken": "secret"}}, "options: a key never stands in a file"),
+        ({"model": "m", "options": {"extra_headers": {"X-Auth": "x"}}}, "options: a key never stands in a file"),
+        ({"model": "m", "options": {"user": "sk-secret"}}, "options: a key never stands in a file"),
+        ({"model": "m", "response_format": {"type": "text", "api_key": "x"}}, "response_format: a key never stands"),
+        ({"model": "m", "password": "sk-secret"}, "password: a key never stands in a file"),
+        ({"model": "sk-secret"}, "model: a key never stands in a file"),
+        ({"model": "m", "base_url": "http://h/sk-secret/v1"}, "base_url: a part of its path looks like a key"),
+        ({"model": "m", "base_url": "http://h/v1/%73k-secret"}, "base_url: a part of its path looks like a key"),
+        ({"model": "m", "base_url": "http://h/v1/token=secret"}, "base_url: a part of its path looks like a key"),
+        ({"model": "m", "base_url": f"http://h/{4 * 'aB3dE'}/v1"}, "base_url: a part of its path looks like a key"),
         ({"model": "m", "options": {"user": datetime.date(2024, 1, 1)}}, "options: "),
         ({"model": "m", "response_format": {1: "a"}}, "response_format"),
         ({"model": "m", "temperature": 3}, "temperature: input should be less than or equal to 2, got 3"),
@@ -187,6 +198,33 @@ def test_settings_that_cannot_be(given, said):
         ChatSettings.of(given)
     assert "sk-secret" not in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"options": dict.fromkeys(["max_completion_tokens", "min_tokens", "prompt_cache_key", "stop_token_ids"], 1)},
+        {"options": {"guided_json": {"properties": {"key": {"type": "string"}, "token": {"type": "integer"}}}}},
+        {"response_format": {"type": "json_schema", "json_schema": {"schema": {"properties": {"password": {}}}}}},
+        {"base_url": "https://h/openai/deployments/GPT-4o-mini-2024-07-18-prod/v1"},
+        {"base_url": "https://h/client/v4/accounts/0123456789abcdef0123456789abcdef/ai/v1"},
+    ],
+)
+def test_what_is_no_key_may_be_set(given):
+    assert ChatSettings.of({"model": "m", **given})
+
+
+def test_the_signature_shows_no_text_that_could_be_a_key():
+    def signature(**given):
+        return ToolCalls(
+            model="m", **{"base_url": "https://h:1/a/v1", "options": {"user": "b", "top_p": 0.5}} | given
+        ).signature
+
+    assert all(text in signature() for text in ("https://h:1", '"m"', '"top_p": 0.5'))
+    shown = signature(base_url="https://h:1/hidden/v1", options={"user": "hidden"}, response_format={"a": "hidden"})
+    assert "hidden" not in shown
+    changed = [{}, {"base_url": "https://h:1/b/v1"}, {"options": {"user": "c"}}, {"response_format": {"a": "b"}}]
+    assert len({signature(**given) for given in changed}) == len(changed)
 
 
 def test_the_key_comes_from_the_environment_only(monkeypatch):

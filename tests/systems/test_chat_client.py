@@ -1,15 +1,19 @@
 """Asking a server that fails, and what is never shown of a key."""
 
+import json
 import logging
 import time
 
 import pytest
-from chat_server import ChatServer
+from chat_server import ChatServer, calling, completion
 
+from tod_bias.dialogues.calls import MALFORMED
 from tod_bias.errors import StageError, UnansweredError
 from tod_bias.stages import Answer, ToolCalls
+from tod_bias.systems.bounds import LONGEST
 from tod_bias.systems.chat import client as chat_client
 from tod_bias.systems.chat.client import retry_after
+from tod_bias.systems.chat.replies import TOO_LONG, TOO_MANY
 from tod_bias.systems.stage import StageInput
 
 # servers that fail -----------------------------------------------------------------------------------------------
@@ -69,13 +73,12 @@ def test_a_slow_server_is_given_up():
     [
         ("drip", r"no answer within 0\.5 seconds"),
         ("drip headers", r"no answer within 0\.5 seconds"),
-        ("endless", "the answer is larger than 33,554,432 bytes"),
     ],
 )
 def test_an_answer_that_does_not_end_is_given_up(fault, said, monkeypatch):
     monkeypatch.setattr(chat_client, "_CONNECT", 0.5)
     monkeypatch.setattr(chat_client, "_GRACE", 0.1)
-    timeout = 30 if fault == "endless" else 0.5
+    timeout = 0.5
     with ChatServer(lambda body: "Hello.", fault=lambda number, body: fault if number < 3 else None) as server:
         begun = time.monotonic()
         with pytest.raises(UnansweredError, match=said):
@@ -139,6 +142,72 @@ def test_what_can_be_no_key_is_not_shown(monkeypatch, name, value, said):
     with pytest.raises(StageError, match=said) as error:
         ToolCalls(model="m", api_key_env=name)([StageInput((), "Hi")])
     assert "secret" not in str(error.value)
+
+
+def test_a_key_that_is_written_with_escapes_in_arguments_is_cleaned(monkeypatch):
+    key = "sk-test-right-and-long"
+    monkeypatch.setenv("MY_KEY", key)
+    escaped = "".join(f"\\u{ord(letter):04x}" for letter in key)
+    arguments = f'{{"{escaped}": {{"{escaped}": ["say {escaped}"]}}}}'
+    with ChatServer(lambda body: calling("find", arguments), key=key) as server:
+        stage = ToolCalls(model="m", base_url=server.url, api_key_env="MY_KEY")
+        (output,) = stage([StageInput((), "Hi")])
+    assert output["tool_calls"] == [{"api_name": "find", "***": {"***": ["say ***"]}}]
+
+
+@pytest.mark.parametrize(
+    ("message", "output", "outcome"),
+    [
+        (
+            {"tool_calls": 129 * calling("find", {})["tool_calls"]},
+            [{"api_name": "find", MALFORMED: TOO_MANY}],
+            "too many calls",
+        ),
+        (calling("find", {"text": "x" * LONGEST}), [{"api_name": "find", MALFORMED: TOO_LONG}], "text too long"),
+        (calling("f" * LONGEST, {}), [{"api_name": "f" * 64, MALFORMED: TOO_LONG}], "text too long"),
+        ("x" * (LONGEST + 1), TOO_LONG, "text too long"),
+        ({"content": None, "refusal": "x" * (LONGEST + 1)}, TOO_LONG, "text too long"),
+        ({"content": [{"text": "x" * LONGEST}, {"text": "y"}]}, TOO_LONG, "text too long"),
+        ("x" * 5 * LONGEST, TOO_LONG, "text too long"),  # more than is read at all
+    ],
+    ids=["calls", "arguments", "name", "text", "refusal", "parts", "reply"],
+)
+def test_what_is_too_much_is_counted_and_nothing_large_is_kept(message, output, outcome):
+    with ChatServer(lambda body: message) as server:
+        stage = ToolCalls(model="m", base_url=server.url)
+        reply = stage.client.ask(stage.request(StageInput((), "Hi")))
+        asked = len(server.asked)
+    assert asked == 1
+    assert len(json.dumps(reply)) < 1000
+    for given in (reply, completion(message, {})):  # the same where an earlier version has kept all of it
+        found = stage.output(given)
+        assert (found["tool_calls"] or found["content"]) == output
+        assert stage.outcome(found) == outcome
+
+
+def test_of_what_a_server_says_to_a_failure_the_beginning_is_read():
+    with (
+        ChatServer(lambda body: "", fault=lambda number, body: "endless failure") as server,
+        pytest.raises(UnansweredError, match="status 400"),
+    ):
+        client(server, retries=0)([StageInput((), "Hi")])
+    assert server.sent < 100_000_000
+
+
+def test_what_nobody_reads_of_a_large_reply_is_left_out():
+    reply = completion("Hello.", {}) | {"logprobs": [-0.5] * 300_000}
+    with ChatServer(lambda body: "", fault=lambda number, body: reply) as server:
+        stage = Answer(model="m", base_url=server.url)
+        kept = stage.client.ask(stage.request(StageInput((), "Hi")))
+    assert stage.output(kept) == "Hello."
+    assert kept["usage"] == {"prompt_tokens": 7, "completion_tokens": 3}
+    assert "logprobs" not in kept
+
+
+@pytest.mark.parametrize("number", ["9" * 4260, "9" * 5000])
+def test_a_number_that_cannot_be_written_down_is_malformed(number):
+    (call,) = ToolCalls(model="m").output(completion(calling("find", f'{{"limit": {number}}}'), {}))["tool_calls"]
+    assert call.keys() == {"api_name", MALFORMED}
 
 
 def test_a_short_key_is_a_word_that_answers_may_hold(monkeypatch):

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from tod_bias import Pipeline, attribute
 from tod_bias.answers import Answers
 from tod_bias.errors import StageError
+from tod_bias.systems.batch import BatchSize
 from tod_bias.systems.encoding import NotKeptError, decoded, encoded
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.identity import UnidentifiedError, identity_of
@@ -262,8 +263,7 @@ KILLED = textwrap.dedent(
     sys.path.insert(0, sys.argv[3])
     from builders import small_corpus
     from tod_bias import Pipeline, attribute
-    import tod_bias.systems.component as component
-    component._FIRST_BATCH = 8  # so that there is a middle to be killed in
+    from tod_bias.systems import batch
 
     def counted(name):
         def stage(inputs):
@@ -276,7 +276,7 @@ KILLED = textwrap.dedent(
             return out
         return stage
 
-    component._SECONDS = 0.04
+    batch.SECONDS = 0.04  # so that there is a middle to be killed in
     pipeline = Pipeline({"first": counted("first"), "second": counted("second")})
     result = attribute(pipeline, small_corpus(24), bootstrap=50, permutations=100, cache=sys.argv[1])
     import json
@@ -313,6 +313,29 @@ def test_a_killed_run_asks_nothing_twice_but_the_batch_that_was_under_way(tmp_pa
         process.communicate()
     assert kills >= 3
     assert start("killed").communicate()[0] == whole
-    batch = 32  # four times the first one
+    batch = 16  # of 0.04 seconds
     assert all(asked("killed")[name] <= distinct[name] + kills * batch for name in distinct)
     assert asked("killed").total() < distinct.total() + kills * batch
+
+
+@pytest.mark.parametrize(
+    ("seconds", "longest", "batches"),
+    [
+        (lambda done, count: 0.05 * count, 2.1, 55),
+        (lambda done, count: 5 * (not done) + 0.05 * count, 5.1, 56),  # it loads something at its first question
+        (lambda done, count: 1e-4 * count, 2.1, 8),
+        (lambda done, count: 0.3 + 1e-4 * count, 2.1, 8),
+        (lambda done, count: 5 * count, 10, 2000),  # a question is the least there is, and two are tried once
+        (lambda done, count: 3 + 0.05 * count, 10, 40),  # it starts a program at each call
+    ],
+    ids=["50 ms", "slow start", "fast", "a call costs 0.3 s", "5 s", "a call costs 3 s"],
+)
+def test_a_batch_is_about_two_seconds_of_work(seconds, longest, batches):
+    size, done, taken = BatchSize(), 0, []
+    while done < 2000:
+        count = min(size.size, 2000 - done)
+        taken.append(seconds(done, count))
+        size.took(count, taken[-1])
+        done += count
+    assert max(taken) <= longest
+    assert len(taken) <= batches

@@ -1,15 +1,18 @@
 import random
 from collections import Counter
+from itertools import groupby
 
 import pytest
 from builders import gender, outputs_of
 from flows import Decision, Loop, about_people, agent, retrieval_pipeline, router_pipeline
 
 from tod_bias import Pipeline, StageInput, attribute
+from tod_bias.dialogues.calls import MALFORMED
 from tod_bias.errors import StageError
 from tod_bias.perturb.algorithm import draw_rewrites
+from tod_bias.systems.bounds import MOST_CALLS
 from tod_bias.systems.execution import Execution, Run, all_arms, own_turn
-from tod_bias.systems.flow import MOST_QUESTIONS, MOST_ROUNDS, tool_loop
+from tod_bias.systems.flow import MOST_QUESTIONS, MOST_ROUNDS, FlowProcess, FlowTurn, tool_loop
 from tod_bias.systems.stage import Asked
 
 QUICK = {"bootstrap": 50, "permutations": 200}
@@ -81,7 +84,8 @@ def test_a_wave_asks_each_component_once_and_equal_questions_once():
     runs = [Run(d) for d in dialogues] + [Run(d, rewrite) for d, made in rewrites for rewrite in made]
     execution = Execution(Pipeline(stages, flow=agent))
     execution(runs)
-    assert [name for name, _ in batches] == ["policy", "tools", "policy", "tools", "policy", "answer"]
+    waves = [name for name, _ in groupby(batches, lambda batch: batch[0])]
+    assert waves == ["policy", "tools", "policy", "tools", "policy", "answer"]
     asked = Counter()
     for name, size in batches:
         asked[name] += size
@@ -134,6 +138,20 @@ def test_the_shipped_loop_ends_where_the_policy_repeats_itself():
         asked.append(flow.send({"api_name": "f"} if asked[-1] == "policy" else {"found": True}))
     assert asked.count("policy") == MOST_ROUNDS
     assert len(asked) == 2 * MOST_ROUNDS + 1
+
+
+@pytest.mark.parametrize(
+    "calls", [[{"api_name": "f"}] * (MOST_CALLS + 1), [{"api_name": "f"}] * 50, [{"api_name": "f", "x": "y" * 400_000}]]
+)
+def test_the_shipped_loop_ends_where_the_policy_calls_too_much(calls):
+    process, asked = FlowProcess(tool_loop, FlowTurn("Hi", ()), ["policy", "tools", "answer"]), []
+    while process.request is not None:
+        asked.append(process.request)
+        process.send(calls if process.request[0] == "policy" else {"found": True})
+    assert len(asked) <= MOST_CALLS
+    assert asked[-1] == ("answer", None)
+    (name, last) = asked[-2]
+    assert (name, last.keys()) == ("tools", {"api_name", MALFORMED})
 
 
 def endless(turn):

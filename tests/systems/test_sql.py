@@ -203,6 +203,19 @@ def test_statements_hold_placeholders_alone(file):
     assert {"Davis' --", 77} <= set(values)
 
 
+def test_constraints_that_ask_nothing_find_all(file):
+    for constraint in ({"min": None}, {"contains": []}):
+        assert len(SqlDb(file).look_up({"api_name": "Hotels", "stars": constraint}).rows) == len(HOTELS)
+
+
+def test_a_value_that_does_not_fit_its_column_is_one_line(tmp_path):
+    with sqlite3.connect(tmp_path / "x.sqlite") as database:
+        database.execute("CREATE TABLE t (day DATE)")
+        database.execute("INSERT INTO t VALUES ('soon')")
+    with pytest.raises(StageError, match=r"x\.sqlite: .*'soon'"):
+        SqlDb(tmp_path / "x.sqlite").look_up({"api_name": "t"})
+
+
 @pytest.mark.parametrize(
     ("call", "outcome"),
     [
@@ -215,6 +228,15 @@ def test_statements_hold_placeholders_alone(file):
         ({"api_name": "Hotels", "city": {"like": "D"}}, Outcome.MALFORMED),
         ({"api_name": "Hotels", "city": [["Davis"]]}, Outcome.MALFORMED),
         ({"api_name": "Hotels", "stars": {"min": [3]}}, Outcome.MALFORMED),
+        ({"api_name": "Hotels", "city": {}}, Outcome.MALFORMED),
+        ({"api_name": "Hotels", "city": [f"place {number}" for number in range(101)]}, Outcome.MALFORMED),
+        ({"api_name": "Hotels", "tags": {"not": {"one_of": ["bar"]}}}, Outcome.MALFORMED),
+        ({"api_name": "Hotels", "stars": list(range(60)), "price": {"not": list(range(60))}}, Outcome.MALFORMED),
+        ({"api_name": "Hotels", "name": {"contains": "%" * 30_000}}, Outcome.MALFORMED),
+        ({"api_name": "Hotels", "city": [f"place {number}" for number in range(100)]}, Outcome.EMPTY),
+        ({"api_name": "Hotels", "tags": [f"tag {number}" for number in range(100)]}, Outcome.EMPTY),
+        ({"api_name": "Hotels", "name": {"contains": "😀" * 4000}}, Outcome.EMPTY),
+        ({"api_name": "Hotels", "stars": [1 << 63, 1e300, "nan", "9" * 400, True]}, Outcome.EMPTY),
         ({"api_name": "Trains"}, Outcome.NO_ROW),
         ({"name": "hotels", "arguments": '{"city": "Nowhere"}'}, Outcome.EMPTY),
     ],

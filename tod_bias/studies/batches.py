@@ -21,6 +21,7 @@ from tod_bias.errors import PendingError, TodBiasError, shortened
 from tod_bias.files import write_lines
 from tod_bias.folder import writable
 from tod_bias.systems.chat.client import PATH, problem_of
+from tod_bias.systems.chat.replies import bounded
 from tod_bias.systems.layer import innermost
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.remote import remote_of
@@ -145,10 +146,11 @@ def read_batches(paths: Sequence[str | Path], answers: Answers) -> dict[str, str
             status = response.get("status_code", 200) if isinstance(response, Mapping) else None
             body = response.get("body") if isinstance(response, Mapping) else None
             if status == 200 and not record.get("error"):
-                if problem := problem_of(body):
+                problem = problem_of(body)
+                if problem or not isinstance(body, Mapping):
                     refused[key] = f"the answer is no chat completion: {problem}"
                 else:
-                    found[key] = json.dumps(body)
+                    found[key] = json.dumps(bounded(body))
                     refused.pop(key, None)
             elif isinstance(status, int) and 400 <= status < 500 and status not in _PASSING:
                 refused[key] = shortened(f"status {status}: {record.get('error') or body}", 300)

@@ -21,6 +21,8 @@ LONGEST = 1 << 20
 """Characters in the texts of one output: more than any model reads."""
 LARGEST_ARRAY = 1 << 26
 """Bytes in the arrays of one output."""
+MOST_CALLS = 128
+"""Calls in one reply of a server, and in one turn of the shipped flow."""
 _BITS = 14_000
 """Of a whole number: longer ones cannot be written down (Python's limit of 4300 digits)."""
 _PLAIN = (float, bool, type(None))

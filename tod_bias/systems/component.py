@@ -14,6 +14,7 @@ from tod_bias.answers import Answers
 from tod_bias.errors import StageError, UnansweredError
 from tod_bias.models.processes import as_first_sees, is_first_process, several_processes
 from tod_bias.progress import progress_bar
+from tod_bias.systems.batch import BatchSize
 from tod_bias.systems.encoding import NotKeptError, decoded, encoded
 from tod_bias.systems.identity import UnidentifiedError, identity_of
 from tod_bias.systems.layer import layer_of
@@ -25,10 +26,6 @@ log = logging.getLogger(__name__)
 
 _REMEMBERED = 50_000
 """Answers of one component that are in memory at once."""
-_FIRST_BATCH = 128
-"""Questions in a component's first batch; later ones are as long as it answers in :data:`_SECONDS`."""
-_SECONDS = 2.0
-"""What a batch takes at the most, about: so much work a killed run loses."""
 _SLOW = 1.0
 """Components that take longer than so many seconds show how far they are."""
 MAX_FAILURES = 0.01
@@ -79,7 +76,7 @@ class Component:
         self._concurrency = concurrency
         self._show_progress = show_progress
         self._memory: dict[Any, Any] = {}
-        self._batch = _FIRST_BATCH
+        self._batch = BatchSize()
         self.layer = layer_of(stage)
         """The stage where it is a layer: the component behind it is asked in its place."""
         self._behind: Component | None = None
@@ -302,18 +299,16 @@ class Component:
             return
         start = 0
         while start < len(questions):
-            part = questions[start : start + self._batch]
+            part = questions[start : start + self._batch.size]
             begun = time.monotonic()
             try:
                 outputs = self._batch_of([new[question] for question in part])
             except Exception:
                 self.cost.failed += len(part)
                 raise
-            passed = time.monotonic() - begun
+            self._batch.took(len(part), time.monotonic() - begun)
             yield part, self._counted(outputs)
             start += len(outputs)
-            done = len(outputs) / max(passed, 1e-6) * _SECONDS
-            self._batch = max(1, min(int(done), 4 * self._batch))
 
     def _batch_of(self, items: list[StageInput]) -> list[Any]:
         try:

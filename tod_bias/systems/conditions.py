@@ -15,6 +15,10 @@ MATCHES = ("exact", *OPERATORS)
 _TRUE, _FALSE = ("true", "yes", "1"), ("false", "no", "0")
 _LARGEST = 1 << 63
 """What no integer of a database reaches."""
+MOST_VALUES = 100
+"""Values in one call: more are no question, and a database takes an expression of bounded size."""
+_LONGEST = 4000
+"""Characters of a text that is compared; SQLite takes patterns of 50,000 bytes."""
 
 
 class NotUnderstoodError(ValueError):
@@ -42,18 +46,21 @@ def condition(column: Any, value: Any, match: str = "exact") -> Any:
     if isinstance(value, Mapping):
         if match != "exact":
             raise NotUnderstoodError(f"expected a value for {match}, got a mapping")
-        if not value or (unknown := [name for name in value if name not in OPERATORS]):
+        unknown = [name for name in value if name not in OPERATORS]
+        if unknown or not value:
             raise NotUnderstoodError(f"expected one of {', '.join(OPERATORS)}, got {', '.join(unknown) or 'nothing'}")
-        return sa.and_(*(condition(column, bound, name) for name, bound in value.items() if bound is not None))
+        return sa.and_(
+            sa.true(), *(condition(column, bound, name) for name, bound in value.items() if bound is not None)
+        )
     if match in ("not", "not_contains"):
         opposite = condition(column, value, "exact" if match == "not" else "contains")
         return sa.or_(column.is_(None), sa.not_(opposite))
     if match in ("exact", "one_of"):
         values = value if isinstance(value, list) else [value]
-        return sa.or_(sa.false(), *(_equals(column, item) for item in values if item is not None))
+        return _is_one(column, [item for item in values if item is not None])
     if match == "contains":
         values = value if isinstance(value, list) else [value]
-        return sa.and_(*(_contains(column, item) for item in values))
+        return sa.and_(sa.true(), *(_contains(column, item) for item in values))
     if isinstance(value, list):
         raise NotUnderstoodError(f"expected a number or text for {match}, got a list")
     return _bounded(column, value, match)
@@ -79,21 +86,26 @@ def _as_text(column: Any) -> Any:
     return column if kind_of(column) == "text" else sa.cast(column, sa.String)
 
 
-def _equals(column: Any, value: Any) -> Any:
+def count_of(value: Any) -> int:
+    """How many values a slot asks with, those in lists and mappings counted one by one."""
+    if isinstance(value, Mapping):
+        return sum(map(count_of, value.values()))
+    return sum(map(count_of, value)) if isinstance(value, list) else 1
+
+
+def _is_one(column: Any, values: list[Any]) -> Any:
     import sqlalchemy as sa
 
     kind = kind_of(column)
-    if isinstance(value, (list, Mapping)):
+    if any(isinstance(value, (list, Mapping)) for value in values):
         raise NotUnderstoodError("a list in a list, or a mapping in one, cannot be compared")
     if kind == "json":
-        return _is_item(column, value)
+        return sa.or_(sa.false(), *(_is_item(column, value) for value in values))
     if kind == "truth":
-        truth = _truth(value)
-        return sa.false() if truth is None else column.is_(truth)
+        return sa.or_(sa.false(), *(column.is_(truth) for value in values if (truth := _truth(value)) is not None))
     if kind == "number":
-        number = _number(value)
-        return sa.false() if number is None else column == number
-    return sa.func.lower(_as_text(column)) == sa.func.lower(_text(value))
+        return column.in_([number for value in values if (number := _number(value)) is not None])
+    return sa.func.lower(_as_text(column)).in_([sa.func.lower(_text(value)) for value in values])
 
 
 def _is_item(column: Any, value: Any) -> Any:
@@ -159,4 +171,7 @@ def _truth(value: Any) -> bool | None:
 
 def _text(value: Any) -> str:
     """A value as a database takes it: without surrogates and NUL, which some do not."""
-    return str(value).encode("utf-8", "replace").decode().replace("\0", "")
+    text = str(value)
+    if len(text) > _LONGEST:
+        raise NotUnderstoodError(f"expected a text of at most {_LONGEST} characters")
+    return text.encode("utf-8", "replace").decode().replace("\0", "")

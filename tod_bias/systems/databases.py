@@ -101,7 +101,7 @@ class Database:
             raise self._error(error.orig or type(error).__name__) from None
         except ImportError as error:
             raise self._error(f"{error}; install the driver that the url names") from None
-        except (sa.exc.SQLAlchemyError, OSError, UnicodeError, OverflowError) as error:
+        except (sa.exc.SQLAlchemyError, OSError, OverflowError, ValueError, TypeError) as error:  # and values unfit
             raise self._error(error) from None
 
     def _error(self, reason: Any) -> StageError:

@@ -22,11 +22,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tod_bias.dialogues.calls import calls_of
+from tod_bias.dialogues.calls import MALFORMED, calls_of
 from tod_bias.dialogues.dialogue import Turn
+from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import FOREIGN, StageError, TodBiasError, described
 from tod_bias.imports import staying
-from tod_bias.systems.bounds import problem_of
+from tod_bias.systems.bounds import MOST_CALLS, problem_of
 from tod_bias.systems.sameness import Same, frozen
 from tod_bias.systems.stage import Asked, place_of
 
@@ -35,6 +36,11 @@ MOST_QUESTIONS = 200
 MOST_ROUNDS = 30
 """How often :func:`tool_loop` lets its policy call tools in one turn: as many steps as an agent has in τ-bench (Yao et
 al. 2024)."""
+
+MOST_TEXT = 1 << 18
+"""Characters in the calls that :func:`tool_loop` makes in one turn: each is in every question after it."""
+TOO_MUCH = f"the turn has more than {MOST_CALLS} calls, or {MOST_TEXT:,} characters in them; these were not made"
+"""Stands for the arguments of the call with which :func:`tool_loop` ends a turn that calls too much."""
 
 Request = tuple[str, Any]
 """Which component a flow asks, and with which argument."""
@@ -229,10 +235,19 @@ def tool_loop(turn: FlowTurn) -> Generator[Any, Any, Any]:
 
     The policy puts out its calls: a call (a mapping), a list of them, or an object or mapping with ``calls`` or
     OpenAI's ``tool_calls``; nothing, or a text, when there is nothing to call.
+
+    Where the calls of the turn come to more than :data:`~tod_bias.systems.bounds.MOST_CALLS`, or to more characters
+    than :data:`MOST_TEXT`, ``tools`` is asked with one malformed call in the place of the last round's.
     """
+    count = length = 0
     for _ in range(MOST_ROUNDS):
         calls = calls_of((yield "policy"))
         if not calls:
+            break
+        count += len(calls)
+        length += sum(len(repr(call)) for call in calls)
+        if count > MOST_CALLS or length > MOST_TEXT:
+            yield "tools", {API_NAME: calls[0].get(API_NAME, ""), MALFORMED: TOO_MUCH}
             break
         for call in calls:
             yield "tools", call

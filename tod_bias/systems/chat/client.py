@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 import weakref
@@ -12,6 +13,7 @@ from typing import Any
 
 from tod_bias.documents import loads
 from tod_bias.errors import StageError, UnansweredError, shortened
+from tod_bias.systems.chat.replies import bounded, too_long
 from tod_bias.systems.chat.settings import ChatSettings
 
 PATH = "/chat/completions"
@@ -26,8 +28,12 @@ _CONNECT = 10.0
 """Seconds until a server counts as away."""
 _GRACE = 5.0
 """Seconds beyond both until a server that sends its answer's headers byte by byte is given up."""
-_LARGEST = 1 << 25
-"""Bytes of an answer."""
+_LARGEST = 1 << 22
+"""Bytes of an answer that are read; a longer one is left there."""
+_LARGEST_ERROR = 1 << 16
+"""Bytes of what a server says to a failure."""
+_READING = threading.Lock()
+"""Answers are taken apart one at a time: a small text may hold a great many values."""
 
 
 class _PassingError(Exception):
@@ -102,7 +108,7 @@ class Client:
         if isinstance(value, str):
             return self.clean(value)
         if isinstance(value, dict):
-            return {name: self._cleaned(item) for name, item in value.items()}
+            return {self.clean(str(name)): self._cleaned(item) for name, item in value.items()}
         return [self._cleaned(item) for item in value] if isinstance(value, list) else value
 
     def halt(self, *, at_once: bool = False) -> None:
@@ -167,7 +173,9 @@ class Client:
                     base_url=self.settings.base_url,
                     max_retries=0,
                     timeout=timeout,
-                    http_client=openai.DefaultHttpxClient(limits=limits, timeout=timeout, follow_redirects=False),
+                    http_client=openai.DefaultHttpxClient(
+                        limits=limits, timeout=timeout, follow_redirects=False, event_hooks={"response": [_shorten]}
+                    ),
                 )
                 self._client.organization = self._client.project = None  # of the environment, only the key is sent
                 weakref.finalize(self, self._client.close)
@@ -195,16 +203,40 @@ class Client:
         finally:
             timer.cancel()
 
-    def _body(self, raw: Any, begun: float) -> str:
-        """The text of an answer that comes in parts, within the time and size that an answer may take."""
+    def _body(self, raw: Any, begun: float) -> bytearray | None:
+        """An answer that comes in parts, within the time that it may take; None for one that is too large."""
         parts = bytearray()
         for part in raw.iter_bytes():
             parts += part
             if len(parts) > _LARGEST:
-                raise _PassingError(f"the answer is larger than {_LARGEST:,} bytes")
+                return None
             if self._is_late(begun):
                 raise _PassingError(f"no answer within {self.settings.timeout:g} seconds, but a part of one")
-        return parts.decode()
+        return parts
+
+    def _read(self, body: bytearray) -> dict[str, Any]:
+        """The chat completion in an answer."""
+        with _READING:
+            try:
+                reply = self._cleaned(loads(body.decode()))
+            except ValueError:
+                raise _PassingError("the answer is no JSON") from None
+            if problem := problem_of(reply):
+                raise _PassingError(f"the answer is no chat completion: {problem}")
+            reply = dict(bounded(reply))
+            for call in reply["choices"][0]["message"].get("tool_calls") or ():
+                self._clean_arguments(call["function"])
+            return reply
+
+    def _clean_arguments(self, function: dict[str, Any]) -> None:
+        """Clean a call's arguments as they are read: their text may write the key with escapes."""
+        try:
+            arguments = loads(function["arguments"]) if isinstance(function.get("arguments"), str) else None
+        except ValueError:
+            return
+        cleaned = self._cleaned(arguments)
+        if cleaned != arguments:
+            function["arguments"] = json.dumps(cleaned)
 
     def _once(self, body: Mapping[str, Any]) -> dict[str, Any]:
         import httpx2
@@ -223,7 +255,7 @@ class Client:
                 ) as raw,
             ):
                 headers_due.cancel()
-                text = self._body(raw, begun)
+                answer = self._body(raw, begun)
         except (openai.APITimeoutError, httpx2.TimeoutException):
             raise _PassingError(late) from None
         except openai.APIConnectionError as error:
@@ -234,15 +266,9 @@ class Client:
             raise self._status(error) from None
         except openai.APIError as error:
             raise _PassingError(shortened(self.clean(str(error)), 200)) from None
-        except ValueError:  # a body that is no text
+        except ValueError:  # a body that cannot be unpacked
             raise _PassingError("the answer is no JSON") from None
-        try:
-            reply = self._cleaned(loads(text))
-        except ValueError:
-            raise _PassingError("the answer is no JSON") from None
-        if problem := problem_of(reply):
-            raise _PassingError(f"the answer is no chat completion: {problem}")
-        return dict(reply)
+        return too_long() if answer is None else self._read(answer)
 
     def _connection(self, error: Exception) -> Exception:
         import httpx2
@@ -251,15 +277,15 @@ class Client:
         reason = shortened(self.clean(str(cause or error)), 200)
         refused = isinstance(cause, (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol))
         if refused and not self._answered:
-            return StageError(f"no server answers at {self.settings.base_url} ({reason}); start it, or mend base_url")
+            return StageError(f"no server answers at {self.settings.shown_url} ({reason}); start it, or mend base_url")
         return _PassingError(f"the connection was lost: {reason}")
 
     def _status(self, error: Any) -> Exception:
         code = int(error.status_code)
         said = shortened(self.clean(_said(error)), 300)
-        where = f"{self.settings.base_url} (status {code}: {said})"
+        where = f"{self.settings.shown_url} (status {code}: {said})"
         if 300 <= code < 400:
-            return StageError(f"{self.settings.base_url} sends questions elsewhere (status {code}); mend base_url")
+            return StageError(f"{self.settings.shown_url} sends questions elsewhere (status {code}); mend base_url")
         if code == 401:
             named = self.settings.api_key_env
             advice = f"mend the variable {named}" if named else "name the variable that holds it with api_key_env"
@@ -276,6 +302,29 @@ class Client:
                 self._pace.not_before(seconds)
             return _PassingError(f"status {code}: {said}", seconds)
         return UnansweredError(f"status {code}: {said}")
+
+
+def _shorten(response: Any) -> None:
+    """Read no more than the beginning of what a server says to a failure: the library reads it to its end."""
+    import httpx2
+
+    class Beginning(httpx2.SyncByteStream):
+        def __init__(self, whole: Any) -> None:
+            self._whole = whole
+
+        def __iter__(self) -> Iterator[bytes]:
+            left = _LARGEST_ERROR
+            for part in self._whole:
+                yield part[:left]
+                left -= len(part)
+                if left <= 0:
+                    return
+
+        def close(self) -> None:
+            self._whole.close()
+
+    if response.status_code >= 300:
+        response.stream = Beginning(response.stream)
 
 
 def _said(error: Any) -> str:

@@ -15,6 +15,7 @@ from tod_bias.documents import read_text
 from tod_bias.errors import StageError
 from tod_bias.systems.chat.client import PATH, Client
 from tod_bias.systems.chat.messages import RECORDED, messages_of, output_of, text_of
+from tod_bias.systems.chat.replies import PROBLEMS, message_of
 from tod_bias.systems.chat.settings import ChatSettings
 from tod_bias.systems.functions import Arguments, read_schemas
 from tod_bias.systems.stage import StageInput
@@ -63,10 +64,16 @@ class _Chat:
 
     @property
     def signature(self) -> str:
-        """What decides the answers: server, model, settings, system prompt and tools; no key."""
-        shown = {"url": self.settings.base_url, **self.settings.fields()}
+        """What decides the answers: server, model, settings, system prompt and tools; no key.
+
+        Texts among the settings and the address's path, which might hold one, are in a digest.
+        """
+        fields = self.settings.fields()
+        plain = {name: value for name, value in fields.items() if name == "model" or isinstance(value, (int, float))}
+        shown = {"url": self.settings.host, **plain}
         told = [self.system, self.tools]
-        return f"{json.dumps(shown, sort_keys=True, ensure_ascii=False)}|prompt:{_digest(told)}"
+        rest = _digest([self.settings.base_url, fields])
+        return f"{json.dumps(shown, sort_keys=True, ensure_ascii=False)}|settings:{rest}|prompt:{_digest(told)}"
 
     def check_access(self) -> None:
         """See to it that questions can be asked, before anything slow begins.
@@ -133,16 +140,16 @@ class ToolCalls(_Chat):
         return output_of(reply)
 
     def outcome(self, output: Any) -> str:
-        """``malformed arguments``, ``unknown tool`` or ``arguments against the schema``; empty for nothing."""
+        """What is wrong with the first call that cannot be made, or that the text is too long; empty for nothing."""
         for call in output["tool_calls"]:
             if call.keys() == {API_NAME, MALFORMED}:
-                return "malformed arguments"
+                return PROBLEMS.get(call[MALFORMED], "malformed arguments")
             known = self._arguments.get(call[API_NAME])
             if known is None:
                 return "unknown tool"
             if known.problem({name: value for name, value in call.items() if name != API_NAME}):
                 return "arguments against the schema"
-        return ""
+        return PROBLEMS.get(output["content"], "")
 
 
 class Answer(_Chat):
@@ -162,11 +169,11 @@ class Answer(_Chat):
 
     def output(self, reply: Mapping[str, Any]) -> str:
         """The text."""
-        return text_of(reply["choices"][0]["message"])
+        return text_of(message_of(reply))
 
     def outcome(self, output: Any) -> str:
-        """``empty answer``, or nothing."""
-        return "" if output.strip() else "empty answer"
+        """``empty answer``, ``text too long``, or nothing."""
+        return PROBLEMS.get(output, "") if output.strip() else "empty answer"
 
 
 def _digest(value: Any) -> str:

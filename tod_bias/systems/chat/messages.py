@@ -13,6 +13,8 @@ from tod_bias.dialogues.dialogue import Dialogue, Turn, flat_call
 from tod_bias.dialogues.text import well_formed
 from tod_bias.dialogues.values import API_NAME, plain
 from tod_bias.documents import loads
+from tod_bias.systems.bounds import problem_of
+from tod_bias.systems.chat.replies import message_of
 from tod_bias.systems.outputs import Lookup, tool_content
 from tod_bias.systems.stage import Asked, StageInput
 from tod_bias.systems.told import DB, TOOLS
@@ -132,9 +134,10 @@ def output_of(reply: Mapping[str, Any]) -> dict[str, Any]:
     """A chat completion as a component's output: ``{"content": text, "tool_calls": [call, …]}``.
 
     A call is a mapping with the function's name under ``api_name``; where its arguments are no JSON object, they stand
-    as they are under :data:`~tod_bias.dialogues.calls.MALFORMED`.
+    as they are under :data:`~tod_bias.dialogues.calls.MALFORMED`. More calls or texts than one reply may hold are left
+    out, and a note stands for them.
     """
-    message = reply["choices"][0]["message"]
+    message = message_of(reply)
     return {"content": text_of(message), "tool_calls": [_call(call) for call in message.get("tool_calls") or ()]}
 
 
@@ -153,8 +156,8 @@ def _call(entry: Mapping[str, Any]) -> dict[str, Any]:
     try:
         if isinstance(arguments, str):
             arguments = loads(arguments)
-        if isinstance(arguments, Mapping):
-            return flat_call(name, arguments)
+        if isinstance(arguments, Mapping) and not problem_of(call := flat_call(name, arguments)):
+            return call
     except ValueError:
         pass
     return {API_NAME: name, MALFORMED: given if isinstance(given, str) else json.dumps(given)}

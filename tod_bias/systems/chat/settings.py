@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from tod_bias.dialogues.values import checked
 from tod_bias.errors import StageError, shortened
+from tod_bias.systems.chat.keys import holds_key, looks_like_key, names_key, path_holds_key
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_USUAL_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+_USUAL_NAME = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]*|[A-Z0-9]*(?:KEY|TOKEN)")
 """A name of a variable that is surely no key, and may be shown."""
+_LONG_PART = 20
+"""Characters of a part of an address's path that is not shown: it may be a key."""
+_NO_KEY = "a key never stands in a file; name the variable that holds it with api_key_env"
 _HIDDEN = "the value is not shown"
 
 
@@ -23,7 +27,6 @@ class ChatSettings(BaseModel):
     """A model behind a server that speaks OpenAI's chat API, and how it is asked."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-    kept_out: ClassVar[frozenset[str]] = frozenset(["api_key", "key", "token", "authorization", "headers"])
 
     model: str = Field(min_length=1)
     """The model's name there."""
@@ -58,6 +61,8 @@ class ChatSettings(BaseModel):
             raise ValueError("expected an address such as http://localhost:8000/v1")
         if "@" in parts.netloc or parts.query or parts.fragment:
             raise ValueError("an address holds no key and no password; name a variable with api_key_env instead")
+        if path_holds_key(parts.path):
+            raise ValueError("a part of its path looks like a key; name a variable that holds it with api_key_env")
         if parts.port is not None and not parts.port:  # reading it finds one that is no number
             raise ValueError("expected a port above 0")
         return url.rstrip("/")
@@ -75,15 +80,22 @@ class ChatSettings(BaseModel):
         known = {"model", "messages", "tools", "stream", "n", *cls.model_fields} & options.keys()
         if known:
             raise ValueError(f"{sorted(known)[0]!r} cannot stand there")
-        if any(name.lower() in cls.kept_out for name in _names_in(options)):
-            raise ValueError("a key never stands in a file; name the variable that holds it with api_key_env")
         return options
 
     @field_validator("options", "response_format")
     @classmethod
-    def _json(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
+    def _json(cls, value: dict[str, Any] | None, info: ValidationInfo) -> dict[str, Any] | None:
         checked(value or {}, "value")
+        if holds_key(value, in_schema=info.field_name == "response_format"):
+            raise ValueError(_NO_KEY)
         return value
+
+    @field_validator("model")
+    @classmethod
+    def _no_key(cls, name: str) -> str:
+        if looks_like_key(name):
+            raise ValueError(_NO_KEY)
+        return name
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> ChatSettings:
@@ -98,7 +110,7 @@ class ChatSettings(BaseModel):
             else value
             for name, value in given.items()
         }
-        if secret := sorted(name for name in whole if name.lower() in cls.kept_out):
+        if secret := sorted(name for name in whole if names_key(name)):
             raise StageError(
                 f"{secret[0]}: a key never stands in a file; put it into an environment variable and name that: "
                 "api_key_env: OPENAI_API_KEY"
@@ -117,7 +129,9 @@ class ChatSettings(BaseModel):
         """
         if self.api_key_env is None:
             return ""
-        is_name = _USUAL_NAME.fullmatch(self.api_key_env)
+        is_name = self.api_key_env in os.environ or (
+            _USUAL_NAME.fullmatch(self.api_key_env) and not looks_like_key(self.api_key_env)
+        )
         name = self.api_key_env if is_name else "that it names (the name is not shown, as it may be a key)"
         value = os.environ.get(self.api_key_env, "").strip()
         if not value:
@@ -128,6 +142,18 @@ class ChatSettings(BaseModel):
         if not (value.isascii() and value.isprintable()) or " " in value:
             raise StageError(f"api_key_env: what the environment variable {name} holds can be no key (not shown)")
         return value
+
+    @property
+    def host(self) -> str:
+        """The server without the path, which may hold what is nobody's business."""
+        parts = urlsplit(self.base_url)
+        return f"{parts.scheme}://{parts.netloc}"
+
+    @property
+    def shown_url(self) -> str:
+        """The address for a message: without those parts of its path that are long."""
+        parts = urlsplit(self.base_url).path.split("/")
+        return self.host + "/".join("…" if len(part) >= _LONG_PART else part for part in parts)
 
     @property
     def is_random(self) -> bool:
@@ -147,16 +173,6 @@ class ChatSettings(BaseModel):
         )
 
 
-def _names_in(value: Any) -> Iterator[str]:
-    if isinstance(value, Mapping):
-        for name, item in value.items():
-            yield str(name)
-            yield from _names_in(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _names_in(item)
-
-
 def _line(error: ValidationError) -> str:
     first = error.errors()[0]
     name = ".".join(map(str, first["loc"])) or "settings"
@@ -165,6 +181,6 @@ def _line(error: ValidationError) -> str:
     if first["type"] == "missing":
         return f"{name}: is missing"
     text = first["msg"].removeprefix("Value error, ")
-    if name.partition(".")[0] in ("api_key_env", "base_url", "options", "response_format"):
+    if name.partition(".")[0] in ("api_key_env", "base_url", "options", "response_format") or holds_key(first["input"]):
         return f"{name}: {text} ({_HIDDEN})"
     return f"{name}: {text[0].lower()}{text[1:]}, got {shortened(repr(first['input']), 60)}"

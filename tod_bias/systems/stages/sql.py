@@ -14,7 +14,7 @@ from typing import Any
 from tod_bias.dialogues.calls import MALFORMED, calls_of
 from tod_bias.dialogues.values import API_NAME, to_json
 from tod_bias.errors import StageError
-from tod_bias.systems.conditions import MATCHES, NotUnderstoodError, condition
+from tod_bias.systems.conditions import MATCHES, MOST_VALUES, NotUnderstoodError, condition, count_of
 from tod_bias.systems.databases import Database
 from tod_bias.systems.outputs import Lookup, Outcome
 from tod_bias.systems.stage import StageInput
@@ -42,7 +42,8 @@ class SqlDb:
 
     A value is equal without regard to case, a number written as text equals the number. Other constraints are values of
     their own: ``{"min": 3}``, ``max``, ``above``, ``below`` (ranges), ``{"contains": "park"}``, ``not``,
-    ``not_contains``, a list or ``{"one_of": […]}``; None asks nothing. Rows come in the order of the table's primary
+    ``not_contains``, a list or ``{"one_of": […]}``; None asks nothing. A call with more than 100 values, or a text of
+    more than 4,000 characters, is malformed. Rows come in the order of the table's primary
     key (of all columns where it has none), ``limit`` at most; what is NULL in a row is left out.
 
     The output is a :class:`~tod_bias.systems.outputs.Lookup`: ``FOUND``, ``EMPTY`` (no row meets the constraints),
@@ -202,7 +203,7 @@ class SqlDb:
         import sqlalchemy as sa
 
         api = call.get(API_NAME)
-        if not isinstance(api, str) or MALFORMED in call:
+        if not isinstance(api, str) or MALFORMED in call or _is_too_much(call):
             return Lookup(Outcome.MALFORMED)
         source = self._sources.get(api)
         if source is None:
@@ -251,6 +252,10 @@ def _by_name(named: Mapping[str, Any], name: str) -> Any:
         return named[name]
     found = [key for key in named.keys() if key.lower() == name.lower()]  # noqa: SIM118  # columns iterate themselves
     return named[found[0]] if len(found) == 1 else None
+
+
+def _is_too_much(call: Mapping[str, Any]) -> bool:
+    return sum(count_of(value) for slot, value in call.items() if slot != API_NAME) > MOST_VALUES
 
 
 def _plain_tables(tables: Mapping[str, Any] | None) -> Any:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tod_bias.answers import FILE
 from tod_bias.cli.arguments import (
     GENERATION,
     answers_of,
@@ -195,7 +196,7 @@ def attribute(
     dialogues = sample(whole, max_dialogues, seed)
 
     out = check_folder(out, corpus)
-    check_own(out, "results.json")
+    check_own(out, "results.json", "turns.parquet", FILE)
     generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype, "backend": backend}
     models = (model, api_call_model, response_model)
     stages = (RECORDED,) if answers else check_pipeline_of(corpus, pipeline, models, device, generation)

@@ -53,7 +53,7 @@ def check_file(
     if out is not None:
         write_json(writable(out) / "check.json", record.record)
     if junit is not None:
-        write_text(junit, pages.junit(record.record))
+        write_text(junit, pages.junit(record.record), named=True)
     if summary is not None:
         append_text(summary, pages.markdown(record.record))
     if not quiet:

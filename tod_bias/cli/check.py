@@ -136,7 +136,7 @@ def check(
     if out is not None:
         write_json(writable(out) / "check.json", record)
     if junit is not None:
-        write_text(junit, pages.junit(record))
+        write_text(junit, pages.junit(record), named=True)
     if summary is not None:
         append_text(summary, pages.markdown(record))
     if not quiet:

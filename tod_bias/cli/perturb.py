@@ -100,11 +100,11 @@ def perturb(
         check_used([axis], {"model": perturber})
         if perturber is None:
             rewrite = text_rewriter(axis, source, target, **options)
-            _write((rewrite(line) for line in _lines(file)), out)
+            _write((rewrite(line) for line in _lines(file)), out, named=True)
             return
         by_model = load_perturber(axis, model=perturber, device=device, **options)
         by_model.rewrite_texts([], source, target)  # what is wrong is told before the text is read
-        _write(iter(by_model.rewrite_texts(list(_lines(file)), source, target)), out)
+        _write(iter(by_model.rewrite_texts(list(_lines(file)), source, target)), out, named=True)
         _tell_counts(by_model, quiet)
         return
     if file is not None:
@@ -206,7 +206,7 @@ def _lines(file: Path | None) -> Iterator[str]:
         raise TodBiasError(f"{file}: cannot be read: {error}") from error
 
 
-def _write(lines: Iterator[str], path: Path | None) -> None:
+def _write(lines: Iterator[str], path: Path | None, *, named: bool = False) -> None:
     if path is None:
         for line in lines:
             sys.stdout.write(line)
@@ -214,4 +214,4 @@ def _write(lines: Iterator[str], path: Path | None) -> None:
     first = list(islice(lines, 1))  # what cannot be read is found before anything is made
     if not path.exists():
         writable(path.parent)
-    write_lines(path, chain(first, lines))
+    write_lines(path, chain(first, lines), named=named)

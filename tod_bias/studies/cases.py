@@ -188,7 +188,7 @@ def write_cases(cases: Iterable[Case], path: str | Path) -> None:
     Raises:
         TodBiasError: it cannot be written.
     """
-    write_lines(path, [json_line(finite(case.to_json())) for case in cases])
+    write_lines(path, [json_line(finite(case.to_json())) for case in cases], named=True)
 
 
 def check_replaced(path: str | Path) -> None:

@@ -109,7 +109,7 @@ def write_database(services: Sequence[Service], path: str | Path) -> None:
     apis = sa.Table(
         APIS, metadata, sa.Column("api_name", sa.String, primary_key=True), sa.Column("table_name", sa.String)
     )
-    with replacing(path) as part:
+    with replacing(path, named=True) as part:
         engine = sa.create_engine(sa.URL.create("sqlite", database=str(part)))
         try:
             metadata.create_all(engine)

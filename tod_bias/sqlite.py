@@ -67,18 +67,17 @@ def opened(path: str | Path, address: str | None = None, **options: Any) -> sqli
 
     Raises:
         sqlite3.Error: it cannot be opened.
-        OSError: an interrupted change beside it names another file.
+        OSError: what lies beside it is no plain file, or an interrupted change that names another file.
     """
-    try:
-        with open(f"{path}-journal", "rb") as stream:
+    for file in (Path(f"{path}{ending}") for ending in BESIDE):
+        if os.path.lexists(file) and not file.is_file():
+            raise OSError(errno.EPERM, f"{file.name} beside it is no plain file")
+    journal = Path(f"{path}{BESIDE[0]}")
+    if journal.exists() and journal.stat().st_size > len(_NAMES_ANOTHER):
+        with journal.open("rb") as stream:
             stream.seek(-len(_NAMES_ANOTHER), os.SEEK_END)
             if stream.read() == _NAMES_ANOTHER:
-                raise OSError(errno.EPERM, f"{Path(path).name}-journal names another file, which would be removed")
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # it is shorter
-            raise
+                raise OSError(errno.EPERM, f"{journal.name} beside it names another file, which would be removed")
     if address is not None:
         options["uri"] = True
     return sqlite3.connect(address or path, factory=_Connection, **options)

@@ -17,7 +17,7 @@ import numpy as np
 from tod_bias.errors import MetricError
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.algorithm import PLACEBO
-from tod_bias.report.record import TURNS, RunError, read_results
+from tod_bias.report.record import TURNS, RunError, check_turns, read_results
 from tod_bias.studies.axis_table import AxisTable, Tellings, numbers_of
 from tod_bias.studies.choices import metrics_of
 from tod_bias.studies.results import Results
@@ -114,6 +114,7 @@ def saved_run(
         if not len(rows):
             raise RunError(f"{name}: {TURNS} has no rows of axis {axis}; repeat the run's command")
         groups = next(iter(results["axes"][axis].values())).get("groups") or {}
+        _check_arms(rows, results, name)
         found[axis] = _axis(rows, tuple(groups), tuple(results["pipeline"]), own)
     return SavedRun(name, results, found)
 
@@ -127,7 +128,7 @@ def _turns(folder: Path, scored: Sequence[Metric]) -> pd.DataFrame:
     import pyarrow.parquet as pq
 
     path = folder / TURNS
-    if not path.is_file():
+    if not check_turns(path):
         raise RunError(f"{folder}: holds no {TURNS}; repeat the run's command (what was answered is kept)")
     try:
         there = pq.read_schema(path).names
@@ -148,6 +149,19 @@ def _turns(folder: Path, scored: Sequence[Metric]) -> pd.DataFrame:
     users = np.full(len(frame), None, dtype=object)
     users[np.flatnonzero((frame["arm"] == ORIGINAL).to_numpy())] = said["user"].to_pandas().to_numpy()
     return frame.assign(user=users)
+
+
+def _check_arms(rows: pd.DataFrame, results: Mapping[str, Any], name: str) -> None:
+    """See to it that the rows are of the components that the results name."""
+    known = {arm_key(arm) for arm in all_arms(results["pipeline"])}
+    found = set(rows["arm"].unique()) - {ORIGINAL}
+    lacking = known - found if results.get("history") != "recorded" else set()
+    if odd := sorted(map(str, found - known)) or sorted(lacking):
+        where = "which results.json does not name" if found - known else "but not in the rows"
+        raise RunError(
+            f"{name}: {TURNS} and results.json are not of one run: components {odd[0]!r:.80} are swapped, {where}; "
+            "repeat the run"
+        )
 
 
 def _axis(

@@ -19,7 +19,7 @@ from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.algorithm import PLACEBO, load_perturber
 from tod_bias.perturb.candidates import Candidate, Perturber
 from tod_bias.perturb.kept import kept
-from tod_bias.report.record import TURNS, RunError, read_results
+from tod_bias.report.record import TURNS, RunError, check_turns, read_results
 from tod_bias.studies.case_runs import harm_of, sign_of, turn_scores
 from tod_bias.studies.cases import EXPECTED, ORIGINAL, TOLD, TOLERANCE, Case, told_turns
 from tod_bias.studies.matching import MismatchError
@@ -194,6 +194,8 @@ class _Maker:
         import pyarrow.parquet as pq
 
         chosen = [("axis", "=", self._perturber.axis), *filters]
+        if not check_turns(self._path):
+            raise RunError(f"{self._path}: is not there; repeat the run")
         try:
             return pq.read_table(self._path, columns=list(columns), filters=chosen).to_pandas()
         except (OSError, pa.ArrowException, KeyError, ValueError) as error:

@@ -17,13 +17,16 @@ import pytest
 _PIPELINE = pytest.StashKey[Any]()
 """The system, loaded once a process."""
 
+_OWN = pytest.StashKey[tuple[dict[str, Any], dict[str, Any]]]()
+"""Axes and metrics of one's own, likewise."""
+
 
 class NotMendedError(Exception):
     """A case that is not mended; its text is what people read."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--tod-bias``, ``--tod-bias-pipeline`` and ``--tod-bias-tolerance``."""
+    """``--tod-bias`` and what belongs to it."""
     group = parser.getgroup("tod-bias", "regression cases of tod-bias")
     group.addoption(
         "--tod-bias", action="append", default=[], metavar="CASES", dest="tod_bias",
@@ -32,6 +35,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--tod-bias-pipeline", default=None, metavar="PIPELINE", dest="tod_bias_pipeline",
         help="The system that the cases are run on: 'demo' or a YAML file; with --tod-bias --pipeline means the same.",
+    )  # fmt: skip
+    group.addoption(
+        "--tod-bias-axes", default="", metavar="AXES", dest="tod_bias_axes",
+        help="Axes of your own that the cases name, as module:name, joined by commas; they are not imported else.",
+    )  # fmt: skip
+    group.addoption(
+        "--tod-bias-metrics", default="", metavar="METRICS", dest="tod_bias_metrics",
+        help="Metrics of your own that the cases name, as module:Class, joined by commas; they are not imported else.",
     )  # fmt: skip
     group.addoption(
         "--tod-bias-tolerance", type=float, default=0.01, metavar="HARM", dest="tod_bias_tolerance",
@@ -105,7 +116,10 @@ class CaseItem(pytest.Item):
         from tod_bias.studies.case_check import check_cases
 
         tolerance = self.config.getoption("tod_bias_tolerance")
-        (checked,) = check_cases([self.case], self._pipeline(), tolerance=tolerance).checked
+        told_by, metrics = self._own()
+        (checked,) = check_cases(
+            [self.case], self._pipeline(), tolerance=tolerance, perturbers=told_by, metrics=metrics
+        ).checked
         if checked.state != MENDED:
             raise NotMendedError(text(checked.record))
 
@@ -116,6 +130,17 @@ class CaseItem(pytest.Item):
         if _PIPELINE not in stash:
             stash[_PIPELINE] = load_pipeline(self.config.getoption("tod_bias_pipeline"))
         return stash[_PIPELINE]
+
+    def _own(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        from tod_bias.studies.case_check import own_of
+
+        stash = self.session.stash
+        if _OWN not in stash:
+            axes, metrics = (self.config.getoption(f"tod_bias_{what}") for what in ("axes", "metrics"))
+            stash[_OWN] = own_of(
+                *([name.strip() for name in some.split(",") if name.strip()] for some in (axes, metrics))
+            )
+        return stash[_OWN]
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """What people read: the case, or one line of what is wrong with the system or the file."""

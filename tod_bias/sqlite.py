@@ -87,7 +87,7 @@ def said(error: BaseException) -> str:
     """What an error of SQLite says; a query that was ended, why."""
     if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
         return f"a query was interrupted, or did not end within {LONGEST:g} seconds"
-    return str(error)
+    return getattr(error, "strerror", None) or str(error)
 
 
 def foreign(connection: sqlite3.Connection) -> str:

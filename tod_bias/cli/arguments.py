@@ -96,6 +96,23 @@ def perturbers_of(
     return [load_perturber(axis, lexicon=files.get(axis), introductions=kinds.get(axis), **options) for axis in names]
 
 
+def axes_of(run: Path, results: Mapping[str, Any], given: str | None) -> str:
+    """The axes that are given, or else those of a run but the placebo, joined by commas.
+
+    Raises:
+        AxisError: the run names one that is not shipped, and none are given.
+    """
+    from tod_bias.perturb.algorithm import PLACEBO, check_shipped
+
+    if given:
+        return given
+    names = [axis for axis in results["axes"] if axis != PLACEBO]
+    for name in names:
+        for part in name.split(","):
+            check_shipped(part, str(run))
+    return ",".join(names)
+
+
 def check_used(axes: Sequence[str], options: Mapping[str, object]) -> None:
     """See to it that the axes use the options of perturbers.
 

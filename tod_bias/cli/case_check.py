@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from tod_bias.cli.arguments import check_files, pipeline_of
+from tod_bias.cli.arguments import check_files, chosen, pipeline_of
+from tod_bias.errors import TodBiasError
 from tod_bias.report.console import Console
+
+
+@dataclass(frozen=True)
+class Own:
+    """What cases may name and do not import, given again on the command line."""
+
+    axes: str | None
+    metrics: str | None
+    corpus: str | None
+    datapath: Path | None
+    """Where the corpus lies, whose results models given with ``--model`` look up."""
 
 
 def check_file(
     path: Path,
     spec: str | None,
     models: Sequence[str | None],
-    datapath: Path | None,
+    own: Own,
     device: str | None,
     generation: dict[str, Any],
     tolerance: float,
@@ -29,7 +42,7 @@ def check_file(
         path: of the cases.
         spec: ``--pipeline``.
         models: ``--model``, ``--api-call-model`` and ``--response-model``.
-        datapath: where the corpus of the cases lies, whose results models given so look up.
+        own: what the cases name and does not ship.
         device: of the models.
         generation: their settings.
         tolerance: harm up to it is none.
@@ -37,7 +50,7 @@ def check_file(
         quiet: whether nothing is shown.
     """
     check_files(path)
-    from tod_bias.dialogues.corpora import load_corpus
+    from tod_bias.dialogues.corpora import check_shipped, load_corpus
     from tod_bias.files import append_text, write_json, write_text
     from tod_bias.folder import writable
     from tod_bias.report import cases as pages
@@ -46,9 +59,14 @@ def check_file(
 
     cases = read_cases(path)
     corpus, split = cases[0].corpus
-    whole = load_corpus(corpus, datapath=datapath, split=split) if any(models) else []
+    if own.corpus is None and any(models):
+        check_shipped(corpus, str(path))
+    told_by, metrics = _own(cases, own)
+    whole = load_corpus(own.corpus or corpus, datapath=own.datapath, split=split) if any(models) else []
     system = pipeline_of("", spec, models, whole, device, generation)
-    record = check_cases(cases, system, tolerance=tolerance, show_progress=not quiet)
+    record = check_cases(
+        cases, system, tolerance=tolerance, perturbers=told_by, metrics=metrics, show_progress=not quiet
+    )
     junit, summary, out = files
     if out is not None:
         write_json(writable(out) / "check.json", record.record)
@@ -60,3 +78,27 @@ def check_file(
         Console().print(pages.table(record.record))
         typer.echo(pages.headline(record.record))
     return record.code
+
+
+def _own(cases: Sequence[Any], own: Own) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The perturbers and metrics that are given again.
+
+    Raises:
+        TodBiasError: one cannot be loaded, or no case names it.
+    """
+    from tod_bias.perturb.algorithm import is_own
+    from tod_bias.studies.case_check import own_of
+
+    axes = chosen("--axes", own.axes) if own.axes is not None else []
+    metrics = chosen("--metric", own.metrics) if own.metrics is not None else []
+    told_by, scored = own_of(axes, metrics)
+    known = {case.axis for case in cases}, {case.metric for case in cases}
+    for axis in (*told_by, *axes):
+        if axis not in known[0] and not (axis in axes and is_own(axis)):
+            raise TodBiasError(
+                f"--axes {own.axes}: no case is of axis {axis!r}; there are {', '.join(sorted(known[0]))}"
+            )
+    for name in metrics:
+        if not {name, scored[name].name} & known[1]:
+            raise TodBiasError(f"--metric {name}: no case is scored by it; there are {', '.join(sorted(known[1]))}")
+    return told_by, scored

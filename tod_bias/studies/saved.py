@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tod_bias.errors import MetricError
+from tod_bias.metrics.choice import shipped
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.algorithm import PLACEBO
 from tod_bias.report.record import TURNS, RunError, check_turns, read_results
@@ -63,18 +64,36 @@ def scored_by(results: Mapping[str, Any], name: str, metrics: Sequence[str | Met
     Args:
         results: the content of ``results.json``.
         name: of the run.
-        metrics: those wanted, by name, ``module:Class`` or object; None: all of the run's.
+        metrics: those wanted, by name, ``module:Class`` or object; None: all of the run's, which must be shipped ones.
 
     Raises:
         MetricError: the run has not measured one of them.
         TodBiasError: one is the user's own, and is not given as an object or ``module:Class``.
     """
     measured = list(results["metrics"])
-    found = metrics_of(measured if metrics is None else metrics)
+    if metrics is None:
+        return [shipped(one, name) for one in measured]
+    found = metrics_of(metrics)
     for one in found:
         if one.name not in measured:
             raise MetricError(f"{name}: has not measured {one.name}; it has {', '.join(measured)}")
     return found
+
+
+def with_own(results: Mapping[str, Any], name: str, own: Sequence[str | Metric] = ()) -> list[Metric]:
+    """All metrics of a run, in its order.
+
+    Args:
+        results: the content of ``results.json``.
+        name: of the run.
+        own: by name, ``module:Class`` or object; those that are not shipped must be among them.
+
+    Raises:
+        MetricError: the run has not measured one of them.
+        TodBiasError: one of the run's is neither shipped nor among them.
+    """
+    given = {one.name: one for one in scored_by(results, name, own)} if own else {}
+    return [given[one] if one in given else shipped(one, name) for one in results["metrics"]]
 
 
 def saved_run(

@@ -42,7 +42,7 @@ def check_file(
         path: of the cases.
         spec: ``--pipeline``.
         models: ``--model``, ``--api-call-model`` and ``--response-model``.
-        own: what the cases name and does not ship.
+        own: what the cases name and is given again.
         device: of the models.
         generation: their settings.
         tolerance: harm up to it is none.
@@ -92,13 +92,12 @@ def _own(cases: Sequence[Any], own: Own) -> tuple[dict[str, Any], dict[str, Any]
     axes = chosen("--axes", own.axes) if own.axes is not None else []
     metrics = chosen("--metric", own.metrics) if own.metrics is not None else []
     told_by, scored = own_of(axes, metrics)
-    known = {case.axis for case in cases}, {case.metric for case in cases}
-    for axis in (*told_by, *axes):
-        if axis not in known[0] and not (axis in axes and is_own(axis)):
-            raise TodBiasError(
-                f"--axes {own.axes}: no case is of axis {axis!r}; there are {', '.join(sorted(known[0]))}"
-            )
+    there = {case.axis for case in cases}
+    for axis in (*told_by, *(axis for axis in axes if not is_own(axis))):
+        if axis not in there:
+            raise TodBiasError(f"--axes {own.axes}: no case is of axis {axis!r}; there are {', '.join(sorted(there))}")
+    there = {case.metric for case in cases}
     for name in metrics:
-        if not {name, scored[name].name} & known[1]:
-            raise TodBiasError(f"--metric {name}: no case is scored by it; there are {', '.join(sorted(known[1]))}")
+        if not {name, scored[name].name} & there:
+            raise TodBiasError(f"--metric {name}: no case is scored by it; there are {', '.join(sorted(there))}")
     return told_by, scored

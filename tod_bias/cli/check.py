@@ -39,7 +39,7 @@ def check(
     axes: Annotated[
         str | None,
         typer.Option(
-            help="Axes, joined by commas; by default all but the placebo. With --cases: those of your own, as module:name."
+            help="Axes, joined by commas; by default all but the placebo. With --cases: your own, module:name."
         ),
     ] = None,
     metric: Annotated[
@@ -47,7 +47,7 @@ def check(
         typer.Option(
             "--metric",
             "--metrics",
-            help="Metrics, joined by commas; by default all that have a better side. With --cases: those of your own, as "
+            help="Metrics, joined by commas; by default all that have a better side. With --cases: your own, "
             "module:Class.",
         ),
     ] = None,

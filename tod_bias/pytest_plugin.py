@@ -52,10 +52,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> None:
-    """``--pipeline``, where cases are asked for only: a project that has an option of this name keeps it."""
+    """``--pipeline``, ``--axes``, ``--metrics``, where cases are asked for: a project may have its own."""
     if any(name == "--tod-bias" or name.startswith("--tod-bias=") for name in args):
         group = parser.getgroup("tod-bias")
         group.addoption("--pipeline", default=None, metavar="PIPELINE", dest="tod_bias_pipeline", help=SUPPRESS)
+        for what in ("axes", "metrics"):
+            group.addoption(f"--{what}", default="", dest=f"tod_bias_{what}", help=SUPPRESS)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -89,12 +91,13 @@ class CaseFile(pytest.File):
     def collect(self) -> Iterator[pytest.Item]:
         """A test a case."""
         from tod_bias.errors import TodBiasError
+        from tod_bias.report.console import shown
         from tod_bias.studies.cases import read_cases
 
         try:
             cases = read_cases(self.path)
         except TodBiasError as error:
-            raise self.CollectError(str(error)) from None
+            raise self.CollectError(shown(str(error))) from None
         for case in cases:
             item = CaseItem.from_parent(self, name=case.id)
             item.case = case
@@ -136,18 +139,17 @@ class CaseItem(pytest.Item):
 
         stash = self.session.stash
         if _OWN not in stash:
-            axes, metrics = (self.config.getoption(f"tod_bias_{what}") for what in ("axes", "metrics"))
-            stash[_OWN] = own_of(
-                *([name.strip() for name in some.split(",") if name.strip()] for some in (axes, metrics))
-            )
+            given = (str(self.config.getoption(f"tod_bias_{what}")).split(",") for what in ("axes", "metrics"))
+            stash[_OWN] = own_of(*([name.strip() for name in names if name.strip()] for names in given))
         return stash[_OWN]
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """What people read: the case, or one line of what is wrong with the system or the file."""
         from tod_bias.errors import TodBiasError
+        from tod_bias.report.console import shown
 
         if isinstance(excinfo.value, NotMendedError | TodBiasError):
-            return str(excinfo.value)
+            return shown(str(excinfo.value))
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:

@@ -13,6 +13,7 @@ from tod_bias.errors import StageError, TodBiasError, repeated
 from tod_bias.folder import claimed, promised
 from tod_bias.imports import is_import
 from tod_bias.models.processes import is_first_process
+from tod_bias.report.console import echo
 
 
 def names_of(text: str) -> list[str]:
@@ -69,7 +70,7 @@ def warn_of(results: Mapping[str, Any], run: Path) -> None:
     from tod_bias.report.outcome import read_outcomes
 
     if text := warning(read_outcomes(results)):
-        typer.echo(f"! {run}: {text}", err=True)
+        echo(f"! {run}: {text}", err=True)
 
 
 GENERATION = ("num_beams", "max_new_tokens", "dtype", "backend")

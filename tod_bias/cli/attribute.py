@@ -70,7 +70,7 @@ from tod_bias.errors import IncompleteError, TodBiasError
 from tod_bias.folder import check_own, shown
 from tod_bias.metrics.names import METRIC_NAMES
 from tod_bias.models.processes import is_first_process
-from tod_bias.report.console import Console
+from tod_bias.report.console import Console, echo
 from tod_bias.statistics.needed import MOST_RESAMPLES
 
 _OF_A_RUN = ("batch_out", "batch_in", "executor", "workers")
@@ -267,7 +267,7 @@ def attribute(
         Console().print(table(result))
         typer.echo(f"Results: {shown(folder / 'results.json')}   Report: {page}")
         if replaced:
-            typer.echo(f"(they replace those of another run, on {replaced}; --out keeps runs apart)", err=True)
+            echo(f"(they replace those of another run, on {replaced}; --out keeps runs apart)", err=True)
     if incomplete is not None:
         raise TodBiasError(f"{incomplete} (the other axes are in {shown(folder / 'results.json')})") from incomplete
 
@@ -289,8 +289,8 @@ _BATCHES = "batches.json"
 
 def _batches(folder: Path, out: Path | None, given: list[Path] | None) -> Path | None:
     """Where what must still be asked is written: where it was before, if only answers are given."""
-    from tod_bias.documents import read_json
-    from tod_bias.files import write_json
+    from tod_bias.documents import check_plain, read_json
+    from tod_bias.files import own_folder, write_json
 
     place = folder / _BATCHES
     if out is not None:
@@ -299,9 +299,15 @@ def _batches(folder: Path, out: Path | None, given: list[Path] | None) -> Path |
     if not given:
         return None
     if not place.exists():
-        return folder / "asked"  # who has answers from elsewhere does not want them asked here
+        return own_folder(folder, "asked")  # who has answers from elsewhere does not want them asked here
     try:
-        return Path(str(read_json(place)["batch_out"]))
+        check_plain(place)
+        found = Path(str(read_json(place)["batch_out"]))
+        if not any(found.glob("wave*.jsonl")):  # a folder received names any place
+            raise TodBiasError(f"{place}: names {found}, where no batch files of this run lie; give --batch-out")
+        return found
+    except TodBiasError:
+        raise
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise TodBiasError(f"{place}: cannot be read ({error}); give --batch-out") from error
 

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from tod_bias.cli.arguments import check_files, chosen, pipeline_of
 from tod_bias.errors import TodBiasError
-from tod_bias.report.console import Console
+from tod_bias.report.console import Console, echo
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,7 @@ def check_file(
         append_text(summary, pages.markdown(record.record))
     if not quiet:
         Console().print(pages.table(record.record))
-        typer.echo(pages.headline(record.record))
+        echo(pages.headline(record.record))
     return record.code
 
 

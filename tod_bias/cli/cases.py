@@ -26,7 +26,7 @@ from tod_bias.cli.options import (
     Quiet,
     ResponseModel,
 )
-from tod_bias.report.console import Console
+from tod_bias.report.console import Console, echo
 
 
 def cases(
@@ -141,7 +141,7 @@ def cases(
     if chosen:
         Console().print(pages.written([case.to_json() for case in chosen]))
     for text in _notes(found, bool(is_asked), strange):
-        typer.echo(text)
+        echo(text)
     typer.echo(f"{len(chosen)} case{'s' * (len(chosen) != 1)}: {out}")
 
 

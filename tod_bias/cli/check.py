@@ -24,7 +24,7 @@ from tod_bias.cli.options import (
     ResponseModel,
 )
 from tod_bias.errors import TodBiasError
-from tod_bias.report.console import Console
+from tod_bias.report.console import Console, echo
 
 
 def check(
@@ -162,5 +162,5 @@ def check(
         append_text(summary, pages.markdown(record))
     if not quiet:
         Console().print(pages.table(record))
-        typer.echo(f"{pages.TITLES[found.state]}: {pages.headline(record)}")
+        echo(f"{pages.TITLES[found.state]}: {pages.headline(record)}")
     raise typer.Exit(found.code)

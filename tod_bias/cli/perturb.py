@@ -32,6 +32,7 @@ from tod_bias.documents import awaited, bounded_lines
 from tod_bias.errors import TodBiasError
 from tod_bias.files import write_lines
 from tod_bias.folder import writable
+from tod_bias.report.console import echo
 
 _WHOLE = (
     "design", "tellings", "max_per_axis", "introductions", "datapath", "split", "max_dialogues", "draws", "jsonl",
@@ -130,7 +131,7 @@ def perturb(
             tellings=tellings,
             max_per_axis=max_per_axis,
             chat=chat,
-            left_out=lambda reason: typer.echo(f"({reason})", err=True),
+            left_out=lambda reason: echo(f"({reason})", err=True),
         )
         _write(map(json_line, records), out / "tellings.jsonl" if out else None)
         if out and not quiet:

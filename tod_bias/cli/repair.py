@@ -47,7 +47,7 @@ from tod_bias.cli.options import (
     Tellings,
 )
 from tod_bias.errors import TodBiasError
-from tod_bias.report.console import Console
+from tod_bias.report.console import Console, echo
 
 
 def repair(
@@ -160,7 +160,7 @@ def repair(
     if not quiet:
         Console().print(repairs.table(record))
     for note in repairs.notes(record):
-        typer.echo(note, err=True)
+        echo(note, err=True)
     if found.mend is None or found.pipeline is None:
         typer.echo("None of the changes that were tried mends all axes; repair.json says what is left.", err=True)
         raise typer.Exit(1)

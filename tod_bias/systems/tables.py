@@ -65,6 +65,8 @@ def services_of(dialogues: Iterable[Dialogue]) -> list[Service]:
 
 def is_sqlite(path: str | Path) -> bool:
     """Whether a file is SQLite's, empty or not there."""
+    if Path(path).exists() and not Path(path).is_file():
+        return False
     try:
         with open(path, "rb") as stream:
             return stream.read(16) in (b"", b"SQLite format 3\0")

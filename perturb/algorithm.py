@@ -189,6 +189,21 @@ def load_perturber(
     return LexiconPerturber(words, scope=scope, protected=protected, sources=sources, targets=targets)
 
 
+def is_own(axis: str) -> bool:
+    """Whether an axis is one of one's own, which is imported by its name, or crossed with one."""
+    return any(is_import(part.strip()) and part.strip() not in dialects() for part in re.split(r"[×*]", axis))
+
+
+def check_shipped(axis: str, where: str) -> None:
+    """See to it that an axis that a file names is none of one's own, which would be imported: files come from others.
+
+    Raises:
+        AxisError: it is, or is crossed with one.
+    """
+    if is_own(axis):
+        raise AxisError(f"{where}: names axis {axis!r:.80}, which is not shipped; give it again with --axes {axis:.80}")
+
+
 def _is_dialect(axis: str, lexicon: str | Path | None) -> bool:
     """Whether an axis is a shipped dialect, which wins over a module of this name, or one with a file of rules."""
     return axis in dialects() or (axis.startswith(DIALECT) and lexicon is not None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,9 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from tod_bias.errors import TodBiasError
+from tod_bias.files import check_own_file
+from tod_bias.sqlite import BESIDE, opened, said
 
 FILE = "answers.sqlite"
 """Its name in a run's folder."""
+_TABLE = "answers (key TEXT PRIMARY KEY, answer TEXT) WITHOUT ROWID"
 _CHUNK = 500
 """Keys in one query; SQLite takes at least 999 parameters."""
 
@@ -20,7 +24,8 @@ class Answers:
     """Key to text, in memory or, with a path, in an SQLite file that threads and processes may share.
 
     Raises:
-        TodBiasError: the file is no SQLite file or cannot be written.
+        TodBiasError: the file is no SQLite file, holds anything but answers or cannot be written, or it is a link, a
+            pipe or a device.
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
@@ -30,21 +35,25 @@ class Answers:
         self.path = path
         if path is None:
             return
+        for ending in ("", *BESIDE):
+            check_own_file(f"{path}{ending}")
         is_new = not Path(path).exists()
         try:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
-            self._database = sqlite3.connect(path, timeout=60, check_same_thread=False)
+            self._database = opened(path, timeout=60, check_same_thread=False)
             self._database.execute("PRAGMA journal_mode=WAL")
             self._database.execute("PRAGMA synchronous=NORMAL")
-            self._database.execute(
-                "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT) WITHOUT ROWID"
-            )
+            self._database.execute(f"CREATE TABLE IF NOT EXISTS {_TABLE}")
             self._database.commit()
+            schema = [str(sql) for (sql,) in self._database.execute("SELECT sql FROM sqlite_master LIMIT 2")]
         except (sqlite3.Error, OSError) as error:
             if is_new:  # an empty file is no use to anybody
                 with suppress(OSError):
                     Path(path).unlink(missing_ok=True)
             raise self._unusable(error) from error
+        if schema != [f"CREATE TABLE {_TABLE}"]:
+            self._database.close()
+            raise TodBiasError(f"{path}: holds more than answers, or another table; remove it or choose another --out")
 
     def get(self, keys: Iterable[str]) -> dict[str, str]:
         """The answers of those keys that are known."""
@@ -60,6 +69,9 @@ class Answers:
                         found.update(rows)
             except sqlite3.Error as error:
                 raise self._unusable(error) from error
+            if odd := next((type(answer).__name__ for answer in found.values() if type(answer) is not str), None):
+                kind = {"NoneType": "nothing", "bytes": "bytes"}.get(odd, "a number")
+                raise TodBiasError(f"{self.path}: is damaged: an answer in it is {kind}, no text; remove it")
         return found
 
     def put(self, answers: Mapping[str, str]) -> None:
@@ -89,7 +101,7 @@ class Answers:
 
     def _unusable(self, error: Exception) -> TodBiasError:
         advice = "make room, what was kept stays" if "full" in str(error) else "remove it or choose another --out"
-        return TodBiasError(f"{self.path}: cannot be used to keep answers ({error}); {advice}")
+        return TodBiasError(f"{self.path}: cannot be used to keep answers ({said(error)}); {advice}")
 
 
 def forget(path: str | Path) -> None:
@@ -98,8 +110,9 @@ def forget(path: str | Path) -> None:
     Raises:
         TodBiasError: it cannot be changed now.
     """
-    if not Path(path).exists():
+    if not os.path.lexists(path):
         return
+    check_own_file(path)
     try:
         Answers(path).forget()
     except TodBiasError as error:

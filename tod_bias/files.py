@@ -2,6 +2,10 @@
 
 Whoever reads a file finds the old content or the new one, never a part; a write that fails or is killed leaves the old
 one. (Nothing is left beside it but by a kill: ``.NAME.….part``.)
+
+A name that the program chose (``report.html`` in a run's folder) must be free or a plain file: folders are received
+from others, and what is a link there would lead to any file of the reader's. A path that the user named himself is what
+it is: links are followed, a pipe or device is written into.
 """
 
 from __future__ import annotations
@@ -21,29 +25,39 @@ from typing import Any
 from tod_bias.errors import TodBiasError
 
 _ELSEWHERE = "choose another --out"
+_KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFBLK: "a device", stat.S_IFCHR: "a device"}
+_REMOVE = "and nothing is written through one: remove it"
 
 
 @contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
+def replacing(path: str | Path, *, named: bool = False) -> Iterator[Path]:
     """A file to write into, which takes the place of ``path`` when the block ends without an error.
 
-    Links are followed, permissions kept; a pipe or device is written into as it is.
+    Permissions are kept.
+
+    Args:
+        path: of the file.
+        named: whether the user named this very file: links are followed, and a pipe or device is written into as it is.
 
     Raises:
-        TodBiasError: it cannot be written.
+        TodBiasError: it cannot be written, or is no plain file though the program chose its name.
     """
     path = Path(path)
     part: Path | None = None
     try:
+        if not named:
+            check_own_file(path)
         mode = _mode(path)
         if mode is not None and not stat.S_ISREG(mode):
             yield path
             return
-        target = Path(os.path.realpath(path))
+        target = Path(os.path.realpath(path)) if named else path
         part = _beside(target)
         yield part
         if mode is not None:
             part.chmod(stat.S_IMODE(mode))
+        if not named:
+            check_own_file(path)
         os.replace(part, target)
     except OSError as error:
         raise cannot_be_written(path, error) from error
@@ -51,6 +65,44 @@ def replacing(path: str | Path) -> Iterator[Path]:
         if part is not None:
             with suppress(OSError):
                 part.unlink(missing_ok=True)
+
+
+def check_own_file(path: str | Path) -> None:
+    """See to it that a name that the program chose is free, or a file that has no other name.
+
+    Raises:
+        TodBiasError: it is a link, a pipe or a device, or cannot be looked at.
+    """
+    try:
+        found = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except (OSError, ValueError) as error:
+        raise cannot_be_written(path, error) from error
+    if stat.S_ISLNK(found.st_mode):
+        problem = "a symbolic link"
+    elif stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
+        problem = "a hard link, a file that has another name too"
+    elif not (kind := _KINDS.get(stat.S_IFMT(found.st_mode), "")):
+        return
+    else:
+        problem = kind
+    raise TodBiasError(f"{path}: cannot be written (it is {problem}, {_REMOVE}); or {_ELSEWHERE}")
+
+
+def own_folder(folder: str | Path, name: str) -> Path:
+    """A folder of the program's name in one that the user named; it is made where there is none.
+
+    Raises:
+        TodBiasError: it is a link or no folder, or cannot be made.
+    """
+    place = Path(folder) / name
+    check_own_file(place)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_be_written(place, error) from error
+    return place
 
 
 def cannot_be_written(path: str | Path, error: Exception) -> TodBiasError:
@@ -88,13 +140,18 @@ def _is_alive(part: Path) -> bool:
     return True
 
 
-def write_text(path: str | Path, text: str) -> None:
+def write_text(path: str | Path, text: str, *, named: bool = False) -> None:
     """Write a text in UTF-8; lone surrogates, which it cannot hold, as the escapes that JSON has for them.
+
+    Args:
+        path: of the file.
+        text: its content.
+        named: as for :func:`replacing`.
 
     Raises:
         TodBiasError: it cannot be written.
     """
-    write_lines(path, [text])
+    write_lines(path, [text], named=named)
 
 
 def append_text(path: str | Path, text: str) -> None:
@@ -110,14 +167,19 @@ def append_text(path: str | Path, text: str) -> None:
         raise cannot_be_written(path, error) from error
 
 
-def write_lines(path: str | Path, lines: Iterable[str]) -> None:
+def write_lines(path: str | Path, lines: Iterable[str], *, named: bool = False) -> None:
     """Write lines as they come, their ends included; an error of the iterator leaves what was there.
+
+    Args:
+        path: of the file.
+        lines: its content.
+        named: as for :func:`replacing`.
 
     Raises:
         TodBiasError: it cannot be written.
     """
     with (
-        replacing(path) as part,
+        replacing(path, named=named) as part,
         part.open("w", encoding="utf-8", errors="backslashreplace", newline="") as stream,
     ):
         stream.writelines(lines)
@@ -138,13 +200,18 @@ def json_text(content: Any, indent: int | None = 1) -> str:
     return json.dumps(finite(content), indent=indent, ensure_ascii=False, allow_nan=False)
 
 
-def write_json(path: str | Path, content: Any) -> None:
+def write_json(path: str | Path, content: Any, *, named: bool = False) -> None:
     """Write :func:`json_text`.
+
+    Args:
+        path: of the file.
+        content: of plain JSON types.
+        named: as for :func:`replacing`.
 
     Raises:
         TodBiasError: it cannot be written.
     """
-    write_text(path, json_text(content) + "\n")
+    write_text(path, json_text(content) + "\n", named=named)
 
 
 def finite(content: Any) -> Any:
@@ -185,6 +252,9 @@ def replacing_files(folder: str | Path, last: str, stale: Collection[str] = ()) 
         names = [entry.relative_to(part) for entry in made]
         old = {file.relative_to(folder) for pattern in stale for file in folder.glob(pattern) if file.is_file()}
         gone = sorted(old - set(names))
+        inside = {place for name in names for place in name.parents} - {Path()}
+        for name in (Path(last), *names, *inside):
+            check_own_file(folder / name)
         changed = [name for name in names if str(name) != last and _differs(part / name, folder / name)]
         if changed or gone:
             (folder / last).unlink(missing_ok=True)

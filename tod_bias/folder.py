@@ -14,6 +14,7 @@ import os
 import platform
 import secrets
 import shlex
+import stat
 import sys
 import tempfile
 import time
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from tod_bias.errors import TodBiasError, shortened
+from tod_bias.files import check_own_file
 
 try:
     import fcntl
@@ -92,21 +94,26 @@ def claimed(folder: str | Path) -> Path:
     return folder
 
 
-def check_own(folder: str | Path, own: str) -> None:
-    """See to it that a folder does not hold another command's report, which would be lost.
+def check_own(folder: str | Path, own: str, *more: str) -> None:
+    """See to it that a folder does not hold another command's report, which would be lost, or a link where this one
+    writes.
 
     Args:
         folder: for results; it may be new.
         own: the record that this command writes, e.g. ``compare.json``.
+        more: further files that it writes.
 
     Raises:
-        TodBiasError: there is the record of another command with a report.
+        TodBiasError: there is the record of another command with a report, or a link, a pipe or a device where this one
+            writes.
     """
     for name, command in WITH_REPORT.items():
         if name != own and os.path.isfile(os.path.join(folder, name)):
             raise TodBiasError(
                 f"{folder}: holds what {command} wrote, and its report would be lost; choose another --out"
             )
+    for name in (own, *more, "report.html", "figures"):
+        check_own_file(Path(folder) / name)
 
 
 WITH_REPORT = {
@@ -212,8 +219,9 @@ def _lock(folder: Path) -> int | None:
         if fcntl is None:
             _lock_by_file(folder)
             return None
+        check_own_file(path)
         try:
-            stream = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            stream = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
         except OSError as error:
             raise TodBiasError(f"{path}: cannot be written ({error.strerror}); choose another --out") from error
         try:
@@ -240,6 +248,7 @@ def _lock_by_file(folder: Path) -> None:
     """Take the lock where only the file's existence can say that somebody has it."""
     path = folder / LOCK
     for _ in range(_TRIES):
+        check_own_file(path)
         try:
             stream = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         except FileExistsError:
@@ -268,7 +277,7 @@ def _check_others(folder: Path) -> None:
 
 def _is_at(path: Path, stream: int) -> bool:
     try:
-        there, here = os.stat(path), os.fstat(stream)
+        there, here = os.lstat(path), os.fstat(stream)
     except FileNotFoundError:
         return False
     return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
@@ -305,7 +314,11 @@ def _start_of(process: int) -> str:
 def _read(path: Path) -> dict[str, Any]:
     """What the lock's file says; empty where it says nothing."""
     try:
-        found = json.loads(path.read_bytes()[:10_000])
+        stream = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe would wait for its writer
+        try:
+            found = json.loads(os.read(stream, 10_000)) if stat.S_ISREG(os.fstat(stream).st_mode) else {}
+        finally:
+            os.close(stream)
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

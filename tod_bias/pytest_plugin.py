@@ -17,13 +17,16 @@ import pytest
 _PIPELINE = pytest.StashKey[Any]()
 """The system, loaded once a process."""
 
+_OWN = pytest.StashKey[tuple[dict[str, Any], dict[str, Any]]]()
+"""Axes and metrics of one's own, likewise."""
+
 
 class NotMendedError(Exception):
     """A case that is not mended; its text is what people read."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--tod-bias``, ``--tod-bias-pipeline`` and ``--tod-bias-tolerance``."""
+    """``--tod-bias`` and what belongs to it."""
     group = parser.getgroup("tod-bias", "regression cases of tod-bias")
     group.addoption(
         "--tod-bias", action="append", default=[], metavar="CASES", dest="tod_bias",
@@ -34,6 +37,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="The system that the cases are run on: 'demo' or a YAML file; with --tod-bias --pipeline means the same.",
     )  # fmt: skip
     group.addoption(
+        "--tod-bias-axes", default="", metavar="AXES", dest="tod_bias_axes",
+        help="Axes of your own that the cases name, as module:name, joined by commas; they are not imported else.",
+    )  # fmt: skip
+    group.addoption(
+        "--tod-bias-metrics", default="", metavar="METRICS", dest="tod_bias_metrics",
+        help="Metrics of your own that the cases name, as module:Class, joined by commas; they are not imported else.",
+    )  # fmt: skip
+    group.addoption(
         "--tod-bias-tolerance", type=float, default=0.01, metavar="HARM", dest="tod_bias_tolerance",
         help="Harm of a turn up to it is none, in the metric's own units.",
     )  # fmt: skip
@@ -41,10 +52,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> None:
-    """``--pipeline``, where cases are asked for only: a project that has an option of this name keeps it."""
+    """``--pipeline``, ``--axes``, ``--metrics``, where cases are asked for: a project may have its own."""
     if any(name == "--tod-bias" or name.startswith("--tod-bias=") for name in args):
         group = parser.getgroup("tod-bias")
         group.addoption("--pipeline", default=None, metavar="PIPELINE", dest="tod_bias_pipeline", help=SUPPRESS)
+        for what in ("axes", "metrics"):
+            group.addoption(f"--{what}", default="", dest=f"tod_bias_{what}", help=SUPPRESS)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -78,12 +91,13 @@ class CaseFile(pytest.File):
     def collect(self) -> Iterator[pytest.Item]:
         """A test a case."""
         from tod_bias.errors import TodBiasError
+        from tod_bias.report.console import shown
         from tod_bias.studies.cases import read_cases
 
         try:
             cases = read_cases(self.path)
         except TodBiasError as error:
-            raise self.CollectError(str(error)) from None
+            raise self.CollectError(shown(str(error))) from None
         for case in cases:
             item = CaseItem.from_parent(self, name=case.id)
             item.case = case
@@ -105,7 +119,10 @@ class CaseItem(pytest.Item):
         from tod_bias.studies.case_check import check_cases
 
         tolerance = self.config.getoption("tod_bias_tolerance")
-        (checked,) = check_cases([self.case], self._pipeline(), tolerance=tolerance).checked
+        told_by, metrics = self._own()
+        (checked,) = check_cases(
+            [self.case], self._pipeline(), tolerance=tolerance, perturbers=told_by, metrics=metrics
+        ).checked
         if checked.state != MENDED:
             raise NotMendedError(text(checked.record))
 
@@ -117,12 +134,22 @@ class CaseItem(pytest.Item):
             stash[_PIPELINE] = load_pipeline(self.config.getoption("tod_bias_pipeline"))
         return stash[_PIPELINE]
 
+    def _own(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        from tod_bias.studies.case_check import own_of
+
+        stash = self.session.stash
+        if _OWN not in stash:
+            given = (str(self.config.getoption(f"tod_bias_{what}")).split(",") for what in ("axes", "metrics"))
+            stash[_OWN] = own_of(*([name.strip() for name in names if name.strip()] for names in given))
+        return stash[_OWN]
+
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """What people read: the case, or one line of what is wrong with the system or the file."""
         from tod_bias.errors import TodBiasError
+        from tod_bias.report.console import shown
 
         if isinstance(excinfo.value, NotMendedError | TodBiasError):
-            return str(excinfo.value)
+            return shown(str(excinfo.value))
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ValidationError
 
-from tod_bias.documents import read_json
+from tod_bias.documents import check_plain, read_json
 from tod_bias.errors import EmbeddingsError, shortened
 from tod_bias.recommenders.embeddings.classification import label_change
 from tod_bias.statistics.adjustment import holm
@@ -53,6 +53,7 @@ def load_run(folder: str | Path) -> Run:
     try:
         record = read_json(place / "associations.json")
         _Record.model_validate(record)
+        check_plain(place / "entities.parquet")
         frame = pd.read_parquet(place / "entities.parquet", engine="pyarrow")
         _check_entities(frame, record)
     except ValidationError as error:

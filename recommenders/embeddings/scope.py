@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tod_bias.documents import read_yaml
 from tod_bias.errors import EmbeddingsError
-from tod_bias.files import write_json
+from tod_bias.files import own_folder, write_json
 from tod_bias.folder import writable
 from tod_bias.recommenders.embeddings.audit import Associations, audit
 from tod_bias.recommenders.embeddings.comparison import NAME, Run, compare
@@ -307,7 +307,7 @@ def run_scope(scope: Scope, out: str | Path, *, show_progress: bool = False) -> 
             seed=scope.settings.seed,
             names=(runs[0][0], runs[1][0]),
         )
-        runs[1][1].save(place / "compared")
+        runs[1][1].save(own_folder(place, "compared"))
         save_comparison(comparison, place)
     write_report(runs, place, comparison)
     runs[0][1].save(place)

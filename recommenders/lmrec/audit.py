@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tod_bias.files import replacing, write_json, write_table
+from tod_bias.files import own_folder, replacing, write_json, write_table
 from tod_bias.folder import writable
 from tod_bias.recommenders.lmrec import associations, item_names, prices
 from tod_bias.recommenders.lmrec.inference import SHEN
@@ -60,7 +60,7 @@ class Audit:
             TodBiasError: the folder cannot be written.
         """
         folder = writable(folder)
-        writable(folder / FIGURES)
+        own_folder(folder, FIGURES)
         for name in TABLES:
             write_table(folder / f"{name}.csv", getattr(self, name))
         with replacing(folder / "recommendations.parquet") as part:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from tod_bias.documents import read_json
+from tod_bias.documents import check_plain, read_json
 from tod_bias.errors import RecommenderError, shortened
+from tod_bias.files import own_folder
 from tod_bias.folder import writable
 from tod_bias.recommenders.lmrec.audit import TABLES, Audit
 from tod_bias.recommenders.lmrec.page import write_report
@@ -54,7 +55,7 @@ def report_again(folder: str | Path, out: str | Path | None = None) -> Path:
         audit = _read(folder)
         drawn = audit.figures()
         place = writable(folder if out is None else out)
-        writable(place / FIGURES)
+        own_folder(place, FIGURES)
         return write_report(
             place, drawn, audit.record, audit.inference.level, audit.price_percentage, audit.association,
             audit.average_price, audit.price_by_label, audit.places,
@@ -76,5 +77,6 @@ def _read(folder: Path) -> Audit:
 def _table(path: Path) -> pd.DataFrame:
     import pandas as pd
 
+    check_plain(path)
     texts = dict.fromkeys(_TEXTS, str)  # "NA" and "007" are names
     return pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=[""])

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tod_bias.files import check_own_file
 from tod_bias.recommenders.lmrec.reading import ALPHA, DIFFERENCE, LIMITS, captions, first_of_pairs, interval
 from tod_bias.recommenders.lmrec.recommendations import ALL
 from tod_bias.report.notation import count, fixed, p_cell
@@ -43,6 +44,7 @@ def write_report(
         by_label: average prices of labels.
         places: heading → substitutions that are places.
     """
+    check_own_file(folder / REPORT)
     drawn = [
         (captions(name), draw(figure, folder / FIGURES / f"{name}.svg", captions(name)))
         for name, figure in figures.items()

@@ -9,7 +9,7 @@ import pytest
 
 from tod_bias.cli.application import main
 from tod_bias.errors import TodBiasError
-from tod_bias.files import replacing, replacing_files, write_json, write_lines, write_text
+from tod_bias.files import own_folder, replacing, replacing_files, write_json, write_lines, write_text
 
 WOMAN = ("perturb", "--source", "woman", "--target", "man")
 
@@ -72,21 +72,57 @@ def test_two_writers_of_one_file_do_not_meet(tmp_path):
     assert names(tmp_path) == ["f.txt"]
 
 
-def test_permissions_and_links_stay(tmp_path):
+def test_permissions_and_links_that_were_named_stay(tmp_path):
     path = tmp_path / "f.txt"
     path.write_text("old")
     path.chmod(0o640)
     (tmp_path / "link").symlink_to(path)
-    write_text(tmp_path / "link", "new")
+    write_text(tmp_path / "link", "new", named=True)
     assert (path.read_text(), path.stat().st_mode & 0o777, (tmp_path / "link").is_symlink()) == ("new", 0o640, True)
 
 
-def test_a_pipe_is_written_into_and_not_replaced(tmp_path):
+def test_a_pipe_that_was_named_is_written_into_and_not_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     reader = subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE)
-    write_text(tmp_path / "pipe", "through")
+    write_text(tmp_path / "pipe", "through", named=True)
     assert reader.communicate()[0] == b"through"
     assert names(tmp_path) == ["pipe"]
+
+
+def put(kind, path, victim):
+    """Something that is no plain file of one name."""
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "hard link":
+        path.hardlink_to(victim)
+    else:
+        path.symlink_to({"link": victim, "dangling link": victim.parent / "none", "device": "/dev/null"}[kind])
+
+
+KINDS = ("link", "dangling link", "hard link", "pipe", "device")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_name_of_the_programs_is_no_way_to_another_file(tmp_path, kind):
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    place = tmp_path / "run"
+    place.mkdir()
+    put(kind, place / "f.txt", victim)
+    with pytest.raises(TodBiasError, match=r"f\.txt: cannot be written .*remove it"):
+        write_text(place / "f.txt", "evil")
+    assert (victim.read_text(), names(tmp_path), names(place)) == ("mine", ["run", "victim"], ["f.txt"])
+
+
+def test_a_folder_of_the_programs_is_no_way_to_another_one(tmp_path):
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "figures").symlink_to(tmp_path / "victim")
+    with pytest.raises(TodBiasError, match="symbolic link"):
+        own_folder(tmp_path / "run", "figures")
+    (tmp_path / "named").symlink_to(tmp_path / "run")  # what the user names may be a link
+    assert own_folder(tmp_path / "named", "tables") == tmp_path / "named" / "tables"
+    assert names(tmp_path / "victim") == []
 
 
 @pytest.mark.parametrize("name", ["folder", "missing/f.txt", "file/f.txt", "long" * 100])

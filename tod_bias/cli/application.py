@@ -38,6 +38,8 @@ from tod_bias.errors import PendingError, TodBiasError, safe_repr, shortened
 from tod_bias.folder import claims, release, shown
 from tod_bias.imports import ExitedError
 from tod_bias.models.processes import is_first_process
+from tod_bias.report.console import ShownFormatter
+from tod_bias.report.console import shown as steerless
 
 app = typer.Typer(
     name="tod-bias",
@@ -57,7 +59,9 @@ _CommandLineError: type[Exception] = next(kind for kind in _kinds if kind.__name
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; ends the process."""
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    handler = logging.StreamHandler()
+    handler.setFormatter(ShownFormatter("%(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     # Libraries warn of what their own next versions will change; that is for us to read in the tests.
     warnings.filterwarnings("ignore", category=FutureWarning)
     warnings.filterwarnings("ignore", category=DeprecationWarning)
@@ -78,14 +82,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ended = ExitedError(f"sys.exit({shortened(safe_repr(error.code), 60)})")
         raise ended.with_traceback(error.__traceback__) from None
     except PendingError as error:
-        sys.stderr.write(f"tod-bias: {error}\n")
+        _tell(" ".join(str(error).split()))
         sys.exit(3)
     except (TodBiasError, _CommandLineError) as error:
         if signals.received():  # what a library made of it
             _interrupted()
         text = str(error) if isinstance(error, TodBiasError) else error.format_message()  # type: ignore[attr-defined]
         if is_first_process():
-            sys.stderr.write(f"tod-bias: error: {shortened(text or _NO_COMMAND)}\n")
+            _tell(f"error: {shortened(text or _NO_COMMAND)}")
         sys.exit(2)
     except (KeyboardInterrupt, typer.Abort):
         _interrupted()
@@ -109,6 +113,11 @@ def _refuse_empty(given: Sequence[str]) -> None:
             raise TodBiasError(f"{where}expected a value, got nothing ('')")
 
 
+def _tell(line: str) -> None:
+    """One line on stderr, with the escapes of what comes from files and servers made visible."""
+    sys.stderr.write(f"tod-bias: {steerless(line)}\n")
+
+
 def _interrupted() -> NoReturn:
     """Say what is left, and end."""
     signals.ignore()
@@ -116,7 +125,7 @@ def _interrupted() -> NoReturn:
     folders = ", ".join(str(shown(folder)) for folder in claims())
     kept = f"what was finished is kept in {folders}: run the same command again to go on"
     if is_first_process():
-        sys.stderr.write(f"tod-bias: {signals.word(number)}; {shortened(kept) if folders else _NOTHING}\n")
+        _tell(f"{signals.word(number)}; {shortened(kept) if folders else _NOTHING}")
     sys.exit(signals.code(number))
 
 

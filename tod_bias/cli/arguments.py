@@ -13,6 +13,7 @@ from tod_bias.errors import StageError, TodBiasError, repeated
 from tod_bias.folder import claimed, promised
 from tod_bias.imports import is_import
 from tod_bias.models.processes import is_first_process
+from tod_bias.report.console import echo
 
 
 def names_of(text: str) -> list[str]:
@@ -69,7 +70,7 @@ def warn_of(results: Mapping[str, Any], run: Path) -> None:
     from tod_bias.report.outcome import read_outcomes
 
     if text := warning(read_outcomes(results)):
-        typer.echo(f"! {run}: {text}", err=True)
+        echo(f"! {run}: {text}", err=True)
 
 
 GENERATION = ("num_beams", "max_new_tokens", "dtype", "backend")
@@ -94,6 +95,23 @@ def perturbers_of(
     check_used(names, options)
     kinds = {} if introductions is None else _kinds(names, files, introductions)
     return [load_perturber(axis, lexicon=files.get(axis), introductions=kinds.get(axis), **options) for axis in names]
+
+
+def axes_of(run: Path, results: Mapping[str, Any], given: str | None) -> str:
+    """The axes that are given, or else those of a run but the placebo, joined by commas.
+
+    Raises:
+        AxisError: the run names one that is not shipped, and none are given.
+    """
+    from tod_bias.perturb.algorithm import PLACEBO, check_shipped
+
+    if given:
+        return given
+    names = [axis for axis in results["axes"] if axis != PLACEBO]
+    for name in names:
+        for part in name.split(","):
+            check_shipped(part, str(run))
+    return ",".join(names)
 
 
 def check_used(axes: Sequence[str], options: Mapping[str, object]) -> None:

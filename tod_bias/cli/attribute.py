@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tod_bias.answers import FILE
 from tod_bias.cli.arguments import (
     GENERATION,
     answers_of,
@@ -69,7 +70,7 @@ from tod_bias.errors import IncompleteError, TodBiasError
 from tod_bias.folder import check_own, shown
 from tod_bias.metrics.names import METRIC_NAMES
 from tod_bias.models.processes import is_first_process
-from tod_bias.report.console import Console
+from tod_bias.report.console import Console, echo
 from tod_bias.statistics.needed import MOST_RESAMPLES
 
 _OF_A_RUN = ("batch_out", "batch_in", "executor", "workers")
@@ -203,7 +204,7 @@ def attribute(
     dialogues = sample(whole, max_dialogues, seed)
 
     out = check_folder(out, corpus)
-    check_own(out, "results.json")
+    check_own(out, "results.json", "turns.parquet", FILE)
     generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype, "backend": backend}
     models = (model, api_call_model, response_model)
     stages = (RECORDED,) if answers else check_pipeline_of(corpus, pipeline, models, device, generation)
@@ -275,7 +276,7 @@ def attribute(
         Console().print(table(result))
         typer.echo(f"Results: {shown(folder / 'results.json')}   Report: {page}")
         if replaced:
-            typer.echo(f"(they replace those of another run, on {replaced}; --out keeps runs apart)", err=True)
+            echo(f"(they replace those of another run, on {replaced}; --out keeps runs apart)", err=True)
     if (reasons := reasons_in(result)) and not allow_unmeasured:
         raise TodBiasError(f"nothing is measured: {'; '.join(reasons)}; or give --allow-unmeasured")
     if incomplete is not None:
@@ -299,8 +300,8 @@ _BATCHES = "batches.json"
 
 def _batches(folder: Path, out: Path | None, given: list[Path] | None) -> Path | None:
     """Where what must still be asked is written: where it was before, if only answers are given."""
-    from tod_bias.documents import read_json
-    from tod_bias.files import write_json
+    from tod_bias.documents import check_plain, read_json
+    from tod_bias.files import own_folder, write_json
 
     place = folder / _BATCHES
     if out is not None:
@@ -309,9 +310,15 @@ def _batches(folder: Path, out: Path | None, given: list[Path] | None) -> Path |
     if not given:
         return None
     if not place.exists():
-        return folder / "asked"  # who has answers from elsewhere does not want them asked here
+        return own_folder(folder, "asked")  # who has answers from elsewhere does not want them asked here
     try:
-        return Path(str(read_json(place)["batch_out"]))
+        check_plain(place)
+        found = Path(str(read_json(place)["batch_out"]))
+        if not any(found.glob("wave*.jsonl")):  # a folder received names any place
+            raise TodBiasError(f"{place}: names {found}, where no batch files of this run lie; give --batch-out")
+        return found
+    except TodBiasError:
+        raise
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise TodBiasError(f"{place}: cannot be read ({error}); give --batch-out") from error
 

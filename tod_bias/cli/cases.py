@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tod_bias.cli.arguments import GENERATION, check_seed, names_of, perturbers_of, pipeline_of, unused
+from tod_bias.cli.arguments import GENERATION, axes_of, check_seed, names_of, perturbers_of, pipeline_of, unused
 from tod_bias.cli.options import (
     AxisLexicons,
     BackEnd,
@@ -26,7 +26,7 @@ from tod_bias.cli.options import (
     Quiet,
     ResponseModel,
 )
-from tod_bias.report.console import Console
+from tod_bias.report.console import Console, echo
 
 
 def cases(
@@ -36,7 +36,12 @@ def cases(
     out: Annotated[Path, typer.Option(help="The file (JSON lines).")] = Path("cases.jsonl"),
     axes: Annotated[str | None, typer.Option(help="Axes, joined by commas; by default all but the placebo.")] = None,
     metric: Annotated[
-        str | None, typer.Option(help="Says what is harm; by default the run's first that has a better side.")
+        str | None,
+        typer.Option(
+            "--metric",
+            "--metrics",
+            help="Says what is harm, by name or as module:Class; by default the run's first that has a better side.",
+        ),
     ] = None,
     component: Annotated[str | None, typer.Option(help="Only harm that enters at this component.")] = None,
     corpus: Annotated[
@@ -75,7 +80,7 @@ def cases(
     results = read_results(run)
     check_seed(seed, results)
     from tod_bias.answers import FILE, Answers  # heavy imports come after what may go wrong at once
-    from tod_bias.dialogues.corpora import load_corpus
+    from tod_bias.dialogues.corpora import check_shipped, load_corpus
     from tod_bias.dialogues.sampling import sample
     from tod_bias.report import cases as pages
     from tod_bias.studies.case_runs import Questioning
@@ -89,9 +94,11 @@ def cases(
     check_replaced(out)
     about = results["corpus"]
     name = corpus or str(about["name"])
+    if corpus is None:
+        check_shipped(name, str(run))
     whole = load_corpus(name, datapath=datapath, split=about["split"] or "test")
     dialogues = sample(whole, about["dialogues"], results["seed"])
-    names = axes or ",".join(axis for axis in results["axes"] if axis != "placebo")
+    names = axes_of(run, results, axes)
     options = {"protected": protect or (), "model": perturber, "device": device, "name_slots": name_slots}
     told_by = perturbers_of(names, lexicon, introductions, **options)
     files = dict(text.split("=", 1) for text in lexicon or ())
@@ -124,7 +131,7 @@ def cases(
         answers = Answers(run / FILE)
         for generator in generators_of(system):
             generator.keep_in(answers)
-        scored = metrics_of([chosen[0].metric])[0]
+        scored = metrics_of([metric or chosen[0].metric])[0]
         history: Any = chosen[0].history
         ask = Questioning(system, scored, history, answers, show_progress=not quiet)
         chosen, strange = minimised(chosen, ask, made_by(chosen, {one.axis: one for one in told_by}))
@@ -134,7 +141,7 @@ def cases(
     if chosen:
         Console().print(pages.written([case.to_json() for case in chosen]))
     for text in _notes(found, bool(is_asked), strange):
-        typer.echo(text)
+        echo(text)
     typer.echo(f"{len(chosen)} case{'s' * (len(chosen) != 1)}: {out}")
 
 

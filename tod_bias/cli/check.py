@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tod_bias.cli.arguments import GENERATION, chosen, unused, warn_of
-from tod_bias.cli.case_check import check_file
+from tod_bias.cli.case_check import Own, check_file
 from tod_bias.cli.options import (
     BackEnd,
     Beams,
@@ -24,7 +24,7 @@ from tod_bias.cli.options import (
     ResponseModel,
 )
 from tod_bias.errors import TodBiasError
-from tod_bias.report.console import Console
+from tod_bias.report.console import Console, echo
 
 
 def check(
@@ -36,10 +36,20 @@ def check(
     margin: Annotated[
         float | None, typer.Option(help="Within it all must be shown to lie; by default as --max-disparity.")
     ] = None,
-    axes: Annotated[str | None, typer.Option(help="Axes, joined by commas; by default all but the placebo.")] = None,
+    axes: Annotated[
+        str | None,
+        typer.Option(
+            help="Axes, joined by commas; by default all but the placebo. With --cases: your own, module:name."
+        ),
+    ] = None,
     metric: Annotated[
         str | None,
-        typer.Option(help="Metrics, joined by commas; by default all that have a better side."),
+        typer.Option(
+            "--metric",
+            "--metrics",
+            help="Metrics, joined by commas; by default all that have a better side. With --cases: your own, "
+            "module:Class.",
+        ),
     ] = None,
     component: Annotated[
         str | None, typer.Option(help="Look at what this component adds to each disparity and gap.")
@@ -60,6 +70,9 @@ def check(
     model: Model = None,
     api_call_model: CallModel = None,
     response_model: ResponseModel = None,
+    corpus: Annotated[
+        str | None, typer.Option(help="With --cases and --model: the corpus, where it is not the one the cases name.")
+    ] = None,
     datapath: Datapath = None,
     device: Device = None,
     num_beams: Beams = None,
@@ -88,14 +101,21 @@ def check(
         raise TodBiasError(f"--tolerance must be a number from 0, got {tolerance}")
     if cases is not None:
         given = {"RUN": run, "--max-disparity": max_disparity, "--margin": margin, "--component": component}
-        given |= {"--axes": axes, "--metric": metric}
         unused(context, f"of a run; --cases {cases} are single dialogues", "harm_only", "these_words")
         if other := next((name for name, value in given.items() if value is not None), None):
             raise TodBiasError(f"{other} is of a run, --cases {cases} are single dialogues; leave one of them out")
         generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype, "backend": backend}
         models = (model, api_call_model, response_model)
         code = check_file(
-            cases, pipeline, models, datapath, device, generation, tolerance, (junit, summary, out), quiet
+            cases,
+            pipeline,
+            models,
+            Own(axes, metric, corpus, datapath),
+            device,
+            generation,
+            tolerance,
+            (junit, summary, out),
+            quiet,
         )
         raise typer.Exit(code)
     if run is None or max_disparity is None:
@@ -107,6 +127,7 @@ def check(
         context,
         "for --cases, which are run again; a finished run is not",
         "tolerance",
+        "corpus",
         "datapath",
         "device",
         *GENERATION,
@@ -136,10 +157,10 @@ def check(
     if out is not None:
         write_json(writable(out) / "check.json", record)
     if junit is not None:
-        write_text(junit, pages.junit(record))
+        write_text(junit, pages.junit(record), named=True)
     if summary is not None:
         append_text(summary, pages.markdown(record))
     if not quiet:
         Console().print(pages.table(record))
-        typer.echo(f"{pages.TITLES[found.state]}: {pages.headline(record)}")
+        echo(f"{pages.TITLES[found.state]}: {pages.headline(record)}")
     raise typer.Exit(found.code)

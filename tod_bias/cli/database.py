@@ -87,7 +87,7 @@ def write(
     path = out or Path(f"{Path(corpus).stem.replace(':', '_')}.sqlite")
     write_database(services, path)
     if tools is not None:
-        write_json(tools, corpus_functions(corpus, datapath, dialogues))
+        write_json(tools, corpus_functions(corpus, datapath, dialogues), named=True)
     if not quiet:
         Console().print(services_table(services))
         typer.echo(f"Database: {path}" + (f"   Tools: {tools}" if tools is not None else ""))

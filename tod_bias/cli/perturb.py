@@ -32,6 +32,7 @@ from tod_bias.documents import awaited, bounded_lines
 from tod_bias.errors import TodBiasError
 from tod_bias.files import write_lines
 from tod_bias.folder import writable
+from tod_bias.report.console import echo
 
 _WHOLE = (
     "design", "tellings", "max_per_axis", "introductions", "datapath", "split", "max_dialogues", "draws", "jsonl",
@@ -100,11 +101,11 @@ def perturb(
         check_used([axis], {"model": perturber})
         if perturber is None:
             rewrite = text_rewriter(axis, source, target, **options)
-            _write((rewrite(line) for line in _lines(file)), out)
+            _write((rewrite(line) for line in _lines(file)), out, named=True)
             return
         by_model = load_perturber(axis, model=perturber, device=device, **options)
         by_model.rewrite_texts([], source, target)  # what is wrong is told before the text is read
-        _write(iter(by_model.rewrite_texts(list(_lines(file)), source, target)), out)
+        _write(iter(by_model.rewrite_texts(list(_lines(file)), source, target)), out, named=True)
         _tell_counts(by_model, quiet)
         return
     if file is not None:
@@ -130,7 +131,7 @@ def perturb(
             tellings=tellings,
             max_per_axis=max_per_axis,
             chat=chat,
-            left_out=lambda reason: typer.echo(f"({reason})", err=True),
+            left_out=lambda reason: echo(f"({reason})", err=True),
         )
         _write(map(json_line, records), out / "tellings.jsonl" if out else None)
         if out and not quiet:
@@ -206,7 +207,7 @@ def _lines(file: Path | None) -> Iterator[str]:
         raise TodBiasError(f"{file}: cannot be read: {error}") from error
 
 
-def _write(lines: Iterator[str], path: Path | None) -> None:
+def _write(lines: Iterator[str], path: Path | None, *, named: bool = False) -> None:
     if path is None:
         for line in lines:
             sys.stdout.write(line)
@@ -214,4 +215,4 @@ def _write(lines: Iterator[str], path: Path | None) -> None:
     first = list(islice(lines, 1))  # what cannot be read is found before anything is made
     if not path.exists():
         writable(path.parent)
-    write_lines(path, chain(first, lines))
+    write_lines(path, chain(first, lines), named=named)

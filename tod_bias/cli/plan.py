@@ -54,7 +54,7 @@ from tod_bias.cli.options import (
 )
 from tod_bias.errors import TodBiasError
 from tod_bias.folder import shown
-from tod_bias.report.console import Console
+from tod_bias.report.console import Console, echo
 
 
 def plan(
@@ -152,7 +152,7 @@ def show_plan(
         return
     Console().print(plans.table(result))
     for reason in result["left_out"].values():
-        typer.echo(f"({reason})", err=True)
+        echo(f"({reason})", err=True)
     if result["seconds"] is not None:
         typer.echo(f"About {result['seconds']:,.0f} s, by a sample of dialogues; a bigger run shares more questions.")
     typer.echo(f"Results: {shown(path)}")

@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
@@ -50,6 +51,7 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     os.environ["MPLBACKEND"] = "agg"  # figures go to files, whatever windows or notebooks they go to elsewhere
     sys.unraisablehook = _unraisable
     threading.excepthook = _thread_failed
+    warnings.formatwarning = _warning  # type: ignore[assignment]
     from tod_bias.cli.application import main
     from tod_bias.imports import staying
 
@@ -109,6 +111,16 @@ def _thread_failed(found: Any) -> None:
         _say(shortened(f"tod-bias: a thread that a component began failed: {described(error)}"))
 
 
+def _warning(*found: Any) -> str:
+    """A warning's lines, in which texts of files and servers may stand."""
+    from tod_bias.report.console import shown
+
+    return shown(_PLAIN_WARNING(*found))
+
+
+_PLAIN_WARNING = warnings.formatwarning
+
+
 def _streams() -> _Out:
     """Make the three streams usable where they are closed, or of an encoding that does not know all characters.
 
@@ -135,8 +147,11 @@ def _streams() -> _Out:
 
 
 def _say(line: str) -> None:
+    from tod_bias.report.console import shown
+
     if os.environ.get("RANK", "0") != "0":
         return
+    line = shown(line)
     try:
         sys.stderr.write(line + "\n")
         sys.stderr.flush()
@@ -150,10 +165,11 @@ def _told(error: BaseException) -> int:
     import traceback
 
     from tod_bias.errors import described, own_place, shortened
+    from tod_bias.report.console import shown
 
     if os.environ.get(TRACEBACK):
         with suppress(OSError, ValueError):
-            traceback.print_exception(error)
+            sys.stderr.write(shown("".join(traceback.format_exception(error))))
     if isinstance(error, FileNotFoundError) and error.filename is None and _is_nowhere():
         _say("tod-bias: error: the folder that this runs in is gone; change to one that is there")
     elif isinstance(error, OSError) and error.strerror:

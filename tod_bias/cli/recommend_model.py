@@ -28,7 +28,7 @@ from tod_bias.cli.recommend_options import (
     read_reviews,
 )
 from tod_bias.errors import RecommenderError
-from tod_bias.files import write_table, write_text
+from tod_bias.files import own_folder, write_table, write_text
 from tod_bias.folder import claimed
 from tod_bias.report.console import Console
 
@@ -103,7 +103,7 @@ def train(
     from tod_bias.recommenders.lmrec.training import train as train_model
 
     for own in every:
-        folder = out / own.city if len(every) > 1 else out
+        folder = own_folder(out, own.city) if len(every) > 1 else out
         if combinations:
             record = search(own, folder, settings, combinations, **options)
         else:

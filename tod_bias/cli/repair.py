@@ -9,7 +9,9 @@ import typer
 
 from tod_bias.answers import FILE
 from tod_bias.cli.arguments import (
+    axes_of,
     check_datapath,
+    check_metrics,
     check_pipeline_of,
     check_seed,
     chosen,
@@ -45,7 +47,7 @@ from tod_bias.cli.options import (
     Tellings,
 )
 from tod_bias.errors import TodBiasError
-from tod_bias.report.console import Console
+from tod_bias.report.console import Console, echo
 
 
 def repair(
@@ -63,6 +65,9 @@ def repair(
         str, typer.Option(help="Guards that may be tried, the preferred first: canonical, neutral, vote.")
     ] = "canonical,vote,neutral",
     metric: Annotated[str | None, typer.Option(help="The metric that decides; by default the run's first.")] = None,
+    metrics: Annotated[
+        str | None, typer.Option(help="The run's metrics of your own, as module:Class, joined by commas.")
+    ] = None,
     margin: Annotated[float, typer.Option(help="Within it all disparities and gaps must be shown to lie.")] = 0.02,
     quality_margin: Annotated[float, typer.Option(help="How much of the metric may be lost, in its own units.")] = 0.02,
     budget: Annotated[int, typer.Option(min=1, help="Changes tried for an axis at the most.")] = 12,
@@ -113,7 +118,8 @@ def repair(
 
     if unknown := [name for name in chosen("--guards", guards) if name not in GUARDS]:
         raise TodBiasError(f"--guards {guards}: unknown guard {unknown[0]!r}; expected some of {', '.join(GUARDS)}")
-    wanted = axes or ",".join(axis for axis in results["axes"] if axis != "placebo")
+    wanted = axes_of(run, results, axes)
+    check_metrics(metrics)
     asked = chosen("--axes", wanted) if wanted else []
     if unknown := [axis for axis in asked if axis not in results["axes"]]:
         raise TodBiasError(f"axis {unknown[0]}: the run has none of this name; it has {', '.join(results['axes'])}")
@@ -130,20 +136,21 @@ def repair(
 
     from tod_bias.dialogues.sampling import sample  # heavy imports come after what may go wrong at once
     from tod_bias.dialogues.text import json_line
-    from tod_bias.files import write_json, write_lines
+    from tod_bias.files import own_folder, write_json, write_lines
     from tod_bias.report import repairs
     from tod_bias.report.page import draw
     from tod_bias.studies.mended import write_mended
     from tod_bias.studies.repair import Workshop
 
     system = pipeline_of(corpus, pipeline, models, whole, device, generation)
-    folder = claimed(out or run / "repair")
+    folder = claimed(own_folder(run, "repair") if out is None else out)
     told: dict[str, Any] = {
         "tellings": tellings, "max_per_axis": max_per_axis, "cluster": cluster, "max_failures": max_failures
     }  # fmt: skip
     shop = Workshop(
         run, results, system, sample(whole, max_dialogues, results["seed"]), perturbers,
-        metric=metric, margin=margin, quality_margin=quality_margin, these_words=these_words, cache=run / FILE, **told,
+        metric=metric, margin=margin, quality_margin=quality_margin, these_words=these_words, cache=run / FILE,
+        metrics=names_of(metrics or ""), **told,
     )  # fmt: skip
     found = shop.repair(names_of(guards), budget)
     record = found.to_json()
@@ -153,7 +160,7 @@ def repair(
     if not quiet:
         Console().print(repairs.table(record))
     for note in repairs.notes(record):
-        typer.echo(note, err=True)
+        echo(note, err=True)
     if found.mend is None or found.pipeline is None:
         typer.echo("None of the changes that were tried mends all axes; repair.json says what is left.", err=True)
         raise typer.Exit(1)

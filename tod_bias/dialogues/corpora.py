@@ -86,6 +86,18 @@ def load_corpus(
     return sample(found, max_dialogues, seed)
 
 
+def check_shipped(name: str, where: str) -> None:
+    """See to it that a corpus that a file names is a shipped one or a file: files come from others.
+
+    Raises:
+        CorpusError: it would be imported, or fetched from a hub.
+    """
+    if name not in CORPORA and (is_import(name) or name.startswith("hf:")):
+        raise CorpusError(
+            f"{where}: names corpus {name!r:.80}, which is not shipped; give it again with --corpus {name:.80}"
+        )
+
+
 def has_splits(name: str) -> bool:
     """Whether a corpus of this name has splits; files have only one."""
     return name in CORPORA or not (name.endswith(SUFFIXES) or Path(name).is_dir())

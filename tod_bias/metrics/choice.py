@@ -46,6 +46,25 @@ def metric(name: str) -> Metric:
     return METRICS[name]()
 
 
+def shipped(name: str, where: str, option: str = "--metrics") -> Metric:
+    """A metric that a file names: one of one's own is not imported, as files come from others.
+
+    Args:
+        name: what the file says.
+        where: the file, for the message.
+        option: of the command line, which takes one's own.
+
+    Raises:
+        TodBiasError: it is not shipped, or what it needs is not installed.
+    """
+    if name not in METRICS:
+        again = name if is_import(name) else "module:Class"
+        raise TodBiasError(
+            f"{where}: names metric {name!r:.80}, which is not shipped; give it again with {option} {again:.80}"
+        )
+    return METRICS[name]()
+
+
 def check_alone(metrics: Sequence[Metric]) -> None:
     """Raises TodBiasError for a metric that compares tellings, where there is one of each dialogue."""
     if compares := [one.name for one in metrics if getattr(one, "counterfactual", False)]:

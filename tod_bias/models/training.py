@@ -25,7 +25,7 @@ from transformers import get_cosine_schedule_with_warmup
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.sampling import hold_out  # noqa: F401  # imported from here too
 from tod_bias.errors import ModelError
-from tod_bias.files import write_json
+from tod_bias.files import check_own_file, write_json
 from tod_bias.folder import held
 from tod_bias.models import adapters
 from tod_bias.models.adapters import ADAPTER, AdapterWeights
@@ -116,6 +116,7 @@ def _train(
     state = Progress()
     training = Training(accelerator, model, optimizer, schedule, state, adapter)
     checkpoint = out / "checkpoint"
+    check_own_file(checkpoint)
     record = {"settings": dataclasses.asdict(settings), "dialogues": len(dialogues), "processes": processes}
     record |= made.record
     if resume and load_checkpoint(training, checkpoint, record):

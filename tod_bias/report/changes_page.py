@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tod_bias.files import check_own_file, own_folder
 from tod_bias.report.changes import bounds, p_value, rows, sentences, verdict
 from tod_bias.report.forest import Block, Row, Texts, forest
 from tod_bias.report.notation import MISSING, fixed
@@ -38,6 +39,8 @@ def write_changes(
         runs: ``results.json`` of both, for the intervals of each by itself; None where there is none.
     """
     place = Path(folder)
+    check_own_file(place / REPORT)
+    pictures = own_folder(place, FIGURES)
     names = _names(result["before"], result["after"])
     taken: set[str] = set()
     drawn = []
@@ -46,10 +49,10 @@ def write_changes(
         if blocks:
             name = unique(slug(f"changes {metric}"), taken)
             figure = _disparities(blocks, result, metric)
-            drawn.append((metric, about["label"], draw(figure, place / FIGURES / f"{name}.svg", _DISPARITY, name)))
+            drawn.append((metric, about["label"], draw(figure, pictures / f"{name}.svg", _DISPARITY, name)))
     quality = None
     if result["quality"]:
-        quality = draw(_quality(result), place / FIGURES / "quality.svg", _QUALITY, "quality")
+        quality = draw(_quality(result), pictures / "quality.svg", _QUALITY, "quality")
     return write_page(
         place / REPORT,
         _TEMPLATE,

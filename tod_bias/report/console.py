@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -22,6 +23,21 @@ def shown(text: str) -> str:
     'a␛[31m�'
     """
     return _STEERING.sub(lambda found: chr(0x2400 + ord(found[0])) if found[0] < " " else "\ufffd", text)
+
+
+def echo(text: str, *, err: bool = False) -> None:
+    """Print lines that hold what comes from files and servers, :func:`shown`."""
+    import typer
+
+    typer.echo(shown(text), err=err)
+
+
+class ShownFormatter(logging.Formatter):
+    """Log lines, :func:`shown`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        return shown(super().format(record))
 
 
 class Console(rich.console.Console):

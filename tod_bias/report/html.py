@@ -11,7 +11,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from tod_bias.errors import TodBiasError
-from tod_bias.files import write_text
+from tod_bias.files import check_own_file, own_folder, write_text
 from tod_bias.report import notation
 from tod_bias.report.page import FIGURES, REPORT, TEMPLATES, render_page
 from tod_bias.report.reading import (
@@ -44,17 +44,19 @@ def write_report(folders: Sequence[Path], out: Path | None = None) -> Path:
     """
     runs = read_runs(folders)
     path = _destination([run.folder for run in runs], out)
-    pictures = path.parent / FIGURES
+    is_named = out is not None and path == out
     taken: set[str] = set()
     try:
-        pictures.mkdir(parents=True, exist_ok=True)
+        if not is_named:
+            check_own_file(path)
+        pictures = own_folder(path.parent, FIGURES)
         names = [unique(slug(run.name), taken) for run in runs]
         sections = [
-            section_of(run, name, pictures if len(runs) == 1 else pictures / name)
+            section_of(run, name, pictures if len(runs) == 1 else own_folder(pictures, name))
             for run, name in zip(runs, names, strict=True)
         ]
         compared = compare(sections, pictures) if len(sections) > 1 else None
-        write_text(path, render(sections, compared))
+        write_text(path, render(sections, compared), named=is_named)
     except TodBiasError as error:
         raise RunError(str(error)) from error
     except OSError as error:

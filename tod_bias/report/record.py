@@ -5,6 +5,7 @@ The numbers themselves are given their types by :mod:`tod_bias.report.outcome`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tod_bias.documents import read_json
 from tod_bias.errors import TodBiasError
+from tod_bias.statistics.needed import MOST_COMPONENTS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,6 +53,8 @@ def read_results(folder: str | Path) -> dict[str, Any]:
     path = folder / RESULTS
     if not folder.is_dir():
         raise RunError(f"{folder}: no such folder; give the folder that a run wrote, for example runs/demo")
+    if os.path.lexists(path) and not path.is_file():
+        raise RunError(f"{path}: is no plain file, as a run's results are; repeat the run's command with another --out")
     if not path.is_file():
         if (folder / "report.html").is_file() and not (folder / TURNS).is_file():
             raise RunError(f"{folder}: holds no attribution; the report of what it holds is {folder / 'report.html'}")
@@ -77,6 +81,10 @@ def read_results(folder: str | Path) -> dict[str, Any]:
     names = results.get("pipeline")
     if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
         raise RunError(f"{path}, pipeline: expected a list of names, got {names!r:.40}")
+    if names is not None and (len(names) > MOST_COMPONENTS or len(set(names)) < len(names)):
+        raise RunError(
+            f"{path}, pipeline: expected {MOST_COMPONENTS} components at the most, each once, got {len(names)}"
+        )
     return results
 
 
@@ -105,6 +113,17 @@ def _names(folders: Sequence[Path]) -> list[str]:
         depth += 1
 
 
+def check_turns(path: Path) -> bool:
+    """Whether there is a table of turns.
+
+    Raises:
+        RunError: what is there is no plain file.
+    """
+    if os.path.lexists(path) and not path.is_file():
+        raise RunError(f"{path}: is no plain file, as a run's turns are; remove it, or repeat the run's command")
+    return path.is_file()
+
+
 def read_turns(folder: str | Path, arms: Sequence[str]) -> pd.DataFrame | None:
     """Read the turns of some arms of a run; ``None`` where the run kept no ``turns.parquet``.
 
@@ -113,13 +132,13 @@ def read_turns(folder: str | Path, arms: Sequence[str]) -> pd.DataFrame | None:
         arms: arm keys as in ``results.json``; :data:`ORIGINAL` for the run on the original dialogues.
 
     Raises:
-        RunError: the file is no Parquet file or has no column ``arm``.
+        RunError: the file is no plain file, no Parquet file, or has no column ``arm``.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     path = Path(folder) / TURNS
-    if not path.is_file():
+    if not check_turns(path):
         return None
     try:
         frame = pq.read_table(path, filters=[("arm", "in", list(arms))]).to_pandas()

@@ -9,11 +9,12 @@ from typing import Any
 from tod_bias.answers import Answers
 from tod_bias.errors import TodBiasError
 from tod_bias.files import finite
+from tod_bias.metrics.choice import metric, shipped
 from tod_bias.metrics.metric import Metric
+from tod_bias.perturb.algorithm import is_own, load_perturber
 from tod_bias.perturb.candidates import Perturber
 from tod_bias.studies.case_runs import Measured, Questioning
 from tod_bias.studies.cases import EXPECTED, TOLD, TOLERANCE, Case, perturbers_of, rewrite_of
-from tod_bias.studies.choices import metrics_of
 from tod_bias.systems.execution import HistoryMode, check_history
 from tod_bias.systems.pipeline import Pipeline
 
@@ -92,6 +93,24 @@ class CaseCheck:
         }
 
 
+def own_of(axes: Sequence[str], metrics: Sequence[str]) -> tuple[dict[str, Perturber], dict[str, Metric]]:
+    """What :func:`check_cases` takes of one's own, from names that the user gives: cases do not import what they name.
+
+    Args:
+        axes: those with ``module:name`` are loaded.
+        metrics: names, or ``module:Class``.
+
+    Returns:
+        Axis to perturber, and what a case may call a metric to the metric.
+
+    Raises:
+        TodBiasError: one cannot be loaded.
+    """
+    perturbers = [load_perturber(axis) for axis in axes if is_own(axis)]
+    loaded = {name: metric(name) for name in metrics}
+    return {one.axis: one for one in perturbers}, {one.name: one for one in loaded.values()} | loaded
+
+
 def check_cases(
     cases: Sequence[Case],
     pipeline: Pipeline,
@@ -113,8 +132,8 @@ def check_cases(
         cases: of one file or several.
         pipeline: the system; where it has no component of a case's, the harm as a whole decides.
         tolerance: in the metric's own units.
-        perturbers: axis to a perturber, where it is not what the case names.
-        metrics: name to a metric of one's own that has no name to import.
+        perturbers: axis to a perturber, where it is not a shipped one.
+        metrics: what a case calls its metric (a name or ``module:Class``) to a metric, where it is not a shipped one.
         cache: SQLite file in which answers are kept.
         show_progress: on stderr.
 
@@ -129,8 +148,9 @@ def check_cases(
     found: dict[str, Checked] = {}
     for name, history in dict.fromkeys((case.metric, case.history) for case in cases):
         own = [case for case in cases if (case.metric, case.history) == (name, history)]
-        (metric,) = [metrics[name]] if metrics and name in metrics else metrics_of([name])
-        ask = Questioning(pipeline, metric, _history(history), answers, show_progress=show_progress)
+        given = metrics.get(name) if metrics else None
+        scored = given or shipped(name, f"case {own[0].id}", "--metric")
+        ask = Questioning(pipeline, scored, _history(history), answers, show_progress=show_progress)
         asked = [(case.telling, rewrite_of(case, told_by[case.axis])) for case in own]
         for case, measured in zip(own, ask(asked), strict=True):
             found[case.id] = _judged(case, measured, tolerance)

@@ -18,7 +18,7 @@ from tod_bias.dialogues.text import json_line
 from tod_bias.documents import loads, text_lines
 from tod_bias.errors import AxisError, TodBiasError
 from tod_bias.files import finite, write_lines
-from tod_bias.perturb.algorithm import load_perturber
+from tod_bias.perturb.algorithm import check_shipped, load_perturber
 from tod_bias.perturb.candidates import Perturber
 from tod_bias.perturb.kept import Telling
 from tod_bias.studies.signatures import perturber_signature
@@ -188,7 +188,7 @@ def write_cases(cases: Iterable[Case], path: str | Path) -> None:
     Raises:
         TodBiasError: it cannot be written.
     """
-    write_lines(path, [json_line(finite(case.to_json())) for case in cases])
+    write_lines(path, [json_line(finite(case.to_json())) for case in cases], named=True)
 
 
 def check_replaced(path: str | Path) -> None:
@@ -197,6 +197,8 @@ def check_replaced(path: str | Path) -> None:
     Raises:
         CaseError: there is one, and its first line is no case.
     """
+    if Path(path).exists() and not Path(path).is_file():
+        return  # a pipe or a device holds nothing that would be lost, and a folder is told by what writes
     try:
         first = next((line for _, line in text_lines(path)), None)
         is_case = first is None or {"telling", "told", "schema"} <= set(loads(first))
@@ -238,7 +240,7 @@ def perturbers_of(cases: Sequence[Case], given: Mapping[str, Perturber] | None =
 
     Args:
         cases: several of an axis are told by one perturber.
-        given: axis to a perturber, in place of what the case would load.
+        given: axis to a perturber, in place of what the case would load; one's own are not imported by their names.
 
     Raises:
         AxisError, LexiconError: it cannot be loaded.
@@ -248,8 +250,10 @@ def perturbers_of(cases: Sequence[Case], given: Mapping[str, Perturber] | None =
     for case in cases:
         if case.axis not in found:
             options = {name: case.options[name] for name in OPTIONS if case.options.get(name) is not None}
+            axis = str(case.options.get("axis", case.axis))
+            check_shipped(axis, f"case {case.id}")
             try:
-                found[case.axis] = load_perturber(str(case.options.get("axis", case.axis)), **options)
+                found[case.axis] = load_perturber(axis, **options)
             except TypeError as error:
                 raise CaseError(f"case {case.id}: its perturber cannot be loaded ({error})") from error
         own = perturber_signature(found[case.axis])

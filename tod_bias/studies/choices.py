@@ -12,7 +12,7 @@ from tod_bias.errors import StageError, TodBiasError, safe_repr, shortened
 from tod_bias.imports import guarded, import_object, is_import
 from tod_bias.metrics.choice import checked, metric
 from tod_bias.metrics.metric import Metric
-from tod_bias.statistics.needed import check_resamples
+from tod_bias.statistics.needed import MOST_COMPONENTS, check_resamples
 
 if TYPE_CHECKING:
     from tod_bias.studies.workshop import ClusterOf
@@ -95,8 +95,8 @@ def checked_order(names: Sequence[str], order: Sequence[str] | str | None) -> tu
     Raises:
         StageError: ``order`` does not name every component once, or there are too many.
     """
-    if len(names) > _MOST_STAGES:
-        raise StageError(f"the pipeline has {len(names)} stages; attribution takes {_MOST_STAGES} at the most")
+    if len(names) > MOST_COMPONENTS:
+        raise StageError(f"the pipeline has {len(names)} stages; attribution takes {MOST_COMPONENTS} at the most")
     if order is None:
         return SU_ORDER if set(names) == set(SU_ORDER) else tuple(names)
     if isinstance(order, str):
@@ -108,8 +108,6 @@ def checked_order(names: Sequence[str], order: Sequence[str] | str | None) -> tu
 
 SU_ORDER = ("db", "api_call", "response")
 """Su's steps: first the database mismatch is resolved, then the API call adjusted; the rest is the response model's."""
-_MOST_STAGES = 7
-"""2**7 arms; more would be neither quick nor readable."""
 
 
 def check_numbers(

@@ -11,7 +11,7 @@ import yaml
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.documents import read_yaml
 from tod_bias.errors import StageError
-from tod_bias.files import write_text
+from tod_bias.files import check_own_file, write_text
 from tod_bias.perturb.guards.guard import Guard
 from tod_bias.perturb.guards.telling import axis_of
 from tod_bias.report.sections import slug, unique
@@ -58,6 +58,7 @@ def write_mended(
         table = _table(stage)
         if changed and table is not None:
             file = TABLE.format(unique(slug(name), taken))
+            check_own_file(folder / file)
             table.save(folder / file)
             stages[name]["table"] = file
     for one in changes:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import MetricError, TodBiasError
+from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.algorithm import PLACEBO
 from tod_bias.perturb.candidates import Perturber
 from tod_bias.perturb.guards.guard import GUARDS, Guard, with_guards
@@ -33,6 +34,7 @@ from tod_bias.studies.gate import WITHIN, Judged, gate
 from tod_bias.studies.matching import MismatchError
 from tod_bias.studies.mends import ROWS, Attempt, Change, Repair, measured_of, merged, nothing_differs, size_of
 from tod_bias.studies.results import Results
+from tod_bias.studies.saved import with_own
 from tod_bias.studies.signatures import corpus_hash, perturber_signature, signature_of
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stages.database import LookupDb
@@ -58,6 +60,7 @@ class Workshop:
         quality_margin: how much of the score may be lost, in the metric's own units.
         these_words: take words as they are where the run has too few to speak of groups.
         cache: file of the answers that are kept.
+        metrics: of one's own that the run has measured, as objects or ``module:Class``; shipped ones need not be given.
         options: further ones of :func:`~tod_bias.attribute` that the run was made with (``tellings``, ``cluster`` …).
 
     Raises:
@@ -78,6 +81,7 @@ class Workshop:
         quality_margin: float = 0.02,
         these_words: bool = False,
         cache: str | Path | None = None,
+        metrics: Sequence[str | Metric] = (),
         **options: Any,
     ) -> None:
         self._before, self._results = before, results
@@ -87,6 +91,7 @@ class Workshop:
         self._margins = margin, quality_margin
         self._these_words = these_words
         self._cache = cache
+        self._metrics = with_own(results, "this run" if isinstance(before, Results) else str(before), metrics)
         self._options = options
         self._rows: dict[str, list[Lack]] = {}
         self._tried = 1
@@ -234,11 +239,17 @@ class Workshop:
             self.system(changes), self._dialogues,
             axes=[*(self._perturbers[axis] for axis in axes), *([PLACEBO] if has_placebo else [])],
             design=run["design"], draws=run["draws"] or 3, seed=run["seed"], history=run["history"],
-            metrics=list(run["metrics"]), corpus=run["corpus"], cache=self._cache, **drawn, **self._options,
+            metrics=self._metrics, corpus=run["corpus"], cache=self._cache, **drawn, **self._options,
         )  # fmt: skip
         margin, quality_margin = self._margins
         comparison = compare(
-            self._before, results, axes=list(axes), margin=margin, quality_margin=quality_margin, seed=run["seed"]
+            self._before,
+            results,
+            axes=list(axes),
+            metrics=self._metrics,
+            margin=margin,
+            quality_margin=quality_margin,
+            seed=run["seed"],
         )
         judged = self._judged(results, axes)
         cost = results["cost"]

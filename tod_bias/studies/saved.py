@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tod_bias.errors import MetricError
+from tod_bias.metrics.choice import shipped
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.algorithm import PLACEBO
-from tod_bias.report.record import TURNS, RunError, read_results
+from tod_bias.report.record import TURNS, RunError, check_turns, read_results
 from tod_bias.studies.axis_table import AxisTable, Tellings, numbers_of
 from tod_bias.studies.choices import metrics_of
 from tod_bias.studies.results import Results
@@ -63,18 +64,36 @@ def scored_by(results: Mapping[str, Any], name: str, metrics: Sequence[str | Met
     Args:
         results: the content of ``results.json``.
         name: of the run.
-        metrics: those wanted, by name, ``module:Class`` or object; None: all of the run's.
+        metrics: those wanted, by name, ``module:Class`` or object; None: all of the run's, which must be shipped ones.
 
     Raises:
         MetricError: the run has not measured one of them.
         TodBiasError: one is the user's own, and is not given as an object or ``module:Class``.
     """
     measured = list(results["metrics"])
-    found = metrics_of(measured if metrics is None else metrics)
+    if metrics is None:
+        return [shipped(one, name) for one in measured]
+    found = metrics_of(metrics)
     for one in found:
         if one.name not in measured:
             raise MetricError(f"{name}: has not measured {one.name}; it has {', '.join(measured)}")
     return found
+
+
+def with_own(results: Mapping[str, Any], name: str, own: Sequence[str | Metric] = ()) -> list[Metric]:
+    """All metrics of a run, in its order.
+
+    Args:
+        results: the content of ``results.json``.
+        name: of the run.
+        own: by name, ``module:Class`` or object; those that are not shipped must be among them.
+
+    Raises:
+        MetricError: the run has not measured one of them.
+        TodBiasError: one of the run's is neither shipped nor among them.
+    """
+    given = {one.name: one for one in scored_by(results, name, own)} if own else {}
+    return [given[one] if one in given else shipped(one, name) for one in results["metrics"]]
 
 
 def saved_run(
@@ -114,6 +133,7 @@ def saved_run(
         if not len(rows):
             raise RunError(f"{name}: {TURNS} has no rows of axis {axis}; repeat the run's command")
         groups = next(iter(results["axes"][axis].values())).get("groups") or {}
+        _check_arms(rows, results, name)
         found[axis] = _axis(rows, tuple(groups), tuple(results["pipeline"]), own)
     return SavedRun(name, results, found)
 
@@ -127,7 +147,7 @@ def _turns(folder: Path, scored: Sequence[Metric]) -> pd.DataFrame:
     import pyarrow.parquet as pq
 
     path = folder / TURNS
-    if not path.is_file():
+    if not check_turns(path):
         raise RunError(f"{folder}: holds no {TURNS}; repeat the run's command (what was answered is kept)")
     try:
         there = pq.read_schema(path).names
@@ -148,6 +168,19 @@ def _turns(folder: Path, scored: Sequence[Metric]) -> pd.DataFrame:
     users = np.full(len(frame), None, dtype=object)
     users[np.flatnonzero((frame["arm"] == ORIGINAL).to_numpy())] = said["user"].to_pandas().to_numpy()
     return frame.assign(user=users)
+
+
+def _check_arms(rows: pd.DataFrame, results: Mapping[str, Any], name: str) -> None:
+    """See to it that the rows are of the components that the results name."""
+    known = {arm_key(arm) for arm in all_arms(results["pipeline"])}
+    found = set(rows["arm"].unique()) - {ORIGINAL}
+    lacking = known - found if results.get("history") != "recorded" else set()
+    if odd := sorted(map(str, found - known)) or sorted(lacking):
+        where = "which results.json does not name" if found - known else "but not in the rows"
+        raise RunError(
+            f"{name}: {TURNS} and results.json are not of one run: components {odd[0]!r:.80} are swapped, {where}; "
+            "repeat the run"
+        )
 
 
 def _axis(

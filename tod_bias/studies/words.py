@@ -13,7 +13,7 @@ import numpy as np
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
-from tod_bias.files import replacing, write_text
+from tod_bias.files import own_folder, replacing, write_text
 from tod_bias.folder import writable
 from tod_bias.perturb.algorithm import load_perturber
 from tod_bias.perturb.lexicon_perturber import LexiconPerturber
@@ -67,11 +67,11 @@ class WordStatistics(Results):
         from tod_bias.report.words import word_shares
 
         folder = writable(folder)
-        writable(folder / "figures")
+        pictures = own_folder(folder, "figures")
         with replacing(folder / self.frame_name) as part:
             assert self.table is not None
             self.table.write(part)
-        write_text(folder / "figures" / "words.svg", to_svg(word_shares(self.rows)))
+        write_text(pictures / "words.svg", to_svg(word_shares(self.rows)))
         self.save_record(folder)
 
 

@@ -15,11 +15,12 @@ import numpy as np
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError, TodBiasError
+from tod_bias.metrics.choice import shipped
 from tod_bias.metrics.metric import Metric
-from tod_bias.perturb.algorithm import PLACEBO, load_perturber
+from tod_bias.perturb.algorithm import PLACEBO, check_shipped, load_perturber
 from tod_bias.perturb.candidates import Candidate, Perturber
 from tod_bias.perturb.kept import kept
-from tod_bias.report.record import TURNS, RunError, read_results
+from tod_bias.report.record import TURNS, RunError, check_turns, read_results
 from tod_bias.studies.case_runs import harm_of, sign_of, turn_scores
 from tod_bias.studies.cases import EXPECTED, ORIGINAL, TOLD, TOLERANCE, Case, told_turns
 from tod_bias.studies.matching import MismatchError
@@ -112,14 +113,15 @@ def _metric(results: Mapping[str, Any], run: str, given: str | Metric | None) ->
     sided = [name for name, about in results["metrics"].items() if about["better"] != "neither"]
     if not sided:
         raise TodBiasError(f"{run}: none of its metrics has a better side, so nothing is harm")
-    (found,) = scored_by(results, run, sided[:1])
-    return found, sided[0]
+    return shipped(sided[0], run, "--metric"), sided[0]
 
 
 def _perturbers(results: Mapping[str, Any], run: str, axes: Sequence[str | Perturber] | None) -> dict[str, Perturber]:
     there = [axis for axis in results["axes"] if axis != PLACEBO]
     found: dict[str, Perturber] = {}
     for entry in there if axes is None else axes:
+        if axes is None:
+            check_shipped(str(entry), run)
         try:
             perturber = load_perturber(entry) if isinstance(entry, str) else entry
         except AxisError as error:
@@ -194,6 +196,8 @@ class _Maker:
         import pyarrow.parquet as pq
 
         chosen = [("axis", "=", self._perturber.axis), *filters]
+        if not check_turns(self._path):
+            raise RunError(f"{self._path}: is not there; repeat the run")
         try:
             return pq.read_table(self._path, columns=list(columns), filters=chosen).to_pandas()
         except (OSError, pa.ArrowException, KeyError, ValueError) as error:

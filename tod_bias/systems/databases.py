@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tod_bias.errors import StageError, shortened
+from tod_bias.sqlite import foreign, opened, said
 
 
 class Database:
@@ -61,15 +62,25 @@ class Database:
             self.engine = self._engine(None if self.file is not None else parsed)
             """Connects when it is asked."""
         weakref.finalize(self, self.engine.dispose)
+        if self.file is not None:
+            self._check_plain()
+
+    def _check_plain(self) -> None:
+        """See to it that an SQLite file holds tables alone: what computes when it is read may never end."""
+        with self.spoken(), self.engine.connect() as connection:
+            found = foreign(connection.connection.driver_connection)
+        if found:
+            raise StageError(f"{self}: holds a {found}, and files are read as tables alone; drop it, or store its rows")
 
     def _engine(self, url: Any) -> Any:
         import sqlalchemy as sa
 
         if self.file is not None:
-            read_only = f"file:{quote(str(self.file.resolve()))}?mode=ro"
+            path = self.file.resolve()
+            read_only = f"file:{quote(str(path))}?mode=ro"
             return sa.create_engine(
                 "sqlite://",
-                creator=lambda: sqlite3.connect(read_only, uri=True, check_same_thread=False),
+                creator=lambda: opened(path, read_only, check_same_thread=False),
                 poolclass=sa.pool.QueuePool,
             )
         options = {"postgresql_readonly": True} if url.get_backend_name() == "postgresql" else {}
@@ -97,8 +108,10 @@ class Database:
 
         try:
             yield
+        except sqlite3.Error as error:
+            raise self._error(said(error)) from None
         except sa.exc.DBAPIError as error:  # its own text would show the query
-            raise self._error(error.orig or type(error).__name__) from None
+            raise self._error(said(error.orig) if error.orig else type(error).__name__) from None
         except ImportError as error:
             raise self._error(f"{error}; install the driver that the url names") from None
         except (sa.exc.SQLAlchemyError, OSError, OverflowError, ValueError, TypeError) as error:  # and values unfit

@@ -65,6 +65,8 @@ def services_of(dialogues: Iterable[Dialogue]) -> list[Service]:
 
 def is_sqlite(path: str | Path) -> bool:
     """Whether a file is SQLite's, empty or not there."""
+    if Path(path).exists() and not Path(path).is_file():
+        return False
     try:
         with open(path, "rb") as stream:
             return stream.read(16) in (b"", b"SQLite format 3\0")
@@ -109,7 +111,7 @@ def write_database(services: Sequence[Service], path: str | Path) -> None:
     apis = sa.Table(
         APIS, metadata, sa.Column("api_name", sa.String, primary_key=True), sa.Column("table_name", sa.String)
     )
-    with replacing(path) as part:
+    with replacing(path, named=True) as part:
         engine = sa.create_engine(sa.URL.create("sqlite", database=str(part)))
         try:
             metadata.create_all(engine)

@@ -94,7 +94,7 @@ class LookupDb:
 
     def save(self, path: str | Path) -> None:
         """Write the table as JSON lines: ``{"call": {…}, "results": [{…}, …]}``."""
-        write_lines(path, self._lines())
+        write_lines(path, self._lines(), named=True)
 
     def _lines(self) -> Iterator[str]:
         for call, rows in sorted(self._table.items()):

@@ -95,9 +95,11 @@ class SqlDb:
         self._ignored: set[tuple[str, str]] = set()
         metadata = sa.MetaData()
         with self._database.spoken():
-            metadata.reflect(self._engine, views=True)
+            metadata.reflect(self._engine, views=self._database.file is None)
             with self._engine.connect() as connection:
                 known = metadata.tables.get(APIS)
+                if known is not None and not {"api_name", "table_name"} <= set(known.c.keys()):
+                    raise StageError(f"{self._database}: {APIS} lacks api_name or table_name; write it again")
                 query = None if known is None else sa.select(known.c.api_name, known.c.table_name)
                 rows = [] if query is None else connection.execute(query).all()
         self._tables = {name: table for name, table in metadata.tables.items() if name != APIS}

@@ -1,0 +1,301 @@
+"""Folders, cases and databases that somebody else made: nothing is written through them, called for them or stuck."""
+
+import json
+import os
+import shutil
+import sqlite3
+
+import pytest
+
+from tod_bias import Dialogue, Pipeline, Turn, attribute
+from tod_bias.answers import Answers
+from tod_bias.cli.application import main
+from tod_bias.dialogues.jsonl import write_jsonl
+from tod_bias.errors import TodBiasError
+from tod_bias.folder import claimed, release
+from tod_bias.metrics.responses import Length
+from tod_bias.report.record import read_results
+from tod_bias.sqlite import opened
+from tod_bias.stages import SqlDb
+from tod_bias.studies.cases import write_cases
+from tod_bias.studies.saved import with_own
+from tod_bias.studies.worst import worst_cases
+
+ENDLESS = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT n AS key, 'x' AS answer FROM r"
+OWN = """
+from tod_bias.metrics.responses import Length
+from tod_bias.perturb.algorithm import load_perturber
+open("imported", "w").close()
+
+class Words(Length):
+    name = "words"
+
+def people():
+    made = load_perturber("gender")
+    made.axis = "people"
+    return made
+"""
+
+
+def curt(inputs):
+    return ["Sorry." if "wife" in item.user else f"Fine: {item.user}" for item in inputs]
+
+
+class Words(Length):
+    name = "words"
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("finished")
+    said = [f"My husband wants room {number} please." for number in range(4)]
+    dialogues = [Dialogue(str(n), "Rooms", (Turn(text, response=f"Fine: {text}"),)) for n, text in enumerate(said)]
+    write_jsonl(dialogues, folder / "dialogues.jsonl")
+    about = {"name": str(folder / "dialogues.jsonl"), "split": None}
+    metrics = ["sentence_bleu", Words()]
+    attribute(
+        Pipeline({"response": curt}), dialogues, ["gender"], metrics=metrics, bootstrap=0, permutations=0, corpus=about
+    ).save(folder)
+    write_cases(worst_cases(folder, dialogues, most=2, metric="sentence_bleu").cases, folder / "cases.jsonl")
+    return folder
+
+
+@pytest.fixture
+def run(finished, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "victim" / "f").write_text("mine")
+    (tmp_path / "own.py").write_text(OWN)
+    (tmp_path / "stages.py").write_text("def fair(inputs):\n    return [f'Fine: {item.user}' for item in inputs]\n")
+    (tmp_path / "p.yaml").write_text('stages: {response: "stages:fair"}\n')
+    return shutil.copytree(finished, tmp_path / "run")
+
+
+def command(capsys, *arguments):
+    """Exit code and lines of stderr."""
+    with pytest.raises(SystemExit) as end:
+        main([*map(str, arguments), "--quiet"])
+    return end.value.code, capsys.readouterr().err.splitlines()
+
+
+def put(kind, path, victim):
+    if path.exists():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "hard link":
+        path.hardlink_to(victim / "f")
+    else:
+        path.symlink_to({"link": victim / "f", "folder": victim, "device": "/dev/zero"}[kind])
+
+
+def changed(path, change):
+    record = json.loads(path.read_text())
+    change(record)
+    path.write_text(json.dumps(record) + "\n")
+
+
+@pytest.mark.parametrize("kind", ["link", "hard link", "pipe", "device"])
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("report.html", ["report", "run"]),
+        ("report.html", ["compare", "run", "run", "--metrics", "sentence_bleu", "--out", "run/c"]),
+        ("compare.json", ["compare", "run", "run", "--metrics", "sentence_bleu", "--out", "run/c"]),
+        (".tod-bias.lock", ["compare", "run", "run", "--metrics", "sentence_bleu", "--out", "run/c"]),
+        ("check.json", ["check", "run", "--max-disparity", "1", "--out", "run"]),
+        ("words.csv", ["words", "--axes", "gender", "--max-dialogues", "4", "--out", "run/c"]),
+        ("answers.sqlite", ["cases", "run", "--metric", "sentence_bleu", "--pipeline", "p.yaml"]),
+        ("answers.sqlite-wal", ["cases", "run", "--metric", "sentence_bleu", "--pipeline", "p.yaml"]),
+    ],
+)
+def test_nothing_is_written_through_a_folder(run, tmp_path, capsys, kind, name, arguments):
+    place = run / "c" if "run/c" in arguments else run
+    place.mkdir(exist_ok=True)
+    put(kind, place / name, tmp_path / "victim")
+    code, said = command(capsys, *arguments)
+    assert (code, len(said), name in said[0]) == (2, 1, True), said
+    assert (tmp_path / "victim" / "f").read_text() == "mine"
+    assert [path.name for path in (tmp_path / "victim").iterdir()] == ["f"]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["report", "run"], ["words", "--axes", "gender", "--max-dialogues", "4", "--out", "run"]]
+)
+def test_nothing_is_written_through_a_folder_in_a_folder(run, tmp_path, capsys, arguments):
+    put("folder", run / "figures", tmp_path / "victim")
+    code, said = command(capsys, *arguments)
+    assert (code, len(said), "figures" in said[0]) == (2, 1, True), said
+    assert [path.name for path in (tmp_path / "victim").iterdir()] == ["f"]
+
+
+def test_what_the_user_names_may_be_a_link(run, tmp_path, capsys):
+    (tmp_path / "named").symlink_to(run)
+    (tmp_path / "page.html").symlink_to(tmp_path / "victim" / "page.html")
+    assert command(capsys, "report", "named")[0] == 0
+    assert command(capsys, "report", "run", "--out", "page.html")[0] == 0
+    assert (run / "report.html").is_file()
+    assert "<html" in (tmp_path / "victim" / "page.html").read_text()
+
+
+@pytest.mark.parametrize("name", ["turns.parquet", "results.json"])
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_what_is_read_is_a_plain_file(run, tmp_path, capsys, kind, name):
+    put(kind, run / name, tmp_path / "victim")
+    for arguments in (["report", "run"], ["cases", "run", "--metric", "sentence_bleu"], ["compare", "run", "run"]):
+        code, said = command(capsys, *arguments)
+        assert (code, len(said)) == (2, 1), said
+
+
+@pytest.mark.parametrize("kind", ["link", "hard link", "pipe"])
+def test_the_lock_is_a_file_of_its_own(run, tmp_path, kind):
+    put(kind, run / ".tod-bias.lock", tmp_path / "victim")
+    with pytest.raises(TodBiasError, match="lock: cannot be written"):
+        claimed(run)
+    release()
+    assert (tmp_path / "victim" / "f").read_text() == "mine"
+
+
+def test_a_batch_folder_that_a_run_names_is_one_of_batch_files(run, tmp_path):
+    from tod_bias.cli.attribute import _batches
+
+    (run / "batches.json").write_text(json.dumps({"batch_out": str(tmp_path / "victim")}))
+    with pytest.raises(TodBiasError, match="give --batch-out"):
+        _batches(run, None, [tmp_path])
+    (tmp_path / "victim" / "wave001_response.jsonl").write_text("")
+    assert _batches(run, None, [tmp_path]) == tmp_path / "victim"
+
+
+@pytest.mark.parametrize("name", ["own:Words", "http.server:test"])
+@pytest.mark.parametrize("arguments", [["compare", "run", "run"], ["cases", "run"]])
+def test_a_metric_of_results_is_not_imported(run, tmp_path, capsys, name, arguments):
+    def rename(record):
+        record["metrics"] = {name: record["metrics"].pop("sentence_bleu")}
+        record["axes"]["gender"] = {name: record["axes"]["gender"]["sentence_bleu"]}
+
+    changed(run / "results.json", rename)
+    code, said = command(capsys, *arguments)
+    assert (code, len(said), "is not shipped" in said[0], name in said[0]) == (2, 1, True, True), said
+    assert not (tmp_path / "imported").exists()
+
+
+def test_a_repair_measures_nothing_that_only_the_run_names(run):
+    results = read_results(run)
+    with pytest.raises(TodBiasError, match=r"words.*not shipped; give it again with --metrics"):
+        with_own(results, "run")
+    assert [one.name for one in with_own(results, "run", [Words()])] == ["sentence_bleu", "words"]
+
+
+@pytest.mark.parametrize("name", ["own:people", "gender×own:people", "age,own:people", "dialect:people"])
+@pytest.mark.parametrize("arguments", [["cases", "run", "--metric", "sentence_bleu"], ["repair", "run"]])
+def test_an_axis_of_results_is_not_imported(run, tmp_path, capsys, name, arguments):
+    shutil.copy(tmp_path / "own.py", tmp_path / "dialect.py")
+    changed(run / "results.json", lambda record: record["axes"].update({name: record["axes"].pop("gender")}))
+    code, said = command(capsys, *arguments)
+    assert (code, len(said), "give it again with --axes" in said[0]) == (2, 1, True), said
+    assert not (tmp_path / "imported").exists()
+
+
+@pytest.mark.parametrize("name", ["own:people", "hf:some/corpus"])
+def test_a_corpus_of_results_is_not_imported(run, tmp_path, capsys, name):
+    changed(run / "results.json", lambda record: record["corpus"].update(name=name))
+    code, said = command(capsys, "cases", "run", "--metric", "sentence_bleu")
+    assert (code, len(said), f"--corpus {name}" in said[0]) == (2, 1, True), said
+    assert not (tmp_path / "imported").exists()
+
+
+def test_a_metric_of_ones_own_is_given_again(run, tmp_path, capsys):
+    code, said = command(capsys, "compare", "run", "run")
+    assert (code, "words" in said[0]) == (2, True)
+    assert not (tmp_path / "imported").exists()
+    options = ["--bootstrap", "0", "--permutations", "1", "--out", "c"]
+    assert command(capsys, "compare", "run", "run", "--metrics", "sentence_bleu,own:Words", *options) == (0, [])
+    assert (tmp_path / "imported").exists()
+
+
+def test_cases_import_nothing_but_what_is_given_again(run, tmp_path, capsys):
+    path = tmp_path / "one.jsonl"
+    record = json.loads((run / "cases.jsonl").read_text().splitlines()[0])
+    check = ["check", "--cases", path, "--pipeline", "p.yaml"]
+    path.write_text(json.dumps(record | {"metric": "own:Words"}) + "\n")
+    code, said = command(capsys, *check)
+    assert (code, len(said), "give it again with --metric own:Words" in said[0]) == (2, 1, True), said
+    options = record["perturber"] | {"axis": "own:people"}
+    path.write_text(json.dumps(record | {"axis": "people", "perturber": options}) + "\n")
+    code, said = command(capsys, *check)
+    assert (code, len(said), "give it again with --axes own:people" in said[0]) == (2, 1, True), said
+    path.write_text(json.dumps(record | {"corpus": ["own:people", "test"]}) + "\n")
+    code, said = command(capsys, "check", "--cases", path, "--model", "nowhere")
+    assert (code, len(said), "give it again with --corpus own:people" in said[0]) == (2, 1, True), said
+    assert not (tmp_path / "imported").exists()
+    path.write_text(json.dumps(record) + "\n")
+    code, said = command(capsys, *check, "--metrics", "own:Words")
+    assert (code, len(said), "no case is scored by it" in said[0]) == (2, 1, True), said
+    path.write_text(json.dumps(record | {"axis": "people", "perturber": options, "metric": "own:Words"}) + "\n")
+    code, said = command(capsys, *check, "--axes", "own:people", "--metric", "own:Words")
+    assert "not shipped" not in "".join(said)
+
+
+@pytest.mark.parametrize("names", [[f"c{number}" for number in range(25)], ["response", "other"], ["response"] * 2])
+def test_components_are_as_many_as_a_pipeline_has_and_those_of_the_rows(run, capsys, names):
+    changed(run / "results.json", lambda record: record.update(pipeline=names))
+    code, said = command(capsys, "compare", "run", "run", "--metrics", "sentence_bleu", "--out", "c")
+    assert (code, len(said), "components" in said[0]) == (2, 1, True), said
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_answers"),
+    [
+        (f"CREATE VIEW answers AS {ENDLESS}", True),
+        (f"CREATE VIEW _apis AS {ENDLESS}", False),
+        ("CREATE TRIGGER t AFTER INSERT ON answers BEGIN DELETE FROM answers; END", True),
+        ("CREATE TRIGGER t AFTER INSERT ON answers BEGIN DELETE FROM answers; END", False),
+        ("CREATE VIRTUAL TABLE v USING fts5(a)", False),
+        ("CREATE TABLE other (a)", True),
+        ("CREATE TABLE computed (a, b AS (hex(zeroblob(1000000000))))", False),
+    ],
+)
+def test_an_sqlite_file_is_tables_alone(tmp_path, statement, is_answers):
+    path = tmp_path / "f.sqlite"
+    with sqlite3.connect(path) as database:
+        if not statement.startswith("CREATE VIEW answers"):
+            database.execute("CREATE TABLE answers (key TEXT PRIMARY KEY, answer TEXT) WITHOUT ROWID")
+        database.execute(statement)
+    database.close()
+    with pytest.raises(TodBiasError, match=r"f\.sqlite: holds"):
+        (Answers if is_answers else SqlDb)(path)
+
+
+@pytest.mark.parametrize("value", [None, b"bytes"])
+def test_an_answer_that_is_no_text_is_a_damage_of_the_file(tmp_path, value):
+    path = tmp_path / "f.sqlite"
+    Answers(path)
+    with sqlite3.connect(path) as database:
+        database.execute("INSERT INTO answers VALUES ('key', ?)", [value])
+    database.close()
+    with pytest.raises(TodBiasError, match=r"f\.sqlite: is damaged"):
+        Answers(path).get(["key"])
+
+
+def test_a_query_ends_by_a_clock(tmp_path, monkeypatch):
+    monkeypatch.setattr("tod_bias.sqlite.LONGEST", 0.1)
+    database = opened(tmp_path / "f.sqlite")
+    with pytest.raises(sqlite3.OperationalError, match="interrupted"):
+        database.execute(f"SELECT max(key) FROM ({ENDLESS})").fetchall()
+    assert database.execute("SELECT 1").fetchall() == [(1,)]
+    database.close()
+
+
+def test_a_journal_that_names_another_file_is_not_followed(tmp_path):
+    Answers(tmp_path / "f.sqlite")
+    (tmp_path / "f.sqlite-journal").write_bytes(b"\0" * 600 + bytes.fromhex("d9d505f920a163d7"))
+    with pytest.raises(TodBiasError, match="names another file"):
+        Answers(tmp_path / "f.sqlite")
+
+
+def test_escapes_of_a_file_are_shown_in_error_lines(run, capsys):
+    evil = "\x1b[31m\x9b1m\u202e\x00\x1b]0;t\x07\nline"
+    changed(run / "results.json", lambda record: record["corpus"].update(hash=evil))
+    code, said = command(capsys, "cases", "run", "--metric", "sentence_bleu")
+    assert (code, len(said), "␛[31m" in said[0]) == (2, 1, True), said
+    assert said[0].isprintable()

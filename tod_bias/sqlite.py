@@ -1,0 +1,109 @@
+"""Opening SQLite files that somebody else may have made: they run nothing, reach no other file, and end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any
+
+LONGEST = 60.0
+"""Seconds of a query: this project's look up keys or rows, in milliseconds."""
+_LARGEST = 1 << 28
+"""Bytes of a value and of a row; what is computed when it is read could have a gigabyte."""
+_STEPS = 10_000
+"""Steps of SQLite's machine between two looks at the clock and at signals: well below a millisecond."""
+_NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")
+"""The end of a journal that names another file, which SQLite removes when it has rolled back."""
+BESIDE = ("-journal", "-wal", "-shm")
+"""Endings of the files that SQLite keeps beside one."""
+
+
+class _Clock:
+    """Ends a query that takes too long; signals are handled when it is asked."""
+
+    def __init__(self) -> None:
+        self.begun = time.monotonic()
+
+    def is_late(self) -> bool:
+        return time.monotonic() - self.begun > LONGEST
+
+
+class _Cursor(sqlite3.Cursor):
+    def execute(self, *arguments: Any) -> Any:
+        self._begin()
+        return super().execute(*arguments)
+
+    def executemany(self, *arguments: Any) -> Any:
+        self._begin()
+        return super().executemany(*arguments)
+
+    def _begin(self) -> None:
+        clock: _Clock = self.connection.clock  # type: ignore[attr-defined]
+        clock.begun = time.monotonic()
+
+
+class _Connection(sqlite3.Connection):
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.clock = _Clock()
+        self.set_progress_handler(self.clock.is_late, _STEPS)
+        self.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST)
+        self.execute("PRAGMA trusted_schema=OFF")
+
+    def cursor(self, factory: Any = _Cursor) -> Any:
+        return super().cursor(factory)
+
+
+def opened(path: str | Path, address: str | None = None, **options: Any) -> sqlite3.Connection:
+    """A connection to a file.
+
+    Args:
+        path: of the file.
+        address: SQLite's URI of it, with settings.
+        options: of :func:`sqlite3.connect`.
+
+    Raises:
+        sqlite3.Error: it cannot be opened.
+        OSError: what lies beside it is no plain file, or an interrupted change that names another file.
+    """
+    for file in (Path(f"{path}{ending}") for ending in BESIDE):
+        if os.path.lexists(file) and not file.is_file():
+            raise OSError(errno.EPERM, f"{file.name} beside it is no plain file")
+    journal = Path(f"{path}{BESIDE[0]}")
+    if journal.exists() and journal.stat().st_size > len(_NAMES_ANOTHER):
+        with journal.open("rb") as stream:
+            stream.seek(-len(_NAMES_ANOTHER), os.SEEK_END)
+            if stream.read() == _NAMES_ANOTHER:
+                raise OSError(errno.EPERM, f"{journal.name} beside it names another file, which would be removed")
+    if address is not None:
+        options["uri"] = True
+    return sqlite3.connect(address or path, factory=_Connection, **options)
+
+
+def said(error: BaseException) -> str:
+    """What an error of SQLite says; a query that was ended, why."""
+    if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+        return f"a query was interrupted, or did not end within {LONGEST:g} seconds"
+    return getattr(error, "strerror", None) or str(error)
+
+
+def foreign(connection: sqlite3.Connection) -> str:
+    """The first thing in a file that computes when it is read or written, as ``view 'x'``; empty where there is none.
+
+    Raises:
+        sqlite3.Error: it is no SQLite file.
+    """
+    virtual = "type = 'table' AND sql LIKE 'create%virtual%table%using%'"
+    query = f"SELECT type, name FROM sqlite_master WHERE type NOT IN ('table', 'index') OR {virtual} LIMIT 1"
+    for kind, name in connection.execute(query):
+        return f"{kind if kind != 'table' else 'virtual table'} {str(name)!r:.80}"
+    computed = (
+        "SELECT m.name, x.name FROM sqlite_master m, pragma_table_xinfo(m.name) x "
+        "WHERE m.type = 'table' AND x.hidden IN (2, 3) LIMIT 1"
+    )
+    for table, column in connection.execute(computed):
+        return f"computed column {str(table) + '.' + str(column)!r:.80}"
+    return ""

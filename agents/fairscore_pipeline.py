@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tod_bias.agents.stage import ParlaiStage
+from tod_bias.audit.tellings import Retelling
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.perturb.candidates import Perturber
-from tod_bias.studies.tellings import Retelling
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stages.replay import Replay
 from tod_bias.systems.twin import Twin

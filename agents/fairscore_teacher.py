@@ -54,14 +54,15 @@ from tod_bias.agents.episodes import DIALOGUE_ID, dialogue_to_episode, episode_t
 from tod_bias.agents.options import add_fairscore_options, perturber_of
 from tod_bias.agents.protocol import answer_of
 from tod_bias.agents.teachers import PerturbedEpisodes, PerturbedGoogleSgdTeacher
+from tod_bias.audit.choices import metrics_of
+from tod_bias.audit.tellings import Retelling, Retold
+from tod_bias.config import DesignOptions
 from tod_bias.dialogues.calls import calls_of
 from tod_bias.dialogues.corpora import load_corpus
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.dialogues.text import API_CALL, SYSTEM
 from tod_bias.errors import CorpusError, NothingToPerturbError, TodBiasError
 from tod_bias.metrics.metric import Told
-from tod_bias.studies.choices import check_numbers, metrics_of
-from tod_bias.studies.tellings import Retelling, Retold
 from tod_bias.systems.outputs import as_text
 
 CALL_METRICS = ("jga", "slot_f1")
@@ -128,7 +129,7 @@ class FairscoreTeacher(PerturbedEpisodes):
         """
         if self._shown is None:
             opt: Opt = self.opt  # type: ignore[attr-defined]
-            check_numbers(_draws(opt), 0, 0, opt.get("seed") or 0, opt.get("max_per_axis"), None)
+            DesignOptions.of({"draws": _draws(opt), "max_per_axis": opt.get("max_per_axis")})
             self._measures += _measures(opt.get("bias_metrics") or DEFAULT_METRICS)
             self._shown = self._tell(super().generate_episodes())  # type: ignore[misc]
         return self._shown

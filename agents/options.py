@@ -11,6 +11,7 @@ from parlai.core.params import ParlaiParser
 from parlai.utils.data import DatatypeHelper
 
 from tod_bias.agents.command import add_option, end_with_one_line
+from tod_bias.audit.tellings import DESIGNS
 from tod_bias.dialogues.corpora import CORPORA, load_corpus
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError, StageError
@@ -18,7 +19,6 @@ from tod_bias.models.settings import Backend, Dtype
 from tod_bias.perturb.algorithm import load_perturber
 from tod_bias.perturb.candidates import Perturber
 from tod_bias.perturb.guards.guard import GUARDS, with_guards
-from tod_bias.studies.tellings import DESIGNS
 from tod_bias.systems.configuration import load_pipeline
 from tod_bias.systems.execution import HISTORY_MODES
 from tod_bias.systems.pipeline import STANDARD, Pipeline

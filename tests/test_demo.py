@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from tod_bias import Dialogue, Turn, load_corpus
+from tod_bias.audit.analysis import Attribution
+from tod_bias.audit.attribute import attribute
 from tod_bias.demo.build import AXES, SIZES, augmented, mentions_on, training_corpora, write_corpora
 from tod_bias.demo.dialogues import demo_dialogues
 from tod_bias.demo.people import GROUPS
@@ -21,7 +23,6 @@ from tod_bias.demo.world import BY_API, CITY, World
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
-from tod_bias.studies.attribution import Attribution, attribute
 from tod_bias.systems.configuration import load_pipeline
 from tod_bias.systems.outputs import Outcome
 from tod_bias.systems.stages.database import LookupDb

@@ -14,12 +14,13 @@ LINKED = ("perturb", "recommenders", "agents")
 """Top folders that are linked into the package."""
 FLOORS = (
     # the doors: what users import and type, each looked up when it is asked for
-    ("tod_bias", "__main__", "attribute", "former_names"),
+    ("tod_bias", "__main__", "attribute"),
     ("cli",),
     ("demo", "testing", "pytest_plugin"),
     ("agents",),  # everything ParlAI; reached by name alone
     ("recommenders",),
     ("studies",),
+    ("audit",),
     ("stages",),  # the names of shipped components
     ("perturb",),  # rewrites dialogues for a system's twins, whose protocol is systems'
     ("systems",),
@@ -28,6 +29,7 @@ FLOORS = (
     ("worlds",),
     ("dialogues",),
     ("statistics",),
+    ("config",),
     ("answers", "documents", "environment", "files", "folder", "hub", "imports", "progress"),
     ("errors",),
 )

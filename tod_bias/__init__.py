@@ -18,22 +18,20 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tod_bias import former_names
-
 if TYPE_CHECKING:
+    from tod_bias.audit.attribute import attribute
+    from tod_bias.config import AuditConfig
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
-    from tod_bias.studies.attribution import attribute
     from tod_bias.studies.comparison import compare
     from tod_bias.systems.configuration import load_pipeline
     from tod_bias.systems.pipeline import Pipeline
     from tod_bias.systems.stage import StageInput
     from tod_bias.systems.twin import Twin
 
-former_names.install()
-
 __version__ = "0.1.0"
 __all__ = [
+    "AuditConfig",
     "Dialogue",
     "Pipeline",
     "StageInput",
@@ -49,13 +47,14 @@ __all__ = [
 
 
 _HOMES = {
+    "AuditConfig": "config",
     "Dialogue": "dialogues.dialogue",
     "Pipeline": "systems.pipeline",
     "StageInput": "systems.stage",
     "Step": "dialogues.dialogue",
     "Turn": "dialogues.dialogue",
     "Twin": "systems.twin",
-    "attribute": "studies.attribution",
+    "attribute": "audit.attribute",
     "compare": "studies.comparison",
     "load_corpus": "dialogues.corpora",
     "load_pipeline": "systems.configuration",

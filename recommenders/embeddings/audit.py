@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tod_bias.audit.results import Results
 from tod_bias.files import replacing
 from tod_bias.folder import writable
 from tod_bias.progress import progress_bar
@@ -24,7 +25,6 @@ from tod_bias.recommenders.embeddings.settings import AuditSettings
 from tod_bias.recommenders.embeddings.space import Picture, picture
 from tod_bias.recommenders.embeddings.vectors import Embeddings, unit
 from tod_bias.statistics.adjustment import holm
-from tod_bias.studies.results import Results
 
 if TYPE_CHECKING:
     import pandas as pd

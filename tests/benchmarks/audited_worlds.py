@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tod_bias.audit.axis_table import AxisTable, Tellings
+from tod_bias.audit.claims import AxisReport, judge
+from tod_bias.audit.estimates import AxisEstimate
 from tod_bias.metrics.bleu import CorpusBleu
 from tod_bias.statistics.settings import Inference
-from tod_bias.studies.axis_table import AxisTable, Tellings
-from tod_bias.studies.claims import AxisReport, judge
-from tod_bias.studies.estimates import AxisEstimate
 from tod_bias.systems.execution import all_arms
 
 STAGES = ("api_call", "db", "response")

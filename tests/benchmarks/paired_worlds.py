@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from audited_worlds import METRIC, STAGES
 
+from tod_bias.audit.axis_table import AxisTable, Tellings
 from tod_bias.statistics.settings import Inference
-from tod_bias.studies.axis_table import AxisTable, Tellings
 from tod_bias.studies.changes import judge
 from tod_bias.studies.comparison import AxisChange, quality_of
 from tod_bias.studies.matching import Matched

@@ -21,13 +21,13 @@ from sacrebleu.significance import PairedTest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tod_bias import load_corpus, load_pipeline
+from tod_bias.audit.signatures import generators_of
 from tod_bias.metrics.bleu import CorpusBleu
 from tod_bias.models.generator import Generator
 from tod_bias.models.settings import GenerationSettings
 from tod_bias.perturb.algorithm import load_perturber
 from tod_bias.perturb.crossed import crossed_candidates
 from tod_bias.statistics.resampling import resample, resample_counts
-from tod_bias.studies.signatures import generators_of
 from tod_bias.systems.execution import Execution, Run, all_arms
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stage import StageInput

@@ -21,6 +21,7 @@ from made_corpora import write_metalwoz, write_msr_e2e, write_multidogo, write_t
 
 from tod_bias import attribute, compare, load_corpus, load_pipeline
 from tod_bias.answers import Answers
+from tod_bias.audit.batches import read_batches
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.errors import TodBiasError
 from tod_bias.perturb.algorithm import load_perturber
@@ -37,7 +38,6 @@ from tod_bias.recommenders.lmrec.reviews import read_csv, read_yelp
 from tod_bias.recommenders.lmrec.templates import RESOURCES as TEMPLATES
 from tod_bias.recommenders.lmrec.templates import load_templates
 from tod_bias.report.record import read_results
-from tod_bias.studies.batches import read_batches
 from tod_bias.studies.cases import perturbers_of, read_cases, write_cases
 from tod_bias.studies.saved import saved_run
 from tod_bias.studies.worst import worst_cases

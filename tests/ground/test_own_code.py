@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from tod_bias import load_corpus
+from tod_bias.audit.choices import clusters_of
 from tod_bias.errors import AxisError, CorpusError, TodBiasError
 from tod_bias.imports import guarded, import_module, made, staying
 from tod_bias.metrics.choice import metric
 from tod_bias.perturb.algorithm import draw_candidates, load_perturber
 from tod_bias.recommenders.embeddings.readers import load_embeddings
-from tod_bias.studies.choices import clusters_of
 
 OWN = """
 import os, sys

@@ -7,12 +7,12 @@ import re
 from builders import all_tellings
 from rich.console import Console
 
+from tod_bias.audit.attribute import attribute
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.report.html import write_report
 from tod_bias.report.outcome import read_outcomes
 from tod_bias.report.reading import read
 from tod_bias.report.terminal import table
-from tod_bias.studies.attribution import attribute
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stages.replay import Replay
 from tod_bias.systems.twin import Twin

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tod_bias.audit import claims
 from tod_bias.report.outcome import Group, Metric, Outcome, Pair, Word, read_outcomes
 from tod_bias.report.reading import (
     amount,
@@ -22,7 +23,6 @@ from tod_bias.report.reading import (
 )
 from tod_bias.report.values import Estimate
 from tod_bias.statistics.needed import ENOUGH_WORDS
-from tod_bias.studies import claims
 
 BLEU = Metric("corpus_bleu", "BLEU", "higher")
 REFUSALS = Metric("refusal", "refusals", "lower")

@@ -21,13 +21,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tod_bias import Pipeline, attribute
+from tod_bias.audit.su import contributions
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import (
     MetricError,
 )
 from tod_bias.models.generator import shared_generator
 from tod_bias.perturb.algorithm import draw_rewrites
-from tod_bias.studies.su import contributions
 from tod_bias.systems.execution import Execution, Run, all_arms, arm_key
 from tod_bias.systems.outputs import Lookup, Outcome
 from tod_bias.systems.stage import StageInput

@@ -6,10 +6,10 @@ from collections import Counter
 
 import pytest
 
+from tod_bias.audit.tellings import Retelling
 from tod_bias.errors import AxisError, NothingToPerturbError, TodBiasError
 from tod_bias.perturb.algorithm import load_perturber
 from tod_bias.studies.augmentation import Augmentation, augment
-from tod_bias.studies.tellings import Retelling
 
 
 def said(dialogue):

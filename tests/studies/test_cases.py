@@ -7,6 +7,7 @@ import pytest
 from builders import fair_pipeline, small_corpus
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute, load_corpus, load_pipeline
+from tod_bias.audit.tellings import Retelling
 from tod_bias.cli.application import main
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.errors import MetricError
@@ -23,7 +24,6 @@ from tod_bias.studies.cases import CaseError, perturbers_of, read_cases, write_c
 from tod_bias.studies.database_check import check_database
 from tod_bias.studies.matching import MismatchError
 from tod_bias.studies.minimising import minimised
-from tod_bias.studies.tellings import Retelling
 from tod_bias.studies.worst import worst_cases
 
 PLANTED = {"gender": "response", "age": "api_call", "race": "db"}
@@ -43,7 +43,7 @@ def run(demo, tmp_path_factory):
         list(PLANTED),
         bootstrap=0,
         permutations=0,
-        corpus={"name": "demo", "split": "test"},
+        corpus="demo",
     )
     found.save(folder)
     return folder

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tod_bias.studies import claims
-from tod_bias.studies.claims import AxisReport, Claim, judge
+from tod_bias.audit import claims
+from tod_bias.audit.claims import AxisReport, Claim, judge
 
 
 def report(words=10.0, sample=0.001, these=0.001, bare=None, bare_these=None, *, tested=True):

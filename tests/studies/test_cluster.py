@@ -9,10 +9,10 @@ import pytest
 from builders import small_corpus
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute
+from tod_bias.audit import cluster, tellings
+from tod_bias.audit.tellings import Retelling, chunks
 from tod_bias.errors import StageError, TodBiasError
 from tod_bias.stages import ApiCall
-from tod_bias.studies import cluster, tellings
-from tod_bias.studies.tellings import Retelling, chunks
 
 STAGES = """
 import os, signal

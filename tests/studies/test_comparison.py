@@ -9,10 +9,10 @@ import pytest
 from builders import fair_pipeline, small_corpus
 
 from tod_bias import Pipeline, attribute, compare
+from tod_bias.audit.estimates import AxisEstimate
 from tod_bias.metrics.choice import metric
 from tod_bias.report.record import RunError
 from tod_bias.statistics.settings import Inference
-from tod_bias.studies.estimates import AxisEstimate
 from tod_bias.studies.matching import MismatchError
 from tod_bias.studies.saved import saved_run
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tod_bias.studies.contrasts import Block, interaction_of
+from tod_bias.audit.contrasts import Block, interaction_of
 from tod_bias.systems.execution import all_arms
 
 STAGES = ("a", "b")

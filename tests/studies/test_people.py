@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute
+from tod_bias.audit.retelling import tellings_of
 from tod_bias.errors import TodBiasError
 from tod_bias.perturb.algorithm import load_perturber
 from tod_bias.perturb.names.resources import dealt
 from tod_bias.studies.plan import plan
-from tod_bias.studies.retelling import tellings_of
 from tod_bias.systems.configuration import load_pipeline
 
 QUICK = {"bootstrap": 100, "permutations": 999, "metrics": ("length", "disagreement")}
@@ -235,7 +235,7 @@ def test_main_effects_and_interaction_of_crossed_attributes():
     assert all(one["p_holm"] == 1 for one in only_gender["race"].values())
     json.dumps(result)
     some = attribute(
-        Pipeline({"policy": policy, "answer": curt_to(WOMEN)}), corpus(32), axes=[perturber], tellings=2, **QUICK
+        Pipeline({"policy": policy, "answer": curt_to(WOMEN)}), corpus(32), axes=[perturber], variants=2, **QUICK
     )["axes"]["persona_gender×persona_race"]["length"]
     assert "effects" not in some  # rows with holes have no means that can be compared
     assert some["groups"]["woman×asian"]["gap"]["value"] > 0

@@ -8,12 +8,12 @@ from assistant import TOOLS, assistant, corpus
 from chat_server import ChatServer
 
 from tod_bias import Dialogue, Pipeline, attribute
+from tod_bias.audit.retelling import tellings_of
 from tod_bias.cli import main
 from tod_bias.dialogues.chat import dialogue_of, write_chat
 from tod_bias.errors import StageError
 from tod_bias.report.circumstances import circumstances
 from tod_bias.stages import Answer, ToolCalls, Tools
-from tod_bias.studies.retelling import tellings_of
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.flow import tool_loop
 from tod_bias.systems.stages.recorded import RecordedAnswers

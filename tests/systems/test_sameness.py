@@ -13,8 +13,8 @@ from builders import small_corpus
 from flows import about_people
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute
+from tod_bias.audit import tellings
 from tod_bias.errors import StageError, TodBiasError
-from tod_bias.studies import tellings
 from tod_bias.studies.plan import plan
 from tod_bias.systems.encoding import NotKeptError, encoded
 from tod_bias.systems.execution import own_turn

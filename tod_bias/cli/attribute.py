@@ -66,6 +66,7 @@ from tod_bias.cli.options import (
     Tellings,
 )
 from tod_bias.cli.plan import show_plan
+from tod_bias.config import AuditConfig
 from tod_bias.errors import IncompleteError, TodBiasError
 from tod_bias.folder import check_own, shown
 from tod_bias.metrics.names import METRIC_NAMES
@@ -187,13 +188,52 @@ def attribute(
     check_datapath(context)
     check_design(context, design.value)
     check_metrics(metrics)
-    from tod_bias.studies.batches import check_asks_server
-    from tod_bias.studies.choices import check_asking, check_numbers, checked_order, clusters_of
-    from tod_bias.studies.cluster import check_executor
-    from tod_bias.studies.recorded import SYSTEM as RECORDED
+    from tod_bias.audit.batches import check_asks_server
+    from tod_bias.audit.choices import checked_order, clusters_of
+    from tod_bias.audit.cluster import check_executor
+    from tod_bias.audit.recorded import SYSTEM as RECORDED
 
-    check_numbers(draws, bootstrap, permutations, seed, max_per_axis, margin)
-    check_asking(samples, max_failures)
+    generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype, "backend": backend}
+    config = AuditConfig.with_settings(
+        None,
+        {
+            "corpus": corpus,
+            "datapath": datapath,
+            "split": split.value,
+            "max_dialogues": max_dialogues,
+            "axes": axes,
+            "introductions": introductions,
+            "name_slots": name_slots,
+            "perturber": perturber,
+            "lexicon": lexicon or (),
+            "protect": protect or (),
+            "pipeline": pipeline,
+            "model": model,
+            "api_call_model": api_call_model,
+            "response_model": response_model,
+            "device": device,
+            **generation,
+            "design": design.value,
+            "draws": draws,
+            "variants": tellings,
+            "max_per_axis": max_per_axis,
+            "history": history.value,
+            "samples": samples,
+            "max_failures": max_failures,
+            "batch_in": batch_in or (),
+            "responses": answers,
+            "executor": executor,
+            "workers": workers,
+            "resume": resume,
+            "metrics": metrics,
+            "order": order,
+            "margin": margin,
+            "cluster": cluster,
+            "bootstrap": bootstrap,
+            "permutations": permutations,
+            "seed": seed,
+        },
+    )
     check_executor(executor, workers)
     clusters_of(names_of(cluster))
     chosen("--axes", axes)
@@ -205,7 +245,6 @@ def attribute(
 
     out = check_folder(out, corpus)
     check_own(out, "results.json", "turns.parquet", FILE)
-    generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype, "backend": backend}
     models = (model, api_call_model, response_model)
     stages = (RECORDED,) if answers else check_pipeline_of(corpus, pipeline, models, device, generation)
     checked_order(stages, None if order is None else names_of(order))
@@ -231,43 +270,26 @@ def attribute(
         }
         show_plan(system, dialogues, perturbers, folder, quiet, history=history.value, **told)
         return
-    import tod_bias.studies.attribution  # heavy imports come after what may go wrong at once
+    import tod_bias.audit.attribute  # heavy imports come after what may go wrong at once
 
     incomplete: IncompleteError | None = None
     try:
-        result = tod_bias.studies.attribution.attribute(
+        result = tod_bias.audit.attribute.attribute(
             system,
             dialogues,
             axes=perturbers,
-            design=design.value,
-            draws=draws,
-            seed=seed,
-            bootstrap=bootstrap,
-            metrics=names_of(metrics),
-            order=names_of(order) if order is not None else None,
-            history=history.value,
-            permutations=permutations,
-            margin=margin,
-            cluster=names_of(cluster),
-            tellings=tellings,
-            max_per_axis=max_per_axis,
-            samples=samples,
-            max_failures=max_failures,
+            config=config,
             batch_out=_batches(folder, batch_out, batch_in),
-            batch_in=batch_in or (),
-            corpus={"name": corpus, "split": split.value},
             cache=answers_of(folder, resume),
-            executor=executor,
-            workers=workers,
             show_progress=not quiet,
         )
     except IncompleteError as error:
         result, incomplete = error.result, error
     if not is_first_process():
         return
+    from tod_bias.audit.measured import reasons_in
     from tod_bias.report.html import write_report
     from tod_bias.report.terminal import table
-    from tod_bias.studies.measured import reasons_in
 
     replaced = _replaced(folder, result)
     result.save(folder)
@@ -285,7 +307,7 @@ def attribute(
 
 def _recorded(answers: Path, others: tuple[str | None, ...]) -> Any:
     """The system whose answers lie in a file."""
-    from tod_bias.studies.recorded import SYSTEM
+    from tod_bias.audit.recorded import SYSTEM
     from tod_bias.systems.pipeline import Pipeline
     from tod_bias.systems.stages.recorded import RecordedAnswers
 

@@ -80,15 +80,15 @@ def cases(
     results = read_results(run)
     check_seed(seed, results)
     from tod_bias.answers import FILE, Answers  # heavy imports come after what may go wrong at once
+    from tod_bias.audit.choices import metrics_of
+    from tod_bias.audit.signatures import generators_of
     from tod_bias.dialogues.corpora import check_shipped, load_corpus
     from tod_bias.dialogues.sampling import sample
     from tod_bias.report import cases as pages
     from tod_bias.studies.case_runs import Questioning
     from tod_bias.studies.cases import check_replaced, write_cases
     from tod_bias.studies.cases import perturbers_of as made_by
-    from tod_bias.studies.choices import metrics_of
     from tod_bias.studies.minimising import minimised
-    from tod_bias.studies.signatures import generators_of
     from tod_bias.studies.worst import worst_cases
 
     check_replaced(out)

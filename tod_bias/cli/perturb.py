@@ -115,8 +115,8 @@ def perturb(
         check_design(context, design.value)
         if source or target or scope:
             raise TodBiasError("--axes tells everybody: leave out --source, --target and --scope")
+        from tod_bias.audit.retelling import tellings_of
         from tod_bias.dialogues.corpora import load_corpus
-        from tod_bias.studies.retelling import tellings_of
 
         dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues, seed=seed)
         perturbers = perturbers_of(
@@ -158,8 +158,8 @@ def perturb(
         introductions=names_of(introductions) if introductions else None,
         **options,
     )
+    from tod_bias.audit.tellings import telling_names
     from tod_bias.dialogues.corpora import load_corpus
-    from tod_bias.studies.tellings import telling_names
 
     dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues, seed=seed)
     made = all_rewrites(rewriter, dialogues, draws or 1, seed)

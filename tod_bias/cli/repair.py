@@ -145,7 +145,7 @@ def repair(
     system = pipeline_of(corpus, pipeline, models, whole, device, generation)
     folder = claimed(own_folder(run, "repair") if out is None else out)
     told: dict[str, Any] = {
-        "tellings": tellings, "max_per_axis": max_per_axis, "cluster": cluster, "max_failures": max_failures
+        "variants": tellings, "max_per_axis": max_per_axis, "cluster": cluster, "max_failures": max_failures
     }  # fmt: skip
     shop = Workshop(
         run, results, system, sample(whole, max_dialogues, results["seed"]), perturbers,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tod_bias.dialogues.text import (
     API_CALL,
@@ -398,14 +398,3 @@ def turns_from_text(text: str) -> tuple[Turn, ...]:
 def context_text(history: Sequence[Turn], user: str) -> str:
     """What a model has read when the user has just spoken: the turns before, then ``USER: …``."""
     return "\n".join([*(turn.text for turn in history), f"{USER} {escape(user)}"])
-
-
-if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        """Reading and writing files moved to :mod:`tod_bias.dialogues.jsonl`; found here as well."""
-        if name in ("read_jsonl", "write_jsonl"):
-            from importlib import import_module
-
-            return getattr(import_module("tod_bias.dialogues.jsonl"), name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -178,7 +178,7 @@ class Outcome:
     unmeasured: str = ""
     """Why nothing is measured; empty where something is."""
     short_of: tuple[str, ...] = ()
-    """What a disparity of a group would take that is not there (:mod:`tod_bias.studies.claims`)."""
+    """What a disparity of a group would take that is not there (:mod:`tod_bias.audit.claims`)."""
 
     @property
     def is_whole(self) -> bool:

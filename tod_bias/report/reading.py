@@ -1,6 +1,6 @@
 """Plain-language readings of a run: what its numbers support, and what they do not.
 
-The verdict and the adjusted p-values stand in ``results.json`` (:mod:`tod_bias.studies.claims`); here they become
+The verdict and the adjusted p-values stand in ``results.json`` (:mod:`tod_bias.audit.claims`); here they become
 sentences, and no sentence says more than they do. A group or a component is named only where its own adjusted p-value,
 or interval, carries it; where the words are too few for a claim about a group, every sentence says so. Words follow the
 field: a *disparity* is a measured difference, its harm is one of quality of service, and nothing says why it arose.

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from tod_bias.audit.tellings import Design, Retelling, Retold
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError, TodBiasError
 from tod_bias.imports import is_import
 from tod_bias.perturb.algorithm import axes as shipped_axes
 from tod_bias.perturb.algorithm import load_perturber
 from tod_bias.perturb.candidates import Drawn, Perturber
-from tod_bias.studies.tellings import Design, Retelling, Retold
 from tod_bias.systems.execution import Run
 
 Kind = Literal["crossed", "draws", "personas"]

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from tod_bias.answers import Answers
+from tod_bias.audit.contrasts import share_of
 from tod_bias.errors import MetricError
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.kept import Telling
 from tod_bias.report.excerpts import TURN_SCORES
 from tod_bias.studies.cases import EXPECTED, ORIGINAL, TOLD
-from tod_bias.studies.contrasts import share_of
 from tod_bias.systems.execution import Course, Execution, HistoryMode, Run, all_arms
 from tod_bias.systems.outputs import as_text
 from tod_bias.systems.pipeline import Pipeline

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tod_bias.audit.signatures import perturber_signature
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.dialogues.text import json_line
 from tod_bias.documents import loads, text_lines
@@ -21,7 +22,6 @@ from tod_bias.files import finite, write_lines
 from tod_bias.perturb.algorithm import check_shipped, load_perturber
 from tod_bias.perturb.candidates import Perturber
 from tod_bias.perturb.kept import Telling
-from tod_bias.studies.signatures import perturber_signature
 from tod_bias.systems.execution import check_history
 from tod_bias.systems.twin import Rewrite
 

@@ -12,6 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from tod_bias.audit.axis_table import AxisTable, Tellings
+from tod_bias.audit.blocks import Blocks
+from tod_bias.audit.contrasts import Block, Difference
+from tod_bias.audit.results import Results
+from tod_bias.audit.word_clusters import shared_words, words_effective, words_of, words_of_group
 from tod_bias.errors import MetricError, TodBiasError
 from tod_bias.files import write_json
 from tod_bias.folder import writable
@@ -19,15 +24,10 @@ from tod_bias.metrics.metric import Metric
 from tod_bias.statistics.clusters import Clusters
 from tod_bias.statistics.needed import check_resamples
 from tod_bias.statistics.settings import Inference
-from tod_bias.studies.axis_table import AxisTable, Tellings
-from tod_bias.studies.blocks import Blocks
 from tod_bias.studies.changes import Claim, claim_of_score, claim_of_value, judge
-from tod_bias.studies.contrasts import Block, Difference
 from tod_bias.studies.matching import Matched, check_dialogues, check_named, check_settings, matched
 from tod_bias.studies.pairing import Changed, PairedBlock, tests_of
-from tod_bias.studies.results import Results
 from tod_bias.studies.saved import SavedRun, saved_run, scored_by
-from tod_bias.studies.word_clusters import shared_words, words_effective, words_of, words_of_group
 
 SCHEMA = 1
 """Version of ``compare.json``."""

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from tod_bias.audit.tellings import Retelling, Retold
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.values import API_NAME, plain, to_json
 from tod_bias.perturb.candidates import Perturber
 from tod_bias.report.sheets import new_table
-from tod_bias.studies.tellings import Retelling, Retold
 from tod_bias.systems.outputs import parse_call, rows_of
 from tod_bias.systems.stage import Asked, Stage, StageInput, call_stage
 from tod_bias.systems.stages.recorded import ORIGINAL
@@ -133,7 +133,7 @@ def check_database(
 
     Raises:
         NothingToPerturbError: no dialogue can be told otherwise along any axis.
-        AxisError, TodBiasError: as for :class:`~tod_bias.studies.tellings.Retelling`.
+        AxisError, TodBiasError: as for :class:`~tod_bias.audit.tellings.Retelling`.
         StageError: the database fails.
     """
     retelling = Retelling(list(dialogues), axes, seed=seed, tellings=tellings)

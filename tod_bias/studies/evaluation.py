@@ -11,6 +11,10 @@ import numpy as np
 from rich.table import Table
 
 from tod_bias.answers import Answers
+from tod_bias.audit.results import Results
+from tod_bias.audit.signatures import agreements_of, generators_of, signature_of
+from tod_bias.audit.tellings import CHUNK
+from tod_bias.audit.turn_rows import steps_text
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.text import well_formed
 from tod_bias.errors import CorpusError, StageError
@@ -23,10 +27,6 @@ from tod_bias.statistics.needed import check_resamples
 from tod_bias.statistics.record import finite, finite_pair
 from tod_bias.statistics.resampling import resample
 from tod_bias.statistics.sums import sums_by
-from tod_bias.studies.results import Results
-from tod_bias.studies.signatures import agreements_of, generators_of, signature_of
-from tod_bias.studies.tellings import CHUNK
-from tod_bias.studies.turn_rows import steps_text
 from tod_bias.systems.execution import Execution, HistoryMode, Run, Trace, check_history
 from tod_bias.systems.outputs import Lookup, as_text
 from tod_bias.systems.pipeline import Pipeline

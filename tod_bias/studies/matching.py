@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tod_bias.audit.axis_table import AxisTable, Tellings
 from tod_bias.errors import TodBiasError
-from tod_bias.studies.axis_table import AxisTable, Tellings
 from tod_bias.studies.saved import SavedRun
 
 _SETTINGS = ("design", "draws", "seed", "history")

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tod_bias.audit.results import Results
 from tod_bias.perturb.guards.guard import GUARDS
 from tod_bias.studies.comparison import Comparison
 from tod_bias.studies.database_check import Lack
 from tod_bias.studies.gate import WITHIN, Asked, Judged
-from tod_bias.studies.results import Results
 from tod_bias.systems.pipeline import Pipeline
 
 ROWS = "rows"

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tod_bias.audit.contrasts import Block, Difference
 from tod_bias.statistics.clusters import Clusters, Shared, Spread, at_least, spread
 from tod_bias.statistics.flips import FlipTest, flip_test
 from tod_bias.statistics.intervals import interval
@@ -21,7 +22,6 @@ from tod_bias.statistics.needed import FEWEST
 from tod_bias.statistics.record import finite, finite_pair
 from tod_bias.statistics.resampling import resample
 from tod_bias.statistics.settings import Inference
-from tod_bias.studies.contrasts import Block, Difference
 
 
 class PairedBlock:

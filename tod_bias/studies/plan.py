@@ -15,6 +15,18 @@ from typing import Any
 
 from rich.table import Table
 
+from tod_bias.audit.gathering import tellings_of
+from tod_bias.audit.signatures import generator_of
+from tod_bias.audit.tellings import (
+    Design,
+    Drawn,
+    Retelling,
+    Retold,
+    chunks,
+    perturbers_of,
+)
+from tod_bias.audit.word_clusters import words_effective
+from tod_bias.audit.workshop import membership
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.sampling import sample
 from tod_bias.files import write_json
@@ -26,18 +38,6 @@ from tod_bias.report.sheets import new_table
 from tod_bias.statistics.intervals import LEVEL
 from tod_bias.statistics.needed import ENOUGH_WORDS
 from tod_bias.statistics.power import detectable_in_spreads
-from tod_bias.studies.gathering import tellings_of
-from tod_bias.studies.signatures import generator_of
-from tod_bias.studies.tellings import (
-    Design,
-    Drawn,
-    Retelling,
-    Retold,
-    chunks,
-    perturbers_of,
-)
-from tod_bias.studies.word_clusters import words_effective
-from tod_bias.studies.workshop import membership
 from tod_bias.systems.execution import Execution, HistoryMode, Run, check_history
 from tod_bias.systems.flow import FlowTurn
 from tod_bias.systems.pipeline import Pipeline

@@ -16,6 +16,9 @@ from itertools import combinations, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tod_bias.audit.attribute import attribute
+from tod_bias.audit.results import Results
+from tod_bias.audit.signatures import corpus_hash, perturber_signature, signature_of
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import MetricError, TodBiasError
 from tod_bias.metrics.metric import Metric
@@ -26,16 +29,13 @@ from tod_bias.report.outcome import check_claims, claims_of
 from tod_bias.report.record import read_turns
 from tod_bias.statistics.distributions import normal_quantile
 from tod_bias.statistics.intervals import LEVEL
-from tod_bias.studies.attribution import attribute
 from tod_bias.studies.changes import WORSE
 from tod_bias.studies.comparison import Comparison, compare
 from tod_bias.studies.database_check import OWN_ARMS, Lack, check_database, made_in
 from tod_bias.studies.gate import WITHIN, Judged, gate
 from tod_bias.studies.matching import MismatchError
 from tod_bias.studies.mends import ROWS, Attempt, Change, Repair, measured_of, merged, nothing_differs, size_of
-from tod_bias.studies.results import Results
 from tod_bias.studies.saved import with_own
-from tod_bias.studies.signatures import corpus_hash, perturber_signature, signature_of
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stages.database import LookupDb
 from tod_bias.systems.twin import untwinned
@@ -61,7 +61,7 @@ class Workshop:
         these_words: take words as they are where the run has too few to speak of groups.
         cache: file of the answers that are kept.
         metrics: of one's own that the run has measured, as objects or ``module:Class``; shipped ones need not be given.
-        options: further ones of :func:`~tod_bias.attribute` that the run was made with (``tellings``, ``cluster`` …).
+        options: further ones of :func:`~tod_bias.attribute` that the run was made with (``variants``, ``cluster`` …).
 
     Raises:
         MismatchError: the dialogues or the system are not those of the run.
@@ -188,7 +188,7 @@ class Workshop:
         if not isinstance(self._pipeline.stages[component], LookupDb):
             return []
         if axis not in self._rows:
-            told = {name: self._options[name] for name in ("tellings",) if name in self._options}
+            told = {"tellings": self._options["variants"]} if "variants" in self._options else {}
             found = check_database(
                 self._pipeline.stages[component], self._dialogues, [self._perturbers[axis]],
                 name=component, seed=self._results["seed"], made=made_in(self._turns, axis), **told,
@@ -239,7 +239,8 @@ class Workshop:
             self.system(changes), self._dialogues,
             axes=[*(self._perturbers[axis] for axis in axes), *([PLACEBO] if has_placebo else [])],
             design=run["design"], draws=run["draws"] or 3, seed=run["seed"], history=run["history"],
-            metrics=self._metrics, corpus=run["corpus"], cache=self._cache, **drawn, **self._options,
+            metrics=self._metrics, corpus=run["corpus"]["name"], split=run["corpus"]["split"] or "test",
+            cache=self._cache, **drawn, **self._options,
         )  # fmt: skip
         margin, quality_margin = self._margins
         comparison = compare(

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tod_bias.audit.axis_table import AxisTable, Tellings, numbers_of
+from tod_bias.audit.choices import metrics_of
+from tod_bias.audit.results import Results
+from tod_bias.audit.turn_rows import ORIGINAL
 from tod_bias.errors import MetricError
 from tod_bias.metrics.choice import shipped
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.algorithm import PLACEBO
 from tod_bias.report.record import TURNS, RunError, check_turns, read_results
-from tod_bias.studies.axis_table import AxisTable, Tellings, numbers_of
-from tod_bias.studies.choices import metrics_of
-from tod_bias.studies.results import Results
-from tod_bias.studies.turn_rows import ORIGINAL
 from tod_bias.systems.execution import all_arms, arm_key
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tod_bias.audit.results import Results
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
 from tod_bias.files import own_folder, replacing, write_text
@@ -21,7 +22,6 @@ from tod_bias.report.words import table as table
 from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.needed import check_resamples
 from tod_bias.statistics.resampling import resample
-from tod_bias.studies.results import Results
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tod_bias.audit.signatures import corpus_hash, perturber_signature
+from tod_bias.audit.tellings import Retelling
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError, TodBiasError
 from tod_bias.metrics.choice import shipped
@@ -25,8 +27,6 @@ from tod_bias.studies.case_runs import harm_of, sign_of, turn_scores
 from tod_bias.studies.cases import EXPECTED, ORIGINAL, TOLD, TOLERANCE, Case, told_turns
 from tod_bias.studies.matching import MismatchError
 from tod_bias.studies.saved import scored_by
-from tod_bias.studies.signatures import corpus_hash, perturber_signature
-from tod_bias.studies.tellings import Retelling
 from tod_bias.systems.execution import all_arms, arm_key
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ class TurnTable:
     """Rows of all axes on disk, an axis after the other; gone when the object is.
 
     Args:
-        schema: its columns (:func:`~tod_bias.studies.turn_rows.schema_of`).
+        schema: its columns (:func:`~tod_bias.audit.turn_rows.schema_of`).
     """
 
     def __init__(self, schema: pa.Schema) -> None:

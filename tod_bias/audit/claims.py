@@ -37,7 +37,7 @@ OTHER_WORDS = "other words"
 PLACEBO = "placebo"
 """It is there, and is not told from what the placebo does in the same dialogues."""
 UNMEASURED = "nothing measured"
-"""The run measures nothing here: :mod:`tod_bias.studies.measured`."""
+"""The run measures nothing here: :mod:`tod_bias.audit.measured`."""
 OTHER_TESTS = "other tests"
 """It would be claimed were it the only axis and metric."""
 

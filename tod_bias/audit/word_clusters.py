@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from tod_bias.audit.axis_table import Tellings
 from tod_bias.statistics.clusters import Clusters, Shared
 from tod_bias.statistics.crossed import effective_number
-from tod_bias.studies.axis_table import Tellings
 
 MOST = 0.5
 """Share of a group's tellings above which one word stands for the group."""

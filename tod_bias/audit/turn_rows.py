@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from tod_bias.audit.measured import Seen
+from tod_bias.audit.tellings import Retold
 from tod_bias.dialogues.text import well_formed
 from tod_bias.errors import TodBiasError
 from tod_bias.metrics.metric import Metric, Told
 from tod_bias.statistics.sums import sums_by
-from tod_bias.studies.measured import Seen
-from tod_bias.studies.tellings import Retold
 from tod_bias.systems.execution import Course, Run, Trace, all_arms, arm_key
 from tod_bias.systems.outputs import as_text
 from tod_bias.systems.stage import Asked

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from tod_bias.audit.axis_table import AxisTable
+from tod_bias.audit.contrasts import Block, Difference, Score
 from tod_bias.metrics.metric import Metric
 from tod_bias.statistics.clusters import Clusters
 from tod_bias.statistics.record import finite, finite_pair
 from tod_bias.statistics.settings import Inference
-from tod_bias.studies.axis_table import AxisTable
-from tod_bias.studies.contrasts import Block, Difference, Score
 
 _NOTHING = 1e-20
 """A variance that is rounding noise."""

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from tod_bias.audit.axis_table import AxisTable, Sampling, Tellings, numbers_of
+from tod_bias.audit.tellings import Drawn
+from tod_bias.audit.turn_rows import Membership, Sums
+from tod_bias.audit.workshop import AxisPart, ClusterOf
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.algorithm import PLACEBO
 from tod_bias.perturb.candidates import Candidate, Perturber
 from tod_bias.perturb.matched import Dose
-from tod_bias.studies.axis_table import AxisTable, Sampling, Tellings, numbers_of
-from tod_bias.studies.tellings import Drawn
-from tod_bias.studies.turn_rows import Membership, Sums
-from tod_bias.studies.workshop import AxisPart, ClusterOf
 
 
 class Gathered:

@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from tod_bias.answers import Answers
+from tod_bias.audit.ray_processes import check_address, own_signals, processes
+from tod_bias.audit.running import Runs
+from tod_bias.audit.signatures import generators_of
+from tod_bias.audit.tellings import models_of
+from tod_bias.audit.workshop import Chunk, Chunks, Done, Work, Workshop
 from tod_bias.errors import StageError, TodBiasError, described
 from tod_bias.models.processes import several_processes
-from tod_bias.studies.ray_processes import check_address, own_signals, processes
-from tod_bias.studies.running import Runs
-from tod_bias.studies.signatures import generators_of
-from tod_bias.studies.tellings import models_of
-from tod_bias.studies.workshop import Chunk, Chunks, Done, Work, Workshop
 from tod_bias.systems.execution import Execution
 from tod_bias.systems.layer import innermost
 from tod_bias.systems.twin import untwinned

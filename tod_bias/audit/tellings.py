@@ -178,6 +178,7 @@ class Retelling:
             raise TodBiasError(f"tellings must be at least 1, got {tellings}")
         if tellings is not None and design == "draws":
             raise TodBiasError("tellings: for the crossed design; how many the design 'draws' has, draws says")
+        self.dialogues = dialogues
         self.all = perturbers_of(axes)
         """Axis to perturber, the placebo's among them."""
         has_placebo = PLACEBO in self.all and len(self.all) > 1

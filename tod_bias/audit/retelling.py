@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from tod_bias.audit.tellings import Design, Retelling
 from tod_bias.dialogues.chat import to_messages
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.perturb.candidates import Perturber
 from tod_bias.perturb.crossed import words_in
-from tod_bias.studies.tellings import Design, Retelling
 from tod_bias.systems.execution import Run
 
 

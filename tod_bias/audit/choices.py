@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import StageError, TodBiasError, safe_repr, shortened
 from tod_bias.imports import guarded, import_object, is_import
 from tod_bias.metrics.choice import checked, metric
 from tod_bias.metrics.metric import Metric
-from tod_bias.statistics.needed import MOST_COMPONENTS, check_resamples
+from tod_bias.statistics.needed import MOST_COMPONENTS
 
 if TYPE_CHECKING:
-    from tod_bias.studies.workshop import ClusterOf
+    from tod_bias.audit.workshop import ClusterOf
 
 
 def metrics_of(metrics: Sequence[str | Metric] | str | Metric) -> list[Metric]:
@@ -108,27 +106,3 @@ def checked_order(names: Sequence[str], order: Sequence[str] | str | None) -> tu
 
 SU_ORDER = ("db", "api_call", "response")
 """Su's steps: first the database mismatch is resolved, then the API call adjusted; the rest is the response model's."""
-
-
-def check_numbers(
-    draws: int, bootstrap: int, permutations: int, seed: int, most: int | None, margin: float | None
-) -> None:
-    """Raises TodBiasError for a number that makes no sense."""
-    check_resamples(bootstrap=bootstrap, permutations=permutations)
-    for name, number in (("draws", draws), ("seed", seed)):
-        if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
-            raise TodBiasError(f"{name} must be a whole number, got {number!r}")
-    if most is not None and most < 1:
-        raise TodBiasError(f"max_per_axis must be at least 1, got {most}")
-    if draws < 1 or seed < 0:
-        raise TodBiasError(f"draws must be at least 1, seed at least 0, got {draws}, {seed}")
-    if margin is not None and not 0 < margin < float("inf"):
-        raise TodBiasError(f"margin must be above 0, got {margin!r}")
-
-
-def check_asking(samples: int, max_failures: float) -> None:
-    """Raises TodBiasError for a number of samples or a share of failures that makes no sense."""
-    if isinstance(samples, bool) or not isinstance(samples, (int, np.integer)) or samples < 1:
-        raise TodBiasError(f"samples must be a whole number above 0, got {samples!r}")
-    if not 0 <= max_failures <= 1:
-        raise TodBiasError(f"max_failures must be a share from 0 to 1, got {max_failures!r}")

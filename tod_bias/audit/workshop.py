@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from tod_bias.audit.running import Lost, Runs, records_of
+from tod_bias.audit.tellings import Teller
+from tod_bias.audit.turn_rows import Membership, Record, Sums, TurnRows
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.candidates import Drawn, Perturber
 from tod_bias.perturb.crossed import word_labels, words_in
 from tod_bias.perturb.matched import Dose
-from tod_bias.studies.running import Lost, Runs, records_of
-from tod_bias.studies.tellings import Teller
-from tod_bias.studies.turn_rows import Membership, Record, Sums, TurnRows
 from tod_bias.systems.execution import HistoryMode, Run
 from tod_bias.systems.pipeline import Pipeline
 

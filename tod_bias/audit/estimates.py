@@ -17,6 +17,17 @@ from typing import Any
 
 import numpy as np
 
+from tod_bias.audit.axis_table import AxisTable
+from tod_bias.audit.blocks import Blocks
+from tod_bias.audit.claims import AxisReport, Claim
+from tod_bias.audit.contrasts import (
+    Block,
+    pairs_of,
+)
+from tod_bias.audit.estimated import Estimated, turned
+from tod_bias.audit.repeats import sampling_of
+from tod_bias.audit.su import su_of
+from tod_bias.audit.word_clusters import shared_words, words_effective, words_of, words_of_group
 from tod_bias.metrics.metric import Metric
 from tod_bias.statistics.clusters import Clusters
 from tod_bias.statistics.distributions import normal_tail
@@ -25,17 +36,6 @@ from tod_bias.statistics.needed import ENOUGH_WORDS, FEWEST
 from tod_bias.statistics.power import detectable
 from tod_bias.statistics.record import finite, finite_pair
 from tod_bias.statistics.settings import Inference
-from tod_bias.studies.axis_table import AxisTable
-from tod_bias.studies.blocks import Blocks
-from tod_bias.studies.claims import AxisReport, Claim
-from tod_bias.studies.contrasts import (
-    Block,
-    pairs_of,
-)
-from tod_bias.studies.estimated import Estimated, turned
-from tod_bias.studies.repeats import sampling_of
-from tod_bias.studies.su import su_of
-from tod_bias.studies.word_clusters import shared_words, words_effective, words_of, words_of_group
 from tod_bias.systems.execution import all_arms, arm_key
 
 WORDS_SHOWN = 12

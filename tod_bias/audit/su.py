@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from tod_bias.audit.axis_table import AxisTable
+from tod_bias.audit.contrasts import Score
 from tod_bias.metrics.fairscore import fairscore
 from tod_bias.statistics.intervals import interval, interval_of_absolute
 from tod_bias.statistics.record import finite, finite_pair
 from tod_bias.statistics.resampling import resample
 from tod_bias.statistics.settings import Inference
-from tod_bias.studies.axis_table import AxisTable
-from tod_bias.studies.contrasts import Score
 from tod_bias.systems.execution import Arm, all_arms
 
 

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tod_bias.metrics.metric import Metric
-from tod_bias.studies.axis_table import AxisTable
-from tod_bias.studies.contrasts import (
+from tod_bias.audit.axis_table import AxisTable
+from tod_bias.audit.contrasts import (
     Block,
     Contrast,
     Difference,
@@ -20,6 +19,7 @@ from tod_bias.studies.contrasts import (
     pairs_of,
     share_of,
 )
+from tod_bias.metrics.metric import Metric
 from tod_bias.systems.execution import all_arms
 
 

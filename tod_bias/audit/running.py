@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from tod_bias.studies.tellings import Retold
-from tod_bias.studies.turn_rows import Record, Sampled
+from tod_bias.audit.tellings import Retold
+from tod_bias.audit.turn_rows import Record, Sampled
 from tod_bias.systems.execution import Run, Trace
 from tod_bias.systems.stages.recorded import ORIGINAL
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from tod_bias.audit.contrasts import Block
 from tod_bias.statistics.clusters import Clusters, Shared, Spread, at_least
 from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.needed import FEWEST
 from tod_bias.statistics.record import finite, finite_pair
 from tod_bias.statistics.resampling import resample
 from tod_bias.statistics.settings import Inference
-from tod_bias.studies.contrasts import Block
 
 
 class Estimated:

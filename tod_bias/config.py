@@ -1,0 +1,292 @@
+"""Every option of an audit, once: its name, type, bounds, default and help.
+
+The command line is made from these models (:mod:`tod_bias.cli`), :func:`tod_bias.attribute` takes them as keywords,
+``--config FILE`` reads them from YAML or JSON, and a run's folder keeps them as ``config.json``, so that later commands
+need nothing said again. A field's docstring is its help.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import yaml
+from annotated_types import MinLen
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from tod_bias.errors import TodBiasError, shortened
+from tod_bias.statistics.needed import MOST_RESAMPLES
+
+FILE = "config.json"
+"""Name of the file in a run's folder."""
+DEFAULT_AXES = ("gender", "age", "race", "placebo")
+"""The axes that are audited where none are named."""
+
+
+def _names(value: Any) -> Any:
+    """Names that are joined by commas, or a list of them."""
+    if isinstance(value, str):
+        value = [value]
+    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
+        return tuple(name.strip() for item in value for name in item.split(",") if name.strip())
+    return value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+"""Names; on the command line joined by commas."""
+Resamples = Annotated[int, Field(ge=0, le=MOST_RESAMPLES)]
+Positive = Annotated[int, Field(ge=1)]
+Design = Literal["crossed", "draws"]
+History = Literal["gold", "system"]
+Split = Literal["train", "valid", "test"]
+
+
+class Options(BaseModel):
+    """A group of options; its title is the heading in ``--help``."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True, extra="forbid", frozen=True, allow_inf_nan=False)
+    title: ClassVar[str] = ""
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        """The options in a mapping.
+
+        Raises:
+            TodBiasError: one is unknown or of the wrong type or size; names it.
+        """
+        try:
+            return cls.model_validate(dict(given))
+        except ValidationError as error:
+            raise TodBiasError(line_of(error)) from None
+
+    def has_own(self, *names: str) -> list[str]:
+        """Those of some fields that were given and not left at their defaults."""
+        return [name for name in names if name in self.model_fields_set]
+
+
+class CorpusOptions(Options):
+    """Which dialogues are audited."""
+
+    title: ClassVar[str] = "Dialogues"
+
+    corpus: str = "demo"
+    """A corpus's name, a .jsonl or .json file of dialogues or chats, a folder of them, or module:function."""
+    datapath: Path | None = None
+    """Folder that holds the corpora, in ParlAI's layout."""
+    split: Split = "test"
+    """Which split of the corpus."""
+    max_dialogues: Positive | None = None
+    """At most so many dialogues: a seeded sample, every domain its share, drawn before terms are looked for."""
+
+
+class AxisOptions(Options):
+    """Along which axes dialogues are rewritten, and with which words."""
+
+    title: ClassVar[str] = "Axes"
+
+    axes: Annotated[Names, MinLen(1)] = DEFAULT_AXES
+    """Axes, joined by commas; a×b crosses two; your own as module:name."""
+    introductions: Names | None = None
+    """Kinds of introductions of the axes persona_…: name, title, statement …; by default all."""
+    name_slots: Path | None = None
+    """A file of slots that hold people's names."""
+    perturber: str | None = None
+    """Checkpoint of a neural perturber (Qian's format); by default lexicons rewrite."""
+    lexicon: tuple[str, ...] = ()
+    """AXIS=FILE: a lexicon for one of the axes, e.g. one of your own; may be repeated."""
+    protect: tuple[str, ...] = ()
+    """A phrase that is no mention and stays; may be repeated."""
+
+
+class SystemOptions(Options):
+    """The system that is audited."""
+
+    title: ClassVar[str] = "System"
+
+    pipeline: str | None = None
+    """demo, or a pipeline file (.yaml)."""
+    model: str | None = None
+    """Checkpoint of both language-model stages."""
+    api_call_model: str | None = None
+    """Checkpoint of the API-call stage."""
+    response_model: str | None = None
+    """Checkpoint of the response stage."""
+    device: str | None = None
+    """Where models given with --model run, e.g. cpu or cuda:0."""
+    num_beams: Positive | None = None
+    """Beams of models given with --model; by default 1, greedy."""
+    max_new_tokens: Positive | None = None
+    """Tokens per text at most, for models given with --model; by default 128."""
+    dtype: str | None = None
+    """auto (by default), float32 or bfloat16, for models given with --model."""
+    backend: str | None = None
+    """auto (by default), tree or batch, for models given with --model."""
+
+    @property
+    def models(self) -> tuple[str | None, str | None, str | None]:
+        """The checkpoints of both stages, of the API-call stage, and of the response stage."""
+        return self.model, self.api_call_model, self.response_model
+
+    @property
+    def generation(self) -> dict[str, Any]:
+        """How models given with ``model`` decode."""
+        return {name: getattr(self, name) for name in GENERATION}
+
+    @property
+    def is_named(self) -> bool:
+        """Whether any system is named."""
+        return any((self.pipeline, *self.models))
+
+
+GENERATION = ("num_beams", "max_new_tokens", "dtype", "backend")
+"""Options that say how models given with --model decode."""
+
+
+class DesignOptions(Options):
+    """Which counterfactuals are made."""
+
+    title: ClassVar[str] = "Counterfactuals"
+
+    design: Design = "crossed"
+    """crossed: every dialogue once per group; draws: Su's random draws."""
+    draws: Positive = 3
+    """Rewrites drawn per dialogue (Su, Algorithm 1), with --design draws."""
+    variants: Positive | None = None
+    """Counterfactuals per dialogue and axis, dealt out over the groups; by default one per other group."""
+    max_per_axis: Positive | None = None
+    """Rewrite at most so many dialogues per axis, of those that can be; the placebo those of the other axes."""
+
+
+class RunOptions(Options):
+    """How the system is run."""
+
+    title: ClassVar[str] = "Running"
+
+    history: History = "gold"
+    """gold: teacher-forced; system: the system's own turns."""
+    samples: Positive = 1
+    """Outputs drawn per call, where temperature is above 0."""
+    max_failures: Annotated[float, Field(ge=0, le=1)] = 0.01
+    """Share of a stage's calls that may stay without an output."""
+    batch_out: Path | None = None
+    """Call no server: write what must still be called here, as OpenAI batch files."""
+    batch_in: tuple[Path, ...] = ()
+    """Batch output, a file or a folder: all there is; may be repeated."""
+    responses: Path | None = None
+    """Responses of a system that cannot be run again, to what export writes."""
+    executor: Literal["local", "ray"] = "local"
+    """Where Python stages are called: local, or ray, by the workers of a cluster."""
+    workers: Positive | None = None
+    """Workers of --executor ray; by default one per processor."""
+    resume: bool = True
+    """Use what an earlier run in the same folder put out."""
+
+
+class AnalysisOptions(Options):
+    """How results are estimated."""
+
+    title: ClassVar[str] = "Statistics"
+
+    metrics: Annotated[Names, MinLen(1)] = ("corpus_bleu",)
+    """Metrics, joined by commas, or your own as module:Class."""
+    order: Names | None = None
+    """Stages in the order of Su's attribution, by commas."""
+    margin: Annotated[float, Field(gt=0)] | None = None
+    """Gaps up to this, e.g. 0.05, are equivalent where that is shown."""
+    cluster: Names = ()
+    """What else dialogues share: domain or module:function, joined by commas."""
+    bootstrap: Resamples = 1000
+    """Resamples for the intervals; 0 for none."""
+    permutations: Resamples = 10_000
+    """Flips of the tests; 0 for none."""
+
+
+class AuditConfig(Options):
+    """Everything that an audit was asked for."""
+
+    corpus: CorpusOptions = CorpusOptions()
+    axes: AxisOptions = AxisOptions()
+    system: SystemOptions = SystemOptions()
+    design: DesignOptions = DesignOptions()
+    run: RunOptions = RunOptions()
+    analysis: AnalysisOptions = AnalysisOptions()
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Seeds everything that is drawn."""
+
+    @classmethod
+    def with_settings(cls, config: AuditConfig | None, settings: Mapping[str, Any]) -> AuditConfig:
+        """A configuration with single options changed, by their own names (``draws=2``, ``metrics="jga"``).
+
+        Raises:
+            TodBiasError: an option is unknown or cannot be.
+        """
+        config = cls() if config is None else config
+        groups: dict[str, dict[str, Any]] = {}
+        own: dict[str, Any] = {}
+        for name, value in settings.items():
+            group = _GROUP_OF.get(name)
+            if group is not None:
+                groups.setdefault(group, {})[name] = value
+            elif name == "seed":
+                own[name] = value
+            else:
+                raise TodBiasError(
+                    f"unknown option {name!r}; expected one of {', '.join(sorted([*_GROUP_OF, 'seed']))}"
+                )
+        for group, given in groups.items():
+            options: Options = getattr(config, group)
+            own[group] = type(options).of({**options.model_dump(exclude_unset=True), **given})
+        return cls.of({**{name: getattr(config, name) for name in config.model_fields_set}, **own})
+
+    @classmethod
+    def read(cls, path: str | Path) -> AuditConfig:
+        """The configuration in a YAML or JSON file, or in a run's folder.
+
+        Raises:
+            TodBiasError: there is none, or an option in it is unknown or cannot be; names the file and the option.
+        """
+        from tod_bias.documents import read_yaml
+
+        path = Path(path)
+        path = path / FILE if path.is_dir() else path
+        try:
+            content = read_yaml(path)
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise TodBiasError(f"{path}: cannot be read as a configuration: {shortened(str(error), 200)}") from error
+        if not isinstance(content, Mapping):
+            raise TodBiasError(f"{path}: expected groups of options ({', '.join(cls.model_fields)}), got no mapping")
+        try:
+            return cls.of(content)
+        except TodBiasError as error:
+            raise TodBiasError(f"{path}: {error}") from None
+
+    def text(self) -> str:
+        """The configuration as JSON, defaults included."""
+        return json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
+
+
+_GROUPS: dict[str, type[Options]] = {
+    "corpus": CorpusOptions,
+    "axes": AxisOptions,
+    "system": SystemOptions,
+    "design": DesignOptions,
+    "run": RunOptions,
+    "analysis": AnalysisOptions,
+}
+_GROUP_OF = {name: group for group, options in _GROUPS.items() for name in options.model_fields}
+"""Option to the group that it stands in."""
+
+
+def line_of(error: ValidationError) -> str:
+    """What is wrong with the first of some options, in one line."""
+    first = error.errors()[0]
+    name = ".".join(str(part) for part in first["loc"] if isinstance(part, str)) or "options"
+    if first["type"] == "extra_forbidden":
+        return f"unknown option {name!r}"
+    text = first["msg"].removeprefix("Value error, ")
+    got = first["input"]
+    shown = "nothing" if got is None or (isinstance(got, float) and math.isnan(got)) else shortened(repr(got), 60)
+    return f"{name}: {text[:1].lower()}{text[1:]}, got {shown}"

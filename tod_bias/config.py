@@ -8,7 +8,6 @@ need nothing said again. A field's docstring is its help.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -35,10 +34,17 @@ def _names(value: Any) -> Any:
     return value
 
 
+def _whole(value: Any) -> Any:
+    """No truth value and no fraction counts; a text is left to the model."""
+    if isinstance(value, bool) or (isinstance(value, float) and not isinstance(value, int)):
+        raise ValueError("must be a whole number")
+    return int(value) if hasattr(value, "__index__") else value
+
+
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 """Names; on the command line joined by commas."""
-Resamples = Annotated[int, Field(ge=0, le=MOST_RESAMPLES)]
-Positive = Annotated[int, Field(ge=1)]
+Resamples = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=MOST_RESAMPLES)]
+Positive = Annotated[int, BeforeValidator(_whole), Field(ge=1)]
 Design = Literal["crossed", "draws"]
 History = Literal["gold", "system"]
 Split = Literal["train", "valid", "test"]
@@ -213,7 +219,7 @@ class AuditConfig(Options):
     design: DesignOptions = DesignOptions()
     run: RunOptions = RunOptions()
     analysis: AnalysisOptions = AnalysisOptions()
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Annotated[int, BeforeValidator(_whole), Field(ge=0)] = 0
     """Seeds everything that is drawn."""
 
     @classmethod
@@ -281,12 +287,31 @@ _GROUP_OF = {name: group for group, options in _GROUPS.items() for name in optio
 
 
 def line_of(error: ValidationError) -> str:
-    """What is wrong with the first of some options, in one line."""
+    """What is wrong with the first of some options, in one line: ``draws must be at least 1, got 0``."""
     first = error.errors()[0]
     name = ".".join(str(part) for part in first["loc"] if isinstance(part, str)) or "options"
     if first["type"] == "extra_forbidden":
         return f"unknown option {name!r}"
-    text = first["msg"].removeprefix("Value error, ")
-    got = first["input"]
-    shown = "nothing" if got is None or (isinstance(got, float) and math.isnan(got)) else shortened(repr(got), 60)
-    return f"{name}: {text[:1].lower()}{text[1:]}, got {shown}"
+    context = {key: value for key, value in first.get("ctx", {}).items() if key != "error"}
+    said = _SAID.get(first["type"])
+    text = first["msg"].removeprefix("Value error, ") if said is None else said.format(**context).removesuffix(".0")
+    text = text[:1].lower() + text[1:]
+    return f"{name} {text}, got {shortened(repr(first['input']), 60)}"
+
+
+_SAID = {
+    "greater_than_equal": "must be at least {ge}",
+    "greater_than": "must be above {gt}",
+    "less_than_equal": "must be at most {le}",
+    "finite_number": "must be a finite number",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "literal_error": "must be {expected}",
+    "string_type": "must be a text",
+    "too_short": "must name at least one",
+    "missing": "is missing",
+}
+"""Kinds of pydantic's errors in this program's words."""

@@ -86,7 +86,15 @@ def expected(
         if pipeline
         else teacher_pipeline(f"unfair_agents:{agent}", dialogues, [axis], **options)
     )
-    result = attribute(system, dialogues, [axis], metrics=METRICS, bootstrap=0, permutations=0, **options)
+    result = attribute(
+        system,
+        dialogues,
+        [axis],
+        metrics=METRICS,
+        bootstrap=0,
+        permutations=0,
+        **{("variants" if name == "tellings" else name): value for name, value in options.items()},
+    )
     found: dict[str, float] = {}
     for name, record in result["axes"][axis].items():
         prefix = "" if name == METRICS[0] else f"{name}/"
@@ -231,7 +239,7 @@ def test_an_agent_that_never_answers_right_has_no_fairscore(spoken: Path) -> Non
         ({"bias_metrics": "charm"}, TodBiasError, "unknown metric 'charm'"),
         ({"bias_metrics": "disagreement"}, TodBiasError, "disagreement cannot be told from one answer"),
         ({"tellings": 0}, TodBiasError, "tellings must be at least 1, got 0"),
-        ({"design": "draws", "draws": 0}, TodBiasError, "draws must be at least 1, "),
+        ({"design": "draws", "draws": 0}, TodBiasError, "draws must be at least 1"),
         ({"max_per_axis": 0}, TodBiasError, "max_per_axis"),
     ],
 )

@@ -224,7 +224,10 @@ BROKEN = {
         "faith.tsv: cannot be read",
     ),
     "bad design": (("attribute", *QUICK, "--pipeline", "Respond.yaml", "--design", "square"), "'--design'"),
-    "bad margin": (("attribute", *QUICK, "--pipeline", "Respond.yaml", "--margin", "-1"), "margin must be above 0"),
+    "bad margin": (
+        ("attribute", *QUICK, "--pipeline", "Respond.yaml", "--margin", "-1"),
+        "margin must be above 0",
+    ),
     "bad cluster": (("attribute", *QUICK, "--pipeline", "Respond.yaml", "--cluster", "city"), "unknown cluster 'city'"),
     "no pilot": (("plan", "--detect", "0.1"), "--detect needs --pilot"),
     "undefined": (

@@ -80,12 +80,12 @@ IDLE = {
 
 WRONG = {
     "attribute --axes gender,gender": "--axes gender,gender: 'gender' is given twice",
-    "attribute --axes ,": "--axes ',': names nothing",
+    "attribute --axes ,": "axes must name at least one, got ','",
     "attribute --metrics ,": "--metrics ',': names nothing",
-    "attribute --margin nan": "margin must be above 0, got nan",
+    "attribute --margin nan": "margin must be a finite number, got nan",
     "attribute --order db,response": "order 'db,response' must name every stage once; the stages are api_call, db",
     "attribute --dry-run --cluster town": "unknown cluster 'town'",
-    "attribute --executor slurm": "unknown executor 'slurm'; expected one of local, ray",
+    "attribute --executor slurm": "executor must be 'local' or 'ray', got 'slurm'",
     "attribute --workers 2": "workers: executor 'ray' has them",
     "plan --axes age,age": "--axes age,age: 'age' is given twice",
     "evaluate --metrics length,length": "--metrics length,length: 'length' is given twice",

@@ -63,7 +63,7 @@ def wandering(inputs):
     thread = threading.Thread(target=lambda: 1 / 0)
     thread.start()
     thread.join()
-    return ["x"] * len(inputs)
+    return [f"Yes, {item.user}" for item in inputs]
 """
 
 
@@ -82,6 +82,7 @@ def test_a_component_that_wanders_off_and_forks(tmp_path):
         "0",
         "--out",
         "out",
+        "--allow-unmeasured",
     ]
     with started(*command, cwd=tmp_path) as process:
         printed, said = process.communicate()

@@ -51,10 +51,15 @@ def finished(tmp_path_factory):
     said = [f"My husband wants room {number} please." for number in range(4)]
     dialogues = [Dialogue(str(n), "Rooms", (Turn(text, response=f"Fine: {text}"),)) for n, text in enumerate(said)]
     write_jsonl(dialogues, folder / "dialogues.jsonl")
-    about = {"name": str(folder / "dialogues.jsonl"), "split": None}
     metrics = ["sentence_bleu", Words()]
     attribute(
-        Pipeline({"response": curt}), dialogues, ["gender"], metrics=metrics, bootstrap=0, permutations=0, corpus=about
+        Pipeline({"response": curt}),
+        dialogues,
+        ["gender"],
+        metrics=metrics,
+        bootstrap=0,
+        permutations=0,
+        corpus=str(folder / "dialogues.jsonl"),
     ).save(folder)
     write_cases(worst_cases(folder, dialogues, most=2, metric="sentence_bleu").cases, folder / "cases.jsonl")
     return folder

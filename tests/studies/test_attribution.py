@@ -277,12 +277,12 @@ def test_equal_inputs_are_computed_once(corpus):
     calls = []
 
     def response(inputs):
-        calls.append(len(inputs))
+        calls.extend(item.context for item in inputs)
         return ["Of course, in which city shall I look for it?" for _ in inputs]
 
     attribute(Pipeline({"response": response}), corpus, **QUICK)
-    assert len(calls) == 1
-    assert calls[0] < 18 * 2 * (1 + 3 * 2) / 2
+    assert len(calls) == len(set(calls))
+    assert len(calls) < 18 * 2 * (1 + 3 * 2) / 2
 
 
 def test_result_is_json_and_saves(tmp_path, corpus):

@@ -257,9 +257,9 @@ def test_samples_of_what_is_not_drawn_are_refused():
     def parrot(inputs):
         return [item.user for item in inputs]
 
-    with pytest.raises(TodBiasError, match="2 samples: no component draws its answers"):
+    with pytest.raises(TodBiasError, match="2 samples: no stage draws its outputs"):
         attribute(Pipeline({"answer": parrot}), corpus(8), **OPTIONS, samples=2)
-    with ChatServer(assistant) as server, pytest.raises(TodBiasError, match="no component draws"):
+    with ChatServer(assistant) as server, pytest.raises(TodBiasError, match="no stage draws"):
         attribute(system(server.url), corpus(8), **OPTIONS, samples=2)  # temperature 0
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial, reduce
 from operator import or_
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tod_bias.answers import Answers
 from tod_bias.audit.axis_table import AxisTable
@@ -28,11 +28,13 @@ from tod_bias.config import AuditConfig, RunOptions
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import NothingToPerturbError, StageError, TodBiasError
 from tod_bias.metrics.metric import Metric
-from tod_bias.models.generator import Generator
 from tod_bias.perturb.algorithm import PLACEBO
 from tod_bias.progress import progress_bar
 from tod_bias.systems.execution import Execution
 from tod_bias.systems.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from tod_bias.models.generator import Generator
 
 
 @dataclass(frozen=True)

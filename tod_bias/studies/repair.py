@@ -234,13 +234,14 @@ class Workshop:
         started = time.monotonic()
         run = self._results
         drawn = {"samples": run["samples"]} if run.get("samples", 1) > 1 else {}
+        about = run["corpus"]
+        corpus = {"corpus": about["name"], "split": about["split"]} if about["split"] else {}
         has_placebo = PLACEBO in run["axes"] and len(run["axes"]) > 1
         results = attribute(
             self.system(changes), self._dialogues,
             axes=[*(self._perturbers[axis] for axis in axes), *([PLACEBO] if has_placebo else [])],
             design=run["design"], draws=run["draws"] or 3, seed=run["seed"], history=run["history"],
-            metrics=self._metrics, corpus=run["corpus"]["name"], split=run["corpus"]["split"] or "test",
-            cache=self._cache, **drawn, **self._options,
+            metrics=self._metrics, cache=self._cache, **corpus, **drawn, **self._options,
         )  # fmt: skip
         margin, quality_margin = self._margins
         comparison = compare(

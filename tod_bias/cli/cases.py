@@ -74,10 +74,10 @@ def cases(
     if not any((pipeline, model, api_call_model, response_model)):
         unused(context, "for a system that is run; give --pipeline or --model, or leave it out", *GENERATION)
     from tod_bias.folder import unwritten
-    from tod_bias.report.record import read_results
+    from tod_bias.report.record import read_whole
 
     unwritten(run)
-    results = read_results(run)
+    results = read_whole(run)
     check_seed(seed, results)
     from tod_bias.answers import FILE, Answers  # heavy imports come after what may go wrong at once
     from tod_bias.audit.choices import metrics_of

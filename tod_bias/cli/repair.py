@@ -108,10 +108,10 @@ def repair(
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.folder import claimed, unwritten
     from tod_bias.report.outcome import check_claims
-    from tod_bias.report.record import read_results
+    from tod_bias.report.record import read_whole
 
     unwritten(run)
-    results = read_results(run)
+    results = read_whole(run)
     warn_of(results, run)
     check_seed(seed, results)
     from tod_bias.systems.configuration import GUARDS

@@ -121,7 +121,38 @@ def check_turns(path: Path) -> bool:
     """
     if os.path.lexists(path) and not path.is_file():
         raise RunError(f"{path}: is no plain file, as a run's turns are; remove it, or repeat the run's command")
-    return path.is_file()
+    if not path.is_file():
+        return False
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        fields = pq.read_schema(path)
+    except (OSError, pa.ArrowException):
+        return True  # said by what reads it
+    for name in (name for name in _NUMBERS if name in fields.names):
+        if not (pa.types.is_integer(kind := fields.field(name).type) or pa.types.is_null(kind)):
+            raise RunError(f"{path}: column {name!r} holds no whole numbers; repeat the run's command")
+    return True
+
+
+_NUMBERS = ("turn", "draw", "sample")
+"""Columns of a table of turns that are whole numbers."""
+
+
+def read_whole(folder: str | Path) -> dict[str, Any]:
+    """:func:`read_results`, with all that a run is measured again by.
+
+    Raises:
+        RunError: it cannot be read, or something is missing.
+    """
+    results = read_results(folder)
+    if missing := [key for key in _NEEDED if results.get(key) is None]:
+        raise RunError(f"{Path(folder) / RESULTS}: has no {missing[0]!r}; repeat the run's command to write it again")
+    return results
+
+
+_NEEDED = ("metrics", "pipeline", "corpus", "signature", "design", "seed", "history")
 
 
 def read_turns(folder: str | Path, arms: Sequence[str]) -> pd.DataFrame | None:

@@ -6,7 +6,6 @@ is asked of a run later (two of them against each other, a threshold) needs its 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +17,12 @@ from tod_bias.audit.axis_table import AxisTable, Tellings, numbers_of
 from tod_bias.audit.choices import metrics_of
 from tod_bias.audit.results import Results
 from tod_bias.audit.turn_rows import ORIGINAL
+from tod_bias.documents import loads
 from tod_bias.errors import MetricError
 from tod_bias.metrics.choice import shipped
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.algorithm import PLACEBO
-from tod_bias.report.record import TURNS, RunError, check_turns, read_results
+from tod_bias.report.record import TURNS, RunError, check_turns, read_whole
 from tod_bias.systems.execution import all_arms, arm_key
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def saved_run(
         MetricError: it has not measured one of the metrics.
     """
     name = "this run" if isinstance(run, Results) else str(run)
-    results: Mapping[str, Any] = run if isinstance(run, Results) else read_results(run)
+    results: Mapping[str, Any] = run if isinstance(run, Results) else read_whole(run)
     there = [axis for axis in results["axes"] if axis != PLACEBO]
     wanted = there if axes is None else list(axes)
     for axis in wanted:
@@ -204,7 +204,10 @@ def _axis(
     arms = {arm_key(arm): number for number, arm in enumerate(all_arms(stages))}
     tables = {}
     for one in scored:
-        values = rows[list(one.columns)].to_numpy(dtype=float)
+        try:
+            values = rows[list(one.columns)].to_numpy(dtype=float)
+        except (ValueError, TypeError) as error:
+            raise RunError(f"{TURNS}: columns of {one.name} hold no numbers; repeat the run's command") from error
         original = np.zeros((len(ids), len(one.columns)))
         np.add.at(original, of[is_original], values[is_original])
         tables[one.name] = AxisTable(
@@ -247,6 +250,17 @@ class _Tellings:
         return found
 
 
+def _clusters(text: Any) -> dict[str, Any]:
+    """The clusters that a row names."""
+    try:
+        found = loads(text)
+        if isinstance(found["word"], str) and isinstance(found["kinds"], dict) and isinstance(found["words"], list):
+            return dict(found)
+    except (ValueError, LookupError, TypeError):
+        pass
+    raise RunError(f"{TURNS}: {text!r:.60} is not what a run writes as clusters; repeat the run's command")
+
+
 def _who(
     rows: pd.DataFrame, copies: _Tellings, placebos: _Tellings, attributes: tuple[str, ...], dialogues: int
 ) -> Tellings:
@@ -254,7 +268,7 @@ def _who(
     facts = rows[["source", "target", "draw", "clusters"]].iloc[copies.starts]
     targets = facts["target"].astype(object).tolist()
     attributes = attributes or tuple(dict.fromkeys(targets))
-    parsed = {text: json.loads(text) for text in facts["clusters"].unique()}
+    parsed = {text: _clusters(text) for text in facts["clusters"].unique()}
     records = [parsed[text] for text in facts["clusters"]]
     sources: list[set[str]] = [set() for _ in range(dialogues)]
     word = [""] * dialogues

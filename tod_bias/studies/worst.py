@@ -22,7 +22,7 @@ from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.algorithm import PLACEBO, check_shipped, load_perturber
 from tod_bias.perturb.candidates import Candidate, Perturber
 from tod_bias.perturb.kept import kept
-from tod_bias.report.record import TURNS, RunError, check_turns, read_results
+from tod_bias.report.record import TURNS, RunError, check_turns, read_whole
 from tod_bias.studies.case_runs import harm_of, sign_of, turn_scores
 from tod_bias.studies.cases import EXPECTED, ORIGINAL, TOLD, TOLERANCE, Case, told_turns
 from tod_bias.studies.matching import MismatchError
@@ -78,7 +78,7 @@ def worst_cases(
     """
     if most < 1:
         raise TodBiasError(f"most must be at least 1, got {most}")
-    folder, results = Path(run), read_results(run)
+    folder, results = Path(run), read_whole(run)
     stages = tuple(results["pipeline"])
     if component is not None and component not in stages:
         raise RunError(f"{run}: has no component {component}; it has {', '.join(stages)}")
@@ -207,7 +207,10 @@ class _Maker:
     def _ranked(self, component: str | None) -> pd.DataFrame:
         """Turns that are served worse, the worst first: keys, harm, the component and its share."""
         frame = self._read([*_FACTS, *self._metric.columns])
-        statistics = frame[list(self._metric.columns)].to_numpy(dtype=float)
+        try:
+            statistics = frame[list(self._metric.columns)].to_numpy(dtype=float)
+        except (ValueError, TypeError) as error:
+            raise RunError(f"{self._path}: columns of {self._metric.name} hold no numbers; repeat the run") from error
         frame = frame.assign(score=turn_scores(self._metric, statistics))
         copies = frame[frame["clusters"].notna() & (frame["arm"] != ORIGINAL)]
         copies = copies.assign(draw=copies["draw"].astype(int))

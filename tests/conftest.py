@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="tod-bias-state-")  # the secret that marks one's own runs
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the models here are so small that threads only wait for each other
 
 from filelock import FileLock

@@ -7,7 +7,10 @@ need nothing said again. A field's docstring is its help.
 
 from __future__ import annotations
 
+import hmac
 import json
+import os
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -221,6 +224,10 @@ class AuditConfig(Options):
     analysis: AnalysisOptions = AnalysisOptions()
     seed: Annotated[int, BeforeValidator(_whole), Field(ge=0)] = 0
     """Seeds everything that is drawn."""
+    directory: Path | None = None
+    """Folder in which relative paths begin; the command notes where it was run."""
+    mark: str = ""
+    """Shows that this user wrote the file on this machine, so that what it names may be imported again."""
 
     @classmethod
     def with_settings(cls, config: AuditConfig | None, settings: Mapping[str, Any]) -> AuditConfig:
@@ -236,7 +243,7 @@ class AuditConfig(Options):
             group = _GROUP_OF.get(name)
             if group is not None:
                 groups.setdefault(group, {})[name] = value
-            elif name == "seed":
+            elif name in ("seed", "directory"):
                 own[name] = value
             else:
                 raise TodBiasError(
@@ -270,8 +277,47 @@ class AuditConfig(Options):
             raise TodBiasError(f"{path}: {error}") from None
 
     def text(self) -> str:
-        """The configuration as JSON, defaults included."""
-        return json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
+        """The configuration as JSON with the mark of this user."""
+        record = self.model_dump(mode="json") | {"mark": self._own_mark()}
+        for group in _PATHS:  # what was not named is not known: dialogues and a system may be objects
+            options: Options = getattr(self, group)
+            record[group] = options.model_dump(mode="json", exclude_unset=True)
+        return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this user wrote it on this machine: what it names may be imported. A received folder's is not."""
+        return bool(self.mark) and hmac.compare_digest(self.mark, self._own_mark())
+
+    def _own_mark(self) -> str:
+        key = _own_key()
+        content = json.dumps(self.model_dump(mode="json", exclude={"mark"}), sort_keys=True)
+        return hmac.new(key, content.encode("utf-8", "surrogatepass"), "sha256").hexdigest() if key else ""
+
+    def located(self) -> AuditConfig:
+        """The same with whole paths in place of relative ones, so that it can be used from any folder."""
+        if self.directory is None:
+            return self
+        groups: dict[str, Any] = {}
+        for group, names in _PATHS.items():
+            options: Options = getattr(self, group)
+            found = {name: self._located(getattr(options, name)) for name in names}
+            given = options.model_dump(exclude_unset=True)
+            groups[group] = {**given, **{name: value for name, value in found.items() if name in given}}
+        return type(self).of({**{name: getattr(self, name) for name in self.model_fields_set}, **groups})
+
+    def _located(self, value: Any) -> Any:
+        assert self.directory is not None
+        if isinstance(value, tuple):
+            return tuple(self._located(item) for item in value)
+        if not isinstance(value, str | Path) or not str(value):
+            return value
+        axis, equals, name = str(value).rpartition("=")
+        try:
+            place = self.directory / name
+            return f"{axis}{equals}{place}" if place.exists() else value
+        except (OSError, ValueError):  # too long for a name, or with characters that none has
+            return value
 
 
 _GROUPS: dict[str, type[Options]] = {
@@ -282,8 +328,29 @@ _GROUPS: dict[str, type[Options]] = {
     "run": RunOptions,
     "analysis": AnalysisOptions,
 }
+_PATHS = {
+    "corpus": ("corpus", "datapath"),
+    "axes": ("name_slots", "perturber", "lexicon"),
+    "system": ("pipeline", "model", "api_call_model", "response_model"),
+    "run": ("responses",),
+}
+"""Options that may name files, by group."""
 _GROUP_OF = {name: group for group, options in _GROUPS.items() for name in options.model_fields}
 """Option to the group that it stands in."""
+
+
+def _own_key() -> bytes:
+    """A secret of this user on this machine, made when it is first needed; empty where it cannot be kept."""
+    home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    path = Path(home) / "tod-bias" / "key"
+    try:
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+                stream.write(secrets.token_bytes(32))
+        return path.read_bytes()
+    except OSError:
+        return b""
 
 
 def line_of(error: ValidationError) -> str:

@@ -9,6 +9,8 @@ from typing import Any
 import typer
 
 from tod_bias.answers import FILE, forget
+from tod_bias.config import FILE as CONFIG
+from tod_bias.config import AuditConfig
 from tod_bias.errors import StageError, TodBiasError, repeated
 from tod_bias.folder import claimed, promised
 from tod_bias.imports import is_import
@@ -97,16 +99,84 @@ def perturbers_of(
     return [load_perturber(axis, lexicon=files.get(axis), introductions=kinds.get(axis), **options) for axis in names]
 
 
-def axes_of(run: Path, results: Mapping[str, Any], given: str | None) -> str:
-    """The axes that are given, or else those of a run but the placebo, joined by commas.
+def config_of(run: Path, **given: Any) -> AuditConfig:
+    """What a run was asked for, with what is given now in its place: nothing that the run knows is said again.
+
+    Code that a run's folder names (a pipeline's file, axes, metrics and corpora of one's own) is taken only where this
+    user wrote the folder on this machine.
 
     Raises:
-        AxisError: the run names one that is not shipped, and none are given.
+        TodBiasError: the folder's configuration cannot be read, or an option cannot be.
+    """
+    system = given.pop("system", None)
+    given = {name: value for name, value in given.items() if value not in (None, (), [], "")}
+    path = run / CONFIG
+    if not path.is_file():
+        return AuditConfig.with_settings(None, given | (system or {}))
+    kept = AuditConfig.read(path)
+    if not kept.is_own:
+        kept = AuditConfig.of({name: getattr(kept, name) for name in ("design", "seed")})
+    kept = kept.located()
+    if system is not None:
+        kept = AuditConfig.of({**{name: getattr(kept, name) for name in kept.model_fields_set}, "system": {}})
+    return AuditConfig.with_settings(kept, given | (system or {}))
+
+
+def system_of(
+    pipeline: str | None,
+    model: str | None,
+    api_call_model: str | None,
+    response_model: str | None,
+    device: str | None,
+    num_beams: int | None,
+    max_new_tokens: int | None,
+    dtype: str | None,
+    backend: str | None,
+) -> dict[str, Any]:
+    """The options of a system; where one is named, nothing is left of a run's own system."""
+    given = {
+        "pipeline": pipeline,
+        "model": model,
+        "api_call_model": api_call_model,
+        "response_model": response_model,
+        "device": device,
+        "num_beams": num_beams,
+        "max_new_tokens": max_new_tokens,
+        "dtype": dtype,
+        "backend": backend,
+    }
+    return {"system": given} if any((pipeline, model, api_call_model, response_model)) else given
+
+
+def axes_made(names: str, config: AuditConfig) -> list[Any]:
+    """The axes of some names, as a configuration makes them."""
+    how = config.axes
+    kinds = None if how.introductions is None else ",".join(how.introductions)
+    lexicons = [text for text in how.lexicon if text.partition("=")[0] in names_of(names)]
+    options: dict[str, Any] = {
+        "protected": how.protect, "model": how.perturber, "device": config.system.device, "name_slots": how.name_slots
+    }  # fmt: skip
+    return perturbers_of(names, lexicons, kinds, **options)
+
+
+def own_metric(config: AuditConfig) -> str | None:
+    """The one metric that is asked for, or the first of one's own; None for a run's first."""
+    metrics = config.analysis.metrics
+    if not config.analysis.has_own("metrics"):
+        return None
+    return metrics[0] if len(metrics) == 1 else next((name for name in metrics if is_import(name)), None)
+
+
+def axes_of(run: Path, results: Mapping[str, Any], config: AuditConfig) -> str:
+    """The axes that are asked for, or else those of a run, without the placebo and joined by commas.
+
+    Raises:
+        AxisError: the run names one that is not shipped, and none are asked for.
     """
     from tod_bias.perturb.algorithm import PLACEBO, check_shipped
 
-    if given:
-        return given
+    if config.axes.has_own("axes"):
+        return ",".join(name for name in config.axes.axes if name != PLACEBO)
     names = [axis for axis in results["axes"] if axis != PLACEBO]
     for name in names:
         for part in name.split(","):

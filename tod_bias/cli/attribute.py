@@ -232,6 +232,7 @@ def attribute(
             "bootstrap": bootstrap,
             "permutations": permutations,
             "seed": seed,
+            "directory": Path.cwd(),
         },
     )
     check_executor(executor, workers)

@@ -7,7 +7,18 @@ from typing import Annotated, Any
 
 import typer
 
-from tod_bias.cli.arguments import GENERATION, axes_of, check_seed, names_of, perturbers_of, pipeline_of, unused
+from tod_bias.cli.arguments import (
+    GENERATION,
+    axes_made,
+    axes_of,
+    check_seed,
+    config_of,
+    names_of,
+    own_metric,
+    pipeline_of,
+    system_of,
+    unused,
+)
 from tod_bias.cli.options import (
     AxisLexicons,
     BackEnd,
@@ -68,10 +79,23 @@ def cases(
     """Write the dialogues that are served worst as regression cases, for tod-bias check --cases and pytest --tod-bias.
 
     One turn of one telling of a dialogue each, by the component that the harm enters at; a case needs no corpus and no
-    run. With the run's --pipeline (or --model) each is cut down to the turns it takes (what the run was answered is
-    not asked again); without one all turns up to the marked one stay.
+    run. Each is cut down to the turns it takes by the run's pipeline or models, where the run is your own or they are
+    given (what the run was answered is not asked again); else all turns up to the marked one stay.
     """
-    if not any((pipeline, model, api_call_model, response_model)):
+    config = config_of(
+        run,
+        corpus=corpus,
+        datapath=datapath,
+        axes=axes,
+        introductions=introductions,
+        name_slots=name_slots,
+        perturber=perturber,
+        lexicon=lexicon,
+        protect=protect,
+        metrics=metric,
+        **system_of(pipeline, model, api_call_model, response_model, device, num_beams, max_new_tokens, dtype, backend),
+    )
+    if not config.system.is_named:
         unused(context, "for a system that is run; give --pipeline or --model, or leave it out", *GENERATION)
     from tod_bias.folder import unwritten
     from tod_bias.report.record import read_whole
@@ -92,16 +116,16 @@ def cases(
     from tod_bias.studies.worst import worst_cases
 
     check_replaced(out)
-    about = results["corpus"]
-    name = corpus or str(about["name"])
-    if corpus is None:
+    about, how = results["corpus"], config.axes
+    name = config.corpus.corpus if config.corpus.has_own("corpus") else str(about["name"])
+    if not config.corpus.has_own("corpus"):
         check_shipped(name, str(run))
-    whole = load_corpus(name, datapath=datapath, split=about["split"] or "test")
+    whole = load_corpus(name, datapath=config.corpus.datapath, split=about["split"] or "test")
     dialogues = sample(whole, about["dialogues"], results["seed"])
-    names = axes_of(run, results, axes)
-    options = {"protected": protect or (), "model": perturber, "device": device, "name_slots": name_slots}
-    told_by = perturbers_of(names, lexicon, introductions, **options)
-    files = dict(text.split("=", 1) for text in lexicon or ())
+    names = axes_of(run, results, config)
+    told_by = axes_made(names, config)
+    files = dict(text.split("=", 1) for text in how.lexicon)
+    metric = own_metric(config)
     found = worst_cases(
         run,
         dialogues,
@@ -113,21 +137,27 @@ def cases(
             one.axis: {
                 "axis": given,
                 "lexicon": files.get(given),
-                "protected": list(protect or ()) or None,
-                "name_slots": None if name_slots is None else str(name_slots),
-                "model": perturber,
-                "introductions": sorted(getattr(one, "kinds", ())) or None if introductions else None,
+                "protected": list(how.protect) or None,
+                "name_slots": None if how.name_slots is None else str(how.name_slots),
+                "model": how.perturber,
+                "introductions": sorted(getattr(one, "kinds", ())) or None if how.introductions else None,
             }
             for given, one in zip(names_of(names), told_by, strict=True)
         },
     )
     chosen = list(found.cases)
     strange: list[Any] = []
-    is_asked = chosen and any((pipeline, model, api_call_model, response_model))
+    system_options = config.system
+    is_asked = chosen and system_options.is_named
     if is_asked:
-        generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype, "backend": backend}
-        models = (model, api_call_model, response_model)
-        system = pipeline_of(name, pipeline, models, whole, device, generation)
+        system = pipeline_of(
+            name,
+            system_options.pipeline,
+            system_options.models,
+            whole,
+            system_options.device,
+            system_options.generation,
+        )
         answers = Answers(run / FILE)
         for generator in generators_of(system):
             generator.keep_in(answers)

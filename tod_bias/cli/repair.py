@@ -9,15 +9,16 @@ import typer
 
 from tod_bias.answers import FILE
 from tod_bias.cli.arguments import (
+    axes_made,
     axes_of,
-    check_datapath,
     check_metrics,
     check_pipeline_of,
     check_seed,
     chosen,
+    config_of,
     names_of,
-    perturbers_of,
     pipeline_of,
+    system_of,
     warn_of,
 )
 from tod_bias.cli.options import (
@@ -25,13 +26,10 @@ from tod_bias.cli.options import (
     BackEnd,
     Beams,
     CallModel,
-    Cluster,
-    Corpus,
     Datapath,
     Device,
     Introductions,
     MaxDialogues,
-    MaxFailures,
     MaxPerAxis,
     Model,
     NameSlots,
@@ -43,19 +41,21 @@ from tod_bias.cli.options import (
     Quiet,
     ResponseModel,
     Split,
-    SplitOption,
     Tellings,
 )
 from tod_bias.errors import TodBiasError
+from tod_bias.imports import is_import
 from tod_bias.report.console import Console, echo
 
 
 def repair(
     context: typer.Context,
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run of attribute: its folder.")],
-    corpus: Corpus = "demo",
+    corpus: Annotated[
+        str | None, typer.Option(help="The run's corpus, where it lies elsewhere than the run says.")
+    ] = None,
     datapath: Datapath = None,
-    split: SplitOption = Split.test,
+    split: Annotated[Split | None, typer.Option(help="The run's split, where the run does not say.")] = None,
     max_dialogues: MaxDialogues = None,
     axes: Annotated[
         str | None,
@@ -76,7 +76,7 @@ def repair(
     ] = False,
     tellings: Tellings = None,
     max_per_axis: MaxPerAxis = None,
-    cluster: Cluster = "",
+    cluster: Annotated[str | None, typer.Option(help="The run's clusters, where the run does not say.")] = None,
     introductions: Introductions = None,
     name_slots: NameSlots = None,
     perturber: PerturberOption = None,
@@ -91,20 +91,22 @@ def repair(
     max_new_tokens: NewTokens = None,
     dtype: Precision = None,
     backend: BackEnd = None,
-    max_failures: MaxFailures = 0.01,
+    max_failures: Annotated[
+        float | None, typer.Option(min=0, max=1, help="As of attribute; by default the run's.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(hidden=True, help="The run's own is taken.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the results; by default RUN/repair.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Find the smallest change that mends what a run found: guards and missing rows on the components that it names.
 
-    Takes the corpus, pipeline and cluster options that the run was made with. Tries the changes axis by axis, puts the
+    Corpus, pipeline and options are the run's own; of a run that somebody else made, or that an earlier version wrote,
+    they are given again. Tries the changes axis by axis, puts the
     smallest sufficient ones together, and measures them on all of these axes: what mends one must harm no other. As one
     of several is chosen on the same dialogues, it says where that would not hold at a level divided by their number.
     Writes repair.json, repair.svg, missing.jsonl (rows that a lookup table lacks) and mended.yaml, the pipeline to be
     used from then on. Exit code 1: nothing that was tried does.
     """
-    check_datapath(context)
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.folder import claimed, unwritten
     from tod_bias.report.outcome import check_claims
@@ -118,7 +120,25 @@ def repair(
 
     if unknown := [name for name in chosen("--guards", guards) if name not in GUARDS]:
         raise TodBiasError(f"--guards {guards}: unknown guard {unknown[0]!r}; expected some of {', '.join(GUARDS)}")
-    wanted = axes_of(run, results, axes)
+    config = config_of(
+        run,
+        corpus=corpus,
+        datapath=datapath,
+        split=None if split is None else split.value,
+        max_dialogues=max_dialogues,
+        axes=axes,
+        introductions=introductions,
+        name_slots=name_slots,
+        perturber=perturber,
+        lexicon=lexicon,
+        protect=protect,
+        variants=tellings,
+        max_per_axis=max_per_axis,
+        cluster=cluster,
+        max_failures=max_failures,
+        **system_of(pipeline, model, api_call_model, response_model, device, num_beams, max_new_tokens, dtype, backend),
+    )
+    wanted = axes_of(run, results, config)
     check_metrics(metrics)
     asked = chosen("--axes", wanted) if wanted else []
     if unknown := [axis for axis in asked if axis not in results["axes"]]:
@@ -126,13 +146,11 @@ def repair(
     if metric is not None and metric not in results["metrics"]:
         raise TodBiasError(f"--metric {metric}: {run} has not measured it; it has {', '.join(results['metrics'])}")
     check_claims(results, asked, metric or next(iter(results["metrics"])))
-    generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype, "backend": backend}
-    models = (model, api_call_model, response_model)
-    check_pipeline_of(corpus, pipeline, models, device, generation)
-    whole = load_corpus(corpus, datapath=datapath, split=split.value)
-    perturbers = perturbers_of(
-        wanted, lexicon, introductions, protected=protect or (), model=perturber, device=device, name_slots=name_slots
-    )
+    source, options = config.corpus, config.system
+    named = (source.corpus, options.pipeline, options.models)
+    check_pipeline_of(*named, options.device, options.generation)
+    whole = load_corpus(source.corpus, datapath=source.datapath, split=source.split)
+    perturbers = axes_made(wanted, config)
 
     from tod_bias.dialogues.sampling import sample  # heavy imports come after what may go wrong at once
     from tod_bias.dialogues.text import json_line
@@ -142,15 +160,19 @@ def repair(
     from tod_bias.studies.mended import write_mended
     from tod_bias.studies.repair import Workshop
 
-    system = pipeline_of(corpus, pipeline, models, whole, device, generation)
+    system = pipeline_of(*named, whole, options.device, options.generation)
     folder = claimed(own_folder(run, "repair") if out is None else out)
     told: dict[str, Any] = {
-        "variants": tellings, "max_per_axis": max_per_axis, "cluster": cluster, "max_failures": max_failures
-    }  # fmt: skip
+        "variants": config.design.variants,
+        "max_per_axis": config.design.max_per_axis,
+        "cluster": config.analysis.cluster,
+        "max_failures": config.run.max_failures,
+    }
+    own = [*names_of(metrics or ""), *(name for name in config.analysis.metrics if is_import(name))]
     shop = Workshop(
-        run, results, system, sample(whole, max_dialogues, results["seed"]), perturbers,
+        run, results, system, sample(whole, source.max_dialogues, results["seed"]), perturbers,
         metric=metric, margin=margin, quality_margin=quality_margin, these_words=these_words, cache=run / FILE,
-        metrics=names_of(metrics or ""), **told,
+        metrics=list(dict.fromkeys(own)), **told,
     )  # fmt: skip
     found = shop.repair(names_of(guards), budget)
     record = found.to_json()
@@ -166,8 +188,9 @@ def repair(
         raise typer.Exit(1)
     if found.lacks:
         write_lines(folder / "missing.jsonl", (json_line(one.to_json()) for one in found.lacks))
-    spec = pipeline or (None if any(models) else "demo")
-    file, modules = write_mended(folder, found.pipeline, found.mend.changes, spec, _standard(models, generation))
+    spec = options.pipeline or (None if any(options.models) else "demo")
+    standard = _standard(options.models, options.generation)
+    file, modules = write_mended(folder, found.pipeline, found.mend.changes, spec, standard)
     if not quiet:
         typer.echo(f"Mends: {found.mend.name}\nPipeline: {file}")
         if modules:

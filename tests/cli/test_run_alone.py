@@ -1,0 +1,87 @@
+"""Later commands take a run's folder and ask for nothing that the run knows, unless somebody else wrote it."""
+
+import json
+import shutil
+
+import pytest
+from builders import small_corpus
+
+from tod_bias.cli.application import main
+from tod_bias.config import AuditConfig
+from tod_bias.dialogues.jsonl import write_jsonl
+
+STAGES = """
+WOMEN = ("wife", "mother", "sister")
+
+class Respond:
+    def __init__(self):
+        open("imported", "w").close()
+
+    def __call__(self, inputs):
+        return [
+            "Sorry." if any(word in item.user for word in WOMEN) else "Of course, in which city shall I look for it?"
+            for item in inputs
+        ]
+"""
+
+
+def called(*arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main([str(argument) for argument in arguments])
+    return stopped.value.code
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    """A run whose corpus and pipeline lie beside it, under relative names."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.chdir(home)
+    dialogues = small_corpus(48)
+    write_jsonl(dialogues, "corpus.jsonl")
+    (home / "alone_stages.py").write_text(STAGES)
+    (home / "system.yaml").write_text("stages: {response: 'alone_stages:Respond'}")
+    options = ("--corpus", "corpus.jsonl", "--pipeline", "system.yaml", "--axes", "gender", "--max-dialogues", 40)
+    options += ("--bootstrap", 50, "--permutations", 200, "--out", "run", "--quiet")
+    assert called("attribute", *options) == 0
+    (home / "imported").unlink()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    return home / "run"
+
+
+def test_cases_are_cut_down_by_the_runs_own_system(made, capsys):
+    assert called("cases", made, "--worst", 3, "--out", "cases.jsonl") == 0
+    assert "not minimised" not in capsys.readouterr().out
+    assert AuditConfig.read(made).is_own
+
+
+def test_repair_runs_the_runs_own_system_on_its_dialogues(made):
+    assert called("repair", made, "--these-words", "--guards", "canonical", "--quiet") in (0, 1)
+    record = json.loads((made / "repair" / "repair.json").read_text())
+    assert record["attempts"]
+
+
+def test_what_somebody_elses_folder_names_is_not_imported(made, tmp_path, capsys):
+    received = tmp_path / "received"
+    shutil.copytree(made, received)
+    config = json.loads((received / "config.json").read_text())
+    config["seed"] += 1  # whatever is changed, it is no longer what this user wrote
+    (received / "config.json").write_text(json.dumps(config))
+    assert called("repair", received, "--these-words", "--guards", "canonical", "--quiet") == 2
+    assert called("cases", received, "--worst", 3) in (0, 2)
+    assert not (tmp_path / "home" / "imported").exists()
+    assert not (tmp_path / "elsewhere" / "imported").exists()
+    capsys.readouterr()
+
+
+def test_a_configuration_is_read_as_it_was_written(tmp_path, monkeypatch):
+    config = AuditConfig.with_settings(None, {"draws": 2, "metrics": "jga,chrf", "lexicon": ("a=b",), "seed": 4})
+    (tmp_path / "config.json").write_text(config.text())
+    read = AuditConfig.read(tmp_path)
+    assert read.is_own
+    assert read.analysis.metrics == ("jga", "chrf")
+    assert read.model_copy(update={"seed": 5}).is_own is False
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another user"))
+    assert not read.is_own

@@ -28,9 +28,10 @@ FLOORS = (
     ("report", "metrics"),
     ("worlds",),
     ("dialogues",),
-    ("statistics",),
     ("config",),
-    ("answers", "documents", "environment", "files", "folder", "hub", "imports", "progress"),
+    ("statistics",),
+    ("answers", "documents", "environment", "folder", "hub", "imports", "progress"),
+    ("files", "sqlite"),
     ("errors",),
 )
 """From top to bottom; the names of one line share a floor."""
@@ -38,8 +39,9 @@ LAZY = {"stages": "it looks components up in their rooms when they are asked for
 """Modules that may name what stands above them, and why."""
 NOT_ROOMS = {
     "benchmarks": "measured ratios",
+    "golden": "results of fourteen configurations as they were recorded",
     "projects": "the studies' own scripts",
-    "ground": "the modules of the lowest two floors",
+    "ground": "the modules of the lowest three floors",
     "docs": "the documentation site",
 }
 """Folders of tests that have no room of their name."""

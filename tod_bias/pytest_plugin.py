@@ -36,14 +36,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--tod-bias-pipeline", default=None, metavar="PIPELINE", dest="tod_bias_pipeline",
         help="The system that the cases are run on: 'demo' or a YAML file; with --tod-bias --pipeline means the same.",
     )  # fmt: skip
-    group.addoption(
-        "--tod-bias-axes", default="", metavar="AXES", dest="tod_bias_axes",
-        help="Axes of your own that the cases name, as module:name, joined by commas; they are not imported else.",
-    )  # fmt: skip
-    group.addoption(
-        "--tod-bias-metrics", default="", metavar="METRICS", dest="tod_bias_metrics",
-        help="Metrics of your own that the cases name, as module:Class, joined by commas; they are not imported else.",
-    )  # fmt: skip
+    for what, form in (("axes", "module:name"), ("metrics", "module:Class")):
+        group.addoption(
+            f"--tod-bias-{what}",
+            default="",
+            metavar=what.upper(),
+            dest=f"tod_bias_{what}",
+            help=f"Own {what} that the cases name, as {form}, joined by commas; else none is imported.",
+        )
     group.addoption(
         "--tod-bias-tolerance", type=float, default=0.01, metavar="HARM", dest="tod_bias_tolerance",
         help="Harm of a turn up to it is none, in the metric's own units.",

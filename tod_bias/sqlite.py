@@ -56,6 +56,34 @@ class _Connection(sqlite3.Connection):
     def cursor(self, factory: Any = _Cursor) -> Any:
         return super().cursor(factory)
 
+    def _begin(self) -> None:
+        self.clock.begun = time.monotonic()
+
+    # Whether these go through a cursor of ours depends on the version of Python.
+    def execute(self, *arguments: Any) -> Any:
+        self._begin()
+        return super().execute(*arguments)
+
+    def executemany(self, *arguments: Any) -> Any:
+        self._begin()
+        return super().executemany(*arguments)
+
+    def executescript(self, *arguments: Any) -> Any:
+        self._begin()
+        return super().executescript(*arguments)
+
+    def commit(self) -> None:
+        self._begin()
+        super().commit()
+
+    def rollback(self) -> None:
+        self._begin()
+        super().rollback()
+
+    def __exit__(self, *arguments: Any) -> Any:
+        self._begin()
+        return super().__exit__(*arguments)
+
 
 def opened(path: str | Path, address: str | None = None, **options: Any) -> sqlite3.Connection:
     """A connection to a file.

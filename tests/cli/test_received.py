@@ -203,6 +203,7 @@ def test_an_axis_of_results_is_not_imported(run, tmp_path, capsys, name, argumen
 
 @pytest.mark.parametrize("name", ["own:people", "hf:some/corpus"])
 def test_a_corpus_of_results_is_not_imported(run, tmp_path, capsys, name):
+    (run / "config.json").unlink()  # which says where one's own run had its dialogues from
     changed(run / "results.json", lambda record: record["corpus"].update(name=name))
     code, said = command(capsys, "cases", "run", "--metric", "sentence_bleu")
     assert (code, len(said), f"--corpus {name}" in said[0]) == (2, 1, True), said

@@ -61,7 +61,7 @@ def test_what_is_installed_from_it_runs_without_the_checkout(wheel, tmp_path):
     (tmp_path / "own.py").write_text("def answer(inputs):\n    return ['Yes.' for _ in inputs]\n")
     (tmp_path / "own.yaml").write_text("stages: {answer: 'own:answer'}\n")
     for words in (
-        ("attribute", "--pipeline", "own.yaml", "--corpus", "demo", "--out", "run", *options),
+        ("attribute", "--pipeline", "own.yaml", "--corpus", "demo", "--out", "run", "--allow-unmeasured", *options),
         ("report", "run"),
     ):
         done = subprocess.run(

@@ -167,16 +167,18 @@ def own_metric(config: AuditConfig) -> str | None:
     return metrics[0] if len(metrics) == 1 else next((name for name in metrics if is_import(name)), None)
 
 
-def axes_of(run: Path, results: Mapping[str, Any], config: AuditConfig) -> str:
+def axes_of(run: Path, results: Mapping[str, Any], given: str | None, config: AuditConfig) -> str:
     """The axes that are asked for, or else those of a run, without the placebo and joined by commas.
 
     Raises:
         AxisError: the run names one that is not shipped, and none are asked for.
     """
-    from tod_bias.perturb.algorithm import PLACEBO, check_shipped
+    from tod_bias.perturb.algorithm import PLACEBO, check_shipped, is_own
 
-    if config.axes.has_own("axes"):
-        return ",".join(name for name in config.axes.axes if name != PLACEBO)
+    if given:
+        return given
+    if any(map(is_own, config.axes.axes)):  # those of a run of this user's
+        return ",".join(name for name in config.axes.axes if is_own(name) or name in {*results["axes"]} - {PLACEBO})
     names = [axis for axis in results["axes"] if axis != PLACEBO]
     for name in names:
         for part in name.split(","):

@@ -122,7 +122,7 @@ def cases(
         check_shipped(name, str(run))
     whole = load_corpus(name, datapath=config.corpus.datapath, split=about["split"] or "test")
     dialogues = sample(whole, about["dialogues"], results["seed"])
-    names = axes_of(run, results, config)
+    names = axes_of(run, results, axes, config)
     told_by = axes_made(names, config)
     files = dict(text.split("=", 1) for text in how.lexicon)
     metric = own_metric(config)

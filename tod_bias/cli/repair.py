@@ -138,7 +138,7 @@ def repair(
         max_failures=max_failures,
         **system_of(pipeline, model, api_call_model, response_model, device, num_beams, max_new_tokens, dtype, backend),
     )
-    wanted = axes_of(run, results, config)
+    wanted = axes_of(run, results, axes, config)
     check_metrics(metrics)
     asked = chosen("--axes", wanted) if wanted else []
     if unknown := [axis for axis in asked if axis not in results["axes"]]:

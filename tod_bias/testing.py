@@ -26,7 +26,12 @@ from tod_bias.systems.twin import Twin
 def inputs_of(dialogues: Sequence[Dialogue]) -> list[StageInput]:
     """One stage input a turn with gold history; outputs of earlier stages are the gold call and result."""
     return [
-        StageInput(run.dialogue.turns[:number], turn.user, {"api_call": turn.api_call, "db": turn.api_result})
+        StageInput(
+            run.dialogue.turns[:number],
+            turn.user,
+            {"api_call": turn.api_call, "db": turn.api_result},
+            system=run.dialogue.system,
+        )
         for run in map(Run, dialogues)
         for number, turn in enumerate(run.dialogue.turns)
     ]

@@ -22,6 +22,8 @@ def merge(model: str, adapter: str, out: str) -> None:
         (adapter, "chat_template.jinja"),
     ):
         shutil.copy(Path(folder, name), out)
+    if Path(adapter, "training.json").is_file():  # whether it reads descriptions of services
+        shutil.copy(Path(adapter, "training.json"), out)
 
 
 if __name__ == "__main__":

@@ -57,6 +57,18 @@ def sibling(path: str) -> Any:
     return module
 
 
+SERVICE = {
+    "service_name": "R_1",
+    "slots": [{"name": "city", "description": "Where", "is_categorical": True, "possible_values": ["Fremont"]}],
+    "intents": [
+        {
+            "name": "Find", "description": "Find it", "is_transactional": False, "required_slots": ["city"],
+            "optional_slots": {},
+        }
+    ],
+}  # fmt: skip
+
+
 def write_sgd(folder: Path) -> None:
     turns = [
         {"speaker": "USER", "utterance": "Tacos?", "frames": [{"service": "R_1", "slots": [], "actions": []}]},
@@ -76,7 +88,7 @@ def write_sgd(folder: Path) -> None:
     place = folder / "google_sgd" / "dev"
     place.mkdir(parents=True)
     (place / "dialogues_001.json").write_text(json.dumps([{"dialogue_id": "1_0", "services": ["R_1"], "turns": turns}]))
-    (place / "schema.json").write_text("[]")
+    (place / "schema.json").write_text(json.dumps([SERVICE]))
 
 
 def write_multiwoz(folder: Path) -> None:
@@ -191,6 +203,7 @@ READERS: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
     "dialogues": file("d.jsonl", DIALOGUE, load_corpus),
     "chats": file("c.jsonl", CHAT + "\n", load_corpus),
     "google_sgd": tree(write_sgd, "google_sgd", "valid"),
+    "google_sgd_described": tree(write_sgd, "google_sgd_described", "valid"),
     "multiwoz": tree(write_multiwoz, "multiwoz_v22", "valid"),
     "star": tree(lambda folder: sibling("dialogues/test_star.py").write(folder, 7, ("hotel_search",)), "star", "valid"),
     "taskmaster": tree(lambda folder: write_taskmaster(folder, count=30), "taskmaster", "train"),

@@ -56,6 +56,19 @@ def train(
         typer.Option(help="For chats: a JSON file of OpenAI's function schemas, or of such lists by domain."),
     ] = None,
     system: Annotated[str, typer.Option(help="For chats: system message (or its file) where there is none.")] = "",
+    described: Annotated[
+        bool,
+        typer.Option(
+            help="Causal models: read the system message, which describes the services, before all turns; in random "
+            "order at training. The corpus must have some, as google_sgd_described has."
+        ),
+    ] = False,
+    renamed: Annotated[
+        float, typer.Option(min=0, max=1, help="With --described: share of services that get other names.")
+    ] = 0.0,
+    tellings: Annotated[
+        int, typer.Option(min=1, help="With --described: copies of each dialogue, with orders and names of their own.")
+    ] = 1,
     lora: Annotated[int | None, typer.Option(min=1, help="Train adapters of this rank, not the weights.")] = None,
     merge: Annotated[bool, typer.Option(help="Add the adapters to the weights at the end.")] = False,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the dialogues at the most.")] = 3,
@@ -108,6 +121,9 @@ def train(
         chat_template=chat_template,
         tools=None if tools is None else str(tools),
         system=_text_of(system),
+        described=described,
+        renamed=renamed,
+        tellings=tellings,
         lora=lora,
         merge=merge,
         parts=tuple(names_of(parts)),  # type: ignore[arg-type]  # checked there

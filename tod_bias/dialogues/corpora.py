@@ -19,7 +19,7 @@ from tod_bias.dialogues.msr_e2e import read_msr_e2e
 from tod_bias.dialogues.multidogo import read_multidogo
 from tod_bias.dialogues.multiwoz import read_multiwoz_v22
 from tod_bias.dialogues.sampling import sample
-from tod_bias.dialogues.sgd import read_google_sgd
+from tod_bias.dialogues.sgd import read_google_sgd, read_google_sgd_described
 from tod_bias.dialogues.star import read_star
 from tod_bias.dialogues.taskmaster import read_taskmaster, read_taskmaster2, read_taskmaster3
 from tod_bias.dialogues.tau_bench import read_few_shot, read_tau_bench
@@ -169,6 +169,7 @@ Reader = Callable[[Path | None, str], Iterable[Dialogue]]
 CORPORA: dict[str, Reader] = {
     "demo": _demo,
     "google_sgd": read_google_sgd,
+    "google_sgd_described": read_google_sgd_described,
     "metalwoz": read_metalwoz,
     "msr_e2e": read_msr_e2e,
     "multidogo": read_multidogo,

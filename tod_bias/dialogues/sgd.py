@@ -8,6 +8,7 @@ from typing import Any
 
 from tod_bias.dialogues.datapath import corpus_folder, joined, read_json
 from tod_bias.dialogues.dialogue import Dialogue, Turn
+from tod_bias.dialogues.schemas import describe
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import CorpusError, MissingSplitError
 
@@ -18,6 +19,28 @@ def read_google_sgd(datapath: Path | None, split: str) -> Iterable[Dialogue]:
     Raises:
         CorpusError: no such folder or split, or a file that is not in SGD's format.
     """
+    for file in _files(datapath, split):
+        yield from read_sgd_file(file)
+
+
+def read_google_sgd_described(datapath: Path | None, split: str) -> Iterable[Dialogue]:
+    """The same dialogues, each with its services described in its system message (:mod:`tod_bias.dialogues.schemas`).
+
+    Raises:
+        CorpusError: as :func:`read_google_sgd`, and where the split's ``schema.json`` is not there or lacks a service.
+    """
+    files = _files(datapath, split)
+    path = files[0].with_name("schema.json")
+    schema = read_json(path, list)
+    try:
+        services = {service["service_name"].strip(): describe([service]) for service in schema}
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise CorpusError(f"{path}: not in Google SGD's format ({error!r})") from error
+    for file in files:
+        yield from read_sgd_file(file, services)
+
+
+def _files(datapath: Path | None, split: str) -> list[Path]:
     folder = corpus_folder(datapath, "google_sgd", "google_sgd")
     names = {"train": "train", "valid": "dev", "test": "test"}
     files = sorted((folder / names[split]).glob("dialogues_*.json"))
@@ -27,15 +50,18 @@ def read_google_sgd(datapath: Path | None, split: str) -> Iterable[Dialogue]:
             f"{folder / names[split]}: no dialogues_*.json there; "
             + (f"say --split {' or '.join(there)}" if there else "no split found, is this Google SGD?")
         )
-    for file in files:
-        yield from read_sgd_file(file)
+    return files
 
 
-def read_sgd_file(path: str | Path) -> Iterable[Dialogue]:
+def read_sgd_file(path: str | Path, services: Mapping[str, str] | None = None) -> Iterable[Dialogue]:
     """Read one ``dialogues_*.json`` of Google SGD (Rastogi et al. 2020).
 
     A turn is a user and the following system utterance. The system frame's ``service_call`` becomes the API call
     (empty parameters left out, as ParlAI does), *all* its ``service_results`` are kept.
+
+    Args:
+        path: the file.
+        services: service to its description, for the dialogues' system messages; none where left out.
 
     Raises:
         CorpusError: not SGD's format; names the file and the dialogue.
@@ -44,12 +70,12 @@ def read_sgd_file(path: str | Path) -> Iterable[Dialogue]:
     records = read_json(path, list)
     for number, record in enumerate(records, start=1):
         try:
-            yield _sgd_dialogue(record)
+            yield _sgd_dialogue(record, services)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise CorpusError(f"{path}, dialogue {number}: not in Google SGD's format ({error!r})") from error
 
 
-def _sgd_dialogue(record: Mapping[str, Any]) -> Dialogue:
+def _sgd_dialogue(record: Mapping[str, Any], descriptions: Mapping[str, str] | None) -> Dialogue:
     turns = []
     spoken = record["turns"]
     for user, system in zip(spoken[::2], spoken[1::2], strict=True):
@@ -67,4 +93,5 @@ def _sgd_dialogue(record: Mapping[str, Any]) -> Dialogue:
             Turn(user["utterance"], call, results[0] if results else {}, system["utterance"], tuple(results[1:]))
         )
     domains = sorted({service.split("_")[0].strip() for service in record["services"]})
-    return Dialogue(record["dialogue_id"], ", ".join(domains), tuple(turns))
+    system = "" if descriptions is None else "\n\n".join(descriptions[name.strip()] for name in record["services"])
+    return Dialogue(record["dialogue_id"], ", ".join(domains), tuple(turns), system)

@@ -71,6 +71,15 @@ def load_configuration(name: str) -> Any:
     return _from_pretrained(AutoConfig, adapters.chain(name)[-1], "configuration")
 
 
+def is_described(name: str) -> bool:
+    """Whether a checkpoint has learnt to read descriptions of services first, as its ``training.json`` says."""
+    try:
+        content = read_json(Path(name) / "training.json")
+        return content["settings"]["described"] is True
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
+
+
 def load_generation_config(name: str) -> Any:
     """Load a checkpoint's generation defaults; those of the library where it has none."""
     root = adapters.chain(name)[-1]

@@ -47,6 +47,11 @@ def response_prompt(context: str, api_call: str, api_result: str) -> str:
     return f"{context}\n{API_CALL} {api_call}\n{API_RESULT} {api_result}\n{SYSTEM}"
 
 
+def described_prompt(system: str, prompt: str) -> str:
+    """What a model reads that has learnt to read the dialogue's system message first."""
+    return f"{system}\n{prompt}" if system else prompt
+
+
 @dataclass(frozen=True)
 class TokenSequence:
     """Token ids and, for each, the label that counts in the loss (:data:`IGNORED` for none); four bytes a number."""
@@ -99,6 +104,7 @@ def causal_sequences(
     parts: Sequence[Part] = PARTS,
     loss: Literal["all", "targets"] = "all",
     max_length: int = 1024,
+    described: bool = False,
 ) -> list[TokenSequence]:
     """One sequence a dialogue, ended by the end-of-sequence token; longer ones in overlapping windows.
 
@@ -106,12 +112,16 @@ def causal_sequences(
 
     Args:
         parts: which targets count with ``loss="targets"``; with ``loss="all"`` every token counts (SimpleTOD).
+        described: begin every window with the dialogue's system message, which never counts.
     """
     sequences = []
     for dialogue in dialogues:
         segments = list(dialogue_segments(dialogue, parts))
-        encoded = encode_segments(tokenizer, [text for text, _ in segments])
-        ids = beginning_of(tokenizer)
+        told = [described_prompt(dialogue.system, "")] if described and dialogue.system else []
+        encoded = encode_segments(tokenizer, [*told, *(text for text, _ in segments)])
+        ids, head = beginning_of(tokenizer), []
+        if told:
+            ids, head = [], [*ids, *encoded.pop(0)][: max_length // 2]
         labels = [IGNORED] * len(ids)
         for tokens, (_, is_target) in zip(encoded, segments, strict=True):
             ids += tokens
@@ -119,11 +129,11 @@ def causal_sequences(
         if tokenizer.eos_token_id is not None:
             ids.append(tokenizer.eos_token_id)
             labels.append(tokenizer.eos_token_id if loss == "all" else IGNORED)
-        trained = 0
-        for start in range(0, max(1, len(ids) - max_length // 2), max_length // 2):
-            end = min(start + max_length, len(ids))
-            fresh = [IGNORED] * (trained - start) + labels[trained:end]
-            sequences.append(TokenSequence.of(ids[start:end], fresh))
+        trained, room = 0, max_length - len(head)
+        for start in range(0, max(1, len(ids) - room // 2), room // 2):
+            end = min(start + room, len(ids))
+            fresh = [IGNORED] * (len(head) + trained - start) + labels[trained:end]
+            sequences.append(TokenSequence.of([*head, *ids[start:end]], fresh))
             trained = end
     return sequences
 

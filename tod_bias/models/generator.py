@@ -119,6 +119,18 @@ class Generator:
         return room
 
     @cached_property
+    def described(self) -> bool:
+        """Whether prompts begin with the dialogue's system message, since the model was trained so."""
+        return self.causal and checkpoints.is_described(self.name)
+
+    def fits(self, prompt: str) -> bool:
+        """Whether a prompt keeps its beginning."""
+        if len(prompt) * 4 < self.max_prompt:
+            return True
+        (ids,) = encode_prompts(self.tokenizer, [prompt], self.max_prompt + 1, causal=self.causal)
+        return len(ids) <= self.max_prompt
+
+    @cached_property
     def _vocabulary(self) -> int:
         """How many tokens the model knows; those of its tokenizer where its configuration does not say."""
         config = checkpoints.load_configuration(self.name).get_text_config()
@@ -131,7 +143,8 @@ class Generator:
         decoding = "greedy" if s.num_beams == 1 else f"beam{s.num_beams}"
         name = Path(self.name).name
         numbers = f"{s.dtype}|{self._device.type}|backend:{s.backend}"
-        return f"model:{name}|hash:{self.fingerprint}|{decoding}|max:{s.max_new_tokens}|{numbers}"
+        described = "|described" if self.described else ""
+        return f"model:{name}|hash:{self.fingerprint}|{decoding}|max:{s.max_new_tokens}|{numbers}{described}"
 
     def keep_in(self, answers: Answers | None) -> None:
         """Start a new account of cost, and keep results there from now on (None: where they were kept)."""

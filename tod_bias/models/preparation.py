@@ -6,10 +6,13 @@ import dataclasses
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
+from random import Random
 from typing import Any
 
 from tod_bias.dialogues.chat import to_messages
 from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.dialogues.schemas import told_anew
 from tod_bias.errors import ModelError
 from tod_bias.models import adapters
 from tod_bias.models.chat_template import (
@@ -37,7 +40,14 @@ from tod_bias.models.examples import (
     seq2seq_sequences,
 )
 from tod_bias.models.from_scratch import new_model, new_tokenizer
-from tod_bias.models.settings import READERS, TrainingSettings, check_arch, check_loss, check_settings
+from tod_bias.models.settings import (
+    READERS,
+    TrainingSettings,
+    check_arch,
+    check_described,
+    check_loss,
+    check_settings,
+)
 
 
 @dataclass(frozen=True)
@@ -66,6 +76,9 @@ def prepare(settings: TrainingSettings, dialogues: Sequence[Dialogue], validatio
     if is_chat and not causal:
         raise ModelError(f"--format chat needs a causal model, and {arch} is none; use --format text")
     check_loss(arch, settings.loss, causal=causal)
+    check_described(settings, None if causal else arch)
+    if settings.described:
+        dialogues = _described(dialogues, settings)
     tools = read_tools(settings.tools)
     if is_new:
         source = template_source(settings.chat_template or CHATML, None, "scratch") if is_chat else ""
@@ -94,7 +107,11 @@ def prepare(settings: TrainingSettings, dialogues: Sequence[Dialogue], validatio
             cut.append({"dialogues_split": found.split, "turns_left_out": found.left_out})
         elif causal:
             loss = settings.loss or "all"
-            made.append(causal_sequences(part, tokenizer, parts=settings.parts, loss=loss, max_length=length))
+            made.append(
+                causal_sequences(
+                    part, tokenizer, parts=settings.parts, loss=loss, max_length=length, described=settings.described
+                )
+            )
         else:
             made.append(seq2seq_sequences(part, tokenizer, parts=settings.parts, max_length=length))
     rows = (row for sequences in made for one in sequences for row in (one.input_ids, one.labels))
@@ -125,11 +142,30 @@ def _kind(settings: TrainingSettings) -> tuple[bool, str]:
     return causal, arch
 
 
+def _described(dialogues: Sequence[Dialogue], settings: TrainingSettings) -> list[Dialogue]:
+    """The training dialogues with their descriptions told anew, as often as they are to be.
+
+    Raises:
+        ModelError: none has a description.
+    """
+    if not any(dialogue.system for dialogue in dialogues):
+        raise ModelError(
+            "--described: no training dialogue has a system message; choose a corpus that describes its services, such "
+            "as google_sgd_described"
+        )
+    return [
+        told_anew(dialogue, Random(f"{settings.seed}|{number}|{dialogue.id}"), settings.renamed)
+        for number in range(settings.tellings)
+        for dialogue in dialogues
+    ]
+
+
 def _new_tokenizer(
     settings: TrainingSettings, source: str, tools: Tools, dialogues: Sequence[Dialogue], causal: bool
 ) -> Any:
     if settings.format == "text":
-        texts = (turn.text for dialogue in dialogues for turn in dialogue.turns)
+        read = dialogues if settings.described else ()
+        texts = chain((dialogue.system for dialogue in read), (turn.text for one in dialogues for turn in one.turns))
         return new_tokenizer(texts, settings.vocabulary, causal=causal)
     template = ChatTemplate(source, "scratch", {"eos_token": CHATML_MARKS[1], "bos_token": CHATML_MARKS[0]})
     chats = (

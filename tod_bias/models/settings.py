@@ -60,6 +60,13 @@ class TrainingSettings:
     """For chats: the system message of dialogues that have none."""
     parts: tuple[Part, ...] = PARTS
     """The targets: one model for both stages, or for one of them; for chats, messages with calls and those without."""
+    described: bool = False
+    """For a causal model of texts: it reads the dialogue's system message, which describes the services, before all
+    turns; at training these stand in a random order."""
+    renamed: float = 0.0
+    """With ``described``: the probability that a service of a training dialogue has APIs and slots of other names."""
+    tellings: int = 1
+    """With ``described``: so many copies of each training dialogue, with orders and names of their own."""
     loss: Literal["all", "targets"] | None = None
     """For a causal model: every token counts, or the targets only. Left out: all of a text (SimpleTOD), targets of a
     chat."""
@@ -105,7 +112,7 @@ class TrainingSettings:
 _HIGHEST = {
     "epochs": 1_000_000, "layers": 1000, "width": 1_000_000, "heads": 10_000, "vocabulary": 10_000_000,
     "batch_tokens": 1_000_000_000, "max_length": 1_000_000, "evaluations": 1_000_000, "patience": 1_000_000_000,
-    "max_steps": 1_000_000_000, "positions": 1_000_000,
+    "max_steps": 1_000_000_000, "positions": 1_000_000, "tellings": 1000,
 }  # fmt: skip
 
 
@@ -132,6 +139,24 @@ def check_loss(arch: str | None, loss: str | None, *, causal: bool) -> None:
     """Raises ModelError where a loss is chosen for a model that learns its targets only."""
     if loss is not None and not causal:
         raise ModelError(f"--loss is for causal models; {arch} learns targets only, leave it out")
+
+
+def check_described(settings: TrainingSettings, arch: str | None = None) -> None:
+    """Raises ModelError where descriptions of services have no place, or what needs them is set without them.
+
+    Args:
+        settings: of the training.
+        arch: a model's that reads and writes apart, where that is known.
+    """
+    if not 0 <= settings.renamed <= 1:
+        raise ModelError(f"renamed is {settings.renamed:g}; expected a probability from 0 to 1")
+    if not settings.described and (settings.renamed or settings.tellings != 1):
+        raise ModelError("--renamed and --tellings change descriptions of services; add --described")
+    if settings.described and settings.format != "text":
+        raise ModelError("--described is for --format text; chats begin with their system message as they are")
+    other = settings.arch if settings.init == "scratch" and settings.arch in READERS else arch
+    if settings.described and other:
+        raise ModelError(f"--described is for causal models; {other} reads and writes apart, leave it out")
 
 
 def check_settings(settings: TrainingSettings) -> None:
@@ -175,6 +200,7 @@ def check_settings(settings: TrainingSettings) -> None:
     for name in ("chat_template", "tools", "system"):
         if getattr(settings, name) and settings.format != "chat":
             raise ModelError(f"--{name.replace('_', '-')} is for chats; add --format chat")
+    check_described(settings)
     if settings.lora is not None and (settings.lora < 1 or settings.init == "scratch"):
         raise ModelError(f"--lora {settings.lora} --init {settings.init}: adapters have a rank from 1 and need a base")
     if settings.merge and settings.lora is None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tod_bias.dialogues.dialogue import context_text
 from tod_bias.dialogues.text import unescape
 from tod_bias.errors import StageError
 from tod_bias.hub import check_model
-from tod_bias.models.examples import api_call_prompt, response_prompt
+from tod_bias.models.examples import api_call_prompt, described_prompt, response_prompt
 from tod_bias.models.settings import GenerationSettings
 from tod_bias.systems.outputs import as_text, parse_call
 from tod_bias.systems.stage import StageInput
@@ -34,9 +36,8 @@ class ApiCall:
 
     def __call__(self, inputs: Sequence[StageInput], /) -> list[Mapping[str, str] | str]:
         """One call an input."""
-        return [
-            parse_call(text) for text in self.generator.generate([api_call_prompt(item.context) for item in inputs])
-        ]
+        prompts = [_prompt(self.generator, item, api_call_prompt) for item in inputs]
+        return [parse_call(text) for text in self.generator.generate(prompts)]
 
 
 class Response:
@@ -65,11 +66,23 @@ class Response:
 
     def __call__(self, inputs: Sequence[StageInput], /) -> list[str]:
         """One response an input."""
-        prompts = [
-            response_prompt(item.context, as_text(item.outputs.get(self._call)), as_text(item.outputs.get(self._db)))
-            for item in inputs
-        ]
+        prompts = []
+        for item in inputs:
+            call, result = (as_text(item.outputs.get(name)) for name in (self._call, self._db))
+            prompts.append(_prompt(self.generator, item, partial(response_prompt, api_call=call, api_result=result)))
         return [unescape(text) for text in self.generator.generate(prompts)]
+
+
+def _prompt(generator: Generator, item: StageInput, ask: Callable[[str], str]) -> str:
+    """What the model reads: the context, and before it the system message where the model was trained so.
+
+    Then it is the oldest turns that a prompt is without where it is too long.
+    """
+    if not (item.system and generator.described):
+        return ask(item.context)
+    contexts = (context_text(item.history[first:], item.user) for first in range(len(item.history) + 1))
+    prompts = (described_prompt(item.system, ask(context)) for context in contexts)
+    return next((prompt for prompt in prompts if generator.fits(prompt)), ask(item.context))
 
 
 def _generator(model: Generator | str | Path, options: Mapping[str, Any], device: str | None) -> Generator:

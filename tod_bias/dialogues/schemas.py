@@ -1,0 +1,138 @@
+"""What a system can do, told in its system message: a line for each API and one for each slot that a call can have.
+
+So a service that a model was not trained on can be read, not only recalled (Rastogi et al. 2020, section 4)::
+
+    ReserveRestaurant! (restaurant_name*, city*, time*, party_size=2): Reserve a table at a restaurant
+    city: City in which the restaurant is located
+
+A star marks a required slot, ``=`` what another one is where nobody says otherwise, and ``!`` an API that changes
+something, so that the user is asked first. An empty line stands between services.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from random import Random
+from typing import Any
+
+from tod_bias.dialogues.dialogue import Dialogue, Slots, Step, Turn
+from tod_bias.dialogues.values import API_NAME
+
+_API = re.compile(r"(\w+)(!?) \((.*?)\): (.*)")
+_SLOT = re.compile(r"(\w+): (.*)")
+_WORD = re.compile("[A-Za-z]+")
+_LITTLE = {
+    "a", "an", "and", "any", "are", "as", "at", "be", "been", "by", "can", "do", "e", "for", "from", "g",
+    "given", "has", "have", "i", "if", "in", "indicating", "is", "it", "its", "of", "on", "or", "s", "such",
+    "that", "the", "their", "there", "they", "this", "to", "under", "user", "users", "was", "where", "whether",
+    "which", "who", "whom", "will", "with", "boolean", "flag",
+}  # fmt: skip
+_ANY = "dontcare"
+_VALUES = 60
+"""Characters of a slot's possible values at the most."""
+
+
+def describe(services: Iterable[Mapping[str, Any]]) -> str:
+    """Services as Google SGD's ``schema.json`` describes them, in its order; slots that no call has are left out."""
+    return "\n\n".join("\n".join(_lines(service)) for service in services)
+
+
+def _lines(service: Mapping[str, Any]) -> Iterator[str]:
+    of_calls: set[str] = set()
+    for intent in service["intents"]:
+        optional = intent["optional_slots"]
+        slots = [f"{slot.strip()}*" for slot in intent["required_slots"]]
+        slots += [slot if usual in ("", _ANY) else f"{slot}={usual}" for slot, usual in optional.items()]
+        of_calls.update(slot.strip() for slot in (*intent["required_slots"], *optional))
+        mark = "!" if intent["is_transactional"] else ""
+        yield f"{intent['name']}{mark} ({', '.join(slots)}): {intent['description']}"
+    for slot in service["slots"]:
+        if slot["name"].strip() in of_calls:
+            values = _shortened(slot["possible_values"]) if slot["is_categorical"] else ""
+            yield f"{slot['name'].strip()}: {slot['description']}{values}"
+
+
+def _shortened(values: Sequence[str]) -> str:
+    """The first of a slot's possible values; none of mere numbers, or of yes and no."""
+    if all(value in ("True", "False", _ANY) or value.isdigit() for value in values):
+        return ""
+    text = " | ".join(values)
+    return f" [{text}]" if len(text) <= _VALUES else f" [{text[:_VALUES].rpartition(' |')[0]} | …]"
+
+
+def told_anew(dialogue: Dialogue, random: Random, renamed: float = 0.0) -> Dialogue:
+    """The dialogue with its services, their APIs and slots in another order, and some under other names.
+
+    Names are made of the words of their descriptions; calls and results have them too.
+
+    Args:
+        dialogue: its system message may be what :func:`describe` writes; lines of others are only shuffled.
+        random: decides.
+        renamed: with which probability a service gets other names.
+    """
+    blocks = [block.split("\n") for block in dialogue.system.split("\n\n")]
+    random.shuffle(blocks)
+    names: dict[str, dict[str, str]] = {}  # API to what it, and each of its slots, is called
+    told = [_block(block, names, random, random.random() < renamed) for block in blocks]
+    turns = tuple(_renamed(turn, names) for turn in dialogue.turns) if names else dialogue.turns
+    return dataclasses.replace(dialogue, system="\n\n".join(told), turns=turns)
+
+
+def _block(lines: Sequence[str], names: dict[str, dict[str, str]], random: Random, rename: bool) -> str:
+    """A service anew; ``names`` gets its new names."""
+    apis = [found for line in lines if (found := _API.fullmatch(line))]
+    slots = [found for line in lines if not _API.fullmatch(line) and (found := _SLOT.fullmatch(line))]
+    rest = [line for line in lines if not _API.fullmatch(line) and not _SLOT.fullmatch(line)]
+    new: dict[str, str] = {}
+    if rename and not any(api[1] in names for api in apis):
+        for slot in slots:
+            new[slot[1]] = _other_name(slot[1], slot[2].partition(" [")[0], new.values(), random)
+        for api in apis:
+            name = _other_name(api[1], api[4], [own[API_NAME] for own in names.values()], random, camel=True)
+            names[api[1]] = {**new, API_NAME: name}
+    told = []
+    for api in random.sample(apis, len(apis)):
+        inside = [re.sub(r"^\w+", lambda name: new.get(name[0], name[0]), one) for one in api[3].split(", ") if one]
+        name = names[api[1]][API_NAME] if new else api[1]
+        told.append(f"{name}{api[2]} ({', '.join(random.sample(inside, len(inside)))}): {api[4]}")
+    told += [f"{new.get(slot[1], slot[1])}: {slot[2]}" for slot in random.sample(slots, len(slots))]
+    return "\n".join(told + random.sample(rest, len(rest)))
+
+
+def _other_name(name: str, description: str, taken: Collection[str], random: Random, *, camel: bool = False) -> str:
+    """One to three words of a description, in their order, as a name that is not taken; the old one if there is none.
+
+    Args:
+        camel: the first word, which is the verb, and others: ``CheckBalance``.
+    """
+    words = list(dict.fromkeys(word.lower() for word in _WORD.findall(description)))
+    words = [word for word in words if word not in _LITTLE]
+    for _ in range(8):
+        kept = words[:1] if camel else []
+        others = words[len(kept) :]
+        chosen = set(random.sample(others, min(len(others), random.randint(1, 3 - len(kept)))))
+        found = [*kept, *(word for word in others if word in chosen)]
+        made = "".join(map(str.capitalize, found)) if camel else "_".join(found)
+        if made and made != API_NAME and made not in taken:
+            return made
+    return name
+
+
+def _renamed(turn: Turn, names: Mapping[str, Mapping[str, str]]) -> Turn:
+    if not any(step.name in names for step in turn.steps):
+        return turn
+    return Turn(
+        turn.user, steps=[_renamed_step(step, names.get(step.name, {})) for step in turn.steps], response=turn.response
+    )
+
+
+def _renamed_step(step: Step, names: Mapping[str, str]) -> Step:
+    def anew(slots: Slots) -> Slots:
+        found = {names.get(name, name): value for name, value in slots.items() if name != API_NAME}
+        if API_NAME in slots:
+            found[API_NAME] = names.get(API_NAME, slots[API_NAME])
+        return found if len(found) == len(slots) else slots
+
+    return dataclasses.replace(step, call=anew(step.call), results=tuple(map(anew, step.results)))

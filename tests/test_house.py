@@ -28,9 +28,10 @@ FLOORS = (
     ("report", "metrics"),
     ("worlds",),
     ("dialogues",),
-    ("statistics",),
     ("config",),
-    ("answers", "documents", "environment", "files", "folder", "hub", "imports", "progress"),
+    ("statistics",),
+    ("answers", "documents", "environment", "folder", "hub", "imports", "progress"),
+    ("files", "sqlite"),
     ("errors",),
 )
 """From top to bottom; the names of one line share a floor."""
@@ -41,6 +42,7 @@ NOT_ROOMS = {
     "projects": "the studies' own scripts",
     "ground": "the modules of the lowest two floors",
     "docs": "the documentation site",
+    "golden": "results of fourteen configurations, compared with those of before",
 }
 """Folders of tests that have no room of their name."""
 

@@ -25,7 +25,8 @@ FLOORS = (
     ("perturb",),  # rewrites dialogues for a system's twins, whose protocol is systems'
     ("systems",),
     ("models",),
-    ("report", "metrics"),
+    ("report",),
+    ("metrics",),
     ("worlds",),
     ("dialogues",),
     ("config",),

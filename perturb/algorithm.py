@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.errors import AxisError, meant, safe_repr
-from tod_bias.imports import guarded, is_import, made
+from tod_bias.errors import AxisError, meant
+from tod_bias.imports import is_import, made
 from tod_bias.perturb.candidates import Candidate, Perturber, candidates_of, rewrite_of
 from tod_bias.perturb.dialect.perturber import DialectPerturber
 from tod_bias.perturb.dialect.rules import DIALECT, dialects, load_dialect
@@ -270,8 +270,7 @@ def _own_perturber(spec: str, options: Sequence[str]) -> Any:
         if not spec.startswith(DIALECT):
             raise
         raise AxisError(f"{error}; shipped dialects: {', '.join(dialects())}") from error
-    with guarded(f"axis {spec!r}", AxisError):
-        missing = [name for name in ("axis", "attributes", "candidates", "rewrite") if not hasattr(perturber, name)]
+    missing = [name for name in ("axis", "attributes", "candidates", "rewrite") if not hasattr(perturber, name)]
     if missing:
         raise AxisError(
             f"axis {spec!r}: expected a perturber with axis, attributes, candidates and rewrite, got "
@@ -280,8 +279,8 @@ def _own_perturber(spec: str, options: Sequence[str]) -> Any:
     names = perturber.attributes
     if not (isinstance(names, Sequence) and all(isinstance(name, str) for name in (perturber.axis, *names))):
         raise AxisError(
-            f"axis {spec!r}: expected a text as axis and texts as attributes, got {safe_repr(perturber.axis)[:60]} and "
-            f"{safe_repr(names)[:60]}"
+            f"axis {spec!r}: expected a text as axis and texts as attributes, got {perturber.axis!r:.60} and "
+            f"{names!r:.60}"
         )
     return perturber
 

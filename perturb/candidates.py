@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.errors import AxisError, safe_repr
+from tod_bias.errors import AxisError
 from tod_bias.imports import guarded
 from tod_bias.systems.twin import Rewrite
 
@@ -94,8 +94,9 @@ def candidates_of(perturber: Perturber, dialogue: Dialogue) -> list[Candidate]:
     with guarded(f"axis {perturber.axis!r}", AxisError):
         found = perturber.candidates(dialogue)
     if not isinstance(found, list | tuple) or not all(isinstance(one, Candidate) for one in found):
-        got = safe_repr(found)[:60]
-        raise AxisError(f"axis {perturber.axis!r}: expected a list of Candidates for {dialogue.id!r}, got {got}")
+        raise AxisError(
+            f"axis {perturber.axis!r}: expected a list of Candidates for {dialogue.id!r}, got {found!r:.60}"
+        )
     return list(found)
 
 
@@ -108,6 +109,5 @@ def rewrite_of(perturber: Perturber, dialogue: Dialogue, candidate: Candidate) -
     with guarded(f"axis {perturber.axis!r}", AxisError):
         found = perturber.rewrite(dialogue, candidate)
     if not callable(found):
-        got = safe_repr(found)[:60]
-        raise AxisError(f"axis {perturber.axis!r}: expected a rewrite of {dialogue.id!r}, got {got}")
+        raise AxisError(f"axis {perturber.axis!r}: expected a rewrite of {dialogue.id!r}, got {found!r:.60}")
     return found

@@ -25,7 +25,8 @@ FLOORS = (
     ("perturb",),  # rewrites dialogues for a system's twins, whose protocol is systems'
     ("systems",),
     ("models",),
-    ("report", "metrics"),
+    ("report",),
+    ("metrics",),
     ("worlds",),
     ("dialogues",),
     ("config",),
@@ -43,6 +44,7 @@ NOT_ROOMS = {
     "projects": "the studies' own scripts",
     "ground": "the modules of the lowest three floors",
     "docs": "the documentation site",
+    "golden": "results of fourteen configurations, compared with those of before",
 }
 """Folders of tests that have no room of their name."""
 

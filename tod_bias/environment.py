@@ -35,7 +35,6 @@ State = Literal["ok", "missing", "note"]
 GIVES: Mapping[str, str] = {
     "chat": "assistants behind a chat API, tools with schemas, databases",
     "docs": "building the documentation site",
-    "fast": "decoding with CTranslate2 (--backend ctranslate2, --dtype int8)",
     "gguf": "checkpoints in GGUF files",
     "lora": "training adapters (train --lora)",
     "parlai": "ParlAI's tasks, teachers and agents",

@@ -140,14 +140,6 @@ FOREIGN = (Exception, SystemExit, GeneratorExit)
 """What other people's code may raise; ``KeyboardInterrupt`` is the user's own wish."""
 
 
-def safe_repr(value: object) -> str:
-    """``repr`` of other people's value; its type where that fails."""
-    try:
-        return repr(value)
-    except FOREIGN:
-        return f"<{type(value).__name__} without repr>"
-
-
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 _INSTALLED = (
     *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")), _PACKAGE, "<",
@@ -166,10 +158,7 @@ def described(error: BaseException) -> str:
 
     The place is the innermost one outside of installed packages, where the reader's own code is.
     """
-    try:
-        text = shortened(str(error))
-    except FOREIGN:  # its own code makes the text
-        text = "(its text cannot be read)"
+    text = shortened(str(error))
     line = f"{type(error).__name__}: {text}" if text else type(error).__name__
     if isinstance(error, SyntaxError):  # its text says where; the traceback is the importer's
         return line

@@ -1,19 +1,16 @@
-"""Other people's code: by its name ``module:name``, wherever one is asked for, and while it runs."""
+"""The user's own code: by its name ``module:name``, wherever one is asked for, and while it runs."""
 
 from __future__ import annotations
 
-import builtins
 import importlib
 import inspect
-import os
 import re
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
 from tod_bias.errors import FOREIGN, TodBiasError, described, meant
 
@@ -65,8 +62,7 @@ def import_module(
             if (own := Path(place, f"{top}.py")).is_file():
                 raise error(f"{where}: {own.name} has the name of a module of Python's own; rename it, e.g. my_{top}")
         try:
-            with staying():
-                return importlib.import_module(name)
+            return importlib.import_module(name)
         except ImportError as reason:
             raise error(f"{where}: cannot import {name!r}: {reason}") from reason
         except FOREIGN as reason:
@@ -99,7 +95,7 @@ def importable(folder: Path | None) -> Iterator[None]:
 
 @contextmanager
 def guarded(where: str, error: type[TodBiasError] = TodBiasError) -> Iterator[None]:
-    """Other people's code runs inside of the block: it cannot end the process, and what it raises is one line.
+    """What the user's own code raises inside of the block is one line that names it.
 
     Args:
         where: what it is, for the message.
@@ -109,64 +105,8 @@ def guarded(where: str, error: type[TodBiasError] = TodBiasError) -> Iterator[No
         TodBiasError: it raised something; of the class ``error``, or its own of that class.
     """
     try:
-        with staying():
-            yield
+        yield
     except TodBiasError:
         raise
     except FOREIGN as reason:
         raise error(f"{where}: {described(reason)}") from reason
-
-
-class ExitedError(Exception):
-    """Other people's code ended the process, or tried to; its argument is how."""
-
-
-_leave, _abort = os._exit, os.abort
-_guards = 0
-_lock = threading.Lock()
-
-
-@contextmanager
-def staying() -> Iterator[None]:
-    """Inside of the block ``os._exit`` and ``os.abort`` raise :class:`ExitedError` in this process, in any thread.
-
-    They would end the process without a word, the last batch unkept. Forked children end as they do, and at the end of
-    the block at the latest: a second copy of the program would go on from there. The limit on recursions and Python's
-    own functions (``len``) are set back.
-    """
-    global _guards, _owner
-    process, limit, functions = os.getpid(), sys.getrecursionlimit(), dict(vars(builtins))
-    with _lock:
-        _guards += 1
-        _owner = os.getpid()
-        os._exit, os.abort = _refuse, _refuse_abort
-    try:
-        yield
-    finally:
-        now = vars(builtins)
-        for name, function in functions.items():
-            if now.get(name) is not function and name != "_":  # which holds what was printed last
-                now[name] = function
-        if os.getpid() != process:
-            _leave(1)
-        if sys.getrecursionlimit() != limit:
-            sys.setrecursionlimit(limit)
-        with _lock:
-            _guards -= 1
-            if not _guards:
-                os._exit, os.abort = _leave, _abort
-
-
-_owner = os.getpid()
-
-
-def _refuse(status: int = 0) -> NoReturn:
-    if os.getpid() != _owner:
-        _leave(status)
-    raise ExitedError(f"os._exit({status})")
-
-
-def _refuse_abort() -> NoReturn:
-    if os.getpid() != _owner:
-        _abort()
-    raise ExitedError("os.abort()")

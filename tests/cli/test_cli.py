@@ -8,7 +8,8 @@ from builders import small_corpus
 
 from tod_bias.cli.application import main
 from tod_bias.dialogues.chat import write_chat
-from tod_bias.dialogues.jsonl import read_jsonl, write_jsonl
+from tod_bias.dialogues.files import read_files
+from tod_bias.dialogues.jsonl import write_jsonl
 
 STAGES = """
 class Respond:
@@ -103,7 +104,7 @@ def test_a_limit_takes_a_seeded_sample(folder, capsys):
 
 
 def test_chats_are_audited(folder, capsys):
-    write_chat(read_jsonl(folder / "corpus.jsonl"), folder / "chats.jsonl")
+    write_chat(read_files(folder / "corpus.jsonl"), folder / "chats.jsonl")
     for name in ("corpus", "chats"):
         arguments = ("--pipeline", "Respond.yaml", "--axes", "gender", "--out", name)
         code, _, err = run(capsys, "attribute", *QUICK, *arguments, "--corpus", f"{name}.jsonl")
@@ -190,11 +191,11 @@ def test_perturb_rewrites_lines(folder, capsys):
 
 
 def test_perturb_rewrites_dialogues(folder, capsys):
-    code, out, err = run(capsys, "perturb", "--corpus", "corpus.jsonl", "--jsonl", "--draws", 2, "--out", "rewritten")
+    code, out, err = run(capsys, "perturb", "--corpus", "corpus.jsonl", "--draws", 2, "--out", "rewritten")
     assert code == 0, err
     assert out == ""
     assert "24 dialogues read, 6 without a word to rewrite on axis gender left out" in err
-    found = list(read_jsonl(folder / "rewritten" / "dialogues.jsonl"))
+    found = list(read_files(folder / "rewritten" / "dialogues.jsonl"))
     assert len(found) == 36
     assert found[0].id == "d001#gender0"
 

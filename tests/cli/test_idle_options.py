@@ -6,7 +6,7 @@ from tod_bias.cli.application import main
 
 IDLE = {
     "a system": (
-        ("attribute", "--answers", "corpus.jsonl", "--dtype", "int8", "--batch-out", "asked"),
+        ("attribute", "--answers", "corpus.jsonl", "--dtype", "bfloat16", "--batch-out", "asked"),
         "--batch-out, --dtype: no system is asked where its --answers are given",
     ),
     "dry run": (("attribute", "--dry-run", "--workers", "2"), "--workers: of a run, which --dry-run is not"),

@@ -57,9 +57,6 @@ WANDERING = """import os, threading
 
 def wandering(inputs):
     os.chdir("/")
-    if (child := os.fork()) == 0:
-        return ["x"] * len(inputs)  # two programs would go on from here
-    os.waitpid(child, 0)
     thread = threading.Thread(target=lambda: 1 / 0)
     thread.start()
     thread.join()
@@ -67,7 +64,7 @@ def wandering(inputs):
 """
 
 
-def test_a_component_that_wanders_off_and_forks(tmp_path):
+def test_a_component_that_wanders_off(tmp_path):
     (tmp_path / "wandering_stages.py").write_text(WANDERING)
     (tmp_path / "stages.yaml").write_text('stages: {a: "wandering_stages:wandering"}\n')
     command = [
@@ -91,6 +88,22 @@ def test_a_component_that_wanders_off_and_forks(tmp_path):
     assert (tmp_path / "out" / "results.json").is_file()
     assert "a thread that a component began failed: ZeroDivisionError: division by zero at" in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("shows", [False, True])
+@pytest.mark.parametrize(("line", "said"), [("1 / 0", "ZeroDivisionError: "), ("sys.exit(3)", "SystemExit: 3 ")])
+def test_what_a_component_raises_is_one_line_that_names_it(tmp_path, line, said, shows):
+    (tmp_path / "own_stages.py").write_text(f"import sys\ndef stage(inputs):\n    print('asked')\n    {line}\n")
+    (tmp_path / "stages.yaml").write_text('stages: {a: "own_stages:stage"}\n')
+    environment = {**os.environ, **({"TOD_BIAS_TRACEBACK": "1"} if shows else {})}
+    command = ["attribute", "--pipeline", "stages.yaml", "--max-dialogues", "9", "--axes", "gender", "--quiet"]
+    with started(*command, cwd=tmp_path, env=environment) as process:
+        printed, errors = process.communicate()
+    lines = errors.splitlines()
+    assert (process.returncode, printed, "Traceback (most recent call last):" in errors) == (2, "", shows)
+    assert lines[-1].startswith(f"tod-bias: error: stage 'a' (own_stages:stage): {said}")
+    assert f"at {tmp_path / 'own_stages.py'}:4" in lines[-1]
+    assert shows or lines == ["asked", lines[-1]]
 
 
 def handles(process: subprocess.Popen, number: int) -> bool:

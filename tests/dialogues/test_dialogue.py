@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn, turns_from_text, turns_to_text
-from tod_bias.dialogues.jsonl import read_jsonl, write_jsonl
+from tod_bias.dialogues.files import read_files
+from tod_bias.dialogues.jsonl import write_jsonl
 from tod_bias.dialogues.text import slots_from_text, slots_to_text
 from tod_bias.errors import CorpusError
 from tod_bias.systems.outputs import parse_call
@@ -212,7 +213,7 @@ def test_wrong_line_is_named():
 def test_jsonl_round_trip(tmp_path, corpus):
     corpus = [*corpus, Dialogue("several", "", (SEVERAL,), system="Be kind.")]
     write_jsonl(corpus, tmp_path / "c.jsonl")
-    assert list(read_jsonl(tmp_path / "c.jsonl")) == corpus
+    assert list(read_files(tmp_path / "c.jsonl")) == corpus
     assert "system" not in corpus[0].to_json()
 
 
@@ -240,7 +241,7 @@ GOOD = '{"id": "a", "turns": [{"user": "u", "response": "r"}]}'
 def test_malformed_jsonl_names_file_and_line(tmp_path, lines, message):
     (tmp_path / "c.jsonl").write_text("\n".join(lines))
     with pytest.raises(CorpusError, match=message):
-        list(read_jsonl(tmp_path / "c.jsonl"))
+        list(read_files(tmp_path / "c.jsonl"))
 
 
 def test_more_results_need_a_first_one():
@@ -253,7 +254,7 @@ def test_more_results_need_a_first_one():
 def test_every_string_survives_a_file(tmp_path, said):
     dialogue = Dialogue("1", "", (Turn(said, {"api_name": said}, {"name": said}, said),))
     write_jsonl([dialogue], tmp_path / "d.jsonl")
-    assert list(read_jsonl(tmp_path / "d.jsonl")) == [dialogue]
+    assert list(read_files(tmp_path / "d.jsonl")) == [dialogue]
     database = LookupDb.from_dialogues([dialogue])
     database.save(tmp_path / "db.jsonl")
     assert LookupDb(tmp_path / "db.jsonl").look_up({"api_name": said}).rows == ({"name": said},)
@@ -266,5 +267,5 @@ def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path):
     for name in ("d.jsonl", "db.jsonl"):
         path = tmp_path / name
         path.write_text(path.read_text(encoding="utf-8"), encoding="utf-8-sig")
-    assert list(read_jsonl(tmp_path / "d.jsonl")) == [dialogue]
+    assert list(read_files(tmp_path / "d.jsonl")) == [dialogue]
     assert len(LookupDb(tmp_path / "db.jsonl")) == 1

@@ -1,7 +1,5 @@
-"""Code of one's own, by name: what it raises is one line that names it, and it cannot end the process."""
+"""Code of one's own, by name: what it raises, sys.exit too, is one line that names it."""
 
-import builtins
-import os
 import sys
 
 import numpy as np
@@ -10,14 +8,13 @@ import pytest
 from tod_bias import load_corpus
 from tod_bias.audit.choices import clusters_of
 from tod_bias.errors import AxisError, CorpusError, TodBiasError
-from tod_bias.imports import guarded, import_module, made, staying
+from tod_bias.imports import guarded, import_module, made
 from tod_bias.metrics.choice import metric
 from tod_bias.perturb.algorithm import draw_candidates, load_perturber
 from tod_bias.recommenders.embeddings.readers import load_embeddings
 
 OWN = """
-import os, sys
-def leaving(*given): os._exit(3)
+import sys
 def ending(*given): sys.exit(4)
 def listing(dialogue): return [dialogue]
 def telling(dialogue): return "x"
@@ -36,7 +33,7 @@ class Axis:
 def _own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "hostile.py").write_text(OWN)
-    (tmp_path / "gone.py").write_text("import os; os._exit(3)")
+    (tmp_path / "gone.py").write_text("import sys; sys.exit(3)")
     yield
     for name in ("hostile", "gone"):
         sys.modules.pop(name, None)
@@ -48,10 +45,10 @@ DIALOGUE = load_corpus("demo", max_dialogues=1)[0]
 @pytest.mark.parametrize(
     ("what", "error", "said"),
     [
-        (lambda: import_module("gone", "stage 'a'"), TodBiasError, r"^stage 'a': cannot import 'gone': .*_exit"),
+        (lambda: import_module("gone", "stage 'a'"), TodBiasError, r"^stage 'a': cannot import 'gone': SystemExit: 3"),
         (lambda: made("hostile:ending", "stage 'a'"), TodBiasError, "^stage 'a': .*SystemExit: 4"),
-        (lambda: load_corpus("hostile:leaving"), CorpusError, r"^corpus 'hostile:leaving': .*os._exit\(3\) at .*py:3$"),
-        (lambda: clusters_of("hostile:leaving")[0][1](DIALOGUE), TodBiasError, r"^cluster .*os._exit\(3\)"),
+        (lambda: load_corpus("hostile:ending"), CorpusError, r"^corpus 'hostile:ending': .*SystemExit: 4 at .*py:3$"),
+        (lambda: clusters_of("hostile:ending")[0][1](DIALOGUE), TodBiasError, r"^cluster .*SystemExit: 4"),
         (lambda: clusters_of("hostile:listing")[0][1](DIALOGUE), TodBiasError, r"^cluster .*: expected a text"),
         (lambda: metric("hostile:Odd").statistics([None]), TodBiasError, r"of shape \(1, 1\), got \(1, 2\)$"),
         (lambda: metric("hostile:Odd").score(np.ones((2, 1))), TodBiasError, "^metric .*: score: SystemExit: 5"),
@@ -59,18 +56,9 @@ DIALOGUE = load_corpus("demo", max_dialogues=1)[0]
     ],
 )  # fmt: skip
 def test_it_is_told_in_one_line(what, error, said):
-    leave = os._exit
     with pytest.raises(error, match=said) as raised:
         what()
     assert "\n" not in str(raised.value)
-    assert os._exit is leave
-
-
-def test_functions_of_python_that_it_replaces_are_set_back():
-    with staying():
-        builtins.len, builtins.open = (lambda value: 0), None
-    assert len("abc") == 3
-    assert callable(open)
 
 
 def test_what_goes_well_goes_well():

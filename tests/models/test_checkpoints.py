@@ -11,15 +11,7 @@ import pytest
 import torch
 from builders import small_corpus
 from safetensors.torch import load_file, save_file
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    GPT2Config,
-    LlamaConfig,
-    MistralConfig,
-    RwkvConfig,
-)
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, LlamaConfig, RwkvConfig
 
 from tod_bias.errors import ModelError
 from tod_bias.models import checkpoints
@@ -108,7 +100,7 @@ def test_what_a_checkpoint_prefers_to_the_likeliest_token_is_left_out(
 ) -> None:
     plain = request.getfixturevalue(arch)
     odd = copied(plain, tmp_path / "odd", repetition_penalty=4.0, no_repeat_ngram_size=1, suppress_tokens=[5, 6, 7])
-    backends = ["batch", "ctranslate2", *(["tree"] if arch == "gpt2" else [])]
+    backends = ["batch", *(["tree"] if arch == "gpt2" else [])]
     said = {
         tuple(Generator(one, GenerationSettings(max_new_tokens=16, backend=backend)).generate(PROMPTS))
         for one in (plain, odd)
@@ -119,14 +111,11 @@ def test_what_a_checkpoint_prefers_to_the_likeliest_token_is_left_out(
 
 def test_forced_beginnings_and_ends_are_those_of_the_model(tmp_path: Path, bart: Path) -> None:
     forced = copied(bart, tmp_path / "forced", forced_bos_token_id=77, forced_eos_token_id=88)
-    answers = []
-    for backend in ("batch", "ctranslate2"):
-        generator = Generator(forced, GenerationSettings(max_new_tokens=6, backend=backend))
-        rows = [generator.tokenizer(prompt)["input_ids"] for prompt in PROMPTS]
-        answers.append(generator._decoder.decode(rows))
-    assert answers[0] == answers[1]
-    assert all(row[0] == 77 for row in answers[0])
-    assert {row[-1] for row in answers[0] if len(row) == 6} <= {88}
+    generator = Generator(forced, GenerationSettings(max_new_tokens=6))
+    rows = [generator.tokenizer(prompt)["input_ids"] for prompt in PROMPTS]
+    decoded = generator._decoder.decode(rows)
+    assert all(row[0] == 77 for row in decoded)
+    assert {row[-1] for row in decoded if len(row) == 6} <= {88}
 
 
 def made(folder: Path, config: Any, tokenizer: Path) -> Path:
@@ -142,65 +131,6 @@ def llama(vocabulary: int = 400, **more: Any) -> LlamaConfig:
         vocab_size=vocabulary, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=2, max_position_embeddings=128, initializer_range=0.3, **more,
     )  # fmt: skip
-
-
-def turning(kind: str) -> dict[str, Any]:
-    """How positions turn, as Llama 3.1 says it."""
-    return {
-        "rope_type": kind, "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-        "original_max_position_embeddings": 32,
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        GPT2Config(
-            vocab_size=400,
-            n_embd=32,
-            n_layer=3,
-            n_head=4,
-            n_positions=128,
-            initializer_range=0.3,
-            scale_attn_by_inverse_layer_idx=True,
-        ),
-        GPT2Config(
-            vocab_size=400,
-            n_embd=32,
-            n_layer=2,
-            n_head=4,
-            n_positions=128,
-            initializer_range=0.3,
-            scale_attn_weights=False,
-        ),
-        llama(rope_parameters=turning("llama3")),
-        llama(head_dim=16),
-    ],
-    ids=["divided by layer", "not scaled", "llama3", "wide heads"],
-)
-def test_a_model_that_ctranslate2_computes_otherwise_is_refused(tmp_path: Path, gpt2: Path, config: Any) -> None:
-    pytest.importorskip("ctranslate2")
-    folder = made(tmp_path / "model", config, gpt2)
-    for dtype in ("float32", "int8"):
-        generator = Generator(folder, GenerationSettings(max_new_tokens=4, backend="ctranslate2", dtype=dtype))
-        with pytest.raises(ModelError, match="CTranslate2 does not compute this model as it is") as caught:
-            generator.generate(PROMPTS)
-        assert "\n" not in str(caught.value)
-    assert Generator(folder, GenerationSettings(max_new_tokens=4, backend="fastest")).settings.backend != "ctranslate2"
-
-
-def test_prompts_beyond_a_window_are_the_models_own(tmp_path: Path, gpt2: Path) -> None:
-    pytest.importorskip("ctranslate2")
-    config = MistralConfig(**{**llama().to_diff_dict(), "sliding_window": 24, "model_type": "mistral"})
-    folder = made(tmp_path / "model", config, gpt2)
-    prompts = ["USER: hi", *(prompt * 2 for prompt in PROMPTS)]
-    lengths = [len(checkpoints.load_tokenizer(str(folder))(prompt)["input_ids"]) for prompt in prompts]
-    assert min(lengths) < 20 < 24 < max(lengths)
-    said = [
-        Generator(folder, GenerationSettings(max_new_tokens=4, backend=backend)).generate(prompts)
-        for backend in ("batch", "ctranslate2")
-    ]
-    assert said[0] == said[1]
 
 
 def test_a_model_that_pays_no_heed_to_the_mask_gets_a_row_at_a_time(tmp_path: Path, gpt2: Path) -> None:

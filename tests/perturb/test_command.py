@@ -42,7 +42,7 @@ def test_a_lexicon_of_ones_own_and_protected_phrases(capsys: pytest.CaptureFixtu
     ("scope", "user"), [("attribute", "My puppy says woof."), ("word", None), (None, "My puppy says woof.")]
 )
 def test_the_scope_of_dialogues(capsys: pytest.CaptureFixture[str], scope: str | None, user: str | None) -> None:
-    options = ["--axis", "pets", "--lexicon", "pets.tsv", "--corpus", "corpus.jsonl", "--jsonl"]
+    options = ["--axis", "pets", "--lexicon", "pets.tsv", "--corpus", "corpus.jsonl"]
     code, out, _ = run(capsys, *options, *(["--scope", scope] if scope else []))
     said = json.loads(out)["turns"][0]["user"]
     assert code == 0
@@ -66,7 +66,7 @@ def test_other_names_of_attributes_are_known(
         ("", ("--axis", "gender"), "axis 'gender' has no attribute 'kitty'"),
         ("", ("--lexicon", "gone.tsv"), "gone.tsv: cannot be read"),
         ("", ("--scope", "word"), "--scope goes with --corpus"),
-        ("", ("--corpus", "corpus.jsonl", "--jsonl", "--scope", "turn"), "unknown scope 'turn'"),
+        ("", ("--corpus", "corpus.jsonl", "--scope", "turn"), "unknown scope 'turn'"),
     ],
 )
 def test_wrong_input_is_one_line_and_exit_code_2(

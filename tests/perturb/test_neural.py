@@ -193,7 +193,7 @@ def test_the_commands_take_a_perturber(
     assert "1 of 2 texts with a mention rewritten by the model" in err
 
     write_jsonl([MOM], "corpus.jsonl")
-    code, out, err = run(capsys, "perturb", "--corpus", "corpus.jsonl", "--jsonl", *options)
+    code, out, err = run(capsys, "perturb", "--corpus", "corpus.jsonl", *options)
     assert code == 0
     assert "my dad likes some noodles and he is happy ." in out
     assert "2 of 3 texts with a mention rewritten by the model" in err

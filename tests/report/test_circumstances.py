@@ -32,12 +32,18 @@ AXES = {"gender": {"corpus_bleu": {}}}
             {
                 "axes": AXES,
                 "precision": [
-                    {"components": ["api_call", "response"], "model": "m", "dtype": "int8", "prompts": 64, "differ": 3}
+                    {
+                        "components": ["api_call", "response"],
+                        "model": "m",
+                        "dtype": "bfloat16",
+                        "prompts": 64,
+                        "differ": 3,
+                    }
                 ],
             },
             [
-                "`api_call`, `response`: m computes in int8; of 64 questions drawn by chance it answers 3 otherwise "
-                "than in float32."
+                "`api_call`, `response`: m computes in bfloat16; of 64 questions drawn by chance it answers 3 "
+                "otherwise than in float32."
             ],
         ),
         (

@@ -1,42 +1,13 @@
 """Which turns are shown, and what of them."""
 
-import numpy as np
-import pandas as pd
 import pytest
-from sacrebleu.metrics import BLEU
 
-from tod_bias.report.excerpts import compare, excerpts, turn_bleu, turn_f1
+from tod_bias.report.excerpts import compare, excerpts
 from tod_bias.report.outcome import Metric
 from tod_bias.report.record import RunError
 
 METRICS = [Metric("corpus_bleu", "BLEU", "higher")]
 STAGES = ["api_call", "db", "response"]
-
-
-def counts(hypothesis: str, reference: str) -> list[float]:
-    score = BLEU(effective_order=True).sentence_score(hypothesis, [reference])
-    return [*score.counts, *score.totals, score.sys_len, score.ref_len]
-
-
-@pytest.mark.parametrize(
-    ("hypothesis", "reference"),
-    [
-        ("a b c d e f", "a b c d e f"),
-        ("a b c x e f g", "a b c d e f"),
-        ("a b c", "a b c d e f"),
-        ("a b c x y z e", "a b c d e f"),
-    ],
-)
-def test_turn_bleu_equals_sacrebleus_with_add_one_smoothing(hypothesis, reference):
-    expected = BLEU(smooth_method="add-k", smooth_value=1, effective_order=False).sentence_score(
-        hypothesis, [reference]
-    )
-    found = turn_bleu(pd.DataFrame([counts(hypothesis, reference)]).to_numpy(float))
-    assert found[0] == pytest.approx(expected.score / 100, abs=1e-9)
-
-
-def test_turn_bleu_is_zero_for_nothing_right_and_for_nothing_said():
-    assert turn_bleu(pd.DataFrame([counts("x", "a b"), [0.0] * 9 + [2.0]]).to_numpy(float)).tolist() == [0.0, 0.0]
 
 
 def test_the_largest_changes_come_first_each_dialogue_once_and_each_pair_twice_at_most(turns):
@@ -104,16 +75,34 @@ def test_the_first_metric_that_scores_single_turns_decides(turns):
     assert excerpts(turns, STAGES, ["gender"], [chrf, own]) is None
 
 
+class Polite:
+    """A metric of one's own, with the statistics of refusals."""
+
+    name = label = "polite"
+    better, scale, signature = "lower", "difference", "1"
+    columns = ("refusal_refused", "refusal_responses")
+
+    def statistics(self, turns):
+        raise NotImplementedError
+
+    def score(self, sums):
+        return 10 * sums[..., 0] / sums[..., 1]
+
+
+def test_a_metric_of_ones_own_scores_single_turns(turns):
+    polite = Metric("polite", "polite", "lower")
+    assert excerpts(turns, STAGES, ["gender"], [polite]) is None
+    (found,) = excerpts(turns, STAGES, ["gender"], [polite], [Polite()])
+    assert found.metric is polite
+    assert (found.chosen[0].before, found.chosen[0].after) == (0.0, 10.0)
+
+
 def test_turns_without_a_score_are_neither_chosen_nor_counted(turns):
     silent = turns.assign(jga_right=1.0, jga_turns=(turns["turn"] == 0).astype(float))
     silent.loc[(silent["arm"] == "") & (silent["turn"] == 0), "jga_right"] = 0.0
     (found,) = excerpts(silent, STAGES, ["gender"], [Metric("jga", "JGA", "higher")])
     assert (found.fell, found.rose, found.turns) == (16, 0, 16)
     assert {excerpt.turn for excerpt in found.chosen} == {1}
-
-
-def test_f1_of_turns_is_undefined_without_a_slot():
-    assert turn_f1(np.array([[2.0, 3.0, 5.0], [0.0, 0.0, 0.0]])).tolist() == pytest.approx([0.5, np.nan], nan_ok=True)
 
 
 def test_tellings_that_only_exchange_neutral_words_are_left_out(turns):

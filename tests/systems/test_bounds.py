@@ -1,10 +1,7 @@
-"""A component may do what it likes: the run says in one line what it did, and which one it was."""
+"""What a component does wrong is said in one line that names it."""
 
 import itertools
-import os
 import sys
-import weakref
-from collections.abc import Mapping
 
 import pytest
 
@@ -13,16 +10,6 @@ from tod_bias.dialogues.dialogue import Step
 from tod_bias.errors import StageError
 from tod_bias.systems.bounds import LONGEST, problem_of
 from tod_bias.systems.stage import StageInput, call_stage
-
-
-class NoText:
-    def __str__(self):
-        raise RuntimeError("no text")
-
-
-class NoTextError(Exception):
-    def __str__(self):
-        raise RuntimeError("no text")
 
 
 def raising(error):
@@ -56,25 +43,6 @@ def shared(levels):
     return made
 
 
-class Endless(Mapping):
-    def __getitem__(self, key):
-        return key
-
-    def __iter__(self):
-        return itertools.count()
-
-    def __len__(self):
-        return 1
-
-
-class Lying:
-    __class__ = dict
-
-
-def gone():
-    return weakref.proxy(Endless())
-
-
 ONE = StageInput(
     (Turn("a", steps=[Step({"api_name": "Find", "city": "x"})], response="b"),), "c", {"db": {"name": "d"}}
 )
@@ -87,12 +55,10 @@ async def asynchronous(inputs):
 @pytest.mark.parametrize(
     ("stage", "message"),
     [
-        (lambda inputs: sys.exit(7), r"it called sys\.exit\(7\)"),
-        (lambda inputs: os._exit(9), r"it called os\._exit\(9\)"),
-        (lambda inputs: os.abort(), r"it called os\.abort\(\)"),
+        (lambda inputs: sys.exit(7), "SystemExit: 7 at .*test_bounds.py"),
         (asynchronous, r"is async; give a function that runs it"),
         (raising(GeneratorExit()), "GeneratorExit"),
-        (raising(NoTextError()), "NoTextError: .its text cannot be read"),
+        (raising(KeyError("a")), "KeyError: 'a' at .*test_bounds.py"),
         (lambda inputs: inputs.clear() or ["x"] * 2, "expected 1 outputs"),
         (lambda inputs: [inputs[0].outputs.clear()], "changed what it was given"),
         (lambda inputs: [inputs[0].outputs["db"].update(name="e")], "changed what it was given"),
@@ -102,14 +68,9 @@ async def asynchronous(inputs):
         (putting_out(shared(12)), "more than 1000000 values"),
         (putting_out("x" * (LONGEST + 1)), "texts of 1048577 characters"),
         (putting_out(10**5000), "thousands of digits"),
-        (putting_out(Endless()), "more than 1000000 values"),
-        (putting_out([Endless()]), "more than 1000000 values"),
         (putting_out([["x"] * 900_000, ["x"] * 900_000]), "more than 1000000 values"),
-        (putting_out(Lying()), "cannot be read: AttributeError"),
-        (putting_out(gone()), "cannot be read: ReferenceError"),
         (lambda inputs: itertools.count(), "expected 1 outputs .one an input., got more than 1"),
         (lambda inputs: ["x"] * 5, "expected 1 outputs .one an input., got 5"),
-        (putting_out([NoText()]), "cannot be read: RuntimeError: no text"),
     ],
 )
 def test_one_line_names_the_component(stage, message):
@@ -125,9 +86,3 @@ def test_one_line_names_the_component(stage, message):
 def test_what_a_component_may_put_out(output):
     assert problem_of(output) == ""
     assert call_stage("mine", putting_out(output), [ONE]) == [output]
-
-
-def test_os_exit_is_itself_again_afterwards():
-    before = os._exit, os.abort
-    call_stage("mine", putting_out("x"), [ONE])
-    assert (os._exit, os.abort) == before

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.errors import StageError, TodBiasError, safe_repr, shortened
+from tod_bias.errors import StageError, TodBiasError, shortened
 from tod_bias.imports import guarded, import_object, is_import
 from tod_bias.metrics.choice import checked, metric
 from tod_bias.metrics.metric import Metric
@@ -49,14 +49,14 @@ class OwnClusters:
         self._where = f"cluster {name!r}"
         self._function = import_object(name, self._where)
         if not callable(self._function):
-            raise TodBiasError(f"{self._where}: expected a function of a dialogue, got {safe_repr(self._function)}")
+            raise TodBiasError(f"{self._where}: expected a function of a dialogue, got {self._function!r}")
 
     def __call__(self, dialogue: Dialogue) -> str:
         """Which one a dialogue is in."""
         with guarded(self._where):
             found = self._function(dialogue)
         if not isinstance(found, str | int):
-            got = shortened(safe_repr(found), 100)
+            got = shortened(repr(found), 100)
             raise TodBiasError(f"{self._where}: expected a text or a number for dialogue {dialogue.id!r}, got {got}")
         return str(found)
 

@@ -88,8 +88,6 @@ def signature_of(pipeline: Pipeline) -> dict[str, str]:
             signature[package] = version(package)
         except PackageNotFoundError:
             signature[package] = "not installed"
-    if any("backend:ctranslate2" in own for own in signature.values()):
-        signature["ctranslate2"] = version("ctranslate2")
     return signature | {"python": platform.python_version()}
 
 

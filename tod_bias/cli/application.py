@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import traceback
 import warnings
 from collections.abc import Sequence
 from functools import cache
@@ -34,9 +35,8 @@ from tod_bias.cli.repair import repair
 from tod_bias.cli.report import report
 from tod_bias.cli.train import train
 from tod_bias.cli.words import words
-from tod_bias.errors import PendingError, TodBiasError, safe_repr, shortened
+from tod_bias.errors import PendingError, TodBiasError, described, shortened
 from tod_bias.folder import claims, release, shown
-from tod_bias.imports import ExitedError
 from tod_bias.models.processes import is_first_process
 from tod_bias.report.console import ShownFormatter
 from tod_bias.report.console import shown as steerless
@@ -79,8 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if _COMPLETION in os.environ:  # a shell asks what may come next
             raise
         # no command does that; one of the user's own modules did
-        ended = ExitedError(f"sys.exit({shortened(safe_repr(error.code), 60)})")
-        raise ended.with_traceback(error.__traceback__) from None
+        _tell(f"error: {described(error)}; what was finished before is kept")
+        sys.exit(2)
     except PendingError as error:
         _tell(" ".join(str(error).split()))
         sys.exit(3)
@@ -89,6 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _interrupted()
         text = str(error) if isinstance(error, TodBiasError) else error.format_message()  # type: ignore[attr-defined]
         if is_first_process():
+            if error.__cause__ is not None and os.environ.get(signals.TRACEBACK):
+                sys.stderr.write(steerless("".join(traceback.format_exception(error))))
             _tell(f"error: {shortened(text or _NO_COMMAND)}")
         sys.exit(2)
     except (KeyboardInterrupt, typer.Abort):

@@ -289,12 +289,14 @@ def attribute(
     if not is_first_process():
         return
     from tod_bias.audit.measured import reasons_in
+    from tod_bias.imports import is_import
+    from tod_bias.metrics.choice import metric
     from tod_bias.report.html import write_report
     from tod_bias.report.terminal import table
 
     replaced = _replaced(folder, result)
     result.save(folder)
-    page = write_report([folder])
+    page = write_report([folder], metrics=[metric(name) for name in config.analysis.metrics if is_import(name)])
     if not quiet:
         Console().print(table(result))
         typer.echo(f"Results: {shown(folder / 'results.json')}   Report: {page}")

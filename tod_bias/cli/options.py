@@ -143,17 +143,11 @@ NewTokens = Annotated[
 ]
 Precision = Annotated[
     str | None,
-    typer.Option(
-        help="auto (by default), float32, bfloat16 or int8, for models given with --model.", rich_help_panel=SYSTEM
-    ),
+    typer.Option(help="auto (by default), float32 or bfloat16, for models given with --model.", rich_help_panel=SYSTEM),
 ]
 BackEnd = Annotated[
     str | None,
-    typer.Option(
-        help="auto (by default), tree, batch, ctranslate2, or fastest, by a short timing; for models given with "
-        "--model.",
-        rich_help_panel=SYSTEM,
-    ),
+    typer.Option(help="auto (by default), tree or batch, for models given with --model.", rich_help_panel=SYSTEM),
 ]
 PerturberOption = Annotated[
     str | None,

@@ -35,7 +35,7 @@ from tod_bias.folder import writable
 from tod_bias.report.console import echo
 
 _WHOLE = (
-    "design", "tellings", "max_per_axis", "introductions", "datapath", "split", "max_dialogues", "draws", "jsonl",
+    "design", "tellings", "max_per_axis", "introductions", "datapath", "split", "max_dialogues", "draws",
 )  # fmt: skip
 """Parameters that are of whole dialogues."""
 
@@ -72,7 +72,6 @@ def perturb(
     draws: Annotated[
         int | None, typer.Option(min=1, help="With --corpus: rewrites drawn a dialogue, 1; with --axes 3.")
     ] = None,
-    jsonl: Annotated[bool, typer.Option("--jsonl", help="With --corpus: dialogues as JSON lines, as always.")] = False,
     device: Device = None,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="File (lines) or folder (--corpus); else standard output.")] = None,

@@ -24,8 +24,6 @@ _PATIENCE = 3.0
 _OBJECTS = 20_000
 """New objects after which garbage is looked for, 700 by default: to load libraries makes hundreds of thousands of
 objects and no garbage, and 3% of the time of a short command went there."""
-TRACEBACK = "TOD_BIAS_TRACEBACK"
-"""Environment variable: if set, the traceback of an error that nobody foresaw is shown."""
 BROKEN_PIPE = 141
 """The exit code of a command whose reader went away, as shells have it of every other (128 + SIGPIPE)."""
 
@@ -53,15 +51,13 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     threading.excepthook = _thread_failed
     warnings.formatwarning = _warning  # type: ignore[assignment]
     from tod_bias.cli.application import main
-    from tod_bias.imports import staying
 
     ended: int | str | None = 0
     unforeseen: BaseException | None = None
     try:
         try:
             signals.watch(raising=True)
-            with staying():
-                main(sys.argv[1:] if arguments is None else arguments)
+            main(sys.argv[1:] if arguments is None else arguments)
         finally:
             signals.ignore()
     except SystemExit as end:
@@ -96,7 +92,7 @@ def _unraisable(found: Any) -> None:
     """What was raised where nothing can be, as when an object is thrown away: a signal is then sent once more."""
     if isinstance(found.exc_value, signals.Stopped):
         os.kill(os.getpid(), signals.received())
-    elif os.environ.get(TRACEBACK):
+    elif os.environ.get(signals.TRACEBACK):
         sys.__unraisablehook__(found)
 
 
@@ -104,7 +100,7 @@ def _thread_failed(found: Any) -> None:
     """What a thread raised that a component began: nobody waits for it, so nothing ends of it."""
     from tod_bias.errors import described, shortened
 
-    if os.environ.get(TRACEBACK):
+    if os.environ.get(signals.TRACEBACK):
         threading.__excepthook__(found)
     elif found.exc_type is not SystemExit:
         error = found.exc_value or found.exc_type()
@@ -167,7 +163,7 @@ def _told(error: BaseException) -> int:
     from tod_bias.errors import described, own_place, shortened
     from tod_bias.report.console import shown
 
-    if os.environ.get(TRACEBACK):
+    if os.environ.get(signals.TRACEBACK):
         with suppress(OSError, ValueError):
             sys.stderr.write(shown("".join(traceback.format_exception(error))))
     if isinstance(error, FileNotFoundError) and error.filename is None and _is_nowhere():
@@ -182,7 +178,7 @@ def _told(error: BaseException) -> int:
     else:
         _say(
             f"tod-bias: error: {described(error)}; that is no message of this program's: please report it, with what "
-            f"{TRACEBACK}=1 in the environment shows"
+            f"{signals.TRACEBACK}=1 in the environment shows"
         )
     return 2
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tod_bias.cli.arguments import names_of
 from tod_bias.cli.options import (
     Quiet,
 )
@@ -23,6 +24,10 @@ def report(
             "runs the nearest folder that holds them all (of runs/a and runs/b: runs)."
         ),
     ] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(help="Metrics of your own, module:Class by commas, by which turns are shown as examples."),
+    ] = None,
     seed: Annotated[int, typer.Option(hidden=True, help="Nothing is drawn here.")] = 0,
     quiet: Quiet = False,
 ) -> None:
@@ -32,6 +37,7 @@ def report(
     lies that the command wrote, or what to look at where there is none. Nothing is run. Runs may be put side by side
     whatever they are of; that tests nothing between them. `tod-bias compare` does, for two runs on the same dialogues.
     """
+    from tod_bias.metrics.choice import metric
     from tod_bias.report.kinds import AUDIT, kind_of, report_on
 
     if len(folders) == 1 and kind_of(folders[0]) is AUDIT:
@@ -39,6 +45,6 @@ def report(
 
         page, is_new = report_again(folders[0], out), True
     else:
-        page, is_new = report_on(folders, out)
+        page, is_new = report_on(folders, out, [metric(name) for name in names_of(metrics or "")])
     if not quiet:
         typer.echo(f"Report: {page}" + ("" if is_new else " (as its command wrote it)"))

@@ -28,6 +28,8 @@ _WORDS = {
     if hasattr(signal, name)  # Windows knows the first two
 }
 _received: list[int] = []
+TRACEBACK = "TOD_BIAS_TRACEBACK"
+"""Environment variable: if set, tracebacks are shown: of errors that nobody foresaw, and of the user's own code."""
 
 
 class Stopped(KeyboardInterrupt):  # as KeyboardInterrupt, a wish and no error

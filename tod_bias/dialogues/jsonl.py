@@ -1,12 +1,11 @@
-"""Dialogues as JSON lines, one dialogue a line."""
+"""Writing dialogues as JSON lines, one dialogue a line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.dialogues.files import read_files
 from tod_bias.dialogues.text import json_line
 from tod_bias.files import write_lines
 
@@ -18,12 +17,3 @@ def write_jsonl(dialogues: Iterable[Dialogue], path: str | Path) -> None:
         TodBiasError: it cannot be written.
     """
     write_lines(path, (json_line(dialogue.to_json()) for dialogue in dialogues))
-
-
-def read_jsonl(path: str | Path) -> Iterator[Dialogue]:
-    """Read one dialogue a line, as :func:`write_jsonl` writes it or as a chat; blank lines are skipped.
-
-    Raises:
-        CorpusError: the file cannot be read, a line is malformed (names file and line), or an id stands twice.
-    """
-    return read_files(path)

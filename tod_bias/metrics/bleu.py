@@ -66,6 +66,19 @@ class CorpusBleu(PairMetric):
             scores = np.exp(np.where(hypothesis > 0, brevity, -np.inf) + logs)
         return np.where(correct.any(axis=-1), scores, 0.0)
 
+    def turn_scores(self, statistics: np.ndarray) -> np.ndarray:
+        """BLEU of single turns, whose n-grams are few: one is added above unigrams (Lin & Och 2004).
+
+        As ``sacrebleu.BLEU.compute_bleu`` with ``smooth_method="add-k"``; never mixed with corpus BLEU.
+        """
+        correct, total = statistics[..., 0:4], statistics[..., 4:8]
+        hypothesis, reference = statistics[..., 8], statistics[..., 9]
+        added = np.array([0.0, 1.0, 1.0, 1.0])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.log((correct + added) / (total + added)).mean(axis=-1)
+            scores = np.exp(logs + np.minimum(0.0, 1 - reference / hypothesis))
+        return np.where(correct[..., 0] > 0, scores, 0.0)
+
 
 _PUNCTUATION = re.compile(f"[{re.escape(string.punctuation)}]")
 _ARTICLES = re.compile(r"\b(a|an|the)\b")

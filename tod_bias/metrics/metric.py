@@ -47,7 +47,8 @@ class Metric(Protocol):
 
     Plain class attributes do for everything but the two methods. A metric may say what it ``reads`` (``responses`` or
     ``calls``; left out: both) and what it ``needs`` of the corpus (``references``, ``gold calls``; left out: nothing),
-    so that a run can tell whether it measured anything.
+    so that a run can tell whether it measured anything. One whose score is of many turns may have ``turn_scores`` for
+    single ones, with the arguments of ``score``.
     """
 
     @property
@@ -79,6 +80,15 @@ class Metric(Protocol):
 
     def score(self, sums: np.ndarray) -> np.ndarray:
         """Scores of summed statistics, (…, columns) to (…); of no scored turn, NaN or 0 as the metric says."""
+
+
+def turn_scores(metric: Metric, statistics: np.ndarray) -> np.ndarray:
+    """Scores of single turns, (…, columns) to (…): by the metric's ``turn_scores`` where it has one, else by ``score``.
+
+    NaN where a turn has no score.
+    """
+    score = getattr(metric, "turn_scores", metric.score)
+    return np.asarray(score(statistics), dtype=float)
 
 
 def ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:

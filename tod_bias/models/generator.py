@@ -29,13 +29,13 @@ from tod_bias.models import checkpoints
 from tod_bias.models.agreement import MOST_WEIGHTS, REFERENCE, Agreement, PromptSample
 from tod_bias.models.cost import Cost
 from tod_bias.models.decoders.batch import greedy
-from tod_bias.models.decoders.choice import Decoded, fastest, new_decoder, resolved
+from tod_bias.models.decoders.choice import Decoded, new_decoder, resolved
 from tod_bias.models.decoders.decoder import Decoder
 from tod_bias.models.decoders.tree import common
 from tod_bias.models.examples import check_tokens, encode_prompts
 from tod_bias.models.kernels import quickened
 from tod_bias.models.processes import as_first_sees, process_state, usable_device
-from tod_bias.models.settings import Backend, GenerationSettings
+from tod_bias.models.settings import GenerationSettings
 from tod_bias.progress import progress_bar
 
 log = logging.getLogger(__name__)
@@ -69,19 +69,10 @@ class Generator:
         self._answers = Answers()
         self._asked: set[str] = set()
         self._sample = PromptSample()
-        self._timed: Decoder | None = None
         self._device = usable_device(device) if device else process_state().device
         self.causal = checkpoints.is_causal(self.name)
         self.tokenizer = checkpoints.load_tokenizer(self.name)
-        asked = settings or GenerationSettings()
-        self.settings = self._resolved(asked)
-        if asked.backend == "fastest":
-            found = as_first_sees(self._fastest)
-            self.settings = self._resolved(dataclasses.replace(asked, backend=found))
-
-    def _fastest(self) -> Backend:
-        found, self._timed = fastest(self._decoded, self.settings)
-        return found
+        self.settings = self._resolved(settings or GenerationSettings())
 
     def _resolved(self, settings: GenerationSettings) -> GenerationSettings:
         config = checkpoints.load_configuration(self.name)
@@ -97,11 +88,6 @@ class Generator:
         dtype = torch.bfloat16 if self.settings.dtype == "bfloat16" else torch.float32
         loaded = greedy(checkpoints.load_model(self.name, causal=self.causal, dtype=dtype))
         return quickened(loaded.to(self._device).eval())
-
-    def _model_of(self, backend: str) -> Any:
-        if backend == "ctranslate2":  # it has a copy of its own, and brings it to its precision by itself
-            return greedy(checkpoints.load_model(self.name, causal=self.causal)).eval()
-        return self.model
 
     @cached_property
     def fingerprint(self) -> str:
@@ -253,21 +239,16 @@ class Generator:
 
     @cached_property
     def _decoder(self) -> Decoder:
-        timed, self._timed = self._timed, None
-        return new_decoder(self._decoded, self.settings, timed)
-
-    @property
-    def _decoded(self) -> Decoded:
-        return Decoded(
+        checkpoint = Decoded(
             name=self.name,
             config=checkpoints.load_configuration(self.name),
             tokenizer=self.tokenizer,
             stop_tokens=self.stop_tokens,
             causal=self.causal,
             device=self._device,
-            max_prompt=self.max_prompt,
-            model=self._model_of,
+            model=lambda: self.model,
         )
+        return new_decoder(checkpoint, self.settings)
 
     @cached_property
     def stop_tokens(self) -> tuple[int, ...]:

@@ -18,8 +18,8 @@ FORMATS: tuple[Format, ...] = ("text", "chat")
 
 HIGHEST_RATE = 10
 """No training stands a learning rate, a warm-up or a decay of weights that is higher."""
-Dtype = Literal["auto", "float32", "bfloat16", "int8"]
-Backend = Literal["auto", "batch", "tree", "ctranslate2", "fastest"]
+Dtype = Literal["auto", "float32", "bfloat16"]
+Backend = Literal["auto", "batch", "tree"]
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,10 @@ class GenerationSettings:
     num_beams: int = 1
     """1 is greedy decoding."""
     dtype: Dtype = "auto"
-    """``auto``: bfloat16 where a GPU has it, else float32, the reference. bfloat16 changes some outputs, int8 (on the
-    processor, by CTranslate2) more."""
+    """``auto``: bfloat16 where a GPU has it, else float32, the reference. bfloat16 changes some outputs."""
     backend: Backend = "auto"
-    """``tree`` computes shared prefixes once (greedy decoding of causal models); ``batch`` pads and batches;
-    ``ctranslate2`` decodes with that library. ``auto`` is ``tree`` where it can be, else ``batch``; ``fastest`` times
-    what can be had, and is from then on what it chose."""
+    """``tree`` computes shared prefixes once (greedy decoding of causal models); ``batch`` pads and batches.
+    ``auto`` is ``tree`` where it can be, else ``batch``."""
     batch_tokens: int = 0
     """Tokens in one batch at the most; 0 chooses by device and back end."""
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from tod_bias.errors import TodBiasError
+from tod_bias.metrics.choice import METRICS
+from tod_bias.metrics.metric import Metric as Scorer
+from tod_bias.metrics.metric import turn_scores
 from tod_bias.report.notation import REFERENCES
 from tod_bias.report.outcome import Metric
 from tod_bias.report.record import ORIGINAL, RunError
@@ -24,8 +26,6 @@ UNSWAPPED = ""
 PLACEBO = ("original", "placebo")
 """Source and target of a telling that only exchanges neutral words, for the floor of its axis."""
 _KEYS = ["axis", "dialogue", "turn", "draw", "sample", "source", "target", "word", "arm", "user", "reference"]
-_ORDERS = range(1, 5)
-_COUNTS = [f"bleu_{kind}_{n}" for kind in ("correct", "total") for n in _ORDERS] + ["bleu_hyp_len", "bleu_ref_len"]
 
 _ALIKE = 0.4
 """Below this similarity, marking the few words that two texts share by chance only distracts."""
@@ -100,7 +100,13 @@ class Excerpts:
 
 
 def excerpts(
-    turns: pd.DataFrame, stages: Sequence[str], axes: Sequence[str], metrics: Sequence[Metric], *, most: int = 4
+    turns: pd.DataFrame,
+    stages: Sequence[str],
+    axes: Sequence[str],
+    metrics: Sequence[Metric],
+    own: Sequence[Scorer] = (),
+    *,
+    most: int = 4,
 ) -> list[Excerpts] | None:
     """Choose for each axis the turns whose score changes most between the original and the rewritten dialogue.
 
@@ -111,7 +117,8 @@ def excerpts(
         turns: rows of ``turns.parquet``, at least of the arms :data:`UNSWAPPED` and ``original``.
         stages: the pipeline's stages in order.
         axes: the axes in the order wanted; those without turns are left out.
-        metrics: the run's, in order; the first that gives single turns a score decides.
+        metrics: the run's, in order; the first that is shipped or among ``own`` decides.
+        own: metrics of one's own, which are not imported by the names in a run's folder.
         most: how many turns to choose for an axis.
 
     Returns:
@@ -122,17 +129,15 @@ def excerpts(
     """
     if missing := [name for name in [*_KEYS, *stages] if name not in turns.columns]:
         raise RunError(f"turns.parquet: expected a column {missing[0]!r}; repeat the run to write the file again")
-    metric = next(
-        (one for one in metrics if one.name in TURN_SCORES and set(TURN_SCORES[one.name][0]) <= set(turns)), None
-    )
-    if metric is None:
+    found = _scorer(turns, metrics, {one.name: one for one in own})
+    if found is None:
         return None
+    metric, scorer = found
     turns = turns[~((turns["source"] == PLACEBO[0]) & (turns["target"] == PLACEBO[1])) & (turns["sample"] == 0)]
     turns = turns[~turns["target"].isin(list(REFERENCES))]
-    columns, score = TURN_SCORES[metric.name]
     texts = ["user", "reference", *stages]
     turns = turns.assign(
-        turn_score=score(turns[list(columns)].to_numpy(dtype=float)),
+        turn_score=turn_scores(scorer, turns[list(scorer.columns)].to_numpy(dtype=float)),
         **{name: turns[name].map(lambda value: value if isinstance(value, str) else "") for name in texts},
     )
     originals = turns[turns["arm"] == ORIGINAL].drop_duplicates(["axis", "dialogue", "turn"])
@@ -144,58 +149,27 @@ def excerpts(
     joined["change"] = joined["turn_score"] - joined["turn_score_original"]
     joined["size"] = joined["change"].abs().round(9)  # else rounding noise decides between equal changes
     joined = joined.sort_values(["size", "dialogue", "turn", "draw"], ascending=[False, True, True, True])
-    found = []
+    groups = []
     for axis in axes:
         rows = joined[joined["axis"] == axis]
         if rows.empty:
             continue
         chosen = tuple(_excerpt(row, stages, _earlier(row, rows)) for row in _choose(rows, most))
         fell, rose = (rows["change"] < 0).sum(), (rows["change"] > 0).sum()
-        found.append(Excerpts(axis, metric, chosen, int(fell), int(rose), int(rows["change"].notna().sum())))
-    return found
+        groups.append(Excerpts(axis, metric, chosen, int(fell), int(rose), int(rows["change"].notna().sum())))
+    return groups
 
 
-def turn_bleu(counts: np.ndarray) -> np.ndarray:
-    """BLEU of single turns with add-one smoothing above unigrams (Lin & Och 2004), 0-1; only for choosing turns.
-
-    It is 0 where no word is right or the response is empty. Never mixed with corpus BLEU.
-
-    Args:
-        counts: (turns, 10): correct 1-4, total 1-4, length of response, length of reference.
-    """
-    correct, total, lengths = counts[:, :4], counts[:, 4:8], counts[:, 8:]
-    smoothing = np.array([0.0, 1.0, 1.0, 1.0])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        precision = (correct + smoothing) / (total + smoothing)  # (turns, 4)
-        brevity = np.minimum(0.0, 1.0 - lengths[:, 1] / lengths[:, 0])
-        score = np.exp(np.log(precision).mean(axis=1) + brevity)
-    return np.where((correct[:, 0] > 0) & (lengths[:, 0] > 0), score, 0.0)
-
-
-def turn_f1(counts: np.ndarray) -> np.ndarray:
-    """F1 of the slots of single turns, from (turns, 3): right, made, gold; NaN without a slot."""
-    return _share(np.stack([2 * counts[:, 0], counts[:, 1] + counts[:, 2]], axis=1))
-
-
-def _share(counts: np.ndarray) -> np.ndarray:
-    """The first number by the second; NaN where that is 0: the turn has no score."""
-    part, whole = counts[:, 0], counts[:, 1]
-    return np.divide(part, whole, out=np.full(len(part), np.nan), where=whole > 0)
-
-
-TURN_SCORES: Mapping[str, tuple[Sequence[str], Callable[[np.ndarray], np.ndarray]]] = {
-    "corpus_bleu": (_COUNTS, turn_bleu),
-    "sentence_bleu": (("sentence_bleu_sum", "sentences"), _share),
-    "jga": (("jga_right", "jga_turns"), _share),
-    "slot_f1": (("slot_f1_right", "slot_f1_made", "slot_f1_gold"), turn_f1),
-    "success": (("success_offered", "success_turns"), _share),
-    "refusal": (("refusal_refused", "refusal_responses"), _share),
-    "length": (("length_words", "length_responses"), _share),
-    "sentiment": (("sentiment_sum", "sentiment_responses"), _share),
-    "disagreement": (("disagreement_differ", "disagreement_turns"), _share),
-    "call_disagreement": (("call_disagreement_differ", "call_disagreement_calls"), _share),
-}
-"""A metric to the columns of its statistics and what single turns score by them."""
+def _scorer(turns: pd.DataFrame, metrics: Sequence[Metric], own: Mapping[str, Scorer]) -> tuple[Metric, Scorer] | None:
+    """The first metric whose statistics are in the table, and what makes scores of them."""
+    for metric in metrics:
+        try:
+            scorer = own.get(metric.name) or (METRICS[metric.name]() if metric.name in METRICS else None)
+        except TodBiasError:  # what it needs is not installed
+            continue
+        if scorer is not None and set(scorer.columns) <= set(turns):
+            return metric, scorer
+    return None
 
 
 def _choose(rows: pd.DataFrame, most: int) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 
 from tod_bias.errors import TodBiasError
 from tod_bias.files import check_own_file, own_folder, write_text
+from tod_bias.metrics.metric import Metric
 from tod_bias.report import notation
 from tod_bias.report.page import FIGURES, REPORT, TEMPLATES, render_page
 from tod_bias.report.reading import (
@@ -28,13 +29,14 @@ from tod_bias.report.side_by_side import Compared, compare
 from tod_bias.statistics.needed import ENOUGH_WORDS
 
 
-def write_report(folders: Sequence[Path], out: Path | None = None) -> Path:
+def write_report(folders: Sequence[Path], out: Path | None = None, metrics: Sequence[Metric] = ()) -> Path:
     """Write ``report.html`` and ``figures/*.svg`` from run folders; several are compared side by side.
 
     Args:
         folders: run folders, each with ``results.json`` and, for examples, ``turns.parquet``.
         out: the folder to write to, or an ``.html`` file; ``None`` writes into the run's own folder, or for several
             runs into the folder that holds them all.
+        metrics: of one's own, by which turns are shown too; those that a folder names are not imported.
 
     Returns:
         The path of the report.
@@ -52,7 +54,7 @@ def write_report(folders: Sequence[Path], out: Path | None = None) -> Path:
         pictures = own_folder(path.parent, FIGURES)
         names = [unique(slug(run.name), taken) for run in runs]
         sections = [
-            section_of(run, name, pictures if len(runs) == 1 else own_folder(pictures, name))
+            section_of(run, name, pictures if len(runs) == 1 else own_folder(pictures, name), metrics)
             for run, name in zip(runs, names, strict=True)
         ]
         compared = compare(sections, pictures) if len(sections) > 1 else None

@@ -10,6 +10,7 @@ from typing import Any
 from tod_bias.documents import read_json
 from tod_bias.errors import TodBiasError
 from tod_bias.folder import WITH_REPORT
+from tod_bias.metrics.metric import Metric
 from tod_bias.report.changes_page import write_changes
 from tod_bias.report.html import write_report
 from tod_bias.report.page import REPORT
@@ -57,12 +58,13 @@ def kind_of(folder: Path) -> Kind | None:
     return next((kind for kind in KINDS if (folder / kind.file).is_file()), None)
 
 
-def report_on(folders: Sequence[Path], out: Path | None = None) -> tuple[Path, bool]:
+def report_on(folders: Sequence[Path], out: Path | None = None, metrics: Sequence[Metric] = ()) -> tuple[Path, bool]:
     """The report of what folders hold: written again where that takes the folder alone, or else where it lies.
 
     Args:
         folders: one folder of any kind, or several of attributions, which are set side by side.
         out: where to write it; as :func:`tod_bias.report.html.write_report`.
+        metrics: the same.
 
     Returns:
         The path of the page, and whether it was written now.
@@ -77,7 +79,7 @@ def report_on(folders: Sequence[Path], out: Path | None = None) -> tuple[Path, b
                 f"{folder}: holds what {kind.command} wrote; only runs of attribute stand side by side, report it alone"
             )
     if len(folders) != 1 or kinds[0] is None or kinds[0].file == RESULTS:
-        return write_report(folders, out), True
+        return write_report(folders, out, metrics), True
     folder, kind = folders[0], kinds[0]
     if kind is COMPARISON:
         return _comparison(folder, out or folder), True

@@ -47,9 +47,6 @@ def diverging() -> LinearSegmentedColormap:
 WIDTH = 9.0
 """Inches; the width of the report's column."""
 
-LETTER = 0.08
-"""Inches that a letter takes on average."""
-
 DASHES = (0, (4, 3))
 """Of lines that mark a reference."""
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from tod_bias.metrics.metric import Metric as Scorer
 from tod_bias.report import notation
 from tod_bias.report.circumstances import circumstances
 from tod_bias.report.excerpts import UNSWAPPED, Excerpts, excerpts
@@ -152,13 +153,14 @@ class Section:
         return facts(settings(self.run.results, [key for key in self.run.results if key not in ("axes", "schema")]))
 
 
-def section_of(run: Run, name: str, folder: Path) -> Section:
+def section_of(run: Run, name: str, folder: Path, own: Sequence[Scorer] = ()) -> Section:
     """Read a run's outcomes and turns, and write its figures.
 
     Args:
         run: read from its folder.
         name: of the run, fit for links.
         folder: for the figures.
+        own: metrics of one's own, which score the turns that are shown.
 
     Raises:
         RunError: a value or column is not as expected; the message names the run's folder.
@@ -169,7 +171,7 @@ def section_of(run: Run, name: str, folder: Path) -> Section:
         outcomes = read_outcomes(run.results)
         metrics = _metrics(run, outcomes)
         axes = list(dict.fromkeys(outcome.axis for outcome in outcomes))
-        found = None if turns is None else excerpts(turns, stages, axes, metrics)
+        found = None if turns is None else excerpts(turns, stages, axes, metrics, own)
     except RunError as error:
         raise RunError(f"{run.folder}/{error}") from error  # it begins with the file's name
     keys: set[str] = set()

@@ -11,9 +11,8 @@ import numpy as np
 from tod_bias.answers import Answers
 from tod_bias.audit.contrasts import share_of
 from tod_bias.errors import MetricError
-from tod_bias.metrics.metric import Metric
+from tod_bias.metrics.metric import Metric, turn_scores
 from tod_bias.perturb.kept import Telling
-from tod_bias.report.excerpts import TURN_SCORES
 from tod_bias.studies.cases import EXPECTED, ORIGINAL, TOLD
 from tod_bias.systems.execution import Course, Execution, HistoryMode, Run, all_arms
 from tod_bias.systems.outputs import as_text
@@ -23,19 +22,6 @@ from tod_bias.systems.twin import Rewrite
 
 _CHUNK = 2000
 """Tellings that are run together."""
-
-
-def turn_scores(metric: Metric, statistics: np.ndarray) -> np.ndarray:
-    """Scores of single turns, from (…, statistics); BLEU is smoothed, as single turns have few n-grams.
-
-    NaN where a turn has no score.
-    """
-    if metric.name not in TURN_SCORES:
-        return np.asarray(metric.score(statistics), dtype=float)
-    columns, score = TURN_SCORES[metric.name]
-    places = [metric.columns.index(name) for name in columns]
-    flat = statistics.reshape(-1, statistics.shape[-1])[:, places]
-    return np.asarray(score(flat), dtype=float).reshape(statistics.shape[:-1])
 
 
 def harm_of(metric: Metric, scores: np.ndarray, stages: Sequence[str]) -> tuple[np.ndarray, dict[str, np.ndarray]]:

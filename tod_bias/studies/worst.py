@@ -18,12 +18,12 @@ from tod_bias.audit.tellings import Retelling
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError, TodBiasError
 from tod_bias.metrics.choice import shipped
-from tod_bias.metrics.metric import Metric
+from tod_bias.metrics.metric import Metric, turn_scores
 from tod_bias.perturb.algorithm import PLACEBO, check_shipped, load_perturber
 from tod_bias.perturb.candidates import Candidate, Perturber
 from tod_bias.perturb.kept import kept
 from tod_bias.report.record import TURNS, RunError, check_turns, read_whole
-from tod_bias.studies.case_runs import harm_of, sign_of, turn_scores
+from tod_bias.studies.case_runs import harm_of, sign_of
 from tod_bias.studies.cases import EXPECTED, ORIGINAL, TOLD, TOLERANCE, Case, told_turns
 from tod_bias.studies.matching import MismatchError
 from tod_bias.studies.saved import scored_by

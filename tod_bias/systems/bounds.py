@@ -1,18 +1,14 @@
-"""What a component may put out, and what it must leave alone: other people's code is not to be trusted with the run."""
+"""What a component may put out, and what it must leave alone."""
 
 from __future__ import annotations
 
 import dataclasses
-import io
-import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from itertools import islice
 from types import SimpleNamespace
 from typing import Any
 
 from tod_bias.documents import DEPTH
-from tod_bias.errors import FOREIGN, described
 from tod_bias.systems.sameness import frozen
 
 LARGEST = 1_000_000
@@ -41,8 +37,6 @@ def problem_of(output: Any) -> str:
         return _walked(output)
     except RecursionError:
         return _DEEP
-    except FOREIGN as error:
-        return f"it cannot be read: {described(error)}"
 
 
 _DEEP = f"it is nested more than {DEPTH} deep, or holds itself"
@@ -59,7 +53,7 @@ def _walked(output: Any) -> str:
     for _ in range(DEPTH + 1):
         below: list[Any] = []
         for value in level:
-            left = LARGEST - count - len(below) + 1  # what never ends is read no further
+            left = LARGEST - count - len(below) + 1  # what is shared is read no further
             kind = type(value)
             if kind in _PLAIN:
                 continue
@@ -68,7 +62,6 @@ def _walked(output: Any) -> str:
                     return "it holds a whole number of thousands of digits"
             elif isinstance(value, str | bytes):
                 length += len(value)
-                str(value)  # of a class of its own, which may do anything
             elif isinstance(value, Mapping):
                 for pair in islice(value.items(), left):
                     below += pair
@@ -99,17 +92,3 @@ def state_of(inputs: Sequence[Any]) -> list[Any]:
     turns = {id(turn): turn for item in inputs for turn in item.history if turn.steps}
     values = [frozen((item.outputs, item.argument)) for item in inputs if item.outputs or item.argument is not None]
     return [*values, *(repr(turn.steps) for turn in turns.values())]
-
-
-class Aside(io.TextIOBase):
-    """What components print, for ``contextlib.redirect_stdout``: it goes to stderr, as stdout is for results."""
-
-    def writable(self) -> bool:
-        """Yes."""
-        return True
-
-    def write(self, text: str) -> int:
-        """To stderr; nowhere if that is closed."""
-        with suppress(OSError, ValueError, AttributeError):
-            sys.stderr.write(text)
-        return len(text)

@@ -32,7 +32,7 @@ from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.documents import read_yaml
 from tod_bias.errors import FOREIGN, StageError, TodBiasError, described
 from tod_bias.hub import check_model
-from tod_bias.imports import PATTERN, import_object, importable, staying
+from tod_bias.imports import PATTERN, import_object, importable
 from tod_bias.systems.flow import FLOWS, Flow
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stages.database import LookupDb
@@ -280,7 +280,7 @@ def _build(name: str, entry: StageEntry | str, path: Path) -> Any:
         hint = "; axes and reference go with guard" if set(arguments) & set(_OF_GUARD) else ""
         raise StageError(f"{path}: stage {name!r}: {entry.stage}: {error}{hint}") from error
     try:
-        with importable(path.parent), staying():  # a stage may name modules too
+        with importable(path.parent):  # a stage may name modules too
             return target(**arguments)
     except TodBiasError as error:
         raise type(error)(f"{path}: stage {name!r}: {error}") from error

@@ -10,6 +10,7 @@ Arms that have got the same answers so far are one: they part where a component 
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -19,7 +20,6 @@ from typing import Any, Literal
 from tod_bias.answers import Answers
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import TodBiasError
-from tod_bias.systems.bounds import Aside
 from tod_bias.systems.component import MAX_FAILURES, Component
 from tod_bias.systems.flow import FlowTurn, Process
 from tod_bias.systems.layer import innermost
@@ -228,7 +228,7 @@ class Execution:
         What components print meanwhile goes to stderr.
         """
         self._say_prompts(runs)
-        with redirect_stdout(Aside()):
+        with redirect_stdout(sys.stderr):
             return self._traces(runs)
 
     def _say_prompts(self, runs: Sequence[Run]) -> None:

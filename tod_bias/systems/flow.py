@@ -26,7 +26,6 @@ from tod_bias.dialogues.calls import MALFORMED, calls_of
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import FOREIGN, StageError, TodBiasError, described
-from tod_bias.imports import staying
 from tod_bias.systems.bounds import MOST_CALLS, problem_of
 from tod_bias.systems.sameness import Same, frozen
 from tod_bias.systems.stage import Asked, place_of
@@ -120,8 +119,7 @@ class FlowProcess:
         self._questions = 0
         self.request: Request | None = None
         try:
-            with staying():
-                self._generator = flow(turn)
+            self._generator = flow(turn)
         except TodBiasError:
             raise
         except FOREIGN as error:
@@ -144,8 +142,7 @@ class FlowProcess:
 
     def _advance(self, output: Any) -> None:
         try:
-            with staying():
-                given = self._generator.send(output)
+            given = self._generator.send(output)
         except StopIteration:
             self.request = None
             return

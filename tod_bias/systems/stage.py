@@ -9,8 +9,7 @@ from itertools import islice
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from tod_bias.dialogues.dialogue import Turn, context_text
-from tod_bias.errors import StageError, TodBiasError, described, safe_repr, shortened
-from tod_bias.imports import ExitedError, staying
+from tod_bias.errors import FOREIGN, StageError, TodBiasError, described
 from tod_bias.systems.bounds import problem_of, state_of
 
 
@@ -69,21 +68,20 @@ def call_stage(name: str, stage: Stage, inputs: Sequence[StageInput]) -> list[An
     """Call a stage and check that it kept its contract.
 
     Raises:
-        StageError: it raised something else than an error of this package, or ended the process; it did not return one
+        StageError: it raised something else than an error of this package; it did not return one
             output an input, or one that nobody can read; it changed what it was given.
     """
     before, given = state_of(inputs), ""
     try:
-        with staying():
-            outputs = stage(list(inputs))
-            if isinstance(outputs, Iterable) and not isinstance(outputs, (str, bytes, Mapping)):
-                # Here, since a generator raises only when it is read; and no further than it must be.
-                given = f"{len(outputs)}" if isinstance(outputs, Sized) else f"more than {len(inputs)}"
-                outputs = list(islice(outputs, len(inputs) + 1))
-    except (TodBiasError, KeyboardInterrupt):
+        outputs = stage(list(inputs))
+        if isinstance(outputs, Iterable) and not isinstance(outputs, (str, bytes, Mapping)):
+            # Here, since a generator raises only when it is read; and no further than it must be.
+            given = f"{len(outputs)}" if isinstance(outputs, Sized) else f"more than {len(inputs)}"
+            outputs = list(islice(outputs, len(inputs) + 1))
+    except TodBiasError:
         raise
-    except BaseException as error:
-        raise StageError(f"stage {name!r} ({place_of(stage)}): {_raised(error)}; {_ADVICE}") from error
+    except FOREIGN as error:
+        raise StageError(f"stage {name!r} ({place_of(stage)}): {described(error)}; {_ADVICE}") from error
     if inspect.iscoroutine(outputs):
         outputs.close()  # unasked; Python would warn of it, too
         raise StageError(f"stage {name!r} ({place_of(stage)}): is async; give a function that runs it: asyncio.run(…)")
@@ -107,15 +105,6 @@ def call_stage(name: str, stage: Stage, inputs: Sequence[StageInput]) -> list[An
 
 
 _ADVICE = "fix the stage and run again, what was answered is kept in the run's folder"
-
-
-def _raised(error: BaseException) -> str:
-    """What a component raised, or how it tried to end the process."""
-    if isinstance(error, SystemExit):
-        return f"it called sys.exit({shortened(safe_repr(error.code), 60)})"
-    if isinstance(error, ExitedError):
-        return f"it called {error}"
-    return described(error)
 
 
 def place_of(component: Any) -> str:

@@ -44,7 +44,6 @@ NOT_ROOMS = {
     "projects": "the studies' own scripts",
     "ground": "the modules of the lowest three floors",
     "docs": "the documentation site",
-    "golden": "results of fourteen configurations, compared with those of before",
 }
 """Folders of tests that have no room of their name."""
 

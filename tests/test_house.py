@@ -27,7 +27,6 @@ FLOORS = (
     ("models",),
     ("report",),
     ("metrics",),
-    ("worlds",),
     ("dialogues",),
     ("config",),
     ("statistics",),

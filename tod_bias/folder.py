@@ -1,20 +1,16 @@
 """The folder that a run writes into: one run at a time.
 
 A run holds a lock on the file :data:`LOCK` of its folder for as long as it works. The system lets go of it when the
-process ends, however it ends, so none is left by a kill. Where the filesystem has no locks, the file itself is one, and
-is known to be left over when its process is gone. The processes of one run (``accelerate launch``) share the folder. A
-folder that the run has made and leaves empty, as it was refused, is removed.
+process ends, however it ends, so none is left by a kill. Of the processes of one run (``accelerate launch``) the first
+holds it for all. A folder that the run has made and leaves empty, as it was refused, is removed.
 """
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import platform
-import secrets
 import shlex
-import stat
 import sys
 import tempfile
 import time
@@ -24,19 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, SoftFileLock, Timeout
+
 from tod_bias.errors import TodBiasError, shortened
 from tod_bias.files import check_own_file
 
-try:
-    import fcntl
-except ImportError:  # not on Windows
-    fcntl = None  # type: ignore[assignment]
-
 LOCK = ".tod-bias.lock"
 """Name of the file in a run's folder that says who writes there; it is removed when the run ends."""
-_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL}
-"""What filesystems without locks say."""
-_TRIES = 100
 
 
 def writable(folder: str | Path) -> Path:
@@ -61,8 +51,7 @@ class _Held:
     """A lock that this process holds."""
 
     folder: Path
-    stream: int | None
-    """File descriptor of the lock; None where the filesystem has no locks."""
+    lock: FileLock
     process: int
     is_new: bool
     """Whether the folder was made for this run."""
@@ -87,10 +76,8 @@ def claimed(folder: str | Path) -> Path:
     if held is not None and held.process == os.getpid():
         held.times += 1
         return folder
-    if os.environ.get("RANK", "0") == "0":
-        _held[place] = _Held(folder, _lock(Path(place)), os.getpid(), is_new)
-    else:  # the first process of a run claims for all of them
-        _check_others(Path(place))
+    if os.environ.get("RANK", "0") == "0":  # the first process of a run claims for all of them
+        _held[place] = _Held(folder, _locked(Path(place)), os.getpid(), is_new)
     return folder
 
 
@@ -173,9 +160,17 @@ def unwritten(folder: str | Path) -> None:
     Raises:
         TodBiasError: one does; says which.
     """
-    owner = _read(Path(folder) / LOCK)
-    if owner and owner.get("process") != os.getpid() and not _is_left(owner):
-        raise _taken(Path(folder), owner)
+    path = Path(folder) / LOCK
+    if os.path.realpath(folder) in _held or not os.path.lexists(path):
+        return
+    check_own_file(path)
+    try:
+        with FileLock(path, timeout=0):
+            pass
+    except Timeout:
+        raise _taken(Path(folder)) from None
+    except OSError:  # a folder that one may only read
+        return
 
 
 def claims() -> list[Path]:
@@ -204,159 +199,45 @@ def _let_go(place: str) -> None:
         return
     with suppress(OSError):
         (Path(place) / LOCK).unlink(missing_ok=True)
-    if held.stream is not None:
-        with suppress(OSError):
-            os.close(held.stream)
+    with suppress(OSError):
+        held.lock.release()
     if held.is_new:
         with suppress(OSError):  # it holds something
             os.rmdir(place)
 
 
-def _lock(folder: Path) -> int | None:
-    """A descriptor of the locked file; None where there are no locks."""
+def _locked(folder: Path) -> FileLock:
+    """The lock of a folder, taken; its file says whose it is."""
     path = folder / LOCK
-    for _ in range(_TRIES):
-        if fcntl is None:
-            _lock_by_file(folder)
-            return None
-        check_own_file(path)
-        try:
-            stream = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
-        except OSError as error:
-            raise TodBiasError(f"{path}: cannot be written ({error.strerror}); choose another --out") from error
-        try:
-            # a record lock: forked children do not inherit it, and NFS knows it
-            fcntl.lockf(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not _is_at(path, stream):  # its owner removed it between our open and our lock
-                os.close(stream)
-                continue
-            os.ftruncate(stream, 0)
-            os.write(stream, _card())
-            return stream
-        except OSError as error:
-            os.close(stream)
-            if error.errno in _NO_LOCKS:
-                _lock_by_file(folder)
-                return None
-            if error.errno in (errno.EACCES, errno.EAGAIN):
-                raise _taken(folder, _owner_of(path)) from error
-            raise TodBiasError(f"{path}: cannot be written ({error.strerror}); choose another --out") from error
-    raise _taken(folder, _read(path))
-
-
-def _lock_by_file(folder: Path) -> None:
-    """Take the lock where only the file's existence can say that somebody has it."""
-    path = folder / LOCK
-    for _ in range(_TRIES):
-        check_own_file(path)
-        try:
-            stream = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        except FileExistsError:
-            owner = _read(path)
-            if owner and not _is_left(owner):
-                raise _taken(folder, owner) from None
-            if not owner and time.time() - path.stat().st_mtime < 1:  # it is being written
-                time.sleep(0.05)
-                continue
-            path.unlink(missing_ok=True)
-            continue
-        except OSError as error:
-            raise TodBiasError(f"{path}: cannot be written ({error.strerror}); choose another --out") from error
-        os.write(stream, _card())
-        os.close(stream)
-        return
-    raise _taken(folder, _read(path))
-
-
-def _check_others(folder: Path) -> None:
-    """See to it that the folder is not another run's, from a process that is not the first of its run."""
-    owner = _read(folder / LOCK)
-    if owner and owner.get("launch") != _launch() and not _is_left(owner):
-        raise _taken(folder, owner)
-
-
-def _is_at(path: Path, stream: int) -> bool:
+    check_own_file(path)
+    lock = FileLock(path, timeout=0, thread_local=False)
     try:
-        there, here = os.lstat(path), os.fstat(stream)
-    except FileNotFoundError:
-        return False
-    return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
+        lock.acquire()
+        if not isinstance(lock, SoftFileLock):  # without locks of the filesystem's own the file itself is one
+            path.write_text(json.dumps(_card()), encoding="utf-8")
+    except Timeout:
+        raise _taken(folder) from None
+    except OSError as error:
+        lock.release()
+        raise TodBiasError(f"{path}: cannot be written ({error.strerror}); choose another --out") from error
+    return lock
 
 
-def _card() -> bytes:
+def _card() -> dict[str, Any]:
     """Who holds the lock."""
-    command = shlex.join(["tod-bias", *sys.argv[1:]]) if sys.argv else ""
-    card = {
-        "run": secrets.token_hex(4),
+    return {
         "process": os.getpid(),
-        "started": _start_of(os.getpid()),
         "host": platform.node(),
         "since": time.strftime("%Y-%m-%d %H:%M:%S"),
-        "launch": _launch(),
-        "command": shortened(command, 200),
+        "command": shlex.join(["tod-bias", *sys.argv[1:]]),
     }
-    return json.dumps(card).encode()
 
 
-def _launch() -> str:
-    """What the processes of one run have in common, under ``accelerate launch`` or ``torchrun``."""
-    return "|".join(os.environ.get(name, "") for name in ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT"))
-
-
-def _start_of(process: int) -> str:
-    """When a process of this machine began, in the kernel's ticks; numbers of processes are used again."""
+def _taken(folder: Path) -> TodBiasError:
     try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return ""
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """What the lock's file says; empty where it says nothing."""
-    try:
-        stream = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe would wait for its writer
-        try:
-            found = json.loads(os.read(stream, 10_000)) if stat.S_ISREG(os.fstat(stream).st_mode) else {}
-        finally:
-            os.close(stream)
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _owner_of(path: Path) -> dict[str, Any]:
-    """What the lock's file says, which its owner may be writing just now."""
-    for _ in range(_TRIES // 10):
-        if found := _read(path):
-            return found
-        time.sleep(0.05)
-    return {}
-
-
-def _is_left(owner: dict[str, Any]) -> bool:
-    """Whether the process that wrote a lock is known to be gone; of another machine that cannot be known."""
-    if owner.get("host") != platform.node():
-        return False
-    process = owner.get("process")
-    if not isinstance(process, int) or process <= 0:
-        return True
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return True
-    except (OSError, OverflowError):
-        return False
-    return bool(owner.get("started")) and _start_of(process) not in ("", owner["started"])
-
-
-def _taken(folder: Path, owner: dict[str, Any]) -> TodBiasError:
-    who = "another run"
-    if owner:
-        who = (
-            f"run {owner.get('run')} (process {owner.get('process')} on {owner.get('host')}, since "
-            f"{owner.get('since')}: {owner.get('command')})"
-        )
-    advice = "wait for it, or choose another --out"
-    if owner and owner.get("host") != platform.node():
-        advice += f"; if it runs no longer, remove {folder / LOCK}"
-    return TodBiasError(f"{folder}: {shortened(who, 350)} writes here; {advice}")
+        card = json.loads((folder / LOCK).read_bytes()[:10_000])
+        who = f"process {card['process']} on {card['host']}, since {card['since']}: {card['command']}"
+    except (OSError, ValueError, RecursionError, TypeError, KeyError):  # it is being written, or is no card
+        who = ""
+    run = f"another run ({shortened(who, 350)})" if who else "another run"
+    return TodBiasError(f"{folder}: {run} writes here; wait for it, or choose another --out")

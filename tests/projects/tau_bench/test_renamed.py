@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from tod_bias.dialogues.chat import dialogue_of
 from tod_bias.perturb.algorithm import load_perturber
 from tod_bias.stages import Tools
+from tod_bias.systems.functions import module_of
 from tod_bias.systems.stage import Asked, StageInput
-from tod_bias.worlds.tau_bench import airline, retail
+
+PROJECT = Path(__file__).parents[3] / "projects" / "tau_bench"
+airline = module_of(PROJECT / "airline.py")
+retail = module_of(PROJECT / "retail.py")
 
 PEOPLE = ("users", "reservations")
 

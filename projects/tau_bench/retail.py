@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from tod_bias.worlds.world import Base, World, arithmetic, read_part, read_tables, with_provinces
+from world import Base, World, arithmetic, read_part, read_tables, with_provinces
 
 __all__ = [
     "calculate", "cancel_pending_order", "exchange_delivered_order_items", "find_user_id_by_email",

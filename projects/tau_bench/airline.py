@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from tod_bias.worlds.world import Base, World, arithmetic, read_part, read_tables, with_provinces
+from world import Base, World, arithmetic, read_part, read_tables, with_provinces
 
 __all__ = [
     "book_reservation", "calculate", "cancel_reservation", "get_reservation_details", "get_user_details",

@@ -7,15 +7,19 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from itertools import permutations
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tod_bias.dialogues.tau_bench import read_few_shot
 from tod_bias.stages import Tools
+from tod_bias.systems.functions import module_of
 from tod_bias.systems.stage import Asked, StageInput
-from tod_bias.worlds.tau_bench import retail
-from tod_bias.worlds.world import World
+
+PROJECT = Path(__file__).parents[3] / "projects" / "tau_bench"
+retail = module_of(PROJECT / "retail.py")
+World = module_of(PROJECT / "world.py").World
 
 MUG = {"name": "Mug", "product_id": "p1", "item_id": "i1", "price": 10.1, "options": {"color": "red"}}
 VARIANTS = {
@@ -187,7 +191,7 @@ def candidates(result: dict[str, Any], files: dict[str, Any]) -> Iterator[dict[s
 
 @pytest.mark.real_data
 def test_every_result_of_the_short_runs_is_what_a_call_gives(tau_bench):
-    stage = Tools("tod_bias.worlds.tau_bench.retail", data=tau_bench / "retail")
+    stage = Tools(PROJECT / "retail.py", data=tau_bench / "retail")
     names = ("users", "orders")
     files = {name: json.loads((tau_bench / "retail" / f"{name}.json").read_text()) for name in names}
     found: Counter[str] = Counter()
@@ -211,7 +215,7 @@ def test_every_result_of_the_short_runs_is_what_a_call_gives(tau_bench):
 
 @pytest.mark.real_data
 def test_expected_actions_run_or_are_refused_for_a_reason(tau_bench):
-    stage = Tools("tod_bias.worlds.tau_bench.retail", data=tau_bench / "retail")
+    stage = Tools(PROJECT / "retail.py", data=tau_bench / "retail")
     refused: Counter[str] = Counter()
     count = 0
     for name in ("tasks_dev", "tasks_test", "tasks_train"):

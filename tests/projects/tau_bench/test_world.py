@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import copy
 import json
+from pathlib import Path
 
 import pytest
 
 from tod_bias.errors import StageError
 from tod_bias.stages import Tools
-from tod_bias.worlds.world import Base, World, arithmetic, with_provinces
+from tod_bias.systems.functions import module_of
+
+PROJECT = Path(__file__).parents[3] / "projects" / "tau_bench"
+Base = module_of(PROJECT / "world.py").Base
+World = module_of(PROJECT / "world.py").World
+arithmetic = module_of(PROJECT / "world.py").arithmetic
+with_provinces = module_of(PROJECT / "world.py").with_provinces
 
 
 @pytest.fixture
@@ -69,7 +76,7 @@ def test_addresses_have_provinces():
 
 @pytest.mark.parametrize("name", ["airline", "retail"])
 def test_a_world_without_its_files_says_what_to_do(name, tmp_path):
-    module = f"tod_bias.worlds.tau_bench.{name}"
+    module = PROJECT / f"{name}.py"
     with pytest.raises(StageError, match=r"needs its database; add data: PATH, the folder of τ-bench with tools\.json"):
         Tools(module)
     with pytest.raises(StageError, match=r"tools\.json: cannot be read as JSON"):

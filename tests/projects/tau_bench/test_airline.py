@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import copy
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tod_bias.dialogues.chat import from_messages
 from tod_bias.stages import Tools
+from tod_bias.systems.functions import module_of
 from tod_bias.systems.stage import Asked, StageInput
-from tod_bias.worlds.tau_bench import airline
-from tod_bias.worlds.world import World
+
+PROJECT = Path(__file__).parents[3] / "projects" / "tau_bench"
+airline = module_of(PROJECT / "airline.py")
+World = module_of(PROJECT / "world.py").World
 
 
 def day(status: str = "available", seats: int = 5, price: int = 100) -> dict[str, Any]:
@@ -199,7 +203,7 @@ def test_certificates_thoughts_sums_and_people(world):
 
 @pytest.mark.real_data
 def test_all_recorded_calls_of_gpt_4o_replay(tau_bench):
-    stage = Tools("tod_bias.worlds.tau_bench.airline", data=tau_bench / "airline")
+    stage = Tools(PROJECT / "airline.py", data=tau_bench / "airline")
     questions, expected = [], []
     for run in json.loads((tau_bench / "trajectories" / "gpt-4o-airline.json").read_text()):
         answers = [message["content"] for message in run["traj"] if message["role"] == "tool"]
@@ -222,7 +226,7 @@ def test_all_recorded_calls_of_gpt_4o_replay(tau_bench):
 
 @pytest.mark.real_data
 def test_every_expected_action_runs(tau_bench):
-    stage = Tools("tod_bias.worlds.tau_bench.airline", data=tau_bench / "airline")
+    stage = Tools(PROJECT / "airline.py", data=tau_bench / "airline")
     for task in json.loads((tau_bench / "airline" / "tasks.json").read_text()):
         steps: list[Asked] = []
         for action in task["actions"]:

@@ -1,1 +1,0 @@
-"""Worlds: databases with tools, for assistants that do things."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -146,3 +147,63 @@ def test_tests_mirror_the_rooms():
     assert folders - set(NOT_ROOMS) <= rooms
     assert {"agents", "cli", "dialogues", "metrics", "models", "perturb", "recommenders"} <= folders
     assert {"report", "statistics", "studies", "systems"} <= folders
+
+
+MOST = {"lines": 60, "parameters": 8, "complexity": 15}
+"""Of a function."""
+LEFT = {"lines": 12, "parameters": 32, "complexity": 106, "class names": 34, "fmt: skip": 91}
+"""How many are over it, or there twice, and may become fewer only."""
+
+
+def shipped() -> Iterator[tuple[Path, ast.Module, str]]:
+    for path in python_files():
+        if path.relative_to(ROOT).parts[0] in ("tod_bias", *LINKED):
+            text = path.read_text(encoding="utf-8")
+            yield path, ast.parse(text), text
+
+
+def test_functions_stay_small_and_class_names_stand_once():
+    found: dict[str, int] = dict.fromkeys(LEFT, 0)
+    classes: dict[str, int] = {}
+    for _, tree, text in shipped():
+        found["fmt: skip"] += len(re.findall(r"#\s*fmt:\s*skip", text))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                classes[node.name] = classes.get(node.name, 0) + 1
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                found["lines"] += _lines(node) > MOST["lines"]
+                found["parameters"] += _parameters(node) > MOST["parameters"]
+                found["complexity"] += _paths(node) > MOST["complexity"]
+    found["class names"] = sum(count > 1 for count in classes.values())
+    worse = {name: (count, LEFT[name]) for name, count in found.items() if count > LEFT[name]}
+    assert not worse, f"more than there were (now, before): {worse}"
+    better = {name: count for name, count in found.items() if count < LEFT[name]}
+    assert not better, f"fewer than LEFT says; write them there, so that it stays so: {better}"
+
+
+def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    arguments = node.args
+    named = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    return len([one for one in named if one.arg not in ("self", "cls")])
+
+
+def _lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Of a function's body, without its docstring."""
+    first = node.body[0]
+    is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    begin = first.end_lineno + 1 if is_text else first.lineno
+    return node.end_lineno - begin + 1
+
+
+_BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.IfExp, ast.ExceptHandler, ast.comprehension, ast.match_case)
+
+
+def _paths(node: ast.AST) -> int:
+    """Cyclomatic complexity (McCabe 1976): branches, loops, handlers and further operands of and/or, plus one."""
+    count = 1
+    for one in ast.walk(node):
+        if isinstance(one, ast.BoolOp):
+            count += len(one.values) - 1
+        elif isinstance(one, _BRANCHES):
+            count += 1
+    return count

@@ -183,9 +183,9 @@ def test_who_cannot_be_spread_is_refused_before_anything_is_asked(gpt2, tmp_path
     for pipeline, options, said in (
         (Pipeline({"response": Served()}), {"executor": "ray"}, "stage 'response' asks a server"),
         (Pipeline({"response": ApiCall(gpt2)}), {"executor": "ray"}, "by accelerate launch"),
-        (Pipeline({"response": len}), {"executor": "slurm"}, "unknown executor 'slurm'; expected one of local, ray"),
+        (Pipeline({"response": len}), {"executor": "slurm"}, "executor must be 'local' or 'ray', got 'slurm'"),
         (Pipeline({"response": len}), {"workers": 3}, "workers: executor 'ray' has them"),
-        (Pipeline({"response": len}), {"executor": "ray", "workers": 0}, "1 or more; got 0 with 'ray'"),
+        (Pipeline({"response": len}), {"executor": "ray", "workers": 0}, "workers must be at least 1, got 0"),
         (Pipeline({"response": len}), {"executor": "ray", "batch_in": [], "batch_out": tmp_path}, "with batch files"),
     ):
         with pytest.raises(TodBiasError, match=said):

@@ -14,12 +14,12 @@ def never(inputs):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"seed": -1}, "seed at least 0, got 3, -1"),
+        ({"seed": -1}, "seed must be at least 0, got -1"),
         ({"seed": 1.5}, "seed must be a whole number"),
         ({"draws": 0}, "draws must be at least 1"),
-        ({"bootstrap": 10**9}, "bootstrap must be a whole number from 0 to 1,000,000"),
-        ({"permutations": 2.5}, "permutations must be a whole number from 0 to 1,000,000"),
-        ({"pipeline": {"answer": never}}, r"must be a Pipeline, got dict: Pipeline\(\{name: component\}\)"),
+        ({"bootstrap": 10**9}, "bootstrap must be at most 1000000"),
+        ({"permutations": 2.5}, "permutations must be a whole number"),
+        ({"pipeline": {"answer": never}}, r"must be a Pipeline, got dict: Pipeline\(\{name: stage\}\)"),
         ({"pipeline": never}, "must be a Pipeline, got function"),
     ],
 )

@@ -61,7 +61,7 @@ def attribute(
         raise TodBiasError(f"the system must be a Pipeline, got {type(pipeline).__name__}: Pipeline({{name: stage}})")
     measures, settings = Measures.of(config, settings)
     names = [axes] if isinstance(axes, str) else [axis for axis in axes if isinstance(axis, str)]
-    if len(names) == len(axes) or isinstance(axes, str):
+    if names and (isinstance(axes, str) or len(names) == len(axes)):
         settings = {"axes": names, **settings}
     config = AuditConfig.with_settings(config, settings)
     order = checked_order(pipeline.names, config.analysis.order)

@@ -14,7 +14,7 @@ from tod_bias.answers import Answers
 from tod_bias.audit.axis_table import AxisTable
 from tod_bias.audit.batches import read_batches, write_batches
 from tod_bias.audit.choices import clusters_of, metrics_of
-from tod_bias.audit.cluster import RayExecutor, check_shareable
+from tod_bias.audit.cluster import RayExecutor, check_executor, check_shareable
 from tod_bias.audit.gathering import Gathered, floor_tables
 from tod_bias.audit.measured import Seen
 from tod_bias.audit.recorded import RecordedExecution, recorded_answers
@@ -113,6 +113,7 @@ def run(
         StageError: a stage broke its contract or left too many calls without an output.
     """
     options = RunOptions() if options is None else options
+    check_executor(options.executor, options.workers)
     started = time.monotonic()
     outputs = _cache_of(cache, options)
     refused = read_batches(options.batch_in, outputs) if options.batch_in and outputs is not None else {}

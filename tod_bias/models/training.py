@@ -165,7 +165,11 @@ def _train(
         if settings.merge:
             _save_merged(best, out)
         write_json(out / "training.json", record)
-        shutil.rmtree(checkpoint, ignore_errors=True)
+        done = checkpoint.with_name("checkpoint.done")  # gone at once: a kill must not leave a part of it
+        shutil.rmtree(done, ignore_errors=True)
+        if checkpoint.exists():
+            checkpoint.rename(done)
+        shutil.rmtree(done, ignore_errors=True)
     accelerator.wait_for_everyone()
     return record
 

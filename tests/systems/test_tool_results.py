@@ -144,7 +144,12 @@ def test_a_text_that_is_no_json_is_rewritten_as_text():
 
 @pytest.mark.parametrize(
     ("own", "sent"),
-    [("You book hotels.", "You book hotels."), ("recorded", "Speak plainly."), ("", "Speak plainly.")],
+    [
+        ("You book hotels.", "You book hotels."),
+        ("Speak plainly.", "Speak plainly."),
+        ("recorded", "Speak plainly."),
+        ("", "Speak plainly."),
+    ],
 )
 def test_one_system_prompt_is_sent(own, sent, caplog):
     dialogues = [Dialogue(name, "", (Turn("Hi."),), "Speak plainly.") for name in "ab"]

@@ -237,10 +237,11 @@ class Execution:
         if recorded is None or self._has_said_prompts:
             return
         self._has_said_prompts = True
+        stages = {name: innermost(component.stage) for name, component in self.components.items()}
         own = [
             name
-            for name, component in self.components.items()
-            if getattr(innermost(component.stage), "replaces_system", False)
+            for name, stage in stages.items()
+            if getattr(stage, "replaces_system", False) and stage.system != recorded.system
         ]
         if own:
             log.warning(

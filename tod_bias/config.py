@@ -24,6 +24,8 @@ from tod_bias.statistics.needed import MOST_RESAMPLES
 
 FILE = "config.json"
 """Name of the file in a run's folder."""
+DEMO = "demo"
+"""The corpus and the pipeline that come with the package."""
 DEFAULT_AXES = ("gender", "age", "race", "placebo")
 """The axes that are audited where none are named."""
 
@@ -81,7 +83,7 @@ class CorpusOptions(Options):
 
     title: ClassVar[str] = "Dialogues"
 
-    corpus: str = "demo"
+    corpus: str = DEMO
     """A corpus's name, a .jsonl or .json file of dialogues or chats, a folder of them, or module:function."""
     datapath: Path | None = None
     """Folder that holds the corpora, in ParlAI's layout."""
@@ -310,7 +312,7 @@ class AuditConfig(Options):
         assert self.directory is not None
         if isinstance(value, tuple):
             return tuple(self._located(item) for item in value)
-        if not isinstance(value, str | Path) or not str(value):
+        if not isinstance(value, str | Path) or str(value) in ("", DEMO):
             return value
         axis, equals, name = str(value).rpartition("=")
         try:

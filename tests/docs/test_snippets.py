@@ -58,7 +58,8 @@ def smaller(command, words):
     known = {option for one in command.params for option in one.opts}
     own_corpus = any(word.endswith(".jsonl") for word in words)
     cheap = any(word.endswith(".yaml") for word in words)  # the pages' own system: rules, no models
-    for option, value in SMALLER.items():
+    options = {} if words[0] in ("cases", "repair") else SMALLER  # these take the run's own
+    for option, value in options.items():
         if option in known and option not in words and not (own_corpus and option == "--max-dialogues"):
             words = [*words, option, "90" if cheap and option == "--max-dialogues" else value]
     return [*words, "--quiet"] if "--quiet" in known else words

@@ -207,7 +207,7 @@ def attribute(
             "perturber": perturber,
             "lexicon": lexicon or (),
             "protect": protect or (),
-            "pipeline": pipeline,
+            "pipeline": pipeline or ("demo" if corpus == "demo" and not (model or api_call_model or answers) else None),
             "model": model,
             "api_call_model": api_call_model,
             "response_model": response_model,

@@ -226,10 +226,11 @@ def loads(text: str, *, unique: bool = False) -> Any:
 
 def _depth(text: str) -> int:
     """How deep the brackets outside of strings are nested, found without a parser."""
-    return max(accumulate(map(_STEPS.__getitem__, _BRACKET.findall(_STRING.sub("", text)))), default=0)
+    return max(accumulate(map(_STEPS.__getitem__, _BRACKET.findall(STRING.sub("", text)))), default=0)
 
 
-_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+"""A string as JSON writes it."""
 _BRACKET = re.compile(r"[\[\]{}]")
 _STEPS = {"[": 1, "{": 1, "]": -1, "}": -1}
 

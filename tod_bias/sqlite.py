@@ -25,27 +25,42 @@ class _Clock:
     """Ends a query that takes too long; signals are handled when it is asked."""
 
     def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
         self.begun = time.monotonic()
 
     def is_late(self) -> bool:
         return time.monotonic() - self.begun > LONGEST
 
 
-class _Cursor(sqlite3.Cursor):
+class _Timed:
+    """A cursor or a connection whose clock begins with each query; whether a connection asks through a cursor of ours
+    depends on the version of Python."""
+
+    clock: _Clock
+
     def execute(self, *arguments: Any) -> Any:
-        self._begin()
-        return super().execute(*arguments)
+        self.clock.begin()
+        return super().execute(*arguments)  # type: ignore[misc]
 
     def executemany(self, *arguments: Any) -> Any:
-        self._begin()
-        return super().executemany(*arguments)
+        self.clock.begin()
+        return super().executemany(*arguments)  # type: ignore[misc]
 
-    def _begin(self) -> None:
-        clock: _Clock = self.connection.clock  # type: ignore[attr-defined]
-        clock.begun = time.monotonic()
+    def executescript(self, *arguments: Any) -> Any:
+        self.clock.begin()
+        return super().executescript(*arguments)  # type: ignore[misc]
 
 
-class _Connection(sqlite3.Connection):
+class _Cursor(_Timed, sqlite3.Cursor):
+    @property
+    def clock(self) -> _Clock:  # type: ignore[override]
+        """The connection's."""
+        return self.connection.clock  # type: ignore[attr-defined,no-any-return]
+
+
+class _Connection(_Timed, sqlite3.Connection):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.clock = _Clock()
@@ -56,32 +71,16 @@ class _Connection(sqlite3.Connection):
     def cursor(self, factory: Any = _Cursor) -> Any:
         return super().cursor(factory)
 
-    def _begin(self) -> None:
-        self.clock.begun = time.monotonic()
-
-    # Whether these go through a cursor of ours depends on the version of Python.
-    def execute(self, *arguments: Any) -> Any:
-        self._begin()
-        return super().execute(*arguments)
-
-    def executemany(self, *arguments: Any) -> Any:
-        self._begin()
-        return super().executemany(*arguments)
-
-    def executescript(self, *arguments: Any) -> Any:
-        self._begin()
-        return super().executescript(*arguments)
-
     def commit(self) -> None:
-        self._begin()
+        self.clock.begin()
         super().commit()
 
     def rollback(self) -> None:
-        self._begin()
+        self.clock.begin()
         super().rollback()
 
     def __exit__(self, *arguments: Any) -> Any:
-        self._begin()
+        self.clock.begin()
         return super().__exit__(*arguments)
 
 

@@ -125,9 +125,8 @@ def _mark_unmeasured(reports: Reports, turns: Turns, metrics: Sequence[Metric], 
     no_tool_ran = why_no_tool_ran(turns.execution.components, max_failures)
     for axis, seen in turns.seen.items():
         for one in metrics:
-            if one.name in reports.get(axis, {}):
-                original = float(one.score(turns.sums[axis][one.name].original.sum(axis=0)))
-                reports[axis][one.name].unmeasured = no_tool_ran or why_unmeasured(one, seen, original)
+            if report := reports.get(axis, {}).get(one.name):
+                report.unmeasured = no_tool_ran or why_unmeasured(one, seen, report.record["original"]["value"])
 
 
 def _judge(reports: Reports, metrics: Sequence[Metric], inference: Inference, margin: float | None) -> None:

@@ -71,14 +71,14 @@ def _calls(turn: Told) -> str:
     return "malformed" if turn.calls is None else as_text(list(turn.calls))
 
 
-def why_unmeasured(metric: Metric, seen: Seen, original: float) -> str:
+def why_unmeasured(metric: Metric, seen: Seen, original: float | None) -> str:
     """Why a metric measures nothing on an axis, and what to do; empty where it measures something.
 
     Args:
         metric: what it reads is its ``reads`` (``responses``, ``calls``, or both where it does not say), what it
             needs its ``needs`` (``references``, ``gold calls``, or nothing).
         seen: of all turns of the axis.
-        original: the metric's score of the originals.
+        original: the metric's score of the originals; None where it is no finite number.
     """
     needs, reads = getattr(metric, "needs", ""), getattr(metric, "reads", "")
     instead = "choose a metric that needs none, such as --metrics disagreement"
@@ -96,7 +96,7 @@ def why_unmeasured(metric: Metric, seen: Seen, original: float) -> str:
         what = {"responses": "response", "calls": "turn's calls"}.get(reads, "output")
         example = next(iter(seen.calls if reads == "calls" else seen.responses)) or "none"
         return f"{metric.label}: every {what} is the same ({example[:60]!r}): see what the system does"
-    if metric.scale == "ratio" and metric.better == "higher" and original < SMALLEST:
+    if metric.scale == "ratio" and metric.better == "higher" and original is not None and original < SMALLEST:
         return (
             f"{metric.label} of the originals is {original:.3f}, next to 0, and a gap is a share of it: choose another "
             "metric, or references that the system can come near to"

@@ -9,8 +9,8 @@ from typing import Any
 import typer
 
 from tod_bias.answers import FILE, forget
+from tod_bias.config import DEMO, AuditConfig
 from tod_bias.config import FILE as CONFIG
-from tod_bias.config import AuditConfig
 from tod_bias.errors import StageError, TodBiasError, repeated
 from tod_bias.folder import claimed, promised
 from tod_bias.imports import is_import
@@ -298,7 +298,7 @@ def pipeline_of(
 
     from tod_bias.systems.configuration import load_pipeline
 
-    spec, named = _spec(corpus, spec, models)
+    spec, named = spec_of(corpus, spec, models)
     return load_pipeline(spec, dialogues=dialogues, device=device, generation=generation, **named)
 
 
@@ -313,7 +313,7 @@ def check_pipeline_of(
     from tod_bias.systems.configuration import check_pipeline
     from tod_bias.systems.pipeline import STANDARD
 
-    spec, named = _spec(corpus, spec, models)
+    spec, named = spec_of(corpus, spec, models)
     file = check_pipeline(spec, device=device, generation=generation, **named)
     return STANDARD if file is None else tuple(file.stages)
 
@@ -359,8 +359,9 @@ def check_metrics(names: str | None, *, alone: bool = False) -> None:
             check_alone(found)
 
 
-def _spec(corpus: str, spec: str | None, models: Sequence[str | None]) -> tuple[str | None, dict[str, str | None]]:
+def spec_of(corpus: str, spec: str | None, models: Sequence[str | None]) -> tuple[str | None, dict[str, str | None]]:
+    """The pipeline that options name, the demo's own where they name none, and the models by their parameters."""
     model, api_call_model, response_model = models
-    if spec is None and not any(models) and corpus == "demo":
-        spec = "demo"
+    if spec is None and not any(models) and corpus == DEMO:
+        spec = DEMO
     return spec, {"model": model, "api_call_model": api_call_model, "response_model": response_model}

@@ -23,6 +23,7 @@ from tod_bias.cli.arguments import (
     names_of,
     perturbers_of,
     pipeline_of,
+    spec_of,
     unused,
 )
 from tod_bias.cli.options import (
@@ -194,6 +195,7 @@ def attribute(
     from tod_bias.audit.recorded import SYSTEM as RECORDED
 
     generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype, "backend": backend}
+    models = (model, api_call_model, response_model)
     config = AuditConfig.with_settings(
         None,
         {
@@ -207,7 +209,7 @@ def attribute(
             "perturber": perturber,
             "lexicon": lexicon or (),
             "protect": protect or (),
-            "pipeline": pipeline or ("demo" if corpus == "demo" and not (model or api_call_model or answers) else None),
+            "pipeline": pipeline if answers else spec_of(corpus, pipeline, models)[0],
             "model": model,
             "api_call_model": api_call_model,
             "response_model": response_model,
@@ -246,7 +248,6 @@ def attribute(
 
     out = check_folder(out, corpus)
     check_own(out, "results.json", "turns.parquet", FILE)
-    models = (model, api_call_model, response_model)
     stages = (RECORDED,) if answers else check_pipeline_of(corpus, pipeline, models, device, generation)
     checked_order(stages, None if order is None else names_of(order))
     perturbers = perturbers_of(

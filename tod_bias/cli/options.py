@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from tod_bias.config import DEFAULT_AXES
 from tod_bias.statistics.needed import MOST_RESAMPLES
 
 
@@ -72,7 +73,7 @@ Model = Annotated[str | None, typer.Option(help="Checkpoint of both language-mod
 CallModel = Annotated[str | None, typer.Option(help="Checkpoint of the API-call stage.", rich_help_panel=SYSTEM)]
 ResponseModel = Annotated[str | None, typer.Option(help="Checkpoint of the response stage.", rich_help_panel=SYSTEM)]
 Resume = Annotated[bool, typer.Option(help="Use what an earlier run in the same folder generated.")]
-AXES = "gender,age,race,placebo"
+AXES = ",".join(DEFAULT_AXES)
 """The axes that are audited where none are named."""
 Axes = Annotated[str, typer.Option(help="Axes, joined by commas; your own as module:name.", rich_help_panel=TELLINGS)]
 DesignOption = Annotated[

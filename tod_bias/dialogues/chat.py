@@ -279,8 +279,12 @@ def answered_step(step: Step, content: Content) -> Step:
     """
     text = content if isinstance(content, str) else _text(list(content))
     results = results_of(text)
-    is_as_rows = bool(results) and content == tool_text(results)  # the rows say it all
-    return replace(step, results=results, content=None if is_as_rows else content)
+    return replace(step, results=results, content=beside(results, content))
+
+
+def beside(results: Sequence[Mapping[str, Any]], content: Content) -> Content | None:
+    """A tool's content where its results do not say it all: they are written otherwise, or there are none."""
+    return None if results and content == tool_text(results) else content
 
 
 def to_messages(dialogue: Dialogue, *, answered: bool = False) -> list[dict[str, Any]]:

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tod_bias.dialogues.values import API_NAME
-from tod_bias.documents import loads
+from tod_bias.documents import STRING, loads
 
-_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _COLON = re.compile(r"[ \t\r\n]*:")
 _ESCAPED_UNICODE = re.compile(r"\\u[0-9A-Fa-f]{4}")
 _PAIRS = json.JSONDecoder(object_pairs_hook=lambda pairs: _Pairs(pairs))
@@ -45,7 +44,7 @@ def with_strings_changed(text: str, change: Callable[[str], str]) -> str | None:
     strings = _strings(content)
     parts: list[str] = []
     end = 0
-    for found in _STRING.finditer(text):
+    for found in STRING.finditer(text):
         if _COLON.match(text, found.end()):
             continue
         string, is_fixed = next(strings)

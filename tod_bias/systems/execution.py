@@ -190,13 +190,18 @@ class Execution:
 
         self._check_offers()
 
+    @property
+    def _innermost(self) -> dict[str, Any]:
+        """The stages behind all layers, by name."""
+        return {name: innermost(component.stage) for name, component in self.components.items()}
+
     def _check_offers(self) -> None:
         """See to it that what chat models are offered fits the functions, before anything is called.
 
         Raises:
             StageError: it does not.
         """
-        stages = {name: innermost(component.stage) for name, component in self.components.items()}
+        stages = self._innermost
         offered = {name: stage.tools for name, stage in stages.items() if remote_of(stage) and hasattr(stage, "tools")}
         checks = [stage.check_offered for stage in stages.values() if hasattr(stage, "check_offered")]
         if len(checks) == 1:  # with several, a tool may be any one's
@@ -237,10 +242,9 @@ class Execution:
         if recorded is None or self._has_said_prompts:
             return
         self._has_said_prompts = True
-        stages = {name: innermost(component.stage) for name, component in self.components.items()}
         own = [
             name
-            for name, stage in stages.items()
+            for name, stage in self._innermost.items()
             if getattr(stage, "replaces_system", False) and stage.system != recorded.system
         ]
         if own:

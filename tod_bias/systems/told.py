@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tod_bias.dialogues.calls import calls_of
-from tod_bias.dialogues.chat import tool_text
+from tod_bias.dialogues.chat import beside
 from tod_bias.dialogues.dialogue import Step, Turn
 from tod_bias.errors import StageError
 from tod_bias.metrics.metric import Told
@@ -100,7 +100,7 @@ def own_turn(gold: Turn, steps: Sequence[Asked], *, answered: bool = True) -> Tu
 def _own_steps(gold: Turn, steps: Sequence[Asked]) -> tuple[Step, ...]:
     asked = [(call, output) for call, output in _asked_calls(steps) if call]
     if asked:
-        return tuple(Step(call, rows_of(output), content=_content(output)) for call, output in asked)
+        return tuple(_step(call, output) for call, output in asked)
     outputs = {step.name: step.output for step in steps}
     if API_CALL not in outputs and DB not in outputs:
         return gold.steps
@@ -109,14 +109,16 @@ def _own_steps(gold: Turn, steps: Sequence[Asked]) -> tuple[Step, ...]:
     if not calls:
         return (Step({}, rows),)
     found = outputs.get(DB)
-    last = Step(calls[-1], rows, content=None if found is None else _content(found))  # what was found is the last one's
+    last = (
+        Step(calls[-1], rows) if found is None else _step(calls[-1], found)
+    )  # what was found belongs to the last call
     return (*(Step(call) for call in calls[:-1]), last)
 
 
-def _content(output: Any) -> str | None:
-    """A tool's text; None where it is what its rows are written as."""
-    content = tool_content(output)
-    return None if content == tool_text(rows_of(output)) else content
+def _step(call: Mapping[str, Any], output: Any) -> Step:
+    """A call with what came back: its rows, and the text that a model read."""
+    rows = rows_of(output)
+    return Step(call, rows, content=beside(rows, tool_content(output)))
 
 
 def _asked_calls(steps: Sequence[Asked]) -> list[tuple[Mapping[str, Any] | None, Any]]:

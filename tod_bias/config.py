@@ -280,11 +280,16 @@ class AuditConfig(Options):
 
     def text(self) -> str:
         """The configuration as JSON with the mark of this user."""
-        record = self.model_dump(mode="json") | {"mark": self._own_mark()}
-        for group in _PATHS:  # what was not named is not known: dialogues and a system may be objects
+        return json.dumps(self.record() | {"mark": self._own_mark()}, indent=1, ensure_ascii=False) + "\n"
+
+    def record(self) -> dict[str, Any]:
+        """All options as plain JSON types; of the dialogues and the system those that were given, as both may be
+        objects."""
+        record = self.model_dump(mode="json")
+        for group in ("corpus", "axes", "system"):
             options: Options = getattr(self, group)
             record[group] = options.model_dump(mode="json", exclude_unset=True)
-        return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+        return record
 
     @property
     def is_own(self) -> bool:

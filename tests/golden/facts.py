@@ -9,14 +9,77 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-RENAMED: dict[str, str] = {}
-"""Part of a golden name to part of today's name."""
-DROPPED: tuple[str, ...] = ()
+RENAMED: tuple[tuple[str, str], ...] = (
+    (r"(results\.json:axes\..*)\.disparity\.clusters\.dialogues$", r"\1.dialogues"),
+    (r"(results\.json:axes\..*)\.disparity\.clusters\.words$", r"\1.rests_on.number"),
+    (r"(results\.json:axes\..*)\.disparity\.clusters\.words_effective$", r"\1.rests_on.effective"),
+    (r"(results\.json:axes\..*)\.disparity\.clusters\.", r"\1.clusters."),
+    (r"(results\.json:axes\..*)\.disparity\.(equivalent_within|mde)$", r"\1.\2"),
+    (r"(results\.json:axes\..*)\.disparity\.standard_error\.value$", r"\1.mde_se"),
+    (r"(results\.json:axes\..*)\.disparity\.standard_error\.these_words$", r"\1.mde_se_terms_only"),
+    (r"(results\.json:axes\..*\.(disparity|omnibus))\.p_holm$", r"\1.adjusted_p"),
+    (r"(results\.json:axes\..*)\.(p_value|p_holm)$", r"\1.p"),
+    (r"(results\.json:axes\..*)\.p_these_words$", r"\1.terms_only.p"),
+    (r"(results\.json:axes\..*)\.ci_these_words", r"\1.terms_only.ci"),
+    (r"(results\.json:axes\..*)\.error\.standard$", r"\1.se"),
+    (r"(results\.json:axes\..*)\.error\.freedom$", r"\1.df"),
+    (r"(results\.json:axes\..*)\.error\.these_words$", r"\1.terms_only.se"),
+    (r"(results\.json:axes\..*contributions)\.([^.]*)\.", r"\1.\2.shapley."),
+    (r"(results\.json:axes\..*)\.gap\.above_placebo", r"\1.beyond_placebo"),
+    (r"(results\.json:axes\..*)\.above_placebo", r"\1.beyond_placebo"),
+    (r"(results\.json:axes\..*)\.words_changed\.", r"\1.edits."),
+    (r"(results\.json:axes\..*groups\..*)\.words_effective$", r"\1.terms.effective"),
+    (r"(results\.json:axes\..*)\.spread\.value$", r"\1.spread"),
+    (r"(results\.json:axes\..*)\.words\.(number|effective)$", r"\1.rests_on.\2"),
+    (r"(results\.json:axes\..*)\.words\.strongest\.(\d+)\.word$", r"\1.terms.\2.term"),
+    (r"(results\.json:axes\..*)\.words\.strongest\.(\d+)\.part$", r"\1.terms.\2.contribution"),
+    (r"(results\.json:axes\..*)\.words\.strongest\.", r"\1.terms."),
+    (r"(results\.json:axes\..*)\.sampling\.floor\.", r"\1.sampling.noise."),
+    (r"(results\.json:axes\..*)\.short_of\.", r"\1.limiting_factors."),
+    (r"(results\.json:)pipeline\.", r"\1stages."),
+    (r"(results\.json:)(design|draws)$", r"\1config.design.\2"),
+    (r"(results\.json:)seed$", r"\1config.seed"),
+    (r"(results\.json:)history$", r"\1config.run.history"),
+    (r"(results\.json:)margin$", r"\1config.analysis.margin"),
+    (r"(results\.json:corpus)\.perturbable\.", r"\1.rewritable."),
+    (r"(results\.json:corpus\.lost)\.told_as\.", r"\1.variants."),
+    (r"(results\.json:cost)\.asked\.", r"\1.calls."),
+    (r"(results\.json:cost)\.kept\.", r"\1.cached."),
+    (r"(results\.json:)answers\.answers$", r"\1responses.number"),
+    (r"(results\.json:)answers\.unused\.telling\.", r"\1responses.unused.variant."),
+    (r"(results\.json:)answers\.unused\.", r"\1responses.unused."),
+    (r"(results\.json:responses\.unused\..*)\.answers$", r"\1.number"),
+    (r"((?:repair|compare)\.json:.*)\.ci_these_words", r"\1.terms_only.ci"),
+    (r"((?:repair|compare)\.json:.*)\.change\.equivalent_within$", r"\1.equivalent_within"),
+    (r"((?:repair|compare)\.json:.*\.change)\.p_value$", r"\1.p"),
+    (r"((?:repair|compare)\.json:.*\.change)\.p_holm$", r"\1.adjusted_p"),
+    (r"((?:repair|compare)\.json:.*\.change)\.p_these_words$", r"\1.terms_only.p"),
+    (r"((?:repair|compare)\.json:.*)\.verdict_these_words$", r"\1.terms_only_verdict"),
+    (r"((?:repair|compare)\.json:.*)\.words_effective$", r"\1.effective_terms"),
+    (r"((?:repair|compare)\.json:.*)\.above_placebo\.", r"\1.beyond_placebo."),
+    (r"(compare\.json:)pipeline\.", r"\1stages."),
+)
+"""Patterns of golden names, and today's names; each is applied in turn."""
+REWORDED = {
+    "these words only": "these terms only",
+    "floor": "placebo",
+    "words": "terms",
+    "other words": "other terms",
+    "recorded": "gold",
+}
+"""Golden values of verdicts, limiting factors and histories, and today's."""
+DROPPED = (
+    r"results\.json:(schema|attribution)$",
+    r"compare\.json:(schema|design|draws|seed|history)$",
+    r"(repair|compare)\.json:.*quality\.[^.]*\.dialogues$",
+)
+"""Golden names that today's files do not have."""
 _RECORDS = (
     "results.json", "check.json", "repair.json", "compare.json", "plan.json", "pilot.json", "evaluation.json",
     "audit.json", "associations.json", "batches.json",
@@ -63,7 +126,7 @@ def _flat(value: Any, name: str = "") -> list[tuple[str, Any]]:
         return [
             pair
             for key, item in value.items()
-            if key not in _NOT_COMPARED
+            if key not in _NOT_COMPARED or (key == "run" and isinstance(item, dict))
             for pair in _flat(item, f"{name}.{key}" if name else key)
         ]
     if isinstance(value, list):
@@ -102,19 +165,25 @@ def _of_calls(path: Path) -> list[tuple[str, Any]]:
 
 
 def differences(golden: dict[str, Any], today: dict[str, Any]) -> list[str]:
-    """What is not as it was, a line each."""
-    found = []
+    """What is not as it was, a line each; what was null may be missing."""
+    lines = []
     for name, value in golden.items():
-        if any(part in name for part in DROPPED):
+        if any(re.search(pattern, name) for pattern in DROPPED):
             continue
-        now = name
-        for old, new in RENAMED.items():
-            now = now.replace(old, new)
-        if now not in today:
-            found.append(f"{now}: is gone, was {value!r}")
-        elif not _is_same(value, today[now]):
-            found.append(f"{now}: {today[now]!r}, was {value!r}")
-    return found
+        now = _today(name)
+        if any(part in now for part in ("verdict", "limiting_factors", "history")) and isinstance(value, str):
+            value = REWORDED.get(value, value) if "results.json" in now else value
+        if now not in today and value is not None:
+            lines.append(f"{now}: is gone, was {value!r}")
+        elif not _is_same(value, today.get(now)) and not (now.endswith("design.draws") and value is None):
+            lines.append(f"{now}: {today.get(now)!r}, was {value!r}")
+    return lines
+
+
+def _today(name: str) -> str:
+    for pattern, replacement in RENAMED:
+        name = re.sub(pattern, replacement, name)
+    return name
 
 
 def _is_same(one: Any, other: Any) -> bool:

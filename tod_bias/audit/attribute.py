@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tod_bias.answers import FILE
-from tod_bias.audit.analysis import Attribution, analyse
+from tod_bias.audit.analysis import analyse
 from tod_bias.audit.choices import checked_order
 from tod_bias.audit.design import design_counterfactuals
 from tod_bias.audit.run import Measures, run
@@ -16,6 +16,7 @@ from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import IncompleteError, TodBiasError
 from tod_bias.folder import claimed
 from tod_bias.perturb.candidates import Perturber
+from tod_bias.results import AuditResult
 from tod_bias.systems.pipeline import Pipeline
 
 
@@ -29,7 +30,7 @@ def attribute(
     cache: str | Path | None = None,
     show_progress: bool = False,
     **settings: Any,
-) -> Attribution:
+) -> AuditResult:
     """Measure how differently a pipeline serves original and rewritten dialogues, and split that over its stages.
 
     Args:

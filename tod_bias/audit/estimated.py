@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from tod_bias.audit.contrasts import Block
+from tod_bias.results import Estimate, Gap, TermsOnly
 from tod_bias.statistics.clusters import Clusters, Shared, Spread, at_least
 from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.needed import FEWEST
-from tod_bias.statistics.record import finite, finite_pair
 from tod_bias.statistics.resampling import resample
 from tod_bias.statistics.settings import Inference
 
@@ -84,25 +84,27 @@ class Estimated:
         """What each cluster of a kind (-1: each dialogue) adds to a contrast, (clusters,)."""
         return self._parts[kind][number]
 
-    def estimate(self, number: int) -> dict[str, Any]:
-        """A contrast with both intervals."""
-        bounds = self._intervals[:, :, number]  # (kinds, 2)
-        widest = np.array([bounds[:, 0].min(), bounds[:, 1].max()])  # NaN where a kind has too few clusters
-        return {
-            "value": finite(self.estimates[number]),
-            "ci": finite_pair(widest),
-            "ci_these_words": finite_pair(self._of_dialogues(number)),
-            "error": self._error(number),
-        }
+    def estimate(self, number: int, p: float | None = None) -> Estimate:
+        """A contrast with its errors and both intervals.
 
-    def _error(self, number: int) -> dict[str, float | None]:
-        """Standard errors: with words as a sample and its degrees of freedom, and with words as they are."""
+        Args:
+            number: of the contrast.
+            p: its p-value.
+        """
+        bounds = self._intervals[:, :, number]  # (kinds, 2); NaN where a kind has too few clusters
         error, freedom = self.error_and_freedom(number)
-        return {
-            "standard": finite(error),
-            "freedom": finite(freedom) if math.isfinite(error) else None,
-            "these_words": finite(self.error_of_dialogues(number)),
-        }
+        return Estimate(
+            value=self.estimates[number],
+            se=error,
+            df=freedom if math.isfinite(error) else None,
+            ci=(bounds[:, 0].min(), bounds[:, 1].max()),
+            p=p,
+            terms_only=TermsOnly(se=self.error_of_dialogues(number), ci=tuple(self._of_dialogues(number))),
+        )
+
+    def score(self, cell: int) -> Estimate:
+        """The score of the originals (0) or of the cell after them (1), over the dialogues that take part."""
+        return Estimate(value=self.scores[cell], ci=tuple(self.score_bounds[cell]))
 
     def _of_dialogues(self, number: int) -> np.ndarray:
         dialogues = int(self.there.sum())
@@ -126,14 +128,27 @@ class Estimated:
         return float(np.nanstd(self._samples[:, number], ddof=1))
 
 
-def turned(pair: Mapping[str, Any]) -> dict[str, Any]:
-    """The same gap seen from the other attribute."""
-    other: dict[str, Any] = {}
-    for key, value in pair.items():
-        if key == "value":
-            other[key] = None if value is None else -value
-        elif key.startswith("ci"):
-            other[key] = None if value is None else [-value[1], -value[0]]
-        else:
-            other[key] = turned(value) if isinstance(value, Mapping) else value
-    return other
+_Signed = TypeVar("_Signed", bound=Estimate)
+
+
+def negated(estimate: _Signed) -> _Signed:
+    """The same estimate with the other sign, as a gap is seen from the other group."""
+    changed: dict[str, Any] = {"value": _less(estimate.value), "ci": _swapped(estimate.ci)}
+    if estimate.terms_only is not None:
+        changed["terms_only"] = estimate.terms_only.model_copy(update={"ci": _swapped(estimate.terms_only.ci)})
+    if isinstance(estimate, Gap):
+        changed["contributions"] = {
+            name: part.model_copy(update={"shapley": negated(part.shapley)})
+            for name, part in estimate.contributions.items()
+        }
+        if estimate.beyond_placebo is not None:
+            changed["beyond_placebo"] = negated(estimate.beyond_placebo)
+    return estimate.model_copy(update=changed)
+
+
+def _less(value: float | None) -> float | None:
+    return None if value is None else -value
+
+
+def _swapped(ci: tuple[float, float] | None) -> tuple[float, float] | None:
+    return None if ci is None else (-ci[1], -ci[0])

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tod_bias.metrics.metric import Metric, Told
+from tod_bias.results import AuditResult
 from tod_bias.systems.component import Component
 from tod_bias.systems.layer import innermost
 from tod_bias.systems.outputs import as_text
@@ -124,19 +124,13 @@ def why_no_tool_ran(components: Mapping[str, Component], max_failures: float) ->
     return ""
 
 
-def reasons_in(results: Mapping[str, Any]) -> list[str]:
-    """Why a run measures nothing, each reason once with the axes that it is true of; empty for a run that does.
-
-    Args:
-        results: the content of ``results.json``.
-    """
-    found: dict[str, list[str]] = {}
-    for axis, by_metric in results["axes"].items():
-        for record in by_metric.values():
-            if why := record.get("unmeasured"):
-                found.setdefault(str(why), []).append(axis)
-    whole = len(results["axes"])
+def reasons_in(result: AuditResult) -> list[str]:
+    """Why a run measures nothing, each reason once with the axes that it is true of; empty for a run that does."""
+    axes: dict[str, list[str]] = {}
+    for row in result.rows:
+        if row.unmeasured:
+            axes.setdefault(row.unmeasured, []).append(row.axis)
     return [
-        why if len(set(axes)) == whole else f"axis {', '.join(dict.fromkeys(axes))}: {why}"
-        for why, axes in found.items()
+        why if len(set(some)) == len(result.axes) else f"axis {', '.join(dict.fromkeys(some))}: {why}"
+        for why, some in axes.items()
     ]

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tod_bias.errors import StageError
+from tod_bias.results import AxisResult, Responses
 from tod_bias.systems.component import Component
 from tod_bias.systems.execution import Course, Run, Trace
 from tod_bias.systems.pipeline import Pipeline
@@ -19,10 +20,6 @@ from tod_bias.systems.stages.recorded import Recorded, RecordedAnswers
 
 SYSTEM = "system"
 """The name of the one component."""
-WHY = (
-    "impossible: answers were recorded, and to say which component a disparity enters in, components must be asked "
-    "what this system was never asked"
-)
 
 
 def recorded_answers(pipeline: Pipeline) -> RecordedAnswers | None:
@@ -101,7 +98,7 @@ class RecordedExecution:
         cost.distinct, cost.failed = len(self._wanted), len(self._lacking)
         return found if len(found) == len(told.turns) else None
 
-    def used(self) -> dict[str, Any]:
+    def used(self) -> Responses:
         """How many answers there are, and how many belong to nothing that this run tells, the misspelt among them: by
         the reason, with the first of each."""
         told = {(name, telling) for name, telling, _ in self._wanted}
@@ -114,11 +111,11 @@ class RecordedExecution:
             if name not in names:
                 reason, first = "dialogue", repr(name)
             elif telling not in tellings:
-                reason, first = "telling", repr(telling)
+                reason, first = "variant", repr(telling)
             elif (name, telling) not in told:
                 reason, first = "pair", f"{name!r} as {telling!r}"
-            found.setdefault(reason, {"answers": 0, "first": first})["answers"] += 1
-        return {"answers": len(self._answers.answers), "unused": found}
+            found.setdefault(reason, {"number": 0, "first": first})["number"] += 1
+        return Responses(number=len(self._answers.answers), unused=found)
 
     def check(self) -> None:
         """See to it that not too many turns are without an answer.
@@ -143,11 +140,11 @@ class RecordedExecution:
             )
 
     def _idle(self) -> str:
-        unused = self.used()["unused"]
+        unused = self.used().unused
         first = next(iter(unused.values()), None)
         if first is None:
             return ""
-        number = sum(one["answers"] for one in unused.values())
+        number = sum(int(one["number"]) for one in unused.values())
         counted = ", and turns count from 0" if min(turn for *_, turn in self._answers.answers) > 0 else ""
         return f"; {number} of its answers belong to nothing here (the first: {first['first']}){counted}"
 
@@ -157,9 +154,14 @@ def _steps_of(answer: Recorded) -> tuple[Asked, ...]:
     return (*calls, Asked(SYSTEM, None, answer.response))
 
 
-def without_parts(record: dict[str, Any]) -> None:
-    """Take out of an axis and metric what cannot be known: contributions of components, and Su's."""
-    record["contributions"], record["interactions"] = {}, {}
-    record.pop("su", None)
-    for part in (*record["groups"].values(), *record["pairs"].values()):
-        part["contributions"] = {}
+def unattributed(row: AxisResult) -> AxisResult:
+    """An axis and metric without what cannot be known of saved responses: contributions of stages, and Su's."""
+    return row.model_copy(
+        update={
+            "contributions": {},
+            "interactions": {},
+            "su": None,
+            "groups": {name: group.model_copy(update={"contributions": {}}) for name, group in row.groups.items()},
+            "pairs": {name: pair.model_copy(update={"contributions": {}}) for name, pair in row.pairs.items()},
+        }
+    )

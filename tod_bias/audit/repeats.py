@@ -1,6 +1,6 @@
 """What mere sampling does to a result, where components draw their answers.
 
-Two floors stand beside the placebo's. The A/A run tells the originals twice, so that only the draws differ: its
+Two baselines stand beside the placebo. The A/A run runs the originals twice, so that only the draws differ: its
 difference is what a system that treats everybody alike would show by luck. And of the variance behind an interval, a
 share is the sampling's: answers are repeated measurements within a dialogue, and more of them make it smaller, while
 the rest needs more dialogues.
@@ -9,15 +9,14 @@ the rest needs more dialogues.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from tod_bias.audit.axis_table import AxisTable
 from tod_bias.audit.contrasts import Block, Difference, Score
 from tod_bias.metrics.metric import Metric
+from tod_bias.results import Noise, Sampling
 from tod_bias.statistics.clusters import Clusters
-from tod_bias.statistics.record import finite, finite_pair
 from tod_bias.statistics.settings import Inference
 
 _NOTHING = 1e-20
@@ -26,10 +25,10 @@ _NOTHING = 1e-20
 
 def sampling_of(
     table: AxisTable, metric: Metric, is_ratio: bool, inference: Inference, error: float
-) -> dict[str, Any] | None:
-    """``{"samples": …, "floor": {"value": …, "ci": […], "draws": …}, "share_of_variance": …}``.
+) -> Sampling | None:
+    """The originals against themselves, and how much of the variance comes from drawing outputs.
 
-    The floor compares half of so many draws of the originals with the other half. None where nothing is drawn; the
+    The noise compares half of so many draws of the originals with the other half. None where nothing is drawn; the
     share is null where there is no variance, and, with one sample, for disagreement with the twin, whose A/A run says
     how often two draws differ but not how that varies.
 
@@ -60,15 +59,11 @@ def sampling_of(
         tellings = np.maximum(np.bincount(table.tellings.of, minlength=table.tellings.dialogues), 1)
         variance = float((pair**2 * (1 + 1 / tellings) / 2).sum())
     share = variance / error**2 if error**2 > _NOTHING else math.nan
-    return {
-        "samples": samples,
-        "floor": {
-            "value": finite(block.estimates[0]),
-            "ci": finite_pair(bounds),
-            "draws": 2 * max(1, samples // 2),
-        },
-        "share_of_variance": None if math.isnan(share) else min(1.0, share),
-    }
+    return Sampling(
+        samples=samples,
+        noise=Noise(value=block.estimates[0], ci=tuple(bounds), draws=2 * max(1, samples // 2)),
+        share_of_variance=None if math.isnan(share) else min(1.0, share),
+    )
 
 
 def _within(table: AxisTable, score: Score) -> float:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from tod_bias.audit.tellings import Retold
 from tod_bias.audit.turn_rows import Record, Sampled
+from tod_bias.results import LostInfo
 from tod_bias.systems.execution import Run, Trace
 from tod_bias.systems.stages.recorded import ORIGINAL
 
@@ -43,10 +44,10 @@ class Lost:
     does: ``original``, or an axis and attribute (``gender: woman``)."""
 
     @property
-    def record(self) -> dict[str, Any]:
-        """How many, told as whom, and the reasons that are met most."""
+    def record(self) -> LostInfo:
+        """How many, in which variants, and the reasons that are met most."""
         reasons = Counter(self.reasons.values()).most_common(_REASONS)
-        return {"dialogues": len(self.reasons), "told_as": dict(self.tellings), "reasons": dict(reasons)}
+        return LostInfo(dialogues=len(self.reasons), variants=dict(self.tellings), reasons=dict(reasons))
 
     def merge(self, other: Lost) -> None:
         """Those of another chunk."""

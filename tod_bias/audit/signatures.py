@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import ModelError, described
-from tod_bias.models.cost import Cost
+from tod_bias.models.cost import Cost as ModelCost
 from tod_bias.perturb.candidates import Perturber
+from tod_bias.results import Cost, Precision
 from tod_bias.stages import HOMES
 from tod_bias.systems.component import Component
 from tod_bias.systems.layer import layer_of
@@ -44,9 +45,9 @@ def generators_of(pipeline: Pipeline) -> list[Generator]:
     return list({id(generator): generator for generator in found}.values())
 
 
-def total_cost(generators: Iterable[Generator]) -> Cost:
+def total_cost(generators: Iterable[Generator]) -> ModelCost:
     """What several generators have cost together."""
-    total = Cost()
+    total = ModelCost()
     for generator in generators:
         total.distinct_prompts += generator.cost.distinct_prompts
         total.cached += generator.cost.cached
@@ -55,13 +56,9 @@ def total_cost(generators: Iterable[Generator]) -> Cost:
     return total
 
 
-def agreements_of(pipeline: Pipeline) -> list[dict[str, Any]]:
-    """What the precision of local models changed: a record for each that does not compute in float32.
-
-    Returns:
-        ``components``, ``model``, ``dtype``, ``prompts`` drawn and how many ``differ`` in float32; nothing of a model
-        that cannot be loaded once more.
-    """
+def agreements_of(pipeline: Pipeline) -> list[Precision]:
+    """What the precision of local models changed, for each that does not compute in float32; nothing of a model that
+    cannot be loaded once more."""
     records = []
     for generator in generators_of(pipeline):
         try:
@@ -71,7 +68,7 @@ def agreements_of(pipeline: Pipeline) -> list[dict[str, Any]]:
             continue
         if found is not None:
             names = [name for name, stage in pipeline.stages.items() if generator_of(stage) is generator]
-            records.append({"components": names, **asdict(found)})
+            records.append(Precision(stages=names, **asdict(found)))
     return records
 
 
@@ -112,22 +109,26 @@ def corpus_hash(dialogues: Iterable[Dialogue]) -> str:
     return digest.hexdigest()
 
 
-def costs_of(components: Mapping[str, Component], read: int, written: int) -> dict[str, dict[str, Any]]:
-    """What each component cost: questions asked, different ones, kept ones, failed ones; seconds, outcomes, tokens.
+def cost_of(components: Mapping[str, Component], read: int, written: int, *, seconds: float) -> Cost:
+    """What a run cost, by stage: calls, different ones, cached ones, failed ones; seconds, outcomes, tokens.
 
     Args:
         components: by name.
         read: tokens that local models read.
         written: tokens that they wrote; what servers say of theirs is added to both.
+        seconds: of the whole run.
     """
-    fields = ("asked", "distinct", "kept", "failed")
     costs = {name: component.cost for name, component in components.items()}
-    record: dict[str, dict[str, Any]] = {
-        field: {name: getattr(cost, field) for name, cost in costs.items()} for field in fields
-    }
-    record["outcomes"] = {name: dict(cost.outcomes) for name, cost in costs.items() if cost.outcomes}
-    record["tokens"] = {
-        "read": read + sum(cost.read for cost in costs.values()),
-        "written": written + sum(cost.written for cost in costs.values()),
-    }
-    return record | {"seconds_by_component": {name: round(cost.seconds, 3) for name, cost in costs.items()}}
+    return Cost(
+        calls={name: cost.asked for name, cost in costs.items()},
+        distinct={name: cost.distinct for name, cost in costs.items()},
+        cached={name: cost.kept for name, cost in costs.items()},
+        failed={name: cost.failed for name, cost in costs.items()},
+        outcomes={name: dict(cost.outcomes) for name, cost in costs.items() if cost.outcomes},
+        tokens={
+            "read": read + sum(cost.read for cost in costs.values()),
+            "written": written + sum(cost.written for cost in costs.values()),
+        },
+        seconds_by_stage={name: round(cost.seconds, 3) for name, cost in costs.items()},
+        seconds=round(seconds, 3),
+    )

@@ -17,8 +17,8 @@ import numpy as np
 from tod_bias.audit.axis_table import AxisTable
 from tod_bias.audit.contrasts import Score
 from tod_bias.metrics.fairscore import fairscore
+from tod_bias.results import Estimate, Su
 from tod_bias.statistics.intervals import interval, interval_of_absolute
-from tod_bias.statistics.record import finite, finite_pair
 from tod_bias.statistics.resampling import resample
 from tod_bias.statistics.settings import Inference
 from tod_bias.systems.execution import Arm, all_arms
@@ -46,7 +46,7 @@ def contributions(value: Mapping[Arm, Any], orders: Iterable[Sequence[str]]) -> 
     return {name: total / count for name, total in totals.items()}
 
 
-def su_of(table: AxisTable, score: Score, order: Sequence[str], inference: Inference) -> dict[str, Any] | None:
+def su_of(table: AxisTable, score: Score, order: Sequence[str], inference: Inference) -> Su | None:
     """Su's fairscore and attribution with intervals over dialogues; None where eq. 1 is undefined (originals at 0)."""
     draws = sorted(set(table.tellings.draw.tolist()))
     cells = np.concatenate([table.original[:, None], *(table.drawn(draw) for draw in draws)], axis=1)
@@ -70,20 +70,18 @@ def su_of(table: AxisTable, score: Score, order: Sequence[str], inference: Infer
     kept = (np.where(estimate < 0, -1.0, 1.0) * samples).mean(axis=1)  # (resamples, arms)
     place = {arm: number for number, arm in enumerate(arms)}
 
-    def absolute(arm: int) -> dict[str, Any]:
+    def absolute(arm: int) -> Estimate:
         bounds = interval_of_absolute(samples[:, :, arm], len(cells), inference.level)
-        return {"value": finite(value[arm]), "ci": finite_pair(bounds)}
+        return Estimate(value=value[arm], ci=tuple(bounds))
 
-    found = contributions({arm: value[number] for arm, number in place.items()}, [order])
-    spread = contributions({arm: kept[:, number] for arm, number in place.items()}, [order])
-    shares = {
-        name: {
-            "value": finite(found[name]),
-            "ci": finite_pair(interval(spread[name], len(cells), inference.level)),
-        }
+    shares = contributions({arm: value[number] for arm, number in place.items()}, [order])
+    resampled = contributions({arm: kept[:, number] for arm, number in place.items()}, [order])
+    parts = {
+        name: Estimate(value=shares[name], ci=tuple(interval(resampled[name], len(cells), inference.level)))
         for name in order
     }
-    record: dict[str, Any] = {"fairscore": absolute(0)}
-    if "db" in order:
-        record["total"] = absolute(place[frozenset({"db"})])
-    return record | {"attribution": {"order": list(order), **shares, "residual": absolute(len(arms) - 1)}}
+    return Su(
+        fairscore=absolute(0),
+        total=absolute(place[frozenset({"db"})]) if "db" in order else None,
+        attribution={"order": list(order), **parts, "residual": absolute(len(arms) - 1)},
+    )

@@ -15,7 +15,7 @@ from tod_bias.errors import StageError, TodBiasError, repeated
 from tod_bias.folder import claimed, promised
 from tod_bias.imports import is_import
 from tod_bias.models.processes import is_first_process
-from tod_bias.report.console import echo
+from tod_bias.results import AuditResult
 
 
 def names_of(text: str) -> list[str]:
@@ -60,19 +60,6 @@ def unused(context: typer.Context, why: str, *names: str) -> None:
     """
     if given := given_options(context, *names):
         raise TodBiasError(f"{', '.join(given)}: {why}")
-
-
-def warn_of(results: Mapping[str, Any], run: Path) -> None:
-    """Say on stderr that a run's results contradict themselves.
-
-    Raises:
-        RunError: a value is not of the type that the contract says.
-    """
-    from tod_bias.report.consistency import warning
-    from tod_bias.report.outcome import read_outcomes
-
-    if text := warning(read_outcomes(results)):
-        echo(f"! {run}: {text}", err=True)
 
 
 GENERATION = ("num_beams", "max_new_tokens", "dtype", "backend")
@@ -167,7 +154,7 @@ def own_metric(config: AuditConfig) -> str | None:
     return metrics[0] if len(metrics) == 1 else next((name for name in metrics if is_import(name)), None)
 
 
-def axes_of(run: Path, results: Mapping[str, Any], given: str | None, config: AuditConfig) -> str:
+def axes_of(run: Path, result: AuditResult, given: str | None, config: AuditConfig) -> str:
     """The axes that are asked for, or else those of a run, without the placebo and joined by commas.
 
     Raises:
@@ -178,8 +165,8 @@ def axes_of(run: Path, results: Mapping[str, Any], given: str | None, config: Au
     if given:
         return given
     if any(map(is_own, config.axes.axes)):  # those of a run of this user's
-        return ",".join(name for name in config.axes.axes if is_own(name) or name in {*results["axes"]} - {PLACEBO})
-    names = [axis for axis in results["axes"] if axis != PLACEBO]
+        return ",".join(name for name in config.axes.axes if is_own(name) or name in {*result.axes} - {PLACEBO})
+    names = [axis for axis in result.axes if axis != PLACEBO]
     for name in names:
         for part in name.split(","):
             check_shipped(part, str(run))
@@ -318,14 +305,11 @@ def check_pipeline_of(
     return STANDARD if file is None else tuple(file.stages)
 
 
-def check_seed(seed: int | None, results: Mapping[str, Any]) -> None:
+def check_seed(seed: int | None, result: AuditResult) -> None:
     """See to it that no other seed than a run's is asked for, as its own is taken."""
-    from tod_bias.report.record import RunError
-
-    if not isinstance(results.get("seed"), int):
-        raise RunError("results.json is not what attribute writes: its seed is no whole number; repeat the run")
-    if seed not in (None, results["seed"]):
-        raise TodBiasError(f"--seed {seed}: the run was made with {results['seed']}, which is taken; leave --seed out")
+    own = result.config.seed
+    if seed not in (None, own):
+        raise TodBiasError(f"--seed {seed}: the run was made with {own}, which is taken; leave --seed out")
 
 
 def check_datapath(context: typer.Context) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -351,13 +350,15 @@ def _batches(folder: Path, out: Path | None, given: list[Path] | None) -> Path |
 
 def _replaced(folder: Path, result: Any) -> str:
     """The axes of another run's results that lie in a folder; empty where there are none, or those of this run."""
-    from tod_bias.report.record import RunError, read_results
+    from tod_bias.results import AuditResult, RunError
 
     try:
-        old = read_results(folder)
+        old = AuditResult.load(folder)
     except RunError:
         return ""
-    facts = ("corpus", "pipeline", "design", "draws", "seed", "history", "metrics", "signature")
-    new = json.loads(json.dumps({name: result[name] for name in facts}))
-    same = all(old.get(name) == new[name] for name in facts) and set(old["axes"]) == set(result["axes"])
-    return "" if same else ", ".join(old["axes"])
+    is_same = all(
+        getattr(old, name) == getattr(result, name) for name in ("corpus", "stages", "metrics", "signature")
+    ) and (old.config.design, old.config.seed, set(old.axes)) == (
+        result.config.design, result.config.seed, set(result.axes)
+    )  # fmt: skip
+    return "" if is_same else ", ".join(old.axes)

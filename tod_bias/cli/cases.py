@@ -98,11 +98,11 @@ def cases(
     if not config.system.is_named:
         unused(context, "for a system that is run; give --pipeline or --model, or leave it out", *GENERATION)
     from tod_bias.folder import unwritten
-    from tod_bias.report.record import read_whole
+    from tod_bias.results import AuditResult
 
     unwritten(run)
-    results = read_whole(run)
-    check_seed(seed, results)
+    result = AuditResult.load(run)
+    check_seed(seed, result)
     from tod_bias.answers import FILE, Answers  # heavy imports come after what may go wrong at once
     from tod_bias.audit.choices import metrics_of
     from tod_bias.audit.signatures import generators_of
@@ -116,13 +116,13 @@ def cases(
     from tod_bias.studies.worst import worst_cases
 
     check_replaced(out)
-    about, how = results["corpus"], config.axes
-    name = config.corpus.corpus if config.corpus.has_own("corpus") else str(about["name"])
+    about, how = result.corpus, config.axes
+    name = config.corpus.corpus if config.corpus.has_own("corpus") else about.name
     if not config.corpus.has_own("corpus"):
         check_shipped(name, str(run))
-    whole = load_corpus(name, datapath=config.corpus.datapath, split=about["split"] or "test")
-    dialogues = sample(whole, about["dialogues"], results["seed"])
-    names = axes_of(run, results, axes, config)
+    whole = load_corpus(name, datapath=config.corpus.datapath, split=about.split or "test")
+    dialogues = sample(whole, about.dialogues, result.config.seed)
+    names = axes_of(run, result, axes, config)
     told_by = axes_made(names, config)
     files = dict(text.split("=", 1) for text in how.lexicon)
     metric = own_metric(config)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tod_bias.cli.arguments import GENERATION, chosen, unused, warn_of
+from tod_bias.cli.arguments import GENERATION, chosen, unused
 from tod_bias.cli.case_check import Own, check_file
 from tod_bias.cli.options import (
     BackEnd,
@@ -132,10 +132,9 @@ def check(
         "device",
         *GENERATION,
     )
-    from tod_bias.report.record import read_results
+    from tod_bias.results import AuditResult
 
-    results = read_results(run)
-    warn_of(results, run)
+    result = AuditResult.load(run)
 
     from tod_bias.files import append_text, write_json, write_text  # heavy imports come after what may go wrong at once
     from tod_bias.folder import writable
@@ -143,9 +142,8 @@ def check(
     from tod_bias.studies import gate as gates
 
     found = gates.gate(
-        results,
+        result,
         max_disparity,
-        run=str(run),
         axes=None if axes is None else chosen("--axes", axes),
         metrics=None if metric is None else chosen("--metric", metric),
         component=component,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tod_bias.cli.arguments import check_folder, check_metrics, chosen, folder_of, names_of, warn_of
+from tod_bias.cli.arguments import check_folder, check_metrics, chosen, folder_of, names_of
 from tod_bias.cli.options import Bootstrap, Quiet, Seed
 from tod_bias.folder import check_own
 from tod_bias.report.console import Console
@@ -46,12 +46,10 @@ def compare(
     changed (shown, but not on which side of 0) or inconclusive. The systems may differ in anything; dialogues, axes,
     design, seed, history and metrics may not. Nothing is run.
     """
-    from tod_bias.report.record import read_results
+    from tod_bias.results import AuditResult
 
     check_metrics(metrics)
-    records = [read_results(before), read_results(after)]
-    for record, run in zip(records, (before, after), strict=True):
-        warn_of(record, run)
+    records = AuditResult.load(before), AuditResult.load(after)
     check_own(check_folder(out, "compare"), "compare.json")
 
     from tod_bias.report.changes import table  # heavy imports come after what may go wrong at once

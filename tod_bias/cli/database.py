@@ -131,7 +131,8 @@ def check(
     from tod_bias.dialogues.sampling import sample as sampled
     from tod_bias.dialogues.text import json_line
     from tod_bias.files import write_json, write_lines
-    from tod_bias.report.record import read_results, read_turns
+    from tod_bias.report.record import read_turns
+    from tod_bias.results import AuditResult
     from tod_bias.studies.database_check import OWN_ARMS, check_database, made_in
 
     check_datapath(context)
@@ -146,7 +147,7 @@ def check(
     else:
         why = "of a pipeline or a --run; without either nobody has a name"
         unused(context, why, "component", *(() if run is not None else ("call",)))
-    if run is not None and call not in (names := read_results(run).get("pipeline") or ()):
+    if run is not None and call not in (names := AuditResult.load(run).stages):
         raise TodBiasError(f"--call {call}: {run} has no such component; it has {', '.join(names)}")
     turns = None if run is None else read_turns(run, OWN_ARMS)
     if run is not None and turns is None:

@@ -162,12 +162,10 @@ def show_power(pilot: Path, detect: float | None, quiet: bool, out: Path | None)
     """What a finished run could have shown, and what it takes to show a given disparity; in a file where asked for."""
     from tod_bias.files import write_json
     from tod_bias.folder import claimed
-    from tod_bias.report.record import read_results
-
-    results = read_results(pilot)
+    from tod_bias.results import AuditResult
     from tod_bias.studies import pilot as pilots
 
-    rows = pilots.power(results, detect)
+    rows = pilots.power(AuditResult.load(pilot), detect)
     path = None if out is None else claimed(out) / "power.json"
     if path is not None:
         write_json(path, pilots.to_json(rows, detect))

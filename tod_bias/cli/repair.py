@@ -19,7 +19,6 @@ from tod_bias.cli.arguments import (
     names_of,
     pipeline_of,
     system_of,
-    warn_of,
 )
 from tod_bias.cli.options import (
     AxisLexicons,
@@ -109,13 +108,11 @@ def repair(
     """
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.folder import claimed, unwritten
-    from tod_bias.report.outcome import check_claims
-    from tod_bias.report.record import read_whole
+    from tod_bias.results import AuditResult, check_claims
 
     unwritten(run)
-    results = read_whole(run)
-    warn_of(results, run)
-    check_seed(seed, results)
+    result = AuditResult.load(run)
+    check_seed(seed, result)
     from tod_bias.systems.configuration import GUARDS
 
     if unknown := [name for name in chosen("--guards", guards) if name not in GUARDS]:
@@ -138,14 +135,14 @@ def repair(
         max_failures=max_failures,
         **system_of(pipeline, model, api_call_model, response_model, device, num_beams, max_new_tokens, dtype, backend),
     )
-    wanted = axes_of(run, results, axes, config)
+    wanted = axes_of(run, result, axes, config)
     check_metrics(metrics)
     asked = chosen("--axes", wanted) if wanted else []
-    if unknown := [axis for axis in asked if axis not in results["axes"]]:
-        raise TodBiasError(f"axis {unknown[0]}: the run has none of this name; it has {', '.join(results['axes'])}")
-    if metric is not None and metric not in results["metrics"]:
-        raise TodBiasError(f"--metric {metric}: {run} has not measured it; it has {', '.join(results['metrics'])}")
-    check_claims(results, asked, metric or next(iter(results["metrics"])))
+    if unknown := [axis for axis in asked if axis not in result.axes]:
+        raise TodBiasError(f"axis {unknown[0]}: the run has none of this name; it has {', '.join(result.axes)}")
+    if metric is not None and metric not in result.metrics:
+        raise TodBiasError(f"--metric {metric}: {run} has not measured it; it has {', '.join(result.metrics)}")
+    check_claims(result, asked, metric or next(iter(result.metrics)))
     source, options = config.corpus, config.system
     named = (source.corpus, options.pipeline, options.models)
     check_pipeline_of(*named, options.device, options.generation)
@@ -170,14 +167,14 @@ def repair(
     }
     own = [*names_of(metrics or ""), *(name for name in config.analysis.metrics if is_import(name))]
     shop = Workshop(
-        run, results, system, sample(whole, source.max_dialogues, results["seed"]), perturbers,
+        result, system, sample(whole, source.max_dialogues, result.config.seed), perturbers,
         metric=metric, margin=margin, quality_margin=quality_margin, these_words=these_words, cache=run / FILE,
         metrics=list(dict.fromkeys(own)), **told,
     )  # fmt: skip
     found = shop.repair(names_of(guards), budget)
     record = found.to_json()
     write_json(folder / "repair.json", record)
-    label = results["metrics"][shop.metric]["label"]
+    label = result.metrics[shop.metric].label
     draw(repairs.picture(record, label), folder / "repair.svg", f"{label} against disparity, with and without changes")
     if not quiet:
         Console().print(repairs.table(record))

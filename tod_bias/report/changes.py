@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import chain
-from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
@@ -12,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tod_bias.report.notation import WORDS_FIXED, count, fixed, p_cell
+from tod_bias.results import Change, Comparison
 
 _THESE = "inconclusive"
 _HEADINGS = ("", "before", "after", "change [95%]", "p\n(Holm)", "verdict")
@@ -20,96 +20,94 @@ _WIDEST = 20
 """Cells of what changes, the names of groups and components in it, at the most."""
 
 
-def rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
+def rows(result: Comparison) -> Iterator[tuple[str, str, str, Change]]:
     """Every change that has a verdict: axis (empty for quality), metric, what it is, and its record.
 
     Args:
         result: the content of ``compare.json``.
     """
-    for metric, record in result["quality"].items():
-        if result["metrics"][metric].get("counterfactual") is not True:  # originals do not differ from themselves
-            yield "", metric, "quality", record
-    for axis, by_metric in result["axes"].items():
-        for metric, record in by_metric.items():
-            yield axis, metric, "disparity", record["disparity"]
-            for name, part in record["contributions"].items():
+    for metric, change in result.quality.items():
+        if not result.metrics[metric].counterfactual:  # originals do not differ from themselves
+            yield "", metric, "quality", change
+    for axis, by_metric in result.axes.items():
+        for metric, row in by_metric.items():
+            yield axis, metric, "disparity", row.disparity
+            for name, part in row.contributions.items():
                 yield axis, metric, f"in {name}", part
-            for name, group in record["groups"].items():
-                yield axis, metric, f"gap, {name}", group["gap"]
-                yield axis, metric, f"score, {name}", group["score"]
+            for name, group in row.groups.items():
+                yield axis, metric, f"gap, {name}", group.gap
+                yield axis, metric, f"score, {name}", group.score
 
 
-def verdict(record: Mapping[str, Any]) -> str:
+def verdict(change: Change) -> str:
     """The verdict; that of these words, with a mark, where there is none of the group."""
-    own, these = str(record["verdict"]), str(record["verdict_these_words"])
-    return f"{these}{WORDS_FIXED}" if own == _THESE and these != _THESE else own
+    these = change.terms_only_verdict
+    return f"{these}{WORDS_FIXED}" if change.verdict == _THESE != these else change.verdict
 
 
-def bounds(record: Mapping[str, Any]) -> str:
+def bounds(change: Change) -> str:
     """The interval that goes with a change's verdict; that of these words, with a mark, where the verdict is theirs or
     there is none of the group."""
-    change = record["change"]
-    kinds = [("ci", ""), ("ci_these_words", WORDS_FIXED)]
-    for key, mark in reversed(kinds) if verdict(record).endswith(WORDS_FIXED) else kinds:
-        if change[key] is not None:
-            low, high = change[key]
-            return f"[{fixed(low, sign=True)}, {fixed(high, sign=True)}]{mark}"
+    estimate = change.change
+    kinds = [(estimate.ci, ""), (estimate.terms_only.ci if estimate.terms_only else None, WORDS_FIXED)]
+    for ci, mark in reversed(kinds) if verdict(change).endswith(WORDS_FIXED) else kinds:
+        if ci is not None:
+            return f"[{fixed(ci[0], sign=True)}, {fixed(ci[1], sign=True)}]{mark}"
     return ""
 
 
-def p_value(record: Mapping[str, Any]) -> str:
+def p_value(change: Change) -> str:
     """The adjusted p-value that goes with a verdict; that of these words, with a mark, where the verdict is theirs."""
-    if verdict(record).endswith(WORDS_FIXED):
-        return p_cell(record["change"]["p_these_words"]) + WORDS_FIXED
-    return p_cell(record["change"]["p_holm"])
+    if verdict(change).endswith(WORDS_FIXED):
+        return p_cell(change.change.terms_only_p) + WORDS_FIXED
+    return p_cell(change.change.adjusted_p)
 
 
-def sentences(result: Mapping[str, Any]) -> list[str]:
+def sentences(result: Comparison) -> list[str]:
     """What a reader should know beside the numbers."""
     found = []
-    if result["same"]:
+    if result.same:
         found.append("No telling is scored otherwise in one run than in the other, with any components swapped.")
-    systems = result["pipeline"]
-    if systems["before"] != systems["after"]:
-        common = ", ".join(systems["common"]) or "none"
+    systems = result.stages
+    if systems.before != systems.after:
+        common = ", ".join(systems.common) or "none"
         found.append(
-            f"The systems have other components ({', '.join(systems['before'])}; {', '.join(systems['after'])}): "
+            f"The systems have other components ({', '.join(systems.before)}; {', '.join(systems.after)}): "
             f"contributions are compared for those of both: {common}."
         )
-    lost = {axis: number for axis, number in result["left_out"].items() if number}
+    lost = {axis: number for axis, number in result.left_out.items() if number}
     if lost:
         found.append(
             "Left out, as one of the runs lacks an answer: "
             + ", ".join(f"{count(number)} dialogues ({axis})" for axis, number in lost.items())
             + "."
         )
-    if result["margin"] is None:
+    if result.margin is None:
         found.append("No margin is set, so nothing is called equivalent; no shown change does not mean the same.")
     else:
-        margins = f"{result['margin']:g}"
-        if result["quality_margin"] != result["margin"]:
-            margins += f", of scores within {result['quality_margin']:g}"
+        margins = f"{result.margin:g}"
+        if result.quality_margin != result.margin:
+            margins += f", of scores within {result.quality_margin:g}"
         found.append(f"equivalent: the change is shown to be within {margins}; inconclusive does not mean the same.")
     found.append(
         "better: nearer to 0 for disparities, gaps and parts (positive is harm), for scores as the metric says."
     )
-    shown = [record for _, _, _, record in rows(result)]
-    if any(WORDS_FIXED in verdict(record) + bounds(record) for record in shown):
-        found.append(f"{WORDS_FIXED} true of these words only: they are too few, or others might not show it")
+    if any(WORDS_FIXED in verdict(change) + bounds(change) for _, _, _, change in rows(result)):
+        found.append(f"{WORDS_FIXED} true of these terms only: they are too few, or others might not show it")
     return found
 
 
-def table(result: Mapping[str, Any]) -> RenderableType:
+def table(result: Comparison) -> RenderableType:
     """A row a change, an axis and metric after the other under a line that names them, all in the same columns.
 
     Args:
         result: the content of ``compare.json``.
     """
     blocks: dict[tuple[str, str], list[tuple[str, ...]]] = {}
-    for axis, metric, what, record in rows(result):
-        label = str(result["metrics"][metric]["label"])
-        change = f"{fixed(record['change']['value'], sign=True)} {bounds(record)}".rstrip()
-        cells = fixed(record["before"]), fixed(record["after"]), change, p_value(record), verdict(record)
+    for axis, metric, what, change in rows(result):
+        label = result.metrics[metric].label
+        value = f"{fixed(change.change.value, sign=True)} {bounds(change)}".rstrip()
+        cells = fixed(change.before), fixed(change.after), value, p_value(change), verdict(change)
         blocks.setdefault((axis, axis and metric), []).append((what if axis else label, *cells))
     widths = [
         max(cell_len(line) for cell in column for line in cell.split("\n"))
@@ -128,7 +126,7 @@ def table(result: Mapping[str, Any]) -> RenderableType:
             )  # fmt: skip
         for row in block:
             view.add_row(*map(Text, row))
-        name = f"{axis}: {result['metrics'][metric]['label']}" if axis else _QUALITY
+        name = f"{axis}: {result.metrics[metric].label}" if axis else _QUALITY
         parts += [Text(f"\n{name}", style="bold"), view]
-    title = f"{result['before']} > {result['after']}: changes, paired by dialogue and telling"
+    title = f"{result.before} > {result.after}: changes, paired by dialogue and telling"
     return Group(Text(title, style="italic"), *parts, Text(), *(Text(text, style="dim") for text in sentences(result)))

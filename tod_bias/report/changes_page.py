@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from tod_bias.report.notation import MISSING, fixed
 from tod_bias.report.page import FIGURES, REPORT, TEMPLATES, draw, write_page
 from tod_bias.report.reading import side, sides
 from tod_bias.report.sections import minus, slug, unique
-from tod_bias.report.values import Estimate
+from tod_bias.results import AuditResult, Comparison, Estimate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,9 +28,7 @@ _DISPARITY = (
 )
 
 
-def write_changes(
-    result: Mapping[str, Any], folder: str | Path, runs: Sequence[Mapping[str, Any] | None] = (None, None)
-) -> Path:
+def write_changes(result: Comparison, folder: str | Path, runs: Sequence[AuditResult | None] = (None, None)) -> Path:
     """Write ``report.html`` and ``figures/*.svg``; returns the path of the page.
 
     Args:
@@ -41,17 +39,17 @@ def write_changes(
     place = Path(folder)
     check_own_file(place / REPORT)
     pictures = own_folder(place, FIGURES)
-    names = _names(result["before"], result["after"])
+    names = _names(result.before, result.after)
     taken: set[str] = set()
     drawn = []
-    for metric, about in result["metrics"].items():
+    for metric, about in result.metrics.items():
         blocks = list(_blocks(result, metric, names, runs))
         if blocks:
             name = unique(slug(f"changes {metric}"), taken)
             figure = _disparities(blocks, result, metric)
-            drawn.append((metric, about["label"], draw(figure, pictures / f"{name}.svg", _DISPARITY, name)))
+            drawn.append((metric, about.label, draw(figure, pictures / f"{name}.svg", _DISPARITY, name)))
     quality = None
-    if result["quality"]:
+    if result.quality:
         quality = draw(_quality(result), pictures / "quality.svg", _QUALITY, "quality")
     return write_page(
         place / REPORT,
@@ -64,12 +62,11 @@ def write_changes(
         tables=_tables(result),
         said=[minus(text) for text in sentences(result)],
         sides={
-            metric: side(about["better"], counterfactual=about.get("counterfactual") is True)
-            for metric, about in result["metrics"].items()
+            metric: side(about.better, counterfactual=about.counterfactual) for metric, about in result.metrics.items()
         },
         differences=[
             (name, *(MISSING if value is None else value for value in values))
-            for name, values in result["differences"].items()
+            for name, values in result.differences.items()
         ],
     )
 
@@ -82,76 +79,70 @@ def _names(before: str, after: str) -> tuple[str, str]:
     return before, after
 
 
-def _readings(result: Mapping[str, Any]) -> Iterator[tuple[str, bool, str, str]]:
+def _readings(result: Comparison) -> Iterator[tuple[str, bool, str, str]]:
     """Verdict, whether it shows a change, what of, and the numbers; quality and disparities only."""
-    for axis, metric, what, record in rows(result):
+    for axis, metric, what, change in rows(result):
         if what in ("quality", "disparity"):
-            label = result["metrics"][metric]["label"]
+            label = result.metrics[metric].label
             where = f"quality, {label}" if not axis else f"{axis}, {label}"
-            change = record["change"]
-            text = f"{fixed(record['before'])} to {fixed(record['after'])}: {fixed(change['value'], sign=True)}"
-            known = verdict(record)
-            yield known, record["verdict"] in _SHOWN, where, minus(f"{text} {bounds(record)}".strip())
+            text = f"{fixed(change.before)} to {fixed(change.after)}: {fixed(change.change.value, sign=True)}"
+            yield verdict(change), change.verdict in _SHOWN, where, minus(f"{text} {bounds(change)}".strip())
 
 
-def _tables(result: Mapping[str, Any]) -> list[tuple[str, list[tuple[Any, ...]]]]:
+def _tables(result: Comparison) -> list[tuple[str, list[tuple[Any, ...]]]]:
     """A table for the quality and one a metric: its title, and its rows."""
     found: dict[str, list[tuple[Any, ...]]] = {}
     last = ""
-    for axis, metric, what, record in rows(result):
-        label = result["metrics"][metric]["label"]
+    for axis, metric, what, change in rows(result):
+        label = result.metrics[metric].label
         title = label if axis else "Quality"
-        change = record["change"]
         own = found.setdefault(title, [])
         first = (axis if not own or axis != last else "") if axis else label
         last = axis
-        values = (fixed(record["before"]), fixed(record["after"]), fixed(change["value"], sign=True), bounds(record))
-        own.append((first, what, *map(minus, values), p_value(record), verdict(record)))
+        numbers = fixed(change.before), fixed(change.after), fixed(change.change.value, sign=True), bounds(change)
+        own.append((first, what, *map(minus, numbers), p_value(change), verdict(change)))
     return list(found.items())
 
 
-def _quality(result: Mapping[str, Any]) -> Figure:
+def _quality(result: Comparison) -> Figure:
     shown = tuple(
         Row(
-            f"{result['metrics'][metric]['label']}, {fixed(record['before'])} to {fixed(record['after'])}",
-            Estimate.read(record["change"], metric),
-            claimed=record["verdict"] in _SHOWN,
+            f"{result.metrics[metric].label}, {fixed(change.before)} to {fixed(change.after)}",
+            change.change,
+            claimed=change.verdict in _SHOWN,
         )
-        for metric, record in result["quality"].items()
+        for metric, change in result.quality.items()
     )
     return forest([Block("Originals", shown)], [], Texts("change of the score", "", "higher", "lower"))
 
 
-def _disparities(blocks: Sequence[Block], result: Mapping[str, Any], metric: str) -> Figure:
-    about = result["metrics"][metric]
-    unit = f"part of the originals' {about['label']}" if about["scale"] == "ratio" else about["label"]
-    texts = Texts(
-        f"disparity\n({unit})", "its parts", *sides(about["better"], counterfactual=about.get("counterfactual") is True)
-    )
-    return forest(blocks, result["pipeline"]["common"], texts)
+def _disparities(blocks: Sequence[Block], result: Comparison, metric: str) -> Figure:
+    about = result.metrics[metric]
+    unit = f"part of the originals' {about.label}" if about.scale == "ratio" else about.label
+    texts = Texts(f"disparity\n({unit})", "its parts", *sides(about.better, counterfactual=about.counterfactual))
+    return forest(blocks, result.stages.common, texts)
 
 
 def _blocks(
-    result: Mapping[str, Any], metric: str, names: tuple[str, str], runs: Sequence[Mapping[str, Any] | None]
+    result: Comparison, metric: str, names: tuple[str, str], runs: Sequence[AuditResult | None]
 ) -> Iterator[Block]:
-    for axis, by_metric in result["axes"].items():
+    for axis, by_metric in result.axes.items():
         if metric not in by_metric:
             continue
-        record = by_metric[metric]
-        whole = record["disparity"]
+        row = by_metric[metric]
+        whole = row.disparity
         shown = []
         for which, name, run in zip(("before", "after"), names, runs, strict=True):
-            parts = {stage: Estimate(part[which]) for stage, part in record["contributions"].items()}
+            parts = {stage: Estimate(value=part[which]) for stage, part in row.contributions.items()}
             shown.append(Row(name, _own(whole[which], run, axis, metric), parts or None))
-        change = Estimate.read(whole["change"], f"{axis}.{metric}")
-        shown.append(Row("change", change, claimed=whole["verdict"] in _SHOWN, quiet=whole["verdict"] not in _SHOWN))
+        is_shown = whole.verdict in _SHOWN
+        shown.append(Row("change", whole.change, claimed=is_shown, quiet=not is_shown))
         yield Block(axis, tuple(shown), verdict(whole))
 
 
-def _own(value: float | None, run: Mapping[str, Any] | None, axis: str, metric: str) -> Estimate:
+def _own(value: float | None, run: AuditResult | None, axis: str, metric: str) -> Estimate:
     """A run's own disparity with its interval, where that is of the dialogues that are compared."""
-    record = {} if run is None else run["axes"].get(axis, {}).get(metric, {}).get("disparity", {})
-    own = record.get("value")
-    if value is None or own is None or abs(own - value) > 1e-6:
-        return Estimate(value)
-    return Estimate.read({name: record.get(name) for name in ("value", "ci", "ci_these_words")}, f"{axis}.{metric}")
+    row = None if run is None else run.axes.get(axis, {}).get(metric)
+    if value is None or row is None or row.disparity.value is None or abs(row.disparity.value - value) > 1e-6:
+        return Estimate(value=value)
+    return row.disparity

@@ -14,8 +14,8 @@ from tod_bias.metrics.choice import METRICS
 from tod_bias.metrics.metric import Metric as Scorer
 from tod_bias.metrics.metric import turn_scores
 from tod_bias.report.notation import REFERENCES
-from tod_bias.report.outcome import Metric
-from tod_bias.report.record import ORIGINAL, RunError
+from tod_bias.report.record import ORIGINAL
+from tod_bias.results import MetricInfo, RunError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,7 +87,7 @@ class Excerpts:
 
     axis: str
     """The axis."""
-    metric: Metric
+    metric: MetricInfo
     """By whose scores of single turns they were chosen."""
     chosen: tuple[Excerpt, ...]
     """Largest change of the score first."""
@@ -103,7 +103,7 @@ def excerpts(
     turns: pd.DataFrame,
     stages: Sequence[str],
     axes: Sequence[str],
-    metrics: Sequence[Metric],
+    metrics: Sequence[MetricInfo],
     own: Sequence[Scorer] = (),
     *,
     most: int = 4,
@@ -160,7 +160,9 @@ def excerpts(
     return groups
 
 
-def _scorer(turns: pd.DataFrame, metrics: Sequence[Metric], own: Mapping[str, Scorer]) -> tuple[Metric, Scorer] | None:
+def _scorer(
+    turns: pd.DataFrame, metrics: Sequence[MetricInfo], own: Mapping[str, Scorer]
+) -> tuple[MetricInfo, Scorer] | None:
     """The first metric whose statistics are in the table, and what makes scores of them."""
     for metric in metrics:
         try:

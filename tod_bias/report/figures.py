@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from tod_bias.report.forest import Block, Row, Texts, forest, part_colour
 from tod_bias.report.heatmap import MOST_ATTRIBUTES, attributes, heatmap, largest_gap
-from tod_bias.report.outcome import RESIDUAL, Outcome, Su
 from tod_bias.report.reading import is_starred, mark, sides
-from tod_bias.report.values import Estimate
+from tod_bias.results import RESIDUAL, AxisResult, Estimate, Su
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,7 +20,7 @@ MOST_ROWS = 80
 """Rows of a figure; of more, only the table is given."""
 
 
-def figures(outcomes: Sequence[Outcome]) -> dict[str, Figure]:
+def figures(outcomes: Sequence[AxisResult]) -> dict[str, Figure]:
     """All figures of one metric by kind, ``groups``, ``pairs …`` with the axis, ``components`` and ``su``.
 
     Those that there are no numbers for are left out.
@@ -33,14 +32,14 @@ def figures(outcomes: Sequence[Outcome]) -> dict[str, Figure]:
     for outcome in _claiming(outcomes):
         if 1 < len(attributes(outcome)) <= MOST_ATTRIBUTES:
             made[f"pairs {outcome.axis}"] = heatmap(outcome, limit)
-    if 0 < sum(2 + len(outcome.contributions) for outcome in outcomes if outcome.contributions) <= MOST_ROWS:
+    if 0 < sum(2 + len(outcome.shares) for outcome in outcomes if outcome.shares) <= MOST_ROWS:
         made["components"] = components(outcomes)
     if any(outcome.su is not None for outcome in outcomes):
         made["su"] = su(outcomes)
     return made
 
 
-def groups(outcomes: Sequence[Outcome]) -> Figure:
+def groups(outcomes: Sequence[AxisResult]) -> Figure:
     """How much worse every group is served than the mean of groups, and the parts of that, an axis after the other."""
     blocks = [
         Block(
@@ -49,10 +48,10 @@ def groups(outcomes: Sequence[Outcome]) -> Figure:
                 Row(
                     f"{group.name}{mark(group.dialogues)}",
                     group.gap,
-                    group.contributions,
-                    claimed=is_starred(outcome, group.gap, group.words),
+                    group.shares,
+                    claimed=is_starred(outcome, group.gap, group.effective_terms),
                 )
-                for group in outcome.groups
+                for group in outcome.groups.values()
             ),
             outcome.verdict,
         )
@@ -62,28 +61,26 @@ def groups(outcomes: Sequence[Outcome]) -> Figure:
     return forest(blocks, _stages(outcomes), _texts(outcomes, "gap from the mean of groups", "its parts"))
 
 
-def components(outcomes: Sequence[Outcome]) -> Figure:
+def components(outcomes: Sequence[AxisResult]) -> Figure:
     """The disparity of every axis with the parts that sum to it, what of it is above the placebo, and each part."""
     stages = _stages(outcomes)
     blocks = [
-        Block(outcome.axis, tuple(_rows(outcome, stages)), outcome.verdict)
-        for outcome in outcomes
-        if outcome.contributions
+        Block(outcome.axis, tuple(_rows(outcome, stages)), outcome.verdict) for outcome in outcomes if outcome.shares
     ]
     return forest(blocks, stages, _texts(outcomes, "disparity and its parts", "parts, stacked"))
 
 
-def _rows(outcome: Outcome, stages: Sequence[str]) -> list[Row]:
-    claimed = is_starred(outcome, outcome.disparity, outcome.words)
+def _rows(outcome: AxisResult, stages: Sequence[str]) -> list[Row]:
+    claimed = is_starred(outcome, outcome.disparity, outcome.effective_terms)
     name = f"disparity{mark(outcome.dialogues)}"
-    rows = [Row(name, outcome.disparity, outcome.contributions, claimed=claimed)]
-    if outcome.above is not None:
-        rows.append(Row(f"above placebo{mark(outcome.above_dialogues)}", outcome.above, quiet=True))
-    rows += [Row(part, estimate, colour=part_colour(part, stages)) for part, estimate in outcome.contributions.items()]
+    rows = [Row(name, outcome.disparity, outcome.shares, claimed=claimed)]
+    if outcome.beyond_placebo is not None:
+        rows.append(Row(f"above placebo{mark(outcome.beyond_placebo.dialogues)}", outcome.beyond_placebo, quiet=True))
+    rows += [Row(part, estimate, colour=part_colour(part, stages)) for part, estimate in outcome.shares.items()]
     return rows
 
 
-def su(outcomes: Sequence[Outcome]) -> Figure:
+def su(outcomes: Sequence[AxisResult]) -> Figure:
     """Su's stacked contributions (Fig. 4), absolute and in the paper's order, up to the fairscore."""
     blocks = []
     for outcome in outcomes:
@@ -95,7 +92,7 @@ def su(outcomes: Sequence[Outcome]) -> Figure:
     return _su_forest(blocks, outcomes)
 
 
-def su_comparison(runs: Mapping[str, Sequence[Outcome]]) -> Figure:
+def su_comparison(runs: Mapping[str, Sequence[AxisResult]]) -> Figure:
     """Su's Fig. 4 of several runs: stacked contributions up to the fairscore, an axis after the other.
 
     Below each bar stand the signed disparity with its own parts, and the placebo of the same dialogues.
@@ -111,16 +108,16 @@ def su_comparison(runs: Mapping[str, Sequence[Outcome]]) -> Figure:
     return _su_forest([block for block in blocks if block.rows], every, "fairscore (absolute); disparity (signed)")
 
 
-def _su_rows(name: str, outcome: Outcome) -> Iterator[Row]:
+def _su_rows(name: str, outcome: AxisResult) -> Iterator[Row]:
     if outcome.su is None:
         return
     yield Row(f"{name}{mark(outcome.dialogues)}", outcome.su.fairscore, _su_parts(outcome.su))
-    disparity, above = outcome.disparity.value, None if outcome.above is None else outcome.above.value
+    disparity, above = outcome.disparity.value, None if outcome.beyond_placebo is None else outcome.beyond_placebo.value
     yield Row(
         "signed disparity",
         outcome.disparity,
-        outcome.contributions,
-        claimed=is_starred(outcome, outcome.disparity, outcome.words),
+        outcome.shares,
+        claimed=is_starred(outcome, outcome.disparity, outcome.effective_terms),
         quiet=True,
         floor=None if disparity is None or above is None else disparity - above,
     )
@@ -130,7 +127,7 @@ def _su_parts(su: Su) -> dict[str, Estimate]:
     return {**su.contributions, RESIDUAL: su.residual}
 
 
-def _su_forest(blocks: Sequence[Block], outcomes: Sequence[Outcome], left: str = "fairscore (absolute)") -> Figure:
+def _su_forest(blocks: Sequence[Block], outcomes: Sequence[AxisResult], left: str = "fairscore (absolute)") -> Figure:
     stages = _stages(outcomes)
     orders = dict.fromkeys(tuple(outcome.su.contributions) for outcome in outcomes if outcome.su is not None)
     named = list(dict.fromkeys([*stages, *(name for order in orders for name in order)]))
@@ -138,17 +135,17 @@ def _su_forest(blocks: Sequence[Block], outcomes: Sequence[Outcome], left: str =
     return forest(blocks, named, Texts(left, _shortened(f"Su's parts {order}"), "", ""))
 
 
-def _by_axis(runs: Mapping[str, Sequence[Outcome]]) -> list[tuple[str, list[tuple[str, Outcome]]]]:
+def _by_axis(runs: Mapping[str, Sequence[AxisResult]]) -> list[tuple[str, list[tuple[str, AxisResult]]]]:
     """Axes, the placebo last, each with the runs that have it."""
     every = [outcome for outcomes in runs.values() for outcome in outcomes]
-    axes = dict.fromkeys(outcome.axis for outcome in sorted(every, key=lambda outcome: outcome.is_floor))
+    axes = dict.fromkeys(outcome.axis for outcome in sorted(every, key=lambda outcome: outcome.is_placebo))
     return [
         (axis, [(name, outcome) for name, outcomes in runs.items() for outcome in outcomes if outcome.axis == axis])
         for axis in axes
     ]
 
 
-def comparison(runs: Mapping[str, Sequence[Outcome]]) -> Figure:
+def comparison(runs: Mapping[str, Sequence[AxisResult]]) -> Figure:
     """Disparities of several runs by one metric with their parts, and what of them is above the placebo, an axis after
     the other.
 
@@ -163,27 +160,27 @@ def comparison(runs: Mapping[str, Sequence[Outcome]]) -> Figure:
     return forest(blocks, _stages(every), _texts(every, "disparity", "its parts"))
 
 
-def _compared_rows(name: str, outcome: Outcome) -> Iterator[Row]:
+def _compared_rows(name: str, outcome: AxisResult) -> Iterator[Row]:
     yield Row(
         f"{name}{mark(outcome.dialogues)}",
         outcome.disparity,
-        outcome.contributions,
-        claimed=is_starred(outcome, outcome.disparity, outcome.words),
-        quiet=outcome.is_floor,
+        outcome.shares,
+        claimed=is_starred(outcome, outcome.disparity, outcome.effective_terms),
+        quiet=outcome.is_placebo,
     )
-    if outcome.above is not None:
-        yield Row(f"above placebo{mark(outcome.above_dialogues)}", outcome.above, quiet=True)
+    if outcome.beyond_placebo is not None:
+        yield Row(f"above placebo{mark(outcome.beyond_placebo.dialogues)}", outcome.beyond_placebo, quiet=True)
 
 
-def _claiming(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    return [outcome for outcome in outcomes if not outcome.is_floor]
+def _claiming(outcomes: Sequence[AxisResult]) -> list[AxisResult]:
+    return [outcome for outcome in outcomes if not outcome.is_placebo]
 
 
-def _stages(outcomes: Sequence[Outcome]) -> list[str]:
-    return list(dict.fromkeys(stage for outcome in outcomes for stage in outcome.contributions))
+def _stages(outcomes: Sequence[AxisResult]) -> list[str]:
+    return list(dict.fromkeys(stage for outcome in outcomes for stage in outcome.shares))
 
 
-def _texts(outcomes: Sequence[Outcome], left: str, right: str) -> Texts:
+def _texts(outcomes: Sequence[AxisResult], left: str, right: str) -> Texts:
     metric = outcomes[0].metric
     kinds = {outcome.scale for outcome in outcomes}
     unit = f"part of the originals' {metric.label}" if kinds == {"ratio"} else metric.label

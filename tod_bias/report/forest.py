@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tod_bias.report.notation import WORDS_FIXED, fixed
-from tod_bias.report.outcome import RESIDUAL
 from tod_bias.report.palette import (
     BAR,
     FLOOR_COLOUR,
@@ -30,7 +29,7 @@ from tod_bias.report.palette import (
     styled,
     text_width,
 )
-from tod_bias.report.values import Estimate
+from tod_bias.results import RESIDUAL, Estimate
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -165,7 +164,7 @@ def _number(row: Row, *, signed: bool) -> str:
 
 def _is_fixed(estimate: Estimate) -> bool:
     """Whether the interval shown is that of these words."""
-    return estimate.bounds is not None and (estimate.low is None or estimate.high is None)
+    return estimate.is_of_terms_only
 
 
 def _title(panel: Axes, block: Block, height: float, *, first: bool) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tod_bias.report.notation import fixed
-from tod_bias.report.outcome import Outcome, Pair
 from tod_bias.report.palette import GRID, MUTED, diverging, fixed_figure, place, strip, styled, text_on, text_width
 from tod_bias.report.reading import ALPHA, DAGGER, FEW_NOTE, has_few, is_starred, sides, words_of_pair
+from tod_bias.results import AxisResult, Gap
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,22 +20,22 @@ _WIDE, _HIGH, _LINE = 0.84, 0.4, 0.15
 _SMALL = 7.5
 
 
-def attributes(outcome: Outcome) -> list[str]:
+def attributes(outcome: AxisResult) -> list[str]:
     """The attributes that stand in pairs: groups in their order, then any others."""
-    named = [name for pair in outcome.pairs for name in (pair.source, pair.target)]
-    groups = [group.name for group in outcome.groups if group.name in named]
+    named = [name for pair in outcome.pairs.values() for name in (pair.source, pair.target)]
+    groups = [group.name for group in outcome.groups.values() if group.name in named]
     return list(dict.fromkeys([*groups, *named]))
 
 
-def largest_gap(outcomes: Sequence[Outcome]) -> float:
+def largest_gap(outcomes: Sequence[AxisResult]) -> float:
     """Where the colours end, the same for all axes of a metric: at the largest gap, for ratios at 1 at the most."""
-    values = [abs(pair.gap.value or 0.0) for outcome in outcomes for pair in outcome.pairs]
+    values = [abs(pair.value or 0.0) for outcome in outcomes for pair in outcome.pairs.values()]
     largest = max(values, default=0.0) or 1.0
     return min(1.0, largest) if any(outcome.scale == "ratio" for outcome in outcomes) else largest
 
 
 @styled
-def heatmap(outcome: Outcome, limit: float) -> Figure:
+def heatmap(outcome: AxisResult, limit: float) -> Figure:
     """Told as the row against told as the column; both halves, which differ in sign alone.
 
     Bold with a star where the gap is claimed, a dagger where few dialogues are told as both.
@@ -48,7 +48,7 @@ def heatmap(outcome: Outcome, limit: float) -> Figure:
     from matplotlib.colors import Normalize
 
     names = attributes(outcome)
-    pairs = {pair.name: pair for pair in outcome.pairs}
+    pairs = {pair.name: pair for pair in outcome.pairs.values()}
     labels = [_folded(name, _WIDE - 0.1, 3) for name in names]
     rows = [_folded(name, 1.6, 2) for name in names]
     notes = _notes(outcome, names, pairs)
@@ -65,15 +65,15 @@ def heatmap(outcome: Outcome, limit: float) -> Figure:
     for row, target in enumerate(names):
         for column, source in enumerate(names):
             pair = pairs.get(f"{source}>{target}")
-            if pair is None or pair.gap.value is None:
+            if pair is None or pair.value is None:
                 if source != target:
                     panel.text(column + 0.5, row + 0.5, "n/a", ha="center", va="center", color=MUTED, fontsize=_SMALL)
                 continue
-            colour = diverging()(norm(pair.gap.value))
+            colour = diverging()(norm(pair.value))
             x, y = column + 0.03, row + 0.04
             corners.append([(x, y), (x + 0.94, y), (x + 0.94, y + 0.92), (x, y + 0.92)])
             colours.append(colour)
-            claimed = is_starred(outcome, pair.gap, words_of_pair(outcome, pair))
+            claimed = is_starred(outcome, pair, words_of_pair(outcome, pair))
             panel.text(
                 column + 0.5,
                 row + 0.5,
@@ -94,21 +94,21 @@ def heatmap(outcome: Outcome, limit: float) -> Figure:
     return figure
 
 
-def _cell(pair: Pair, *, claimed: bool) -> str:
-    number = fixed(pair.gap.value, sign=True).replace("-", "−")
+def _cell(pair: Gap, *, claimed: bool) -> str:
+    number = fixed(pair.value, sign=True).replace("-", "−")
     return f"{number}{'*' if claimed else ''}{DAGGER if has_few(pair.dialogues) else ''}"
 
 
-def _notes(outcome: Outcome, names: Sequence[str], pairs: dict[str, Pair]) -> list[str]:
+def _notes(outcome: AxisResult, names: Sequence[str], pairs: dict[str, Gap]) -> list[str]:
     """What the signs in the cells mean, a line each; only of those that are there."""
     more, less = sides(outcome.metric.better, counterfactual=outcome.metric.counterfactual)
     notes = {
         f"+ the row is {more}, − {less}": True,
         f"* p < {ALPHA:g} (Holm), enough words": any(
-            is_starred(outcome, pair.gap, words_of_pair(outcome, pair)) for pair in outcome.pairs
+            is_starred(outcome, pair, words_of_pair(outcome, pair)) for pair in outcome.pairs.values()
         ),
-        f"{DAGGER} {FEW_NOTE}": any(has_few(pair.dialogues) for pair in outcome.pairs),
-        "gaps of these words only, no claim about groups": outcome.verdict == "these words only",
+        f"{DAGGER} {FEW_NOTE}": any(has_few(pair.dialogues) for pair in outcome.pairs.values()),
+        "gaps of these terms only, no claim about groups": outcome.verdict == "these terms only",
         "n/a: no dialogue is told as both": any(
             one != other and f"{one}>{other}" not in pairs for one in names for other in names
         ),

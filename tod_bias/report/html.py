@@ -23,9 +23,10 @@ from tod_bias.report.reading import (
     side,
     words_of_pair,
 )
-from tod_bias.report.record import RunError, read_runs
+from tod_bias.report.record import read_runs
 from tod_bias.report.sections import Section, both_ways, marks, minus, section_of, slug, unique
 from tod_bias.report.side_by_side import Compared, compare
+from tod_bias.results import RunError
 from tod_bias.statistics.needed import ENOUGH_WORDS
 
 

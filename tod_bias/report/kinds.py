@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tod_bias.documents import read_json
-from tod_bias.errors import TodBiasError
 from tod_bias.folder import WITH_REPORT
 from tod_bias.metrics.metric import Metric
 from tod_bias.report.changes_page import write_changes
 from tod_bias.report.html import write_report
 from tod_bias.report.page import REPORT
-from tod_bias.report.record import RESULTS, RunError, read_results
+from tod_bias.results import RESULTS, AuditResult, Comparison, RunError
 
 
 @dataclass(frozen=True)
@@ -92,22 +90,13 @@ def report_on(folders: Sequence[Path], out: Path | None = None, metrics: Sequenc
 
 
 def _comparison(folder: Path, out: Path) -> Path:
-    path = folder / COMPARISON.file
-    try:
-        result = read_json(path)
-        before, after = (_results(result[name]) for name in ("before", "after"))
-        return write_changes(result, out, (before, after))
-    except TodBiasError:
-        raise
-    except OSError as error:
-        raise RunError(f"{path}: cannot be read or reported ({error.strerror or error})") from error
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise RunError(f"{path}: not what compare writes ({type(error).__name__}: {error}); repeat it") from error
+    result = Comparison.load(folder / COMPARISON.file)
+    return write_changes(result, out, (_results(result.before), _results(result.after)))
 
 
-def _results(folder: Any) -> dict[str, Any] | None:
+def _results(folder: Any) -> AuditResult | None:
     """``results.json`` of one of the compared runs; None where it is gone, as the comparison holds its own numbers."""
     try:
-        return read_results(folder)
+        return AuditResult.load(folder)
     except RunError:
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tod_bias.report.values import Estimate
+from tod_bias.results import Estimate
 
 MISSING = "n/a"
 
@@ -30,7 +30,7 @@ def interval(estimate: Estimate, *, sign: bool = False) -> str:
     bounds = estimate.bounds
     if bounds is None:
         return ""
-    mark = WORDS_FIXED if estimate.low is None or estimate.high is None else ""
+    mark = WORDS_FIXED if estimate.is_of_terms_only else ""
     return f"[{fixed(bounds[0], sign=sign)}, {fixed(bounds[1], sign=sign)}]{mark}"
 
 

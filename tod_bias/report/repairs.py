@@ -145,7 +145,7 @@ def _point(panel: Axes, measured: Mapping[str, Any], name: str, colour: str, mar
 
 
 def _bars(found: Mapping[str, Any]) -> list[list[float]] | None:
-    bounds: Sequence[float] | None = found["ci"] or found["ci_these_words"]
+    bounds: Sequence[float] | None = found["ci"] or (found.get("terms_only") or {}).get("ci")
     if bounds is None or found["value"] is None:
         return None
     return [[max(0.0, found["value"] - bounds[0])], [max(0.0, bounds[1] - found["value"])]]

@@ -15,7 +15,6 @@ from tod_bias.report import notation
 from tod_bias.report.circumstances import circumstances
 from tod_bias.report.excerpts import UNSWAPPED, Excerpts, excerpts
 from tod_bias.report.figures import figures
-from tod_bias.report.outcome import Metric, Outcome, Pair, read_outcomes
 from tod_bias.report.page import draw
 from tod_bias.report.reading import (
     ALPHA,
@@ -27,8 +26,8 @@ from tod_bias.report.reading import (
     read,
     words_of_pair,
 )
-from tod_bias.report.record import ORIGINAL, Run, RunError, read_turns
-from tod_bias.report.values import Estimate
+from tod_bias.report.record import ORIGINAL, Run, read_turns
+from tod_bias.results import AuditResult, AxisResult, CorpusInfo, Gap, MetricInfo, RunError
 from tod_bias.statistics.needed import ENOUGH_WORDS
 
 _LABELS = {
@@ -43,7 +42,7 @@ _LABELS = {
 class MetricPart:
     """All axes by one metric."""
 
-    metric: Metric
+    metric: MetricInfo
     key: str
     """Its name, fit for links and file names, and unlike those of the run's others."""
     readings: Sequence[Reading]
@@ -52,24 +51,24 @@ class MetricPart:
     """By kind, as inline SVG: see :func:`tod_bias.report.figures.figures`."""
 
     @property
-    def outcomes(self) -> list[Outcome]:
+    def outcomes(self) -> list[AxisResult]:
         """One an axis, the placebo last."""
         return [reading.outcome for reading in self.readings]
 
     @property
     def claiming(self) -> list[Reading]:
         """Those of axes that may claim something."""
-        return [reading for reading in self.readings if not reading.outcome.is_floor]
+        return [reading for reading in self.readings if not reading.outcome.is_placebo]
 
     @property
-    def floor(self) -> Outcome | None:
+    def floor(self) -> AxisResult | None:
         """The placebo."""
-        return next((outcome for outcome in self.outcomes if outcome.is_floor), None)
+        return next((outcome for outcome in self.outcomes if outcome.is_placebo), None)
 
     @property
     def stages(self) -> list[str]:
         """Components, in the pipeline's order."""
-        return list(dict.fromkeys(stage for outcome in self.outcomes for stage in outcome.contributions))
+        return list(dict.fromkeys(stage for outcome in self.outcomes for stage in outcome.shares))
 
     @property
     def arm_keys(self) -> list[str]:
@@ -109,48 +108,47 @@ class Section:
     def axes(self) -> list[str]:
         """In the order of the results, the placebo last."""
         found = [outcome for part in self.parts for outcome in part.outcomes]
-        return list(dict.fromkeys(outcome.axis for outcome in sorted(found, key=lambda outcome: outcome.is_floor)))
+        return list(dict.fromkeys(outcome.axis for outcome in sorted(found, key=lambda outcome: outcome.is_placebo)))
 
     @property
-    def corpus(self) -> Mapping[str, Any]:
-        """Name, split and counts of the corpus, as far as the run says."""
-        return self.run.results.get("corpus") or {}
+    def corpus(self) -> CorpusInfo:
+        """Name, split and counts of the corpus."""
+        return self.run.result.corpus
 
     @property
     def title(self) -> str:
         """The corpus, or what stands for it."""
-        name, split = self.corpus.get("name") or "Run", self.corpus.get("split")
-        return f"{name} ({split})" if split else str(name)
+        name, split = self.corpus.name or "Run", self.corpus.split
+        return f"{name} ({split})" if split else name
 
     @property
     def margin(self) -> float | None:
         """What the user called equivalent."""
-        value = self.run.results.get("margin")
-        return float(value) if isinstance(value, (int, float)) else None
+        return self.run.result.config.analysis.margin
 
     @property
     def conditions(self) -> list[str]:
         """How the run was made, in few words."""
-        results = self.run.results
-        known = {
-            "dialogues": f"{notation.count(self.corpus.get('dialogues'))} dialogues",
-            "pipeline": " → ".join(map(str, results.get("pipeline") or ())),
-            "design": f"{results.get('design')} design",
-            "draws": f"{results.get('draws')} rewritings a dialogue",
-            "history": f"{results.get('history')} history",
-            "seed": f"seed {results.get('seed')}",
-        }
-        return [text for key, text in known.items() if {**results, **self.corpus}.get(key) is not None]
+        result = self.run.result
+        design = result.config.design
+        return [
+            f"{notation.count(self.corpus.dialogues)} dialogues",
+            " → ".join(result.stages),
+            f"{design.design} design",
+            *([f"{design.draws} rewritings per dialogue"] if design.design == "draws" else []),
+            f"{'recorded' if result.is_recorded else result.config.run.history} history",
+            f"seed {result.config.seed}",
+        ]
 
     @property
     def circumstances(self) -> list[str]:
         """What was unusual: a file that was changed, answers that are missing, malformed or drawn."""
-        return circumstances(self.run.results, [outcome for part in self.parts for outcome in part.outcomes])
+        return circumstances(self.run.result)
 
     @property
     def record(self) -> list[tuple[str, str]]:
         """Everything of ``results.json`` but the axes, as (name, text)."""
-        return facts(settings(self.run.results, [key for key in self.run.results if key not in ("axes", "schema")]))
+        return facts(settings(self.run.result))
 
 
 def section_of(run: Run, name: str, folder: Path, own: Sequence[Scorer] = ()) -> Section:
@@ -166,12 +164,11 @@ def section_of(run: Run, name: str, folder: Path, own: Sequence[Scorer] = ()) ->
         RunError: a value or column is not as expected; the message names the run's folder.
     """
     turns = read_turns(run.folder, [ORIGINAL, UNSWAPPED])
-    stages = [str(name) for name in run.results.get("pipeline") or ()]
+    outcomes = run.result.rows
+    metrics = _metrics(run, outcomes)
+    axes = list(dict.fromkeys(outcome.axis for outcome in outcomes))
     try:
-        outcomes = read_outcomes(run.results)
-        metrics = _metrics(run, outcomes)
-        axes = list(dict.fromkeys(outcome.axis for outcome in outcomes))
-        found = None if turns is None else excerpts(turns, stages, axes, metrics, own)
+        found = None if turns is None else excerpts(turns, run.result.stages, axes, metrics, own)
     except RunError as error:
         raise RunError(f"{run.folder}/{error}") from error  # it begins with the file's name
     keys: set[str] = set()
@@ -188,63 +185,61 @@ def section_of(run: Run, name: str, folder: Path, own: Sequence[Scorer] = ()) ->
     return Section(run, name, parts, found)
 
 
-def _metrics(run: Run, outcomes: Iterable[Outcome]) -> list[Metric]:
-    """Those with outcomes, in the run's order."""
+def _metrics(run: Run, outcomes: Iterable[AxisResult]) -> list[MetricInfo]:
+    """Those with results, in the run's order."""
     found = {outcome.metric.name: outcome.metric for outcome in outcomes}
-    order = [name for name in run.results.get("metrics") or () if name in found]
-    return [found[name] for name in dict.fromkeys([*order, *found])]
+    return [found[name] for name in dict.fromkeys([*run.result.metrics, *found]) if name in found]
 
 
-def both_ways(outcome: Outcome) -> list[Pair]:
+def both_ways(outcome: AxisResult) -> list[Gap]:
     """Every gap once, from the side that is served worse, the largest first; undefined ones last."""
     seen: set[frozenset[str]] = set()
     once = []
-    for pair in sorted(outcome.pairs, key=lambda pair: (pair.gap.value is None, -(pair.gap.value or 0.0))):
+    for pair in sorted(outcome.pairs.values(), key=lambda pair: (pair.value is None, -(pair.value or 0.0))):
         if (ends := frozenset((pair.source, pair.target))) not in seen:
             seen.add(ends)
             once.append(pair)
     return once
 
 
-def marks(outcomes: Sequence[Outcome]) -> list[str]:
+def marks(outcomes: Sequence[AxisResult]) -> list[str]:
     """What the marks in tables mean, of those that are there."""
     numbers = [
         (outcome, estimate, words)
         for outcome in outcomes
         for estimate, words in (
-            (outcome.disparity, outcome.words),
-            *((group.gap, group.words) for group in outcome.groups),
-            *((pair.gap, words_of_pair(outcome, pair)) for pair in outcome.pairs),
+            (outcome.disparity, outcome.effective_terms),
+            *((group.gap, group.effective_terms) for group in outcome.groups.values()),
+            *((pair, words_of_pair(outcome, pair)) for pair in outcome.pairs.values()),
         )
     ]
-    counts = [outcome.dialogues for outcome in outcomes] + [outcome.above_dialogues for outcome in outcomes]
+    counts = [outcome.dialogues for outcome in outcomes]
+    counts += [outcome.beyond_placebo.dialogues for outcome in outcomes if outcome.beyond_placebo]
     for outcome in outcomes:
-        counts += [group.dialogues for group in outcome.groups] + [pair.dialogues for pair in outcome.pairs]
+        counts += [group.dialogues for group in outcome.groups.values()] + [
+            pair.dialogues for pair in outcome.pairs.values()
+        ]
     found = {
         f"* p < {ALPHA:g} after Holm's adjustment over everything that the run claims, and at least {ENOUGH_WORDS} "
         "effective words": any(is_starred(*number) for number in numbers),
         f"{DAGGER} {FEW_NOTE}": any(map(has_few, counts)),
-        f"{notation.WORDS_FIXED} too few words for an interval over words: it holds for these words only": any(
-            estimate.low is None and estimate.these_low is not None for _, estimate, _ in numbers
+        f"{notation.WORDS_FIXED} too few words for an interval over words: it holds for these terms only": any(
+            estimate.is_of_terms_only for _, estimate, _ in numbers
         ),
     }
     return [f"{note}." for note, applies in found.items() if applies]
 
 
-def settings(results: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
-    """Parts of ``results.json``; what the signature says again (draws, seed, history) is left out of it."""
-    parts = {key: results.get(key) for key in keys}
-    signature = parts.get("signature")
-    if isinstance(signature, Mapping):
-        parts["signature"] = {key: value for key, value in signature.items() if key not in results}
-    return parts
+def settings(result: AuditResult) -> dict[str, Any]:
+    """Everything of ``results.json`` but the results of axes."""
+    return {key: value for key, value in result.model_dump(mode="json").items() if key not in ("axes", "schema")}
 
 
 def facts(record: Any, name: str = "") -> list[tuple[str, str]]:
     """Any part of ``results.json`` as (name, text) rows; names of nested values are joined by a slash."""
     if isinstance(record, Mapping):
         if "value" in record:
-            return [(name, minus(notation.with_interval(Estimate.read(record, name))))]
+            return [(name, minus(notation.fixed(record["value"])))]
         return [row for key, value in record.items() for row in facts(value, f"{name} / {key}" if name else str(key))]
     if record is None:
         return []

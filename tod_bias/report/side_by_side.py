@@ -12,13 +12,13 @@ from markupsafe import Markup
 
 from tod_bias.report import notation
 from tod_bias.report.figures import comparison, su_comparison
-from tod_bias.report.outcome import Group, Metric
 from tod_bias.report.page import draw
 from tod_bias.report.reading import Reading
 from tod_bias.report.record import Run
 from tod_bias.report.sections import Section, facts, settings, slug, unique
+from tod_bias.results import Group, MetricInfo
 
-_SHARED = ("corpus", "pipeline", "design", "draws", "seed", "history", "margin", "metrics", "signature")
+_SHARED = ("corpus", "stages", "config", "signature")
 """What should be the same in runs that are compared; differences are named in the report."""
 _LABEL = "Dots with intervals: the disparity of every axis in each run, and its parts; the tables hold the numbers."
 _SU_LABEL = (
@@ -30,7 +30,7 @@ _SU_LABEL = (
 class MetricCompared:
     """All runs by one metric."""
 
-    metric: Metric
+    metric: MetricInfo
     rows: Sequence[tuple[str, Sequence[tuple[Section, Reading]]]]
     """Axes, each with the runs that have it."""
     runs: Sequence[Section]
@@ -46,8 +46,8 @@ class MetricCompared:
         names = dict.fromkeys(
             group.name
             for reading in readings
-            if reading is not None and not reading.outcome.is_floor
-            for group in reading.outcome.groups
+            if reading is not None and not reading.outcome.is_placebo
+            for group in reading.outcome.groups.values()
         )
         return [(name, [_gap(reading, name) for reading in readings]) for name in names]
 
@@ -60,7 +60,7 @@ class Compared:
     """Settings that differ: name, and value by run."""
     metrics: Sequence[MetricCompared]
     """Those that several runs measured."""
-    single: Sequence[Metric]
+    single: Sequence[MetricInfo]
     """Those that one did."""
 
 
@@ -71,7 +71,7 @@ def compare(sections: Sequence[Section], folder: Path) -> Compared:
         sections: the runs.
         folder: for the figures.
     """
-    metrics: dict[str, Metric] = {}
+    metrics: dict[str, MetricInfo] = {}
     for section in sections:
         metrics |= {part.metric.name: part.metric for part in section.parts if part.metric.name not in metrics}
     measured = Counter(part.metric.name for section in sections for part in section.parts)
@@ -87,7 +87,7 @@ def compare(sections: Sequence[Section], folder: Path) -> Compared:
     )
 
 
-def _compared(metric: Metric, sections: Sequence[Section], folder: Path, name: str) -> MetricCompared:
+def _compared(metric: MetricInfo, sections: Sequence[Section], folder: Path, name: str) -> MetricCompared:
     found = {
         section.run.name: (section, part)
         for section in sections
@@ -96,7 +96,7 @@ def _compared(metric: Metric, sections: Sequence[Section], folder: Path, name: s
     }
     readings = [(section, reading) for section, part in found.values() for reading in part.readings]
     axes = dict.fromkeys(
-        reading.outcome.axis for _, reading in sorted(readings, key=lambda entry: entry[1].outcome.is_floor)
+        reading.outcome.axis for _, reading in sorted(readings, key=lambda entry: entry[1].outcome.is_placebo)
     )
     rows = [(axis, [entry for entry in readings if entry[1].outcome.axis == axis]) for axis in axes]
     outcomes = {run: part.outcomes for run, (_, part) in found.items()}
@@ -110,12 +110,13 @@ def _compared(metric: Metric, sections: Sequence[Section], folder: Path, name: s
 def _gap(reading: Reading | None, name: str) -> tuple[Reading, Group] | None:
     if reading is None:
         return None
-    return next(((reading, group) for group in reading.outcome.groups if group.name == name), None)
+    group = reading.outcome.groups.get(name)
+    return None if group is None else (reading, group)
 
 
 def differences(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     """What the runs do not share and should, to be compared: (name, value per run). Their stages are what differs."""
-    named = [run.results.get("metrics") or {} for run in runs]
+    named = [run.result.metrics for run in runs]
     common = [name for name in named[0] if all(name in metrics for metrics in named)]
     flat: list[Mapping[str, str]] = [dict(facts(_shared(run, common))) for run in runs]
     names = dict.fromkeys(name for row in flat for name in row if not name.startswith("signature / stage "))
@@ -125,13 +126,15 @@ def differences(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
 
 def _shared(run: Run, common: Sequence[str]) -> dict[str, Any]:
     """The settings of a run; of its metrics their names, and how those are scored that all runs have."""
-    record = settings(run.results, [key for key in _SHARED if key != "metrics"])
-    metrics = run.results.get("metrics") or {}
+    result = run.result
+    record: dict[str, Any] = {key: value for key, value in settings(result).items() if key in _SHARED}
+    record["config"] = {key: value for key, value in record["config"].items() if key in ("seed", "design", "run")}
+    record["margin"] = result.config.analysis.margin
+    metrics = {name: metric.model_dump(mode="json") for name, metric in result.metrics.items()}
     record |= {"metrics": list(metrics), **{f"metric {name}": metrics[name] for name in common}}
     return record | {"order of Su's parts": order} if (order := _order(run)) else record
 
 
 def _order(run: Run) -> list[str]:
     """In which Su's parts of a run were taken; nothing where it has none."""
-    every = (record.get("su") or {} for by_metric in run.results["axes"].values() for record in by_metric.values())
-    return next((list(su["attribution"]["order"]) for su in every if su), [])
+    return next((list(row.su.contributions) for row in run.result.rows if row.su is not None), [])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.markup import escape
@@ -12,36 +11,32 @@ from rich.text import Text
 
 from tod_bias.report.circumstances import circumstances
 from tod_bias.report.notation import WORDS_FIXED, count, fixed, p_cell, reference, with_interval
-from tod_bias.report.outcome import DIFFERENT, Outcome, read_outcomes
 from tod_bias.report.reading import DAGGER, FEW_NOTE, Reading, has_few, is_claimed, mark, read, side
 from tod_bias.report.sheets import new_table
-from tod_bias.report.values import Estimate
+from tod_bias.results import DIFFERENT, AuditResult, AxisResult, Estimate
 from tod_bias.statistics.needed import ENOUGH_WORDS
 
 _UNBOUNDED = 10_000  # columns; tables are measured at this width to learn what they need
 BAR = 12
 """Cells of a bar on either side of 0."""
-_STYLES = {"disparity": "bold", "floor": "dim"}
+_STYLES = {"disparity": "bold", "placebo": "dim"}
 
 
-def table(results: Mapping[str, Any]) -> RenderableType:
+def table(result: AuditResult) -> RenderableType:
     """The tables of one run: groups, components, and a reading in words for each axis and metric; the placebo last.
 
     Args:
-        results: the content of ``results.json``.
-
-    Raises:
-        RunError: a value is not of the type that the contract says.
+        result: of one run.
     """
-    return ResultTables(results)
+    return ResultTables(result)
 
 
 class ResultTables:
     """What :func:`table` returns: a rich renderable that lays itself out for the console's width."""
 
-    def __init__(self, results: Mapping[str, Any]) -> None:
-        self._results = results
-        self._outcomes = read_outcomes(results)
+    def __init__(self, result: AuditResult) -> None:
+        self._result = result
+        self._outcomes = result.rows
         self._readings = read(self._outcomes)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -60,11 +55,11 @@ class ResultTables:
         yield Text()
         first = self._outcomes[0].metric.name
         shown = [outcome for outcome in self._outcomes if outcome.metric.name == first]
-        if any(outcome.groups for outcome in shown if not outcome.is_floor):
+        if any(outcome.groups for outcome in shown if not outcome.is_placebo):
             yield fit(lambda wide, padding: group_table(shown, wide=wide, padding=padding))
         if any(outcome.effects for outcome in shown):
             yield fit(lambda wide, padding: effect_table(shown, padding=padding))
-        if any(outcome.contributions for outcome in shown):
+        if any(outcome.shares for outcome in shown):
             yield fit(lambda wide, padding: component_table(shown, wide=wide, padding=padding, bar=bar))
         yield fit(lambda wide, padding: axis_table(self._outcomes, wide=wide, padding=padding))
         for note in notes(self._outcomes):
@@ -73,32 +68,30 @@ class ResultTables:
             yield Text(note, style="dim")
         if len(shown) < len(self._outcomes):
             yield Text(f"groups and components by the other metrics than {shown[0].metric.label}: report.html", "dim")
-        for sentence in circumstances(self._results, self._outcomes):
+        for sentence in circumstances(self._result):
             yield Text(f"! {sentence}")
         yield Text("Reading", style="italic")
         yield Group(*_readings(self._readings))
 
     def _heading(self) -> str:
-        corpus = self._results.get("corpus") or {}
-        parts = [f"{corpus.get('name', 'corpus')} {corpus.get('split', '')}".strip()]
-        if "dialogues" in corpus:
-            parts.append(f"{count(corpus['dialogues'])} dialogues")
-        parts.append(" > ".join(self._results.get("pipeline") or ()))
-        return ", ".join(filter(None, parts))
+        corpus = self._result.corpus
+        named = f"{corpus.name or 'corpus'} {corpus.split}".strip()
+        return ", ".join([named, f"{count(corpus.dialogues)} dialogues", " > ".join(self._result.stages)])
 
     def _conditions(self) -> str:
-        draws = self._results.get("draws")
-        known = [f"{self._results.get('design', '')} design" + (f" ({draws} draws)" if draws else "")]
-        known += [f"{key} {self._results[key]}" for key in ("seed", "history") if key in self._results]
+        config = self._result.config
+        draws = f" ({config.design.draws} draws)" if config.design.design == "draws" else ""
+        history = "recorded" if self._result.is_recorded else config.run.history
+        known = [f"{config.design.design} design{draws}", f"seed {config.seed}", f"history {history}"]
         sides = dict.fromkeys(
             side(outcome.metric.better, counterfactual=outcome.metric.counterfactual) for outcome in self._outcomes
         )
         return ", ".join([*known, "intervals 95%", f"positive: {' or '.join(sides)}"])
 
 
-def group_table(outcomes: Sequence[Outcome], *, wide: bool = True, padding: int = 1) -> Table:
+def group_table(outcomes: Sequence[AxisResult], *, wide: bool = True, padding: int = 1) -> Table:
     """One row a group: its score, how much worse it is served than the mean of groups, and the largest part of that."""
-    whole = all(outcome.is_whole for outcome in outcomes)
+    whole = all(outcome.covers_all_dialogues for outcome in outcomes)
     which = "the same dialogues" if whole else "dialogues"
     view = new_table(f"Groups: {which}, told as each of them{'' if whole else ', not all as everybody'}", (0, padding))
     view.add_column("axis", style="bold", overflow="fold")
@@ -112,20 +105,20 @@ def group_table(outcomes: Sequence[Outcome], *, wide: bool = True, padding: int 
     ):
         view.add_column(heading, justify="right", overflow="fold")
     for outcome in outcomes:
-        if outcome.is_floor:
+        if outcome.is_placebo:
             continue
-        for number, group in enumerate(outcome.groups):
+        for number, group in enumerate(outcome.groups.values()):
             view.add_row(
                 _name(outcome, outcomes) if number == 0 else "",
                 _broken(group.name) + ("" if wide else mark(group.dialogues)),
                 *((f"{count(group.dialogues)}{mark(group.dialogues)}",) if wide else ()),
                 fixed(group.score.value),
                 with_interval(group.gap, sign=True),
-                p_cell(group.gap.p_holm),
-                _largest(group.contributions, group.gap),
+                p_cell(group.gap.claimed_p),
+                _largest(group.shares, group.gap),
                 end_section=number == len(outcome.groups) - 1 and not outcome.references,
             )
-        for number, one in enumerate(outcome.references):
+        for number, one in enumerate(outcome.references.values()):
             view.add_row(
                 "",
                 f"nobody: {reference(one.name)}" + ("" if wide else mark(one.dialogues)),
@@ -133,14 +126,14 @@ def group_table(outcomes: Sequence[Outcome], *, wide: bool = True, padding: int 
                 fixed(one.score.value),
                 with_interval(one.gap, sign=True),
                 "",
-                _largest(one.contributions, one.gap),
+                _largest(one.shares, one.gap),
                 style="dim",
                 end_section=number == len(outcome.references) - 1,
             )
     return view
 
 
-def effect_table(outcomes: Sequence[Outcome], *, padding: int = 1) -> Table:
+def effect_table(outcomes: Sequence[AxisResult], *, padding: int = 1) -> Table:
     """Of crossed attributes: one row a level of each, then what is claimed of groups beyond their two levels."""
     view = new_table("Crossed attributes: each by itself, and beyond both", (0, padding))
     for heading in ("attribute", "told as"):
@@ -149,18 +142,18 @@ def effect_table(outcomes: Sequence[Outcome], *, padding: int = 1) -> Table:
         view.add_column(heading, justify="right", overflow="fold")
     for outcome in outcomes:
         before = ""
-        for effect in outcome.effects:
-            p_holm = effect.gap.p_holm
-            if effect.factor == "interaction" and (p_holm is None or p_holm >= _CLAIMED):
+        for factor, effect in ((factor, gap) for factor, levels in outcome.effects.items() for gap in levels.values()):
+            p = effect.claimed_p
+            if factor == "interaction" and (p is None or p >= _CLAIMED):
                 continue
             view.add_row(
-                escape(effect.factor) if effect.factor != before else "",
-                _broken(effect.level),
-                with_interval(effect.gap, sign=True),
-                p_cell(effect.gap.p_holm),
-                _largest(effect.contributions, effect.gap),
+                escape(factor) if factor != before else "",
+                _broken(effect.name),
+                with_interval(effect, sign=True),
+                p_cell(p),
+                _largest(effect.shares, effect),
             )
-            before = effect.factor
+            before = factor
     return view
 
 
@@ -173,7 +166,7 @@ def _broken(name: str) -> str:
     return escape(name if len(name) <= _LONG else name.replace("×", "×\n"))
 
 
-def axis_table(outcomes: Sequence[Outcome], *, wide: bool = True, padding: int = 1) -> Table:
+def axis_table(outcomes: Sequence[AxisResult], *, wide: bool = True, padding: int = 1) -> Table:
     """One row an axis and metric: scores, the disparity, what of it is above the placebo, and the verdict."""
     view = new_table("Disparity: the system against itself made blind to the rewrite", (0, padding))
     several = len({outcome.metric.name for outcome in outcomes}) > 1
@@ -195,14 +188,14 @@ def axis_table(outcomes: Sequence[Outcome], *, wide: bool = True, padding: int =
         view.add_row(
             " " + escape(outcome.metric.label) if several and again else _name(outcome, outcomes),
             f"{count(outcome.dialogues)}{mark(outcome.dialogues)}",
-            fixed(outcome.words, 1),
+            fixed(outcome.effective_terms, 1),
             *((fixed(outcome.original.value), fixed(outcome.rewritten.value)) if wide else ()),
             with_interval(outcome.disparity, sign=True),
-            "" if outcome.is_floor else p_cell(outcome.disparity.p_holm),
+            "" if outcome.is_placebo else p_cell(outcome.disparity.claimed_p),
             *(
                 (
-                    "" if outcome.above is None else with_interval(outcome.above, sign=True),
-                    "" if outcome.detectable is None else fixed(outcome.detectable),
+                    "" if outcome.beyond_placebo is None else with_interval(outcome.beyond_placebo, sign=True),
+                    "" if outcome.mde is None else fixed(outcome.mde),
                 )
                 if wide
                 else ()
@@ -214,7 +207,7 @@ def axis_table(outcomes: Sequence[Outcome], *, wide: bool = True, padding: int =
     return view
 
 
-def component_table(outcomes: Sequence[Outcome], *, wide: bool = True, padding: int = 1, bar: str = "█") -> Table:
+def component_table(outcomes: Sequence[AxisResult], *, wide: bool = True, padding: int = 1, bar: str = "█") -> Table:
     """One row an axis, metric and component: its part of the disparity, and of the largest gap of a group."""
     view = new_table("Components: their parts of the disparity, and of the widest gap", (0, padding))
     view.add_column("axis", style="bold", overflow="fold")
@@ -223,44 +216,42 @@ def component_table(outcomes: Sequence[Outcome], *, wide: bool = True, padding: 
     if wide:
         view.add_column("", overflow="fold")
     view.add_column("part of the widest gap\n[95%]", justify="right", overflow="fold")
-    values = [abs(part.value or 0.0) for outcome in outcomes for part in outcome.contributions.values()]
+    values = [abs(part.value or 0.0) for outcome in outcomes for part in outcome.shares.values()]
     longest = max(values, default=0.0)
     for outcome in outcomes:
-        widest = max(outcome.groups, key=lambda group: abs(group.gap.value or 0), default=None)
-        for number, (name, part) in enumerate(outcome.contributions.items()):
+        widest = max(outcome.groups.values(), key=lambda group: abs(group.gap.value or 0), default=None)
+        for number, (name, part) in enumerate(outcome.shares.items()):
             row = [_name(outcome, outcomes) if number == 0 else "", escape(name), with_interval(part, sign=True)]
             if wide:
                 row.append(_bar(part.value, longest, bar))
-            if widest is None or outcome.is_floor:
+            if widest is None or outcome.is_placebo:
                 row.append("")
             else:
                 label = f"{escape(widest.name)}: " if number == 0 else ""
-                row.append(label + with_interval(widest.contributions.get(name, Estimate()), sign=True))
-            view.add_row(
-                *row, style="dim" if outcome.is_floor else "", end_section=number == len(outcome.contributions) - 1
-            )
+                row.append(label + with_interval(widest.shares.get(name, Estimate()), sign=True))
+            view.add_row(*row, style="dim" if outcome.is_placebo else "", end_section=number == len(outcome.shares) - 1)
     return view
 
 
-def notes(outcomes: Sequence[Outcome]) -> list[str]:
+def notes(outcomes: Sequence[AxisResult]) -> list[str]:
     """What the marks in the tables mean; only of those that are there."""
     counts = [outcome.dialogues for outcome in outcomes]
-    counts += [group.dialogues for outcome in outcomes for group in outcome.groups]
+    counts += [group.dialogues for outcome in outcomes for group in outcome.groups.values()]
     marks = {
         f"{DAGGER} {FEW_NOTE}": any(map(has_few, counts)),
-        f"{WORDS_FIXED} too few words for an interval over words: true of these words only": any(
-            outcome.disparity.low is None and outcome.disparity.these_low is not None for outcome in outcomes
+        f"{WORDS_FIXED} too few words for an interval over words: true of these terms only": any(
+            outcome.disparity.is_of_terms_only for outcome in outcomes
         ),
     }
     return [note for note, applies in marks.items() if applies]
 
 
-def meanings(outcomes: Sequence[Outcome]) -> list[str]:
+def meanings(outcomes: Sequence[AxisResult]) -> list[str]:
     """What the words in the tables mean: the score, shares, the verdict, the twin, effective words."""
     metric = outcomes[0].metric
     said = "" if metric.better == "neither" else f", {metric.better} is better"
     made = [f"score: {metric.label}{said}"]
-    shares = [one for one in outcomes if one.metric.name == metric.name and one.scale == "ratio" and not one.is_floor]
+    shares = [one for one in outcomes if one.metric.name == metric.name and one.scale == "ratio" and not one.is_placebo]
     if shares:
         scores = ", ".join(f"{one.axis} {fixed(one.original.value)}" for one in shares)
         made.append(f"gaps, disparities, parts: shares of the originals' score ({scores})")
@@ -268,12 +259,12 @@ def meanings(outcomes: Sequence[Outcome]) -> list[str]:
         made.append("verdict: of the disparity and the gaps of groups together; p in its row is the disparity's alone")
     if any("twin" in outcome.metric.label for outcome in outcomes):
         made.append("twin: the same system made blind to the rewrite")
-    if any(outcome.words is not None for outcome in outcomes):
+    if any(outcome.effective_terms is not None for outcome in outcomes):
         made.append(f"eff. words: evenly used words that it rests on; claims of groups take {ENOUGH_WORDS}")
     return made
 
 
-def _name(outcome: Outcome, outcomes: Sequence[Outcome]) -> str:
+def _name(outcome: AxisResult, outcomes: Sequence[AxisResult]) -> str:
     several = len({one.metric.name for one in outcomes}) > 1
     axis = _broken(outcome.axis)
     return f"{axis}\n {escape(outcome.metric.label)}" if several else axis
@@ -305,7 +296,11 @@ def _readings(readings: Sequence[Reading]) -> list[Text]:
     silent: dict[str, list[str]] = {}
     for reading in readings:
         outcome = reading.outcome
-        if outcome.verdict in ("inconclusive", "floor") and outcome.metric.name != first and not outcome.short_of:
+        if (
+            outcome.verdict in ("inconclusive", "placebo")
+            and outcome.metric.name != first
+            and not outcome.limiting_factors
+        ):
             if outcome.verdict == "inconclusive":
                 silent.setdefault(outcome.axis, []).append(outcome.metric.label)
             continue

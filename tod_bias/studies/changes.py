@@ -12,9 +12,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
 
 from tod_bias.metrics.metric import Better
+from tod_bias.results import Change, TermsOnly
 from tod_bias.statistics.adjustment import holm, over_families
 from tod_bias.statistics.needed import ENOUGH_WORDS
 from tod_bias.statistics.power import equivalence_p, equivalent_within
@@ -46,11 +46,11 @@ class _Side:
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A change that may be claimed, and where it is written."""
+class ChangeClaim:
+    """A change that may be claimed."""
 
-    record: dict[str, Any]
-    """``before``, ``after``, ``change``; gets the p-values and the verdict."""
+    change: Change
+    """Without adjusted p-values and verdict."""
     sample: _Side
     these: _Side
     towards: str
@@ -61,7 +61,7 @@ class Claim:
 
 def claim_of_value(
     found: Changed, place: int, tests: tuple[Tested, Tested], words: float, margin: float | None, alpha: float
-) -> Claim:
+) -> ChangeClaim:
     """Of a disparity, gap or contribution, which is fair at 0."""
     middle = place + found.count
     turn = found.estimates[place] * found.estimates[middle]
@@ -77,7 +77,7 @@ def claim_of_score(
     margin: float | None,
     alpha: float,
     better: Better,
-) -> Claim:
+) -> ChangeClaim:
     """Of a score."""
     place = found.place_of_score(number)
     sign = {"higher": 1.0, "lower": -1.0, "neither": 0.0}[better] * found.estimates[place]
@@ -94,8 +94,7 @@ def _claim(
     margin: float | None,
     alpha: float,
     towards: str,
-) -> Claim:
-    record = found.estimate(place)
+) -> ChangeClaim:
     evidence = found.evidence(place), found.evidence_these_words(place)
     sample, these = (
         _Side(
@@ -106,18 +105,17 @@ def _claim(
         for test, own in zip(tests, evidence, strict=True)
     )
     within = equivalent_within(found.estimates[place], *found.evidence(place), found.dialogues, alpha)
-    record["change"] |= {"p_value": tests[0].single[place], "equivalent_within": finite(within)}
-    return Claim(record, sample, these, towards, words)
+    change = found.estimate(place, tests[0].single[place]).model_copy(update={"equivalent_within": finite(within)})
+    return ChangeClaim(change, sample, these, towards, words)
 
 
-def judge(families: Sequence[Sequence[Claim]], alpha: float) -> None:
-    """Write ``p_holm``, ``p_these_words``, ``verdict`` and ``verdict_these_words`` into all claims.
+def judged(families: Sequence[Sequence[ChangeClaim]], alpha: float) -> list[list[Change]]:
+    """All changes with adjusted p-values and verdicts.
 
     Args:
-        families: claims that were tested jointly.
+        families: claims that were tested jointly; none is empty.
         alpha: the family-wise error rate, of changes and of equivalences.
     """
-    families = [family for family in families if family]
     claims = [claim for family in families for claim in family]
     verdicts: dict[str, list[str]] = {}
     p_values: dict[str, list[float]] = {}
@@ -131,14 +129,29 @@ def judge(families: Sequence[Sequence[Claim]], alpha: float) -> None:
             _verdict(claim, changed[number], nearer[number], equal[str(number)], alpha)
             for number, claim in enumerate(claims)
         ]
-    for number, claim in enumerate(claims):
-        claim.record["change"] |= {"p_holm": p_values["sample"][number], "p_these_words": p_values["these"][number]}
-        claim.record["verdict"] = verdicts["sample"][number] if claim.words >= ENOUGH_WORDS else INCONCLUSIVE
-        claim.record["verdict_these_words"] = verdicts["these"][number]
-        claim.record["words_effective"] = None if math.isinf(claim.words) else round(claim.words, 3)
+    changes = iter(
+        _with_verdict(claim, p, p_terms_only, verdict if claim.words >= ENOUGH_WORDS else INCONCLUSIVE, terms_only)
+        for claim, p, p_terms_only, verdict, terms_only in zip(
+            claims, p_values["sample"], p_values["these"], verdicts["sample"], verdicts["these"], strict=True
+        )
+    )
+    return [[next(changes) for _ in family] for family in families]
 
 
-def _over(families: Sequence[Sequence[Claim]], p_of: Callable[[Claim], float]) -> list[float]:
+def _with_verdict(claim: ChangeClaim, p: float, p_terms_only: float, verdict: str, terms_only: str) -> Change:
+    estimate = claim.change.change
+    these = (estimate.terms_only or TermsOnly()).model_copy(update={"p": p_terms_only})
+    return claim.change.model_copy(
+        update={
+            "change": estimate.model_copy(update={"adjusted_p": p, "terms_only": these}),
+            "verdict": verdict,
+            "terms_only_verdict": terms_only,
+            "effective_terms": None if math.isinf(claim.words) else round(claim.words, 3),
+        }
+    )
+
+
+def _over(families: Sequence[Sequence[ChangeClaim]], p_of: Callable[[ChangeClaim], float]) -> list[float]:
     steps = over_families([min(map(p_of, family)) for family in families])
     return [
         min(1.0, max(floor, factor * p_of(claim)))
@@ -147,7 +160,7 @@ def _over(families: Sequence[Sequence[Claim]], p_of: Callable[[Claim], float]) -
     ]
 
 
-def _verdict(claim: Claim, changed: float, nearer: float, equal: float, alpha: float) -> str:
+def _verdict(claim: ChangeClaim, changed: float, nearer: float, equal: float, alpha: float) -> str:
     if equal < alpha:
         return EQUIVALENT
     if nearer < alpha:

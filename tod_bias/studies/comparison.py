@@ -7,6 +7,7 @@ the dialogues have in common falls out; nothing is run again, all is read from t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,43 +16,22 @@ import numpy as np
 from tod_bias.audit.axis_table import AxisTable, Tellings
 from tod_bias.audit.blocks import Blocks
 from tod_bias.audit.contrasts import Block, Difference
-from tod_bias.audit.results import Results
 from tod_bias.audit.word_clusters import shared_words, words_effective, words_of, words_of_group
 from tod_bias.errors import MetricError, TodBiasError
-from tod_bias.files import write_json
-from tod_bias.folder import writable
 from tod_bias.metrics.metric import Metric
+from tod_bias.results import AuditResult, AxisChange, Change, Comparison, GroupChange, Systems
 from tod_bias.statistics.clusters import Clusters
 from tod_bias.statistics.needed import check_resamples
 from tod_bias.statistics.settings import Inference
-from tod_bias.studies.changes import Claim, claim_of_score, claim_of_value, judge
+from tod_bias.studies.changes import ChangeClaim, claim_of_score, claim_of_value, judged
 from tod_bias.studies.matching import Matched, check_dialogues, check_named, check_settings, matched
 from tod_bias.studies.pairing import Changed, PairedBlock, tests_of
 from tod_bias.studies.saved import SavedRun, saved_run, scored_by
 
-SCHEMA = 1
-"""Version of ``compare.json``."""
-FILE = "compare.json"
-"""Its name."""
-
-
-class Comparison(dict[str, Any]):
-    """The content of ``compare.json``."""
-
-    def save(self, folder: str | Path) -> Path:
-        """Write it; returns the path.
-
-        Raises:
-            TodBiasError: the folder cannot be written to.
-        """
-        path = writable(folder) / FILE
-        write_json(path, self)
-        return path
-
 
 def compare(
-    before: str | Path | Results,
-    after: str | Path | Results,
+    before: str | Path | AuditResult,
+    after: str | Path | AuditResult,
     *,
     axes: Sequence[str] | None = None,
     metrics: Sequence[str | Metric] | None = None,
@@ -76,9 +56,8 @@ def compare(
         seed: of both.
 
     Returns:
-        The content of ``compare.json``: ``quality`` by metric, and under ``axes``, axis and metric what a run's results
-        hold, each with ``before``, ``after``, ``change`` and ``verdict``. Scores change on the metric's own scale,
-        disparities and their parts on that of the runs.
+        The content of ``compare.json``. Scores change on the metric's own scale, disparities and their parts on that
+        of the runs.
 
     Raises:
         MismatchError: the runs do not match; names what differs.
@@ -96,63 +75,64 @@ def compare(
     check_dialogues(one, other)
     check_named(one, other, "axes", list(one.axes), list(other.axes), "--axes")
     if metrics is None:
-        check_named(one, other, "metrics", list(one.results["metrics"]), list(other.results["metrics"]), "--metrics")
-    scored = scored_by(one.results, one.name, metrics)
+        check_named(one, other, "metrics", list(one.result.metrics), list(other.result.metrics), "--metrics")
+    scored = scored_by(one.result, metrics)
     check_settings(one, other, list(one.axes), [metric.name for metric in scored])
     inference = Inference(resamples=bootstrap, permutations=permutations, seed=seed)
     margins = margin, margin if quality_margin is None else quality_margin
     found = {axis: matched(axis, one, other) for axis in one.axes}
-    families: list[list[Claim]] = []
-    quality: dict[str, Any] = {}
-    records: dict[str, dict[str, Any]] = {axis: {} for axis in found}
+    drafts: dict[tuple[str, str], AxisDifference] = {}
+    families: dict[tuple[str, str], Mapping[str, ChangeClaim]] = {}
     common = tuple(name for name in one.stages if name in other.stages)
     for metric in scored:
-        family = quality_of(metric, found, inference, margins[1])
-        if family is not None:
-            quality[metric.name] = family.record
-            families.append([family])
+        quality = quality_of(metric, found, inference, margins[1])
+        if quality is not None:
+            families["", metric.name] = {"quality": quality}
         for axis, pair in found.items():
             if metric.name in pair.before and metric.name in pair.after:
                 tables = pair.before[metric.name], pair.after[metric.name]
-                record, claims = AxisChange(axis, metric, tables, common, inference, margins).report()
-                records[axis][metric.name] = record
-                families.append(claims)
-    judge(families, 1 - inference.level)
+                draft = drafts[axis, metric.name] = AxisDifference(axis, metric, tables, common, inference, margins)
+                families[axis, metric.name] = draft.claims
+    changes = {
+        key: dict(zip(family, some, strict=True))
+        for (key, family), some in zip(
+            families.items(), judged([list(family.values()) for family in families.values()], 1 - inference.level),
+            strict=True,
+        )
+    }  # fmt: skip
     return Comparison(
-        schema=SCHEMA,
         before=one.name,
         after=other.name,
-        corpus={key: one.results["corpus"].get(key) for key in ("name", "split", "dialogues", "hash")},
-        design=one.results["design"],
-        draws=one.results["draws"],
-        seed=one.results["seed"],
-        history=one.results["history"],
+        corpus=one.result.corpus,
         margin=margin,
         quality_margin=margins[1],
-        pipeline={"before": list(one.stages), "after": list(other.stages), "common": list(common)},
+        stages=Systems(before=list(one.stages), after=list(other.stages), common=list(common)),
         differences=_differences(one, other),
         same=_are_same(found.values()),
         left_out={axis: pair.left_out for axis, pair in found.items()},
-        metrics={metric.name: one.results["metrics"][metric.name] for metric in scored},
-        quality=quality,
-        axes=records,
+        metrics={metric.name: one.result.metrics[metric.name] for metric in scored},
+        quality={name: some["quality"] for (axis, name), some in changes.items() if not axis},
+        axes={
+            axis: {name: draft.result(changes[axis, name]) for (of, name), draft in drafts.items() if of == axis}
+            for axis in found
+        },
         signature={
-            "intervals": "95%, t with a word (or other cluster) left out of both runs at a time; of these words: "
+            "intervals": "95%, t with a term (or other cluster) left out of both runs at a time; of these terms: "
             f"expanded percentile, {bootstrap} resamples of dialogues",
-            "p_values": f"sign flips by word, {permutations} at the most; maxT within an axis and metric, then Holm",
+            "p_values": f"sign flips by term, {permutations} at the most; maxT within an axis and metric, then Holm",
             "seed": str(seed),
         },
     )
 
 
-def _differences(one: SavedRun, other: SavedRun) -> dict[str, list[str | None]]:
+def _differences(one: SavedRun, other: SavedRun) -> dict[str, tuple[str | None, str | None]]:
     """What the systems, and the versions they ran with, do not share."""
-    mine, theirs = (run.results.get("signature") or {} for run in (one, other))
+    mine, theirs = (run.result.signature for run in (one, other))
     names = [name for name in dict.fromkeys([*mine, *theirs]) if mine.get(name) != theirs.get(name)]
-    found: dict[str, list[str | None]] = {name: [mine.get(name), theirs.get(name)] for name in names}
-    samples = [str(run.results.get("samples", 1)) for run in (one, other)]
+    found: dict[str, tuple[str | None, str | None]] = {name: (mine.get(name), theirs.get(name)) for name in names}
+    samples = [str(run.result.samples or 1) for run in (one, other)]
     if samples[0] != samples[1]:
-        found["samples"] = list(samples)
+        found["samples"] = samples[0], samples[1]
     return found
 
 
@@ -169,7 +149,7 @@ def _are_same(pairs: Any) -> bool:
 
 def quality_of(
     metric: Metric, found: Mapping[str, Matched], inference: Inference, margin: float | None
-) -> Claim | None:
+) -> ChangeClaim | None:
     """The change of the originals' score, over all dialogues of all axes, each once; None where no axis has it."""
     rows: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
     labels: dict[str, dict[tuple[str, str], str]] = {}
@@ -193,12 +173,10 @@ def quality_of(
     everyone = np.ones(len(rows), dtype=bool)
     changed = Changed(PairedBlock(before, after, [], [(0, 0)]), everyone, kinds, inference, tested=[0])
     sample, these = tests_of([changed], inference)
-    claim = claim_of_score(changed, 0, (sample[0], these[0]), np.inf, margin, 1 - inference.level, metric.better)
-    claim.record["dialogues"] = len(rows)
-    return claim
+    return claim_of_score(changed, 0, (sample[0], these[0]), np.inf, margin, 1 - inference.level, metric.better)
 
 
-class AxisChange:
+class AxisDifference:
     """One axis and metric of two runs.
 
     Args:
@@ -254,53 +232,63 @@ class AxisChange:
             tested=tested, shared=self._shared, effective=self._effective,
         )  # fmt: skip
 
-    def report(self) -> tuple[dict[str, Any], list[Claim]]:
-        """The record, and the claims that are written in it."""
-        told = self._told
-        everyone = np.ones(told.dialogues, dtype=bool)
-        whole = self._changed((self._blocks[0].whole(), self._blocks[1].whole()), everyone, whole=True)
+    @cached_property
+    def _whole(self) -> Changed:
+        everyone = np.ones(self._told.dialogues, dtype=bool)
+        return self._changed((self._blocks[0].whole(), self._blocks[1].whole()), everyone, whole=True)
+
+    @cached_property
+    def _groups(self) -> dict[str, Changed]:
+        table = self._told
         groups = {
             name: self._changed(
-                (self._blocks[0].group(number), self._blocks[1].group(number)), told.told_as[:, number], whole=False
+                (self._blocks[0].group(number), self._blocks[1].group(number)), table.told_as[:, number], whole=False
             )
-            for number, name in enumerate(told.attributes)
-            if told.told_as[:, number].any()
+            for number, name in enumerate(table.attributes)
+            if table.told_as[:, number].any()
         }
-        if len(groups) < 2:
-            groups = {}
-        sample, these = tests_of([whole, *groups.values()], self._inference)
+        return groups if len(groups) > 1 else {}
+
+    @cached_property
+    def claims(self) -> dict[str, ChangeClaim]:
+        """All changes that may be claimed, by name: they are tested jointly."""
+        sample, these = tests_of([self._whole, *self._groups.values()], self._inference)
         alpha = 1 - self._inference.level
         margin, quality_margin = self._margins
-        shares = dict(zip(self._stages, range(1, 1 + len(self._stages)), strict=True))
-        above = 1 + len(shares)
-        tests = sample[0], these[0]
         claims = {
-            place: claim_of_value(whole, place, tests, self._effective, margin, alpha)
-            for place in (0, *shares.values())
+            name: claim_of_value(self._whole, place, (sample[0], these[0]), self._effective, margin, alpha)
+            for place, name in enumerate(("disparity", *(f"in {stage}" for stage in self._stages)))
         }
-        record: dict[str, Any] = {
-            "scale": "ratio" if self._blocks[0].is_ratio else "difference",
-            "dialogues": told.dialogues,
-            "words_effective": round(self._effective, 3),
-            "original": whole.estimate(whole.place_of_score(0)),
-            "rewritten": whole.estimate(whole.place_of_score(1)),
-            "disparity": claims[0].record,
-            "contributions": {name: claims[place].record for name, place in shares.items()},
-        }
-        if self._blocks[0].has_placebo:
-            record["above_placebo"] = whole.estimate(above)
-        record["groups"] = {}
-        family = list(claims.values())
-        for number, (name, group) in enumerate(groups.items(), start=1):
+        for number, (name, group) in enumerate(self._groups.items(), start=1):
             tests = sample[number], these[number]
-            words = words_of_group(told, told.attributes.index(name))
-            gap = claim_of_value(group, 0, tests, words, margin, alpha)
-            score = claim_of_score(group, 0, tests, words, quality_margin, alpha, self._metric.better)
-            family += [gap, score]
-            record["groups"][name] = {
-                "score": score.record,
-                "gap": gap.record,
-                "contributions": {stage: group.estimate(place) for stage, place in shares.items()},
-                "dialogues": group.dialogues,
-            }
-        return record, family
+            terms = words_of_group(self._told, self._told.attributes.index(name))
+            claims[f"gap {name}"] = claim_of_value(group, 0, tests, terms, margin, alpha)
+            claims[f"score {name}"] = claim_of_score(group, 0, tests, terms, quality_margin, alpha, self._metric.better)
+        return claims
+
+    def result(self, changes: Mapping[str, Change]) -> AxisChange:
+        """The changes, put together.
+
+        Args:
+            changes: the judged claims, by name.
+        """
+        whole = self._whole
+        return AxisChange(
+            scale="ratio" if self._blocks[0].is_ratio else "difference",
+            dialogues=self._told.dialogues,
+            effective_terms=round(self._effective, 3),
+            original=whole.estimate(whole.place_of_score(0)),
+            rewritten=whole.estimate(whole.place_of_score(1)),
+            disparity=changes["disparity"],
+            contributions={stage: changes[f"in {stage}"] for stage in self._stages},
+            beyond_placebo=whole.estimate(1 + len(self._stages)) if self._blocks[0].has_placebo else None,
+            groups={
+                name: GroupChange(
+                    dialogues=group.dialogues,
+                    score=changes[f"score {name}"],
+                    gap=changes[f"gap {name}"],
+                    contributions={stage: group.estimate(1 + at) for at, stage in enumerate(self._stages)},
+                )
+                for name, group in self._groups.items()
+            },
+        )

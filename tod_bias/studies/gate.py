@@ -8,13 +8,13 @@ cannot tell. What rests on too few words is shown of no group. All is read from 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tod_bias.errors import TodBiasError, shortened
+from tod_bias.errors import TodBiasError
 from tod_bias.perturb.algorithm import PLACEBO
-from tod_bias.report.values import pair_of, real
+from tod_bias.results import AuditResult, AxisResult, Estimate, TermsOnly
 from tod_bias.statistics.adjustment import holm
 from tod_bias.statistics.distributions import t_tail
 from tod_bias.statistics.intervals import LEVEL
@@ -139,10 +139,9 @@ class Judgement:
 
 
 def gate(
-    results: Mapping[str, Any],
+    result: AuditResult,
     most: float,
     *,
-    run: str = "this run",
     axes: Sequence[str] | None = None,
     metrics: Sequence[str] | None = None,
     component: str | None = None,
@@ -156,9 +155,8 @@ def gate(
     Asked for are the disparity of every axis and the gap of every group, in either direction.
 
     Args:
-        results: the content of ``results.json``.
+        result: of the run.
         most: a disparity or gap beyond it fails.
-        run: what the run is called.
         axes: by default all but the placebo.
         metrics: by default all of which one side is the better one.
         component: its part of each disparity and gap is asked for in their place.
@@ -168,7 +166,7 @@ def gate(
         tried: systems of which the best one is chosen on the same dialogues; what passes is held to alpha / tried.
 
     Raises:
-        GateError: the run lacks an axis, metric or component, or was written by an earlier version.
+        GateError: the run lacks an axis, metric or component.
         TodBiasError: a limit that makes no sense.
     """
     margin = most if margin is None else margin
@@ -177,85 +175,80 @@ def gate(
     if not 0 < margin <= most:
         raise TodBiasError(f"margin must be above 0 and not above max_disparity ({most:g}), got {margin!r}")
     limits = Limits(most, margin, harm_only, these_words, tried)
-    try:
-        asked = list(_asked(results, run, axes, metrics, component, limits))
-        beyond = holm({str(number): _beyond(one, limits) for number, one in enumerate(asked)})
-        values = tuple(_judged(one, beyond[str(number)], len(asked), limits) for number, one in enumerate(asked))
-    except GateError:
-        raise
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        reason = shortened(f"{type(error).__name__}: {error}", 100)
-        raise GateError(f"{run}: results.json is not what attribute writes ({reason}); repeat the run") from error
+    asked = list(_asked(result, axes, metrics, component, limits))
+    beyond = holm({str(number): _beyond(one, limits) for number, one in enumerate(asked)})
+    values = tuple(_judged(one, beyond[str(number)], len(asked), limits) for number, one in enumerate(asked))
     chosen = dict.fromkeys(one.asked.metric for one in values)
-    compared = tuple(name for name in chosen if results["metrics"][name].get("counterfactual") is True)
-    return Judgement(run, limits, values, compared)
+    compared = tuple(name for name in chosen if result.metrics[name].counterfactual)
+    return Judgement(result.name, limits, values, compared)
 
 
 def _asked(
-    results: Mapping[str, Any],
-    run: str,
+    result: AuditResult,
     axes: Sequence[str] | None,
     metrics: Sequence[str] | None,
     component: str | None,
     limits: Limits,
 ) -> Iterator[Asked]:
-    there = [axis for axis in results["axes"] if axis != PLACEBO]
-    measured = results["metrics"]
-    sided = [name for name, about in measured.items() if about["better"] != "neither"] or list(measured)
+    run = result.name
+    there = [axis for axis in result.axes if axis != PLACEBO]
+    measured = result.metrics
+    sided = [name for name, about in measured.items() if about.better != "neither"] or list(measured)
     for what, wanted, known in (("axis", axes, there), ("metric", metrics, list(measured))):
         for name in wanted or ():
             if name not in known:
                 raise GateError(f"{run}: has no {what} {name}; it has {', '.join(known) or 'none but the placebo'}")
-    if component is not None and component not in results["pipeline"]:
-        raise GateError(f"{run}: has no component {component}; it has {', '.join(results['pipeline'])}")
+    if component is not None and component not in result.stages:
+        raise GateError(f"{run}: has no component {component}; it has {', '.join(result.stages)}")
     found = False
     for axis in axes or there:
         for metric in metrics or sided:
-            record = results["axes"][axis].get(metric)
-            if record is None:
+            row = result.axes[axis].get(metric)
+            if row is None:
                 raise GateError(f"{run}: has no {metric} on axis {axis}, where it is undefined; leave one of them out")
             found = True
-            yield from _of_axis(record, axis, metric, run, component, limits)
+            yield from _of_axis(row, run, component, limits)
     if not found:
         raise GateError(f"{run}: holds no axis but the placebo, which claims nothing; audit another one")
 
 
-def _of_axis(
-    record: Mapping[str, Any], axis: str, metric: str, run: str, component: str | None, limits: Limits
-) -> Iterator[Asked]:
-    clusters = record["disparity"]["clusters"]
-    whole = record["disparity"], clusters["dialogues"], clusters["words_effective"], record["contributions"]
-    groups = {
-        f"gap of {name}": (group["gap"], group["dialogues"], group["words_effective"], group["contributions"])
-        for name, group in record["groups"].items()
+def _of_axis(row: AxisResult, run: str, component: str | None, limits: Limits) -> Iterator[Asked]:
+    parts = {"disparity": (row.disparity, row.dialogues, row.effective_terms, row.shares)} | {
+        f"gap of {name}": (group.gap, group.dialogues, group.effective_terms, group.shares)
+        for name, group in row.groups.items()
     }
-    known = record["scale"] == "ratio" or record["original"]["value"] is not None
-    for name, (claim, dialogues, words, parts) in {"disparity": whole, **groups}.items():
-        part = claim
+    is_known = row.scale == "ratio" or row.original.value is not None
+    for name, (claim, dialogues, terms, shares) in parts.items():
+        part, what = claim, name
         if component is not None:
-            if component not in parts:
-                raise GateError(f"{run}: contributions are not known of recorded answers; leave --component out")
-            part, name = parts[component], f"{name}, {component}"
-        error = part.get("error")
-        if not isinstance(error, Mapping):
-            raise GateError(
-                f"{run}: axis {axis} says no standard errors, an earlier version wrote it; repeat the run's command "
-                "(what was answered is kept)"
-            )
-        where = f"axes.{axis}.{metric}, {name}"
-        low, high = pair_of(part["ci_these_words"] if limits.these_words else part["ci"], where)
+            if component not in shares:
+                raise GateError(f"{run}: contributions are not known of saved responses; leave --component out")
+            part, what = shares[component], f"{name}, {component}"
         yield Asked(
-            axis, metric, name,
-            value=real(part["value"], where) if known else None,
-            ci=None if low is None or high is None else (low, high),
-            error=_number(error["standard"]),
-            freedom=_number(error["freedom"], 0.0),
-            error_these_words=_number(error["these_words"]),
-            dialogues=dialogues,
-            words=math.inf if limits.these_words else words,
-            unmeasured=str(record.get("unmeasured") or ""),
-            p_claim=claim.get("p_these_words" if limits.these_words else "p_holm"),
-        )  # fmt: skip
+            axis=row.axis,
+            metric=row.metric.name,
+            name=what,
+            value=part.value if is_known else None,
+            ci=_terms_only(part).ci if limits.these_words else part.ci,
+            error=_number(part.se),
+            freedom=_number(part.df, 0.0),
+            error_these_words=_number(_terms_only(part).se),
+            dialogues=dialogues or 0,
+            words=math.inf if limits.these_words else terms or 0.0,
+            unmeasured=row.unmeasured,
+            p_claim=_claimed(claim, row, limits),
+        )
+
+
+def _claimed(claim: Estimate, row: AxisResult, limits: Limits) -> float | None:
+    """The p-value over everything that the run claims; None where nothing was tested."""
+    if limits.these_words:
+        return claim.terms_only_p
+    return claim.adjusted_p if claim is row.disparity else claim.p
+
+
+def _terms_only(estimate: Estimate) -> TermsOnly:
+    return estimate.terms_only or TermsOnly()
 
 
 def _number(value: float | None, missing: float = math.nan) -> float:

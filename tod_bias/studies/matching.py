@@ -9,10 +9,8 @@ import numpy as np
 
 from tod_bias.audit.axis_table import AxisTable, Tellings
 from tod_bias.errors import TodBiasError
+from tod_bias.results import AuditResult
 from tod_bias.studies.saved import SavedRun
-
-_SETTINGS = ("design", "draws", "seed", "history")
-_TOLD_BY = ("max_per_axis", "tellings")
 
 
 class MismatchError(TodBiasError):
@@ -31,11 +29,12 @@ class Matched(NamedTuple):
 
 def check_dialogues(before: SavedRun, after: SavedRun) -> None:
     """Raises MismatchError where two runs are not on the same dialogues, told with the same seed."""
-    one, other = before.results, after.results
+    one, other = before.result, after.result
     for key in ("hash", "split"):
-        _same(f"corpus {key}", _part(one, "corpus").get(key), _part(other, "corpus").get(key), before, after)
-    for key in _SETTINGS:
-        _same(key, one.get(key), other.get(key), before, after)
+        _same(f"corpus {key}", getattr(one.corpus, key), getattr(other.corpus, key), before, after)
+    mine, theirs = settings_of(one), settings_of(other)
+    for key, value in mine.items():
+        _same(key, value, theirs[key], before, after)
 
 
 def check_settings(before: SavedRun, after: SavedRun, axes: Sequence[str], metrics: Sequence[str]) -> None:
@@ -50,14 +49,15 @@ def check_settings(before: SavedRun, after: SavedRun, axes: Sequence[str], metri
     Raises:
         MismatchError: they did not.
     """
-    one, other = before.results, after.results
-    mine, theirs = _part(one, "signature"), _part(other, "signature")
-    for key in (*_TOLD_BY, *(f"axis {axis}" for axis in axes), "axis placebo"):
-        _same(key, mine.get(key), theirs.get(key), before, after)
-    mine, theirs = _part(one, "metrics"), _part(other, "metrics")
+    one, other = before.result, after.result
+    for key in ("max_per_axis", "variants"):
+        _same(key, getattr(one.config.design, key), getattr(other.config.design, key), before, after)
+    for key in (*(f"axis {axis}" for axis in axes), "axis placebo"):
+        _same(key, one.signature.get(key), other.signature.get(key), before, after)
     for name in metrics:
         for key in ("signature", "better", "scale"):
-            _same(f"{key} of metric {name}", _part(mine, name).get(key), _part(theirs, name).get(key), before, after)
+            mine, theirs = (getattr(result.metrics[name], key) for result in (one, other))
+            _same(f"{key} of metric {name}", mine, theirs, before, after)
 
 
 def check_named(
@@ -73,9 +73,15 @@ def check_named(
     )
 
 
-def _part(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = record.get(key)
-    return found if isinstance(found, Mapping) else {}
+def settings_of(result: AuditResult) -> dict[str, Any]:
+    """What decides which counterfactuals there are and what the system is given of a dialogue."""
+    config = result.config
+    return {
+        "design": config.design.design,
+        "draws": config.design.draws if config.design.design == "draws" else None,
+        "seed": config.seed,
+        "history": "recorded" if result.is_recorded else config.run.history,
+    }
 
 
 def _same(what: str, mine: Any, theirs: Any, before: SavedRun, after: SavedRun) -> None:

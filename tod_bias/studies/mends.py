@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tod_bias.audit.results import Results
 from tod_bias.perturb.guards.guard import GUARDS
-from tod_bias.studies.comparison import Comparison
+from tod_bias.results import AuditResult, AxisResult, Comparison
+from tod_bias.results import Change as Difference
 from tod_bias.studies.database_check import Lack
 from tod_bias.studies.gate import WITHIN, Asked, Judged
 from tod_bias.systems.pipeline import Pipeline
@@ -40,7 +40,7 @@ class Attempt:
     changes: tuple[Change, ...]
     axes: tuple[str, ...]
     """On which it was measured."""
-    results: Results
+    result: AuditResult
     comparison: Comparison
     values: tuple[Judged, ...]
     """The disparities and gaps, each within the margin or not."""
@@ -78,11 +78,14 @@ class Attempt:
             "reason": self.reason,
             "quality_by": list(self.quality_by),
             "equal": self.equal,
-            "quality": self.comparison["quality"],
-            "axes": {axis: self.comparison["axes"][axis] for axis in self.axes},
-            "measured": {axis: measured_of(self.results["axes"][axis]) for axis in self.axes},
+            "quality": {name: change.model_dump(mode="json") for name, change in self.comparison.quality.items()},
+            "axes": {
+                axis: {name: one.model_dump(mode="json") for name, one in self.comparison.axes[axis].items()}
+                for axis in self.axes
+            },
+            "measured": {axis: measured_of(self.result.axes[axis]) for axis in self.axes},
             "asked": dict(self.asked),
-            "tokens": dict(self.results["cost"]["tokens"]),
+            "tokens": dict(self.result.cost.tokens),
             "seconds": round(self.seconds, 3),
         }
 
@@ -149,29 +152,28 @@ def nothing_differs(asked: Asked) -> bool:
     return asked.value == 0 and asked.error_these_words == 0
 
 
-def measured_of(record: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def measured_of(by_metric: Mapping[str, AxisResult]) -> dict[str, dict[str, Any]]:
     """Of an axis by each metric what stands in its run: the originals' score and the disparity, with intervals."""
-    names = ("value", "ci", "ci_these_words")
     return {
-        metric: {part: {name: found[part].get(name) for name in names} for part in ("original", "disparity")}
-        for metric, found in record.items()
+        metric: {"original": row.original.model_dump(mode="json"), "disparity": row.disparity.model_dump(mode="json")}
+        for metric, row in by_metric.items()
     }
 
 
 def size_of(attempt: Attempt, metric: str) -> tuple[float, ...]:
     """Fewer changes first, then what is better by more than a hundredth, then what asks less anew."""
-    quality = attempt.comparison["quality"].get(metric)
-    gain = _gain(quality, attempt.comparison["metrics"][metric]["better"]) if quality else 0.0
+    quality = attempt.comparison.quality.get(metric)
+    gain = _gain(quality, attempt.comparison.metrics[metric].better) if quality else 0.0
     return (
         len(attempt.changes),
         -round(gain, 2),
-        sum(attempt.results["cost"]["tokens"].values()),
+        sum(attempt.result.cost.tokens.values()),
         sum(attempt.asked.values()),
     )
 
 
-def _gain(quality: Mapping[str, Any], better: str) -> float:
-    return float(quality["change"]["value"] or 0.0) * (-1.0 if better == "lower" else 1.0)
+def _gain(quality: Difference, better: str) -> float:
+    return float(quality.change.value or 0.0) * (-1.0 if better == "lower" else 1.0)
 
 
 def merged(changes: Sequence[Change]) -> tuple[Change, ...]:

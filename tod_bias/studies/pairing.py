@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from tod_bias.audit.contrasts import Block, Difference
+from tod_bias.results import Change, Estimate, TermsOnly
 from tod_bias.statistics.clusters import Clusters, Shared, Spread, at_least, spread
 from tod_bias.statistics.flips import FlipTest, flip_test
 from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.needed import FEWEST
-from tod_bias.statistics.record import finite, finite_pair
 from tod_bias.statistics.resampling import resample
 from tod_bias.statistics.settings import Inference
 
@@ -145,7 +145,7 @@ class Changed:
         """Where the change of a score is among the values."""
         return 2 * self.count + number
 
-    def estimate(self, place: int) -> dict[str, Any]:
+    def estimate(self, place: int, p: float | None = None) -> Change:
         """A change with both intervals, and what changed."""
         entry = place if place < self.count else place - self.count
         bounds = self._intervals[:, :, place]
@@ -153,15 +153,11 @@ class Changed:
         these = np.full(2, np.nan)
         if self._samples is not None and self.dialogues >= FEWEST:
             these = interval(self._samples[:, place], self.dialogues, self._level)
-        return {
-            "before": finite(self.before[entry]),
-            "after": finite(self.after[entry]),
-            "change": {
-                "value": finite(self.estimates[place]),
-                "ci": finite_pair(widest),
-                "ci_these_words": finite_pair(these),
-            },
-        }
+        return Change(
+            before=self.before[entry],
+            after=self.after[entry],
+            change=Estimate(value=self.estimates[place], ci=tuple(widest), p=p, terms_only=TermsOnly(ci=tuple(these))),
+        )
 
     def evidence(self, place: int) -> Evidence:
         """With words as a sample: the kind of clusters with the largest standard error; NaN where one has too few."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from rich.table import Table
 
 from tod_bias.errors import TodBiasError
-from tod_bias.report.outcome import FLOOR, read_outcomes
-from tod_bias.report.record import RunError
 from tod_bias.report.sheets import new_table
+from tod_bias.results import AuditResult, AxisResult
 from tod_bias.statistics.intervals import LEVEL
 from tod_bias.statistics.needed import ENOUGH_WORDS
 from tod_bias.statistics.power import POWER, units_needed
@@ -33,61 +32,44 @@ class Power(NamedTuple):
     """Why one of them is not told, where that is not for want of words."""
 
 
-def power(results: Mapping[str, Any], wanted: float | None = None) -> list[Power]:
+def power(result: AuditResult, wanted: float | None = None) -> list[Power]:
     """What a run's axes and metrics can show.
 
     What dialogues of one word have in common does not average out with more dialogues of the same words: the standard
     error over words, less that over dialogues, stays.
 
     Args:
-        results: the content of ``results.json``.
+        result: of the run.
         wanted: the disparity to be found, on the metric's scale.
 
     Raises:
-        RunError: the results are not as ``attribute`` writes them.
         TodBiasError: ``wanted`` is not above 0.
     """
-    read_outcomes(results)  # finds what is not as attribute writes it
     if wanted is not None and not wanted > 0:
         raise TodBiasError(f"the disparity to be detected must be above 0, got {wanted!r}")
-    told = [
-        (axis, metric, record)
-        for axis, some in results["axes"].items()
-        for metric, record in some.items()
-        if record.get("verdict") != FLOOR
-    ]
-    rows = []
-    for axis, metric, record in told:
-        try:
-            rows.append(_row(axis, metric, record["disparity"], wanted, max(1, len(told))))
-        except (LookupError, TypeError, AttributeError) as error:
-            raise RunError(
-                f"axes.{axis}.{metric}: not what attribute writes ({type(error).__name__}: {error}); repeat the run"
-            ) from error
-    return rows
+    rows = [row for row in result.rows if not row.is_placebo]
+    return [_power_of(row, wanted, max(1, len(rows))) for row in rows]
 
 
-def _row(axis: str, metric: str, disparity: Mapping[str, Any], wanted: float | None, tests: int) -> Power:
-    dialogues, words = (disparity["clusters"][name] for name in ("dialogues", "words_effective"))
-    needed = _needed(disparity, wanted, dialogues, tests)
-    untold = disparity["mde"] is None or (wanted is not None and needed is None)
-    why = _why(disparity) if untold and words >= ENOUGH_WORDS else ""
-    return Power(axis, metric, dialogues, words, disparity["mde"], needed, why)
+def _power_of(row: AxisResult, wanted: float | None, tests: int) -> Power:
+    dialogues, words = row.dialogues or 0, row.effective_terms or 0.0
+    needed = _needed(row, wanted, dialogues, tests)
+    is_unknown = row.mde is None or (wanted is not None and needed is None)
+    why = _why(row) if is_unknown and words >= ENOUGH_WORDS else ""
+    return Power(row.axis, row.metric.name, dialogues, words, row.mde, needed, why)
 
 
-def _why(disparity: Mapping[str, Any]) -> str:
-    errors = disparity.get("standard_error") or {}
-    if 0 in (errors.get("value"), errors.get("these_words")):
-        return "no telling differs from another, so nothing spreads"
-    if disparity.get("ci_these_words") is None:
+def _why(row: AxisResult) -> str:
+    if 0 in (row.mde_se, row.mde_se_terms_only):
+        return "no counterfactual differs from another, so nothing spreads"
+    if row.disparity.terms_only is None or row.disparity.terms_only.ci is None:
         return "the run has no resamples of dialogues (--bootstrap 0)"
     return "no interval tells how far the dialogues spread"
 
 
-def _needed(disparity: Mapping[str, Any], wanted: float | None, dialogues: int, tests: int) -> float | None:
-    errors = disparity.get("standard_error") or {}
-    whole, these = errors.get("value"), errors.get("these_words")
-    if wanted is None or not whole or not these or disparity.get("mde") is None or disparity.get("ci") is None:
+def _needed(row: AxisResult, wanted: float | None, dialogues: int, tests: int) -> float | None:
+    whole, these = row.mde_se, row.mde_se_terms_only
+    if wanted is None or not whole or not these or row.mde is None or row.disparity.ci is None:
         return None
     fixed = math.sqrt(max(0.0, whole**2 - these**2))
     return units_needed(wanted, dialogues, these, fixed, (1 - LEVEL) / tests)

@@ -10,27 +10,27 @@ divided by how many were tried (Bonferroni), and what that does not show is said
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import combinations, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tod_bias.audit.attribute import attribute
-from tod_bias.audit.results import Results
 from tod_bias.audit.signatures import corpus_hash, perturber_signature, signature_of
+from tod_bias.config import AuditConfig
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import MetricError, TodBiasError
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.algorithm import PLACEBO
 from tod_bias.perturb.candidates import Perturber
 from tod_bias.perturb.guards.guard import GUARDS, Guard, with_guards
-from tod_bias.report.outcome import check_claims, claims_of
 from tod_bias.report.record import read_turns
+from tod_bias.results import AuditResult, Comparison, check_claims
 from tod_bias.statistics.distributions import normal_quantile
 from tod_bias.statistics.intervals import LEVEL
 from tod_bias.studies.changes import WORSE
-from tod_bias.studies.comparison import Comparison, compare
+from tod_bias.studies.comparison import compare
 from tod_bias.studies.database_check import OWN_ARMS, Lack, check_database, made_in
 from tod_bias.studies.gate import WITHIN, Judged, gate
 from tod_bias.studies.matching import MismatchError
@@ -51,7 +51,7 @@ class Workshop:
     """Tries changes on one system.
 
     Args:
-        before: the folder of a finished run, or its results.
+        before: the finished run.
         pipeline: the system that it was of.
         dialogues: the corpus that it was on.
         perturbers: axes of the run that are to be mended.
@@ -65,13 +65,11 @@ class Workshop:
 
     Raises:
         MismatchError: the dialogues or the system are not those of the run.
-        RunError: the run cannot be read.
     """
 
     def __init__(
         self,
-        before: Results | str | Path,
-        results: Mapping[str, Any],
+        before: AuditResult,
         pipeline: Pipeline,
         dialogues: Sequence[Dialogue],
         perturbers: Sequence[Perturber],
@@ -84,40 +82,40 @@ class Workshop:
         metrics: Sequence[str | Metric] = (),
         **options: Any,
     ) -> None:
-        self._before, self._results = before, results
+        self._before = before
         self._pipeline, self._dialogues = pipeline, list(dialogues)
         self._perturbers = {one.axis: one for one in perturbers if one.axis != PLACEBO}
-        self.metric = next(iter(results["metrics"])) if metric is None else metric
+        self.metric = next(iter(before.metrics)) if metric is None else metric
         self._margins = margin, quality_margin
         self._these_words = these_words
         self._cache = cache
-        self._metrics = with_own(results, "this run" if isinstance(before, Results) else str(before), metrics)
+        self._metrics = with_own(before, metrics)
         self._options = options
         self._rows: dict[str, list[Lack]] = {}
         self._tried = 1
         self.refused: dict[tuple[Change, ...], str] = {}
         """Changes under which the metric has no value, and why."""
-        corpus = results["corpus"]
-        own, theirs = corpus_hash(self._dialogues), corpus.get("hash")
-        if theirs is not None and own != theirs:
+        corpus = before.corpus
+        own, theirs = corpus_hash(self._dialogues), corpus.hash
+        if own != theirs:
             raise MismatchError(
-                f"the run was on {corpus.get('dialogues')} other dialogues, of {corpus.get('name', 'another corpus')} "
+                f"the run was on {corpus.dialogues} other dialogues, of {corpus.name or 'another corpus'} "
                 f"(hash {theirs}, here {own}); give --corpus and the other options that it was made with"
             )
         self._check_system()
         self._check_axes()
-        if self.metric not in results["metrics"]:
-            there = ", ".join(results["metrics"])
+        if self.metric not in before.metrics:
+            there = ", ".join(before.metrics)
             raise TodBiasError(f"metric {self.metric}: the run has none of this name; it has {there}")
 
     def _check_system(self) -> None:
         """See to it that the system is the run's, so that what changes is due to the changes."""
-        own, theirs = list(self._pipeline.names), list(self._results["pipeline"])
+        own, theirs = list(self._pipeline.names), self._before.stages
         if own != theirs:
             raise MismatchError(
                 f"the run was of other components ({', '.join(theirs)}; here {', '.join(own)}); give its pipeline"
             )
-        known, here = self._results.get("signature") or {}, signature_of(self._pipeline)
+        known, here = self._before.signature, signature_of(self._pipeline)
         for name in own:
             one, other = known.get(f"stage {name}"), here.get(f"stage {name}")
             if one is not None and one != other:
@@ -128,12 +126,10 @@ class Workshop:
 
     def _check_axes(self) -> None:
         """See to it that the axes are told as in the run, before anything is asked."""
-        known = self._results.get("signature") or {}
+        known = self._before.signature
         for axis, perturber in self._perturbers.items():
-            if axis not in self._results["axes"]:
-                raise TodBiasError(
-                    f"axis {axis}: the run has none of this name; it has {', '.join(self._results['axes'])}"
-                )
+            if axis not in self._before.axes:
+                raise TodBiasError(f"axis {axis}: the run has none of this name; it has {', '.join(self._before.axes)}")
             there, here = known.get(f"axis {axis}"), perturber_signature(perturber)
             if there is not None and there != here:
                 raise MismatchError(
@@ -144,26 +140,26 @@ class Workshop:
     @property
     def harmed(self) -> list[str]:
         """Axes on which the run claims something by the metric that decides."""
-        return [axis for axis in self._perturbers if self.metric in claims_of(self._results, axis)]
+        return [axis for axis in self._perturbers if self.metric in self._before.claimed_metrics(axis)]
 
     @property
     def claimed_otherwise(self) -> dict[str, list[str]]:
         """Axes on which only other metrics claim something, and these."""
-        found = {axis: claims_of(self._results, axis) for axis in self._perturbers if axis not in self.harmed}
+        found = {axis: self._before.claimed_metrics(axis) for axis in self._perturbers if axis not in self.harmed}
         return {axis: metrics for axis, metrics in found.items() if metrics}
 
     def named(self, axis: str) -> dict[str, float]:
         """The components in which the axis' disparity, or the gap of a group, enters: its largest part, and those whose
         intervals leave out 0; the largest first."""
-        record = self._results["axes"][axis][self.metric]
+        row = self._before.axes[axis][self.metric]
         sizes: dict[str, float] = {}
         certain: set[str] = set()
-        for parts in (record["contributions"], *(group["contributions"] for group in record["groups"].values())):
-            for name, part in parts.items():
-                if part["value"] is None:
+        for shares in (row.shares, *(group.shares for group in row.groups.values())):
+            for name, share in shares.items():
+                if share.value is None:
                     continue
-                sizes[name] = max(sizes.get(name, 0.0), abs(part["value"]), key=abs)
-                low, high = part["ci"] or part["ci_these_words"] or (0.0, 0.0)
+                sizes[name] = max(sizes.get(name, 0.0), abs(share.value), key=abs)
+                low, high = share.bounds or (0.0, 0.0)
                 if low > 0 or high < 0:
                     certain.add(name)
         ranked = sorted((name for name in sizes if sizes[name] > 0), key=lambda name: (-sizes[name], name))
@@ -191,16 +187,16 @@ class Workshop:
             told = {"tellings": self._options["variants"]} if "variants" in self._options else {}
             found = check_database(
                 self._pipeline.stages[component], self._dialogues, [self._perturbers[axis]],
-                name=component, seed=self._results["seed"], made=made_in(self._turns, axis), **told,
+                name=component, seed=self._before.config.seed, made=made_in(self._turns, axis), **told,
             )  # fmt: skip
             self._rows[axis] = [one for one in found.lacks if one.is_missing]
         return self._rows[axis]
 
     @cached_property
     def _turns(self) -> pd.DataFrame | None:
-        if isinstance(self._before, Results):
+        if self._before.folder is None:
             return self._before.turns
-        return read_turns(self._before, OWN_ARMS)
+        return read_turns(self._before.folder, OWN_ARMS)
 
     def lacks(self, changes: Sequence[Change]) -> tuple[Lack, ...]:
         """The rows that changes bring."""
@@ -232,45 +228,52 @@ class Workshop:
     def attempt(self, changes: Sequence[Change], axes: Sequence[str]) -> Attempt:
         """Measure the system with changes on some axes, and hold it against the finished run."""
         started = time.monotonic()
-        run = self._results
-        drawn = {"samples": run["samples"]} if run.get("samples", 1) > 1 else {}
-        about = run["corpus"]
-        corpus = {"corpus": about["name"], "split": about["split"]} if about["split"] else {}
-        has_placebo = PLACEBO in run["axes"] and len(run["axes"]) > 1
-        results = attribute(
-            self.system(changes), self._dialogues,
+        before = self._before
+        config = before.config
+        corpus: dict[str, Any] = {}
+        if before.corpus.split:
+            corpus = {"corpus": before.corpus.name, "split": before.corpus.split}
+        has_placebo = PLACEBO in before.axes and len(before.axes) > 1
+        result = attribute(
+            self.system(changes),
+            self._dialogues,
             axes=[*(self._perturbers[axis] for axis in axes), *([PLACEBO] if has_placebo else [])],
-            design=run["design"], draws=run["draws"] or 3, seed=run["seed"], history=run["history"],
-            metrics=self._metrics, cache=self._cache, **corpus, **drawn, **self._options,
-        )  # fmt: skip
+            config=AuditConfig(design=config.design, seed=config.seed),
+            history=config.run.history,
+            samples=before.samples or 1,
+            metrics=self._metrics,
+            cache=self._cache,
+            **corpus,
+            **self._options,
+        )
         margin, quality_margin = self._margins
         comparison = compare(
             self._before,
-            results,
+            result,
             axes=list(axes),
             metrics=self._metrics,
             margin=margin,
             quality_margin=quality_margin,
-            seed=run["seed"],
+            seed=config.seed,
         )
-        judged = self._judged(results, axes)
-        cost = results["cost"]
-        asked = {name: cost["distinct"][name] - cost["kept"].get(name, 0) for name in cost["distinct"]}
+        judged = self._judged(result, axes)
+        cost = result.cost
+        asked = {name: cost.distinct[name] - cost.cached.get(name, 0) for name in cost.distinct}
         return Attempt(
-            tuple(changes), tuple(axes), results, comparison, judged,
-            self._shortfall(judged, comparison, results), asked, time.monotonic() - started,
+            tuple(changes), tuple(axes), result, comparison, judged,
+            self._shortfall(judged, comparison, result), asked, time.monotonic() - started,
             quality_by=tuple(self._quality_metrics(comparison)),
         )  # fmt: skip
 
-    def _judged(self, results: Mapping[str, Any], axes: Sequence[str]) -> tuple[Judged, ...]:
+    def _judged(self, result: AuditResult, axes: Sequence[str]) -> tuple[Judged, ...]:
         """The disparities and gaps of the axes that need a mend."""
         harmed = [axis for axis in axes if axis in self.harmed] or list(axes)
         return gate(
-            results, self._margins[0], axes=harmed, metrics=[self.metric], these_words=self._these_words,
+            result, self._margins[0], axes=harmed, metrics=[self.metric], these_words=self._these_words,
             tried=self._tried,
         ).values  # fmt: skip
 
-    def _shortfall(self, values: Sequence[Judged], comparison: Comparison, results: Mapping[str, Any]) -> str:
+    def _shortfall(self, values: Sequence[Judged], comparison: Comparison, result: AuditResult) -> str:
         """Why an attempt does not do."""
         for one in values:
             asked = one.asked
@@ -279,36 +282,34 @@ class Workshop:
                 why = f": {one.reason}" if one.reason else ""
                 return f"{asked.axis}, {asked.name}: {shown}, not shown to be within {self._margins[0]:g}{why}"
         judged = {one.asked.axis for one in values}
-        for axis in results["axes"]:
-            for name in claims_of(results, axis):
-                if (name == self.metric) if axis in judged else (name in claims_of(self._results, axis)):
+        for axis in result.axes:
+            for name in result.claimed_metrics(axis):
+                if (name == self.metric) if axis in judged else (name in self._before.claimed_metrics(axis)):
                     continue
-                disparity = results["axes"][axis][name]["disparity"]
-                within = disparity.get("equivalent_within")
-                if within is None or within > self._margins[0]:
-                    return f"{axis}, {name}: a difference is claimed (disparity {disparity['value']:+.3f})"
+                row = result.axes[axis][name]
+                if row.equivalent_within is None or row.equivalent_within > self._margins[0]:
+                    return f"{axis}, {name}: a difference is claimed (disparity {row.disparity.value or 0:+.3f})"
         for name in self._quality_metrics(comparison):
-            change = comparison["quality"][name]["change"]
-            bounds = change["ci"] or change.get("ci_these_words")
-            if bounds is None or change["value"] is None:
+            change = comparison.quality[name].change
+            bounds = change.bounds
+            if bounds is None or change.value is None:
                 return f"{name} may fall: too few dialogues for an interval"
-            is_lower = comparison["metrics"][name]["better"] == "lower"
-            value, bound = (change["value"], bounds[1]) if is_lower else (-change["value"], -bounds[0])
+            is_lower = comparison.metrics[name].better == "lower"
+            value, bound = (change.value, bounds[1]) if is_lower else (-change.value, -bounds[0])
             loss = value + (bound - value) * self._widening
             if loss > self._margins[1]:
                 return f"{name} may fall by {loss:.3f}" if not is_lower else f"{name} may rise by {loss:.3f}"
-        for name, quality in comparison["quality"].items():
-            if quality["verdict"] == WORSE and abs(quality["change"]["value"]) > self._margins[1]:
-                return f"{name} gets worse by {abs(quality['change']['value']):.3f}"
+        for name, quality in comparison.quality.items():
+            if quality.verdict == WORSE and abs(quality.change.value or 0.0) > self._margins[1]:
+                return f"{name} gets worse by {abs(quality.change.value or 0.0):.3f}"
         return ""
 
     def _quality_metrics(self, comparison: Comparison) -> list[str]:
         """Those that must be shown not to fall: the one that decides; where it says nothing of quality, all others."""
         sided = [
             name
-            for name in comparison["quality"]
-            if comparison["metrics"][name]["better"] != "neither"
-            and not comparison["metrics"][name].get("counterfactual")
+            for name in comparison.quality
+            if comparison.metrics[name].better != "neither" and not comparison.metrics[name].counterfactual
         ]
         return [self.metric] if self.metric in sided else sided
 
@@ -334,7 +335,7 @@ class Workshop:
             raise TodBiasError(f"guards: none is named; expected some of {', '.join(GUARDS)}")
         if budget < 1:
             raise TodBiasError(f"budget must be at least 1, got {budget}")
-        check_claims(self._results, list(self._perturbers), self.metric)
+        check_claims(self._before, list(self._perturbers), self.metric)
         attempts: list[Attempt] = []
         chosen: list[Change] = []
         for axis in self.harmed:
@@ -352,17 +353,17 @@ class Workshop:
             mend = alone[0] if alone else self.attempt(together, everywhere)
             if mend not in attempts:
                 attempts.append(mend)
-        run = self._before if isinstance(self._before, (str, Path)) else "the run"
         lacks = () if mend is None else self.lacks(mend.changes)
         self._tried, doubt = max(1, len(attempts) + len(self.refused)), ""
         if mend is not None and mend.is_sufficient:
-            judged = self._judged(mend.results, mend.axes)
-            doubt = self._shortfall(judged, mend.comparison, mend.results)
+            judged = self._judged(mend.result, mend.axes)
+            doubt = self._shortfall(judged, mend.comparison, mend.result)
         return Repair(
-            str(run), self.metric, *self._margins, {axis: self.named(axis) for axis in self.harmed}, tuple(attempts),
+            self._before.name, self.metric, *self._margins, {axis: self.named(axis) for axis in self.harmed},
+            tuple(attempts),
             mend if mend is not None and mend.is_sufficient else None, lacks,
             None if mend is None else self.system(mend.changes),
-            {axis: measured_of(self._results["axes"][axis]) for axis in self.harmed}, self._results["cost"]["tokens"],
+            {axis: measured_of(self._before.axes[axis]) for axis in self.harmed}, self._before.cost.tokens,
             self._tried, doubt, self._these_words, self.claimed_otherwise,
         )  # fmt: skip
 

@@ -15,14 +15,14 @@ import numpy as np
 
 from tod_bias.audit.axis_table import AxisTable, Tellings, numbers_of
 from tod_bias.audit.choices import metrics_of
-from tod_bias.audit.results import Results
 from tod_bias.audit.turn_rows import ORIGINAL
 from tod_bias.documents import loads
 from tod_bias.errors import MetricError
 from tod_bias.metrics.choice import shipped
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.algorithm import PLACEBO
-from tod_bias.report.record import TURNS, RunError, check_turns, read_whole
+from tod_bias.report.record import check_turns
+from tod_bias.results import TURNS, AuditResult, RunError
 from tod_bias.systems.execution import all_arms, arm_key
 
 if TYPE_CHECKING:
@@ -47,57 +47,54 @@ class SavedRun:
 
     name: str
     """How the user calls it: the folder."""
-    results: Mapping[str, Any]
-    """The content of ``results.json``."""
+    result: AuditResult
     axes: Mapping[str, SavedAxis]
     """Axis to what was summed; without the placebo, whose tellings belong to the other axes."""
 
     @property
     def stages(self) -> tuple[str, ...]:
         """The components; none where the run could not swap them."""
-        return () if self.results.get("history") == "recorded" else tuple(self.results["pipeline"])
+        return () if self.result.is_recorded else tuple(self.result.stages)
 
 
-def scored_by(results: Mapping[str, Any], name: str, metrics: Sequence[str | Metric] | None) -> list[Metric]:
+def scored_by(result: AuditResult, metrics: Sequence[str | Metric] | None) -> list[Metric]:
     """The metrics of a run.
 
     Args:
-        results: the content of ``results.json``.
-        name: of the run.
+        result: of the run.
         metrics: those wanted, by name, ``module:Class`` or object; None: all of the run's, which must be shipped ones.
 
     Raises:
         MetricError: the run has not measured one of them.
         TodBiasError: one is the user's own, and is not given as an object or ``module:Class``.
     """
-    measured = list(results["metrics"])
+    measured = list(result.metrics)
     if metrics is None:
-        return [shipped(one, name) for one in measured]
+        return [shipped(one, result.name) for one in measured]
     found = metrics_of(metrics)
     for one in found:
         if one.name not in measured:
-            raise MetricError(f"{name}: has not measured {one.name}; it has {', '.join(measured)}")
+            raise MetricError(f"{result.name}: has not measured {one.name}; it has {', '.join(measured)}")
     return found
 
 
-def with_own(results: Mapping[str, Any], name: str, own: Sequence[str | Metric] = ()) -> list[Metric]:
+def with_own(result: AuditResult, own: Sequence[str | Metric] = ()) -> list[Metric]:
     """All metrics of a run, in its order.
 
     Args:
-        results: the content of ``results.json``.
-        name: of the run.
+        result: of the run.
         own: by name, ``module:Class`` or object; those that are not shipped must be among them.
 
     Raises:
         MetricError: the run has not measured one of them.
         TodBiasError: one of the run's is neither shipped nor among them.
     """
-    given = {one.name: one for one in scored_by(results, name, own)} if own else {}
-    return [given[one] if one in given else shipped(one, name) for one in results["metrics"]]
+    given = {one.name: one for one in scored_by(result, own)} if own else {}
+    return [given[one] if one in given else shipped(one, result.name) for one in result.metrics]
 
 
 def saved_run(
-    run: str | Path | Results, metrics: Sequence[str | Metric] | None = None, axes: Sequence[str] | None = None
+    run: str | Path | AuditResult, metrics: Sequence[str | Metric] | None = None, axes: Sequence[str] | None = None
 ) -> SavedRun:
     """Read a run.
 
@@ -110,32 +107,32 @@ def saved_run(
         RunError: it cannot be read, lacks an axis, or was written before turns named their clusters.
         MetricError: it has not measured one of the metrics.
     """
-    name = "this run" if isinstance(run, Results) else str(run)
-    results: Mapping[str, Any] = run if isinstance(run, Results) else read_whole(run)
-    there = [axis for axis in results["axes"] if axis != PLACEBO]
+    result = run if isinstance(run, AuditResult) else AuditResult.load(run)
+    name = result.name
+    there = [axis for axis in result.axes if axis != PLACEBO]
     wanted = there if axes is None else list(axes)
     for axis in wanted:
         if axis not in there:
             raise RunError(f"{name}: has no axis {axis}; it has {', '.join(there) or 'none but the placebo'}")
-    scored = scored_by(results, name, metrics)
-    scored = [one for one in scored if any(one.name in results["axes"][axis] for axis in wanted)]
-    if isinstance(run, Results):
-        frame = run.turns
+    scored = scored_by(result, metrics)
+    scored = [one for one in scored if any(one.name in result.axes[axis] for axis in wanted)]
+    if result.folder is None:
+        frame = result.turns
         lacking = [column for column in _needed(scored) if column not in frame]
         if lacking:
             raise RunError(f"{name}: its turns have no column {lacking[0]!r}; repeat the run with this version")
     else:
-        frame = _turns(Path(run), scored)
+        frame = _turns(result.folder, scored)
     found = {}
     for axis in wanted:
-        own = [one for one in scored if one.name in results["axes"][axis]]
+        own = [one for one in scored if one.name in result.axes[axis]]
         rows = frame[frame["axis"] == axis]
         if not len(rows):
             raise RunError(f"{name}: {TURNS} has no rows of axis {axis}; repeat the run's command")
-        groups = next(iter(results["axes"][axis].values())).get("groups") or {}
-        _check_arms(rows, results, name)
-        found[axis] = _axis(rows, tuple(groups), tuple(results["pipeline"]), own)
-    return SavedRun(name, results, found)
+        groups = next(iter(result.axes[axis].values())).groups
+        _check_arms(rows, result)
+        found[axis] = _axis(rows, tuple(groups), tuple(result.stages), own)
+    return SavedRun(name, result, found)
 
 
 def _needed(scored: Sequence[Metric]) -> list[str]:
@@ -170,16 +167,16 @@ def _turns(folder: Path, scored: Sequence[Metric]) -> pd.DataFrame:
     return frame.assign(user=users)
 
 
-def _check_arms(rows: pd.DataFrame, results: Mapping[str, Any], name: str) -> None:
+def _check_arms(rows: pd.DataFrame, result: AuditResult) -> None:
     """See to it that the rows are of the components that the results name."""
-    known = {arm_key(arm) for arm in all_arms(results["pipeline"])}
+    known = {arm_key(arm) for arm in all_arms(result.stages)}
     found = set(rows["arm"].unique()) - {ORIGINAL}
-    lacking = known - found if results.get("history") != "recorded" else set()
+    lacking = known - found if not result.is_recorded else set()
     if odd := sorted(map(str, found - known)) or sorted(lacking):
         where = "which results.json does not name" if found - known else "but not in the rows"
         raise RunError(
-            f"{name}: {TURNS} and results.json are not of one run: components {odd[0]!r:.80} are swapped, {where}; "
-            "repeat the run"
+            f"{result.name}: {TURNS} and results.json are not of one run: components {odd[0]!r:.80} are swapped, "
+            f"{where}; repeat the run"
         )
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tod_bias.audit.design import design_counterfactuals
 from tod_bias.audit.signatures import corpus_hash, perturber_signature
-from tod_bias.audit.tellings import Retelling
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError, TodBiasError
 from tod_bias.metrics.choice import shipped
@@ -22,7 +22,8 @@ from tod_bias.metrics.metric import Metric, turn_scores
 from tod_bias.perturb.algorithm import PLACEBO, check_shipped, load_perturber
 from tod_bias.perturb.candidates import Candidate, Perturber
 from tod_bias.perturb.kept import kept
-from tod_bias.report.record import TURNS, RunError, check_turns, read_whole
+from tod_bias.report.record import check_turns
+from tod_bias.results import TURNS, AuditResult, RunError
 from tod_bias.studies.case_runs import harm_of, sign_of
 from tod_bias.studies.cases import EXPECTED, ORIGINAL, TOLD, TOLERANCE, Case, told_turns
 from tod_bias.studies.matching import MismatchError
@@ -78,23 +79,23 @@ def worst_cases(
     """
     if most < 1:
         raise TodBiasError(f"most must be at least 1, got {most}")
-    folder, results = Path(run), read_whole(run)
-    stages = tuple(results["pipeline"])
+    result = AuditResult.load(run)
+    stages = tuple(result.stages)
     if component is not None and component not in stages:
         raise RunError(f"{run}: has no component {component}; it has {', '.join(stages)}")
     own = corpus_hash(dialogues)
-    if own != results["corpus"].get("hash"):
+    if own != result.corpus.hash:
         raise MismatchError(
-            f"{run}: audited other dialogues ({results['corpus'].get('dialogues')}, hash "
-            f"{results['corpus'].get('hash')}; here {len(dialogues)}, hash {own}); give --corpus, --split and "
+            f"{run}: audited other dialogues ({result.corpus.dialogues}, hash "
+            f"{result.corpus.hash}; here {len(dialogues)}, hash {own}); give --corpus, --split and "
             "--datapath as the run had them"
         )
-    scored, spec = _metric(results, str(run), metric)
+    scored, spec = _metric(result, metric)
     found: dict[str, list[Case]] = {}
     left_out: dict[str, int] = {}
-    for axis, perturber in _perturbers(results, str(run), axes).items():
+    for axis, perturber in _perturbers(result, axes).items():
         there = {name: one for name, one in (options or {}).get(axis, {}).items() if one is not None}
-        maker = _Maker(folder, results, perturber, scored, spec, {"axis": axis, **there})
+        maker = _Maker(result, perturber, scored, spec, {"axis": axis, **there})
         found[axis], left_out[axis] = maker.cases(dialogues, most, component)
     chosen: list[Case] = []
     for rank in range(max(map(len, found.values()), default=0)):  # every axis its share
@@ -104,20 +105,21 @@ def worst_cases(
     return Worst(ordered, {axis: count for axis, count in left_out.items() if count})
 
 
-def _metric(results: Mapping[str, Any], run: str, given: str | Metric | None) -> tuple[Metric, str]:
+def _metric(result: AuditResult, given: str | Metric | None) -> tuple[Metric, str]:
     """The metric and what it is called in a case."""
     if given is not None:
-        (found,) = scored_by(results, run, [given])
+        (found,) = scored_by(result, [given])
         sign_of(found)
         return found, given if isinstance(given, str) else found.name
-    sided = [name for name, about in results["metrics"].items() if about["better"] != "neither"]
+    sided = [name for name, about in result.metrics.items() if about.better != "neither"]
     if not sided:
-        raise TodBiasError(f"{run}: none of its metrics has a better side, so nothing is harm")
-    return shipped(sided[0], run, "--metric"), sided[0]
+        raise TodBiasError(f"{result.name}: none of its metrics has a better side, so nothing is harm")
+    return shipped(sided[0], result.name, "--metric"), sided[0]
 
 
-def _perturbers(results: Mapping[str, Any], run: str, axes: Sequence[str | Perturber] | None) -> dict[str, Perturber]:
-    there = [axis for axis in results["axes"] if axis != PLACEBO]
+def _perturbers(result: AuditResult, axes: Sequence[str | Perturber] | None) -> dict[str, Perturber]:
+    run = result.name
+    there = [axis for axis in result.axes if axis != PLACEBO]
     found: dict[str, Perturber] = {}
     for entry in there if axes is None else axes:
         if axes is None:
@@ -129,7 +131,7 @@ def _perturbers(results: Mapping[str, Any], run: str, axes: Sequence[str | Pertu
         if perturber.axis not in there:
             raise RunError(f"{run}: has no axis {perturber.axis}; it has {', '.join(there) or 'none but the placebo'}")
         name = f"axis {perturber.axis}"
-        told, own = results["signature"].get(name), perturber_signature(perturber)
+        told, own = result.signature.get(name), perturber_signature(perturber)
         if told != own:
             raise MismatchError(
                 f"{run}: {name} was told by {told}, here it is {own}; give --lexicon, --protect, --name-slots and "
@@ -144,20 +146,20 @@ class _Maker:
 
     def __init__(
         self,
-        folder: Path,
-        results: Mapping[str, Any],
+        result: AuditResult,
         perturber: Perturber,
         metric: Metric,
         spec: str,
         options: Mapping[str, Any],
     ) -> None:
-        self._path = folder / TURNS
-        self._results = results
+        assert result.folder is not None
+        self._path = result.folder / TURNS
+        self._result = result
         self._perturber = perturber
         self._metric = metric
         self._spec = spec
         self._options = options
-        self._stages: tuple[str, ...] = tuple(results["pipeline"])
+        self._stages: tuple[str, ...] = tuple(result.stages)
 
     def cases(self, dialogues: Sequence[Dialogue], most: int, component: str | None) -> tuple[list[Case], int]:
         """The worst, and how many cannot be cases."""
@@ -182,13 +184,8 @@ class _Maker:
         return self._with_texts(found, ranked), lost
 
     def _drawn(self, dialogues: Sequence[Dialogue]) -> dict[str, tuple[Dialogue, Sequence[Candidate]]]:
-        signature, results = self._results["signature"], self._results
-        many = {name: signature.get(name) for name in ("tellings", "max_per_axis")}
-        numbers: dict[str, Any] = {name: None if text in (None, "all") else int(text) for name, text in many.items()}
-        retelling = Retelling(
-            dialogues, [self._perturber], design=results["design"], draws=results["draws"] or 1,
-            seed=results["seed"], **numbers,
-        )  # fmt: skip
+        config = self._result.config
+        retelling = design_counterfactuals(dialogues, [self._perturber], config.design, seed=config.seed)
         return {dialogue.id: (dialogue, chosen) for dialogue, chosen in retelling.drawn[self._perturber.axis]}
 
     def _read(self, columns: Sequence[str], *filters: tuple[str, str, Any]) -> pd.DataFrame:
@@ -254,7 +251,7 @@ class _Maker:
             word=candidate.word,
             component=str(row["component"]),
             metric=self._spec,
-            history=str(self._results["history"]) if self._results["history"] != "recorded" else "gold",
+            history="gold" if self._result.is_recorded else self._result.config.run.history,
             harm=float(row["harm"]),
             by_component={name: float(row[f"share {name}"]) for name in self._stages},
             scores={name: float(row[name]) for name in (ORIGINAL, EXPECTED, TOLD)},
@@ -267,7 +264,7 @@ class _Maker:
             told=told.turns[: last + 1],
             telling=telling,
             signature=perturber_signature(self._perturber),
-            corpus=(str(self._results["corpus"]["name"]), str(self._results["corpus"]["split"] or "test")),
+            corpus=(self._result.corpus.name, self._result.corpus.split or "test"),
             options=dict(self._options),
         )
 

@@ -1,0 +1,757 @@
+"""What an audit found: the types of ``results.json``, which is written and read here and nowhere else.
+
+Values are positive where a group is served worse, whatever the metric's direction. What was not computed is None.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_serializer,
+    model_serializer,
+)
+
+from tod_bias.config import FILE as CONFIG_FILE
+from tod_bias.config import AuditConfig
+from tod_bias.dialogues.text import well_formed
+from tod_bias.documents import read_json
+from tod_bias.errors import TodBiasError, shortened
+from tod_bias.files import replacing, write_text
+from tod_bias.folder import held, writable
+from tod_bias.statistics.needed import MOST_COMPONENTS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCHEMA = 3
+"""Version of ``results.json``."""
+RESULTS, TURNS = "results.json", "turns.parquet"
+"""Names of a run's files."""
+COMPARISON = "compare.json"
+"""Name of the file of a comparison."""
+
+DISPARITY = "disparity"
+"""A group is served differently: the finding survives other terms, and is beyond the placebo where there is one."""
+THESE_TERMS = "these terms only"
+"""A difference is there for these terms; too few stand for a group, or others might not show it."""
+EQUIVALENT = "equivalent"
+"""The disparity and every gap, of groups and of pairs, lie within the margin (two one-sided tests)."""
+INCONCLUSIVE = "inconclusive"
+"""Neither a difference nor its absence is shown."""
+RESIDUAL = "residual"
+"""The part of Su's fairscore that stays with every stage replaced."""
+PLACEBO_VERDICT = "placebo"
+"""Of the placebo, which claims nothing: what any rewording does."""
+DIFFERENT = (DISPARITY, THESE_TERMS)
+"""Verdicts that a difference is there, of groups or of these terms."""
+Verdict = Literal["disparity", "these terms only", "equivalent", "inconclusive", "placebo", ""]
+
+_LARGEST = 1e100
+"""Figures are drawn of what is smaller."""
+
+
+class RunError(TodBiasError):
+    """A run's folder that cannot be read: missing, incomplete, malformed, or of another schema."""
+
+
+def _finite(value: Any) -> Any:
+    """None for what is not finite; other things are left to the model."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+Real = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST)]
+Value = Annotated[Real | None, BeforeValidator(_finite)]
+"""A number; None where it is undefined or was not computed."""
+
+
+def _interval(value: Any) -> Any:
+    """None for an interval without two finite ends."""
+    if isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 2:
+        return None if any(_finite(end) is None for end in value) else value
+    return value
+
+
+Interval = Annotated[tuple[Real, Real] | None, BeforeValidator(_interval)]
+
+
+class Record(BaseModel):
+    """A part of ``results.json``; ``record["name"]`` is ``record.name``."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, serialize_by_alias=True, validate_by_name=True
+    )
+
+    def __getitem__(self, name: str) -> Any:
+        if name == "schema":
+            name = "version"
+        if name not in type(self).model_fields:
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name in type(self).model_fields and getattr(self, name) is not None
+
+
+class Named(Record):
+    """A part of a result that knows its name."""
+
+    _name: str = PrivateAttr("")
+
+    @property
+    def name(self) -> str:
+        """What it is called in the result."""
+        return self._name
+
+
+class TermsOnly(Record):
+    """The standard error, interval and p-value of an estimate with the terms of the run taken as they are."""
+
+    se: Value = None
+    ci: Interval = None
+    p: Value = None
+
+
+class Estimate(Record):
+    """A number, and how far chance may have moved it."""
+
+    value: Value = None
+    se: Value = None
+    """Standard error, with terms as a sample."""
+    df: Value = None
+    """Its degrees of freedom."""
+    ci: Interval = None
+    """95% interval, with terms as a sample."""
+    p: Value = None
+    """p-value; of a claim that over everything that the run claims."""
+    adjusted_p: Value = None
+    """Of a disparity: p-value over everything that the run claims."""
+    scope: Literal["terms"] | None = None
+    """``terms``: it holds for the terms of this run only."""
+    terms_only: TermsOnly | None = None
+    """The same with the terms of the run taken as they are."""
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The interval; where terms are too few for one, that of these terms; None without either."""
+        return self.ci or (None if self.terms_only is None else self.terms_only.ci)
+
+    @property
+    def is_of_terms_only(self) -> bool:
+        """Whether its interval is that of these terms, which are too few to be a sample."""
+        return self.ci is None and self.bounds is not None
+
+    @property
+    def claimed_p(self) -> float | None:
+        """The p-value over everything that the run claims, where there is one."""
+        return self.p if self.adjusted_p is None else self.adjusted_p
+
+    @property
+    def terms_only_p(self) -> float | None:
+        """The same with terms as they are."""
+        return None if self.terms_only is None else self.terms_only.p
+
+    @model_serializer(mode="wrap")
+    def _short(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        record: dict[str, Any] = serialize(self)
+        return {name: value for name, value in record.items() if value is not None or name in _ALWAYS}
+
+
+_ALWAYS = ("value", "se", "df", "ci", "p")
+"""Keys of an estimate that are written where they are None, too."""
+
+
+class Contribution(Record):
+    """A stage's part of a gap or disparity."""
+
+    shapley: Estimate
+    """Its Shapley share; all shares add up to the whole."""
+    replaced_alone: Estimate | None = None
+    """What replacing this stage alone by its twin removes."""
+    left_alone: Estimate | None = None
+    """What remains where every other stage is replaced."""
+
+
+Contributions = dict[str, Contribution]
+
+
+class Attributed(Record):
+    """A part of a result that is split over the stages."""
+
+    contributions: Contributions = {}
+
+    @property
+    def shares(self) -> dict[str, Estimate]:
+        """Stage to its Shapley share."""
+        return {name: part.shapley for name, part in self.contributions.items()}
+
+
+class Terms(Record):
+    """The terms that a result rests on."""
+
+    number: int | None = None
+    effective: Value = None
+    """Kish's effective number: so many evenly used terms carry as much."""
+    largest_share: Value = None
+
+
+class BeyondPlacebo(Estimate):
+    """What of a disparity is beyond that of the placebo in the same dialogues."""
+
+    dialogues: int | None = None
+    edits: dict[str, Value] = {}
+    """Words changed per dialogue: by the axis, and by the placebo."""
+
+
+class Group(Named, Attributed):
+    """How dialogues are served where they are rewritten for one group, or express none (a reference variant)."""
+
+    dialogues: int | None = None
+    terms: Terms | None = None
+    score: Estimate = Estimate()
+    """On the metric's own scale."""
+    gap: Estimate = Estimate()
+    """The group's disparity less the mean over all groups on the same dialogues; positive: served worse."""
+    beyond_placebo: Estimate | None = None
+    unattributed: Estimate | None = None
+
+    @property
+    def effective_terms(self) -> float | None:
+        """Effective number of its terms."""
+        return None if self.terms is None else self.terms.effective
+
+
+class Gap(Named, Attributed, Estimate):
+    """A gap between two groups, or of a level of crossed axes."""
+
+    dialogues: int | None = None
+    beyond_placebo: Estimate | None = None
+
+    @property
+    def source(self) -> str:
+        """The group that is compared with."""
+        return self.name.partition(">")[0]
+
+    @property
+    def target(self) -> str:
+        """The group that is compared."""
+        return self.name.partition(">")[2]
+
+
+class Widest(Attributed):
+    """The pair of groups that are furthest apart."""
+
+    worse: str
+    better: str
+    gap: Estimate
+    unattributed: Estimate | None = None
+
+
+class Omnibus(Record):
+    """Whether any group is served differently at all."""
+
+    p: Value = None
+    adjusted_p: Value = None
+
+
+class Term(Record):
+    """A term, and what rests on it."""
+
+    term: str
+    group: str | None = None
+    dialogues: int | None = None
+    share: Value = None
+    contribution: Value = None
+    """What it adds to the disparity."""
+    without: Value = None
+    """The disparity without it."""
+
+
+class Noise(Estimate):
+    """The originals against themselves, drawn again (A/A)."""
+
+    draws: int | None = None
+
+
+class Sampling(Record):
+    """What drawing outputs at random does to a result."""
+
+    samples: int
+    noise: Noise
+    share_of_variance: Value = None
+
+
+class Su(Record):
+    """Su's own numbers: absolute, along one order."""
+
+    fairscore: Estimate
+    total: Estimate | None = None
+    """The paper's bar, v({db})."""
+    attribution: dict[str, Estimate | list[str]]
+    """``order``, every stage in that order, and ``residual``: what stays with every stage replaced."""
+
+    @property
+    def contributions(self) -> dict[str, Estimate]:
+        """Stage to its part, in Su's order."""
+        parts = {name: self.attribution.get(name) for name in map(str, self.attribution.get("order", ()))}
+        return {name: part for name, part in parts.items() if isinstance(part, Estimate)}
+
+    @property
+    def residual(self) -> Estimate:
+        """What stays with every stage replaced."""
+        part = self.attribution.get(RESIDUAL)
+        return part if isinstance(part, Estimate) else Estimate()
+
+
+class MetricInfo(Named):
+    """What was measured."""
+
+    label: str = ""
+    """In sentences and tables."""
+    better: Literal["higher", "lower", "neither"] = "higher"
+    scale: str = "ratio"
+    signature: str = ""
+    counterfactual: bool = False
+    """Whether it compares a counterfactual with its original: 0 where both are served alike, whoever is worse off."""
+
+
+class AxisResult(Attributed):
+    """Everything that is said of one axis by one metric."""
+
+    verdict: Verdict = ""
+    limiting_factors: list[str] = []
+    """What alone stands between the axis and a disparity."""
+    unmeasured: str = ""
+    """Why nothing is measured; empty where something is."""
+    scale: str = "ratio"
+    """``ratio`` where values are shares of the originals' score, else ``difference``."""
+    omnibus: Omnibus | None = None
+    dialogues: int | None = None
+    rests_on: Terms = Terms()
+    """The terms of all groups."""
+    clusters: dict[str, int] = {}
+    """Further kinds of clusters, and how many there are of each."""
+    mde: Value = None
+    """Minimum detectable effect, with a power of 80%."""
+    mde_se: Value = None
+    """The standard error that it is made of."""
+    mde_se_terms_only: Value = None
+    """The same with terms as they are."""
+    equivalent_within: Value = None
+    """The smallest margin within which the disparity and all gaps are shown to lie."""
+    original: Estimate = Estimate()
+    rewritten: Estimate = Estimate()
+    disparity: Estimate
+    artefact: Estimate = Estimate()
+    beyond_placebo: BeyondPlacebo | None = None
+    groups: dict[str, Group] = {}
+    spread: Value = None
+    """Root mean square of the groups' gaps, less what noise adds to it."""
+    widest: Widest | None = None
+    pairs: dict[str, Gap] = {}
+    """``source>target``: positive where the target is served worse."""
+    effects: dict[str, dict[str, Gap]] = {}
+    """Of crossed axes: factor to level to its gap; ``interaction``: what a group has beyond its two levels."""
+    references: dict[str, Group] = {}
+    unattributed: Estimate | None = None
+    interactions: dict[str, Estimate] = {}
+    arms: dict[str, Value] = {}
+    """Arm to score."""
+    terms: list[Term] = []
+    """Those that add most, the largest first."""
+    sampling: Sampling | None = None
+    su: Su | None = None
+
+    _axis: str = PrivateAttr("")
+    _metric: MetricInfo = PrivateAttr(default_factory=MetricInfo)
+
+    @property
+    def axis(self) -> str:
+        """Its axis, by name."""
+        return self._axis
+
+    @property
+    def metric(self) -> MetricInfo:
+        """What was measured."""
+        return self._metric
+
+    @property
+    def is_placebo(self) -> bool:
+        """Whether this is the placebo."""
+        return self.verdict == PLACEBO_VERDICT
+
+    @property
+    def effective_terms(self) -> float | None:
+        """Effective number of the terms that it rests on."""
+        return self.rests_on.effective
+
+    @property
+    def covers_all_dialogues(self) -> bool:
+        """Whether every group is looked at in all dialogues of the axis."""
+        return all(group.dialogues == self.dialogues for group in self.groups.values())
+
+    @property
+    def key(self) -> str:
+        """Axis and metric in one word, for file names and links."""
+        return f"{self.axis}_{self.metric.name}"
+
+
+class LostInfo(Record):
+    """Dialogues that are left out because a call failed."""
+
+    dialogues: int
+    variants: dict[str, int] = {}
+    """Variant to how often the system itself, and not only a twin, gave no output."""
+    reasons: dict[str, int] = {}
+
+
+class CorpusInfo(Record):
+    """The dialogues."""
+
+    name: str = ""
+    split: str = ""
+    hash: str = ""
+    dialogues: int = 0
+    rewritable: dict[str, int] = {}
+    """Axis to dialogues that can be rewritten along it."""
+    audited: dict[str, int] = {}
+    left_out: dict[str, int] = {}
+    """Axis to dialogues that express none of its groups."""
+    lost: LostInfo | None = None
+
+
+class Cost(Record):
+    """What a run cost, by stage."""
+
+    calls: dict[str, int] = {}
+    distinct: dict[str, int] = {}
+    cached: dict[str, int] = {}
+    failed: dict[str, int] = {}
+    outcomes: dict[str, dict[str, int]] = {}
+    """Stage to what became of its calls, e.g. malformed arguments."""
+    tokens: dict[str, int] = {}
+    """``read`` and ``written``."""
+    seconds_by_stage: dict[str, float] = {}
+    seconds: float = 0.0
+
+
+class Precision(Record):
+    """What computing in another precision than float32 changes, for one model."""
+
+    stages: list[str]
+    model: str
+    dtype: str
+    prompts: int
+    differ: int
+
+
+class Responses(Record):
+    """Saved responses: how many there are, and those that belong to no counterfactual of this run, by the reason."""
+
+    number: int
+    unused: dict[str, dict[str, int | str]] = {}
+
+
+class AuditResult(Record):
+    """The content of ``results.json``; ``turns`` holds inputs, outputs and the metrics' statistics of every turn."""
+
+    version: Literal[3] = Field(3, alias="schema")
+    config: AuditConfig = AuditConfig()
+    """Everything that was asked for."""
+    corpus: CorpusInfo = CorpusInfo()
+    stages: list[str] = []
+    metrics: dict[str, MetricInfo] = {}
+    signature: dict[str, str] = {}
+    """What decides the results: options, axes, stages, versions."""
+    axes: dict[str, dict[str, AxisResult]]
+    """Axis to metric to result, the placebo last."""
+    left_out: dict[str, str] = {}
+    """Axes and metrics without a result, and why."""
+    responses: Responses | None = None
+    """Where responses were saved: no stage can be replaced, so nothing is attributed."""
+    samples: int | None = None
+    """Outputs drawn per call, where stages draw."""
+    precision: list[Precision] = []
+    rewritten_by_model: dict[str, dict[str, int]] = {}
+    """Axis to texts that a neural perturber was given, and how many it rewrote."""
+    cost: Cost = Cost()
+
+    _table: Any = PrivateAttr(None)
+    _frame: Any = PrivateAttr(None)
+    _folder: Path | None = PrivateAttr(None)
+
+    def model_post_init(self, context: Any) -> None:
+        """Let every part know its name."""
+        for name, metric in self.metrics.items():
+            metric._name = name
+        for axis, by_metric in self.axes.items():
+            for name, result in by_metric.items():
+                result._axis, result._metric = axis, self.metrics.get(name, MetricInfo(label=name))
+                result._metric._name = name
+                parts: list[dict[str, Any]] = [result.groups, result.references, result.pairs, *result.effects.values()]
+                for part in parts:
+                    for key, value in part.items():
+                        value._name = key
+
+    @property
+    def rows(self) -> list[AxisResult]:
+        """Every axis by every metric, the placebo last."""
+        return sorted((row for by_metric in self.axes.values() for row in by_metric.values()), key=_is_placebo)
+
+    def claimed_metrics(self, axis: str) -> list[str]:
+        """Metrics by which the run claims something on an axis."""
+        return [name for name, row in self.axes[axis].items() if row.verdict in DIFFERENT]
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether responses were saved, so that no stage could be replaced."""
+        return self.responses is not None
+
+    def of_turns(self, table: Any) -> Self:
+        """The same with its turns."""
+        self._table = table
+        return self
+
+    @property
+    def turns(self) -> pd.DataFrame:
+        """One row per turn, counterfactual and arm."""
+        if self._frame is None:
+            if self._table is not None:
+                self._frame = self._table.frame()
+            elif self._folder is not None:
+                import pandas as pd
+
+                self._frame = pd.read_parquet(self._folder / TURNS)
+            else:
+                raise AttributeError("this result holds no turns")
+        return self._frame
+
+    def text(self) -> str:
+        """The content of ``results.json``."""
+        return _text_of(self)
+
+    @field_serializer("config")
+    def _options(self, config: AuditConfig) -> dict[str, Any]:
+        return {name: value for name, value in config.record().items() if name not in ("mark", "directory")}
+
+    def save(self, folder: str | Path) -> None:
+        """Write a run's folder, each file whole or not at all; the results last, so that they stand for a complete run.
+
+        Raises:
+            TodBiasError: the folder cannot be written to, or another run writes into it.
+        """
+        with held(folder) as place:
+            with replacing(place / TURNS) as path:
+                if self._table is not None:
+                    self._table.write(path)
+                else:
+                    self.turns.to_parquet(path, index=False)
+            write_text(place / CONFIG_FILE, self.config.text())
+            write_text(place / RESULTS, self.text())
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Read a run's folder; the turns are read when they are asked for.
+
+        Raises:
+            RunError: no such folder or file, not JSON, not the result of an audit, or of another schema; one line that
+                names the file and the place in it.
+        """
+        folder = Path(folder)
+        path = folder / RESULTS
+        record = _read(folder, path)
+        try:
+            result = cls.model_validate(record)
+        except ValidationError as error:
+            raise RunError(f"{path}, {_place(error)}; repeat the run's command to write it again") from None
+        result._folder = folder
+        return result
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder that it was read from."""
+        return self._folder
+
+    @property
+    def name(self) -> str:
+        """What the run is called in messages."""
+        return "this run" if self._folder is None else str(self._folder)
+
+
+ChangeVerdict = Literal["better", "worse", "changed", "equivalent", "inconclusive", ""]
+
+
+class Change(Record):
+    """How much one value changes from one run to another, and what may be said of it."""
+
+    before: Value = None
+    after: Value = None
+    change: Estimate = Estimate()
+    equivalent_within: Value = None
+    """The smallest margin within which the change is shown to lie."""
+    effective_terms: Value = None
+    verdict: ChangeVerdict = ""
+    terms_only_verdict: ChangeVerdict = ""
+    """The same with the terms of the runs taken as they are."""
+
+
+class GroupChange(Record):
+    """How much changes for one group."""
+
+    dialogues: int
+    score: Change
+    gap: Change
+    contributions: dict[str, Change] = {}
+
+
+class AxisChange(Record):
+    """How much changes on one axis, by one metric."""
+
+    scale: str = "ratio"
+    dialogues: int
+    effective_terms: Value = None
+    original: Change
+    rewritten: Change
+    disparity: Change
+    contributions: dict[str, Change] = {}
+    beyond_placebo: Change | None = None
+    groups: dict[str, GroupChange] = {}
+
+
+class Systems(Record):
+    """The stages of both systems, and those that both have."""
+
+    before: list[str] = []
+    after: list[str] = []
+    common: list[str] = []
+
+
+class Comparison(Record):
+    """The content of ``compare.json``: how two runs on the same dialogues differ."""
+
+    version: Literal[2] = Field(2, alias="schema")
+    before: str
+    """Folder of the first run."""
+    after: str
+    corpus: CorpusInfo = CorpusInfo()
+    margin: Value = None
+    """Changes of disparities, gaps and contributions up to it are equivalent."""
+    quality_margin: Value = None
+    """The same for scores."""
+    stages: Systems = Systems()
+    differences: dict[str, tuple[str | None, str | None]] = {}
+    """Settings and versions that the runs do not share."""
+    same: bool = False
+    """Whether no counterfactual of any arm is scored otherwise in one run than in the other."""
+    left_out: dict[str, int] = {}
+    """Axis to dialogues that one of the runs lacks."""
+    metrics: dict[str, MetricInfo] = {}
+    quality: dict[str, Change] = {}
+    """Metric to the change of the originals' score."""
+    axes: dict[str, dict[str, AxisChange]] = {}
+    signature: dict[str, str] = {}
+
+    def model_post_init(self, context: Any) -> None:
+        """Let every metric know its name."""
+        for name, metric in self.metrics.items():
+            metric._name = name
+
+    def save(self, folder: str | Path) -> Path:
+        """Write it; returns the path.
+
+        Raises:
+            TodBiasError: the folder cannot be written to.
+        """
+        path = writable(folder) / COMPARISON
+        write_text(path, _text_of(self))
+        return path
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read it.
+
+        Raises:
+            RunError: the file cannot be read as a comparison; names it and the place in it.
+        """
+        try:
+            return cls.model_validate(read_json(path))
+        except OSError as error:
+            raise RunError(f"{path}: cannot be read ({error.strerror or error})") from error
+        except ValidationError as error:
+            raise RunError(f"{path}: not what compare writes ({_place(error)}); repeat it") from None
+        except ValueError as error:
+            raise RunError(f"{path}: not what compare writes ({error}); repeat it") from error
+
+
+def _text_of(record: Record) -> str:
+    return well_formed(json.dumps(record.model_dump(mode="json"), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _is_placebo(row: AxisResult) -> bool:
+    return row.is_placebo
+
+
+def _read(folder: Path, path: Path) -> dict[str, Any]:
+    """The JSON object in a run's results.
+
+    Raises:
+        RunError: there is none, or of another schema or kind.
+    """
+    if not folder.is_dir():
+        raise RunError(f"{folder}: no such folder; give the folder that a run wrote, for example runs/demo")
+    if os.path.lexists(path) and not path.is_file():
+        raise RunError(f"{path}: is no plain file, as a run's results are; repeat the run's command with another --out")
+    if not path.is_file():
+        if (folder / "report.html").is_file() and not (folder / TURNS).is_file():
+            raise RunError(f"{folder}: holds no attribution; the report of what it holds is {folder / 'report.html'}")
+        raise RunError(f"{folder}: holds no {RESULTS}; the run did not finish, repeat its command to resume it")
+    try:
+        record = read_json(path)
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise RunError(f"{path}: not JSON ({error}); repeat the run's command to write it again") from error
+    if not isinstance(record, dict):
+        raise RunError(f"{path}: expected a JSON object, got {type(record).__name__}; is this the file of a run?")
+    if record.get("schema") != SCHEMA:
+        raise RunError(f"{path}: expected schema {SCHEMA}, got {record.get('schema')!r:.40}; repeat the run's command")
+    if not isinstance(record.get("axes"), dict) or not record["axes"] or not all(record["axes"].values()):
+        raise RunError(f"{path}: expected results under 'axes'; only runs of `attribute` have them")
+    stages = record.get("stages")
+    if isinstance(stages, list) and len(stages) > MOST_COMPONENTS:
+        raise RunError(f"{path}, stages: expected {MOST_COMPONENTS} at the most, got {len(stages)}")
+    return record
+
+
+def _place(error: ValidationError) -> str:
+    """Where the first thing that is not as it should be stands, and what stands there."""
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    reason = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    return f"{place}: {reason[:1].lower()}{reason[1:]}, got {shortened(repr(first['input']), 40)}"
+
+
+def check_claims(result: AuditResult, axes: Sequence[str], metric: str) -> None:
+    """See to it that a run claims something by a metric on some of the axes.
+
+    Raises:
+        TodBiasError: nothing, so that there is nothing to mitigate.
+    """
+    claimed = {axis: result.claimed_metrics(axis) for axis in axes if axis in result.axes}
+    if any(metric in names for names in claimed.values()):
+        return
+    others = "; ".join(f"{axis} by {', '.join(names)}" for axis, names in claimed.items() if names)
+    hint = f"; other metrics do: {others} (--metric)" if others else ""
+    raise TodBiasError(f"the run claims no disparity by {metric} on these axes, so there is nothing to mitigate{hint}")

@@ -70,9 +70,9 @@ def attribute(
     if folder is not None and cache is None:
         cache = folder / FILE
     design = design_counterfactuals(dialogues, axes, config.design, seed=config.seed)
-    turns = run(pipeline, design, measures, config.run, cache=cache, show_progress=show_progress)
+    outputs = run(pipeline, design, measures, config.run, cache=cache, show_progress=show_progress)
     try:
-        result = analyse(turns, design, measures, config, order=order, show_progress=show_progress)
+        result = analyse(outputs, design, measures, config, order=order, show_progress=show_progress)
     except IncompleteError as error:
         if folder is not None:
             error.result.save(folder)

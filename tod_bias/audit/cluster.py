@@ -304,11 +304,11 @@ class _Pool:
         known: dict[str, bool] = {}
         for axis in dict.fromkeys(axis for part in parts for axis in part.chunk):
             found = [part.done.parts[axis] for part in parts if part.done is not None and axis in part.done.parts]
-            calls = calls or any(one.sums.calls for one in found)
+            calls = calls or any(one.has_calls for one in found)
             known[axis] = calls
         for part in parts:
             assert part.done is not None
-            if any(known[axis] and not one.sums.calls for axis, one in part.done.parts.items()):
+            if any(known[axis] and not one.has_calls for axis, one in part.done.parts.items()):
                 part.calls, part.done = known, None
                 self._waiting.append(part)
                 self._wait_for(part)

@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.table import Table
 
-from tod_bias.audit.gathering import tellings_of
+from tod_bias.audit.axis_table import Tellings, numbers_of
 from tod_bias.audit.signatures import generator_of
 from tod_bias.audit.tellings import (
     Design,
@@ -163,8 +164,23 @@ def plan(
 
 def _effective(perturber: Perturber, drawn: Sequence[Drawn]) -> float:
     """Effective words that a claim would rest on, as the run counts them."""
-    members = [membership(perturber, one) for one in drawn]
-    return words_effective(tellings_of(perturber, [some for _, some in drawn], members))
+    attributes = tuple(perturber.attributes)
+    members = [membership(perturber, dialogue) for dialogue in drawn]
+    every = [(number, candidate) for number, (_, some) in enumerate(drawn) for candidate in some]
+    sources = [some[0].source if len({one.source for one in some}) == 1 else "" for _, some in drawn]
+    return words_effective(
+        Tellings(
+            attributes=attributes,
+            source=numbers_of(sources, attributes),
+            of=np.array([number for number, _ in every], dtype=int),
+            target=numbers_of([candidate.target for _, candidate in every], attributes),
+            draw=np.zeros(len(every), dtype=int),
+            word=tuple(member.word for member in members),
+            words=tuple(names for member in members for names in member.words),
+            placebo=np.empty(0, dtype=int),
+            placebo_words=(),
+        )
+    )
 
 
 def _detectable(sizes: Mapping[str, tuple[int, float]]) -> dict[str, list[float] | None]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tod_bias.audit.attribute import attribute
+from tod_bias.audit.choices import with_own
 from tod_bias.audit.signatures import corpus_hash, perturber_signature, signature_of
 from tod_bias.config import AuditConfig
 from tod_bias.dialogues.dialogue import Dialogue
@@ -35,7 +36,6 @@ from tod_bias.studies.database_check import OWN_ARMS, Lack, check_database, made
 from tod_bias.studies.gate import WITHIN, Judged, gate
 from tod_bias.studies.matching import MismatchError
 from tod_bias.studies.mends import ROWS, Attempt, Change, Repair, measured_of, merged, nothing_differs, size_of
-from tod_bias.studies.saved import with_own
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stages.database import LookupDb
 from tod_bias.systems.twin import untwinned

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tod_bias.audit.choices import scored_by
 from tod_bias.audit.design import design_counterfactuals
 from tod_bias.audit.signatures import corpus_hash, perturber_signature
 from tod_bias.dialogues.dialogue import Dialogue
@@ -27,7 +28,6 @@ from tod_bias.results import TURNS, AuditResult, RunError
 from tod_bias.studies.case_runs import harm_of, sign_of
 from tod_bias.studies.cases import EXPECTED, ORIGINAL, TOLD, TOLERANCE, Case, told_turns
 from tod_bias.studies.matching import MismatchError
-from tod_bias.studies.saved import scored_by
 from tod_bias.systems.execution import all_arms, arm_key
 
 if TYPE_CHECKING:

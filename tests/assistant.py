@@ -119,11 +119,12 @@ def system(url, *, tools=find_hotels, answer=None, **settings):
 
 
 def without_cost(result):
-    return json.loads(json.dumps({name: value for name, value in result.items() if name != "cost"}))
+    return {name: value for name, value in json.loads(result.text()).items() if name != "cost"}
 
 
 def comparable(result):
-    """A result without what names the server's port."""
+    """A result without what names the server's port, and without how it was run."""
     found = without_cost(result)
+    del found["config"]
     found["signature"] = {name: text for name, text in found["signature"].items() if not name.startswith("stage ")}
     return found

@@ -132,4 +132,4 @@ def test_a_system_that_knows_the_originals_only_is_attributed_by_the_command(
     assert report["original"]["value"] > 0.95  # not 1: dialogues that the assistant opens share their first context
     disparity = report["disparity"]["value"]
     assert disparity > 0.2
-    assert report["contributions"]["response"]["value"] == pytest.approx(disparity, abs=1e-3)
+    assert report["contributions"]["response"]["shapley"]["value"] == pytest.approx(disparity, abs=1e-3)

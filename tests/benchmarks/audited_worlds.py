@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tod_bias.audit.axis_table import AxisTable, Tellings
-from tod_bias.audit.claims import AxisReport, judge
-from tod_bias.audit.estimates import AxisEstimate
+from tod_bias.audit.claims import judge
+from tod_bias.audit.estimates import AxisEstimates
 from tod_bias.metrics.bleu import CorpusBleu
+from tod_bias.results import AxisResult
 from tod_bias.statistics.settings import Inference
 from tod_bias.systems.execution import all_arms
 
@@ -124,9 +125,8 @@ def audit(
     resamples: int = 200,
     permutations: int = 2000,
     margin: float | None = None,
-) -> list[AxisReport]:
+) -> list[AxisResult]:
     """What is said of several axes in one run."""
     inference = Inference(resamples=resamples, permutations=permutations, seed=seed)
-    reports = [AxisEstimate(table, METRIC, STAGES, inference, len(tables)).report() for table in tables]
-    judge(reports, [], alpha=0.05, margin=margin)
-    return reports
+    drafts = [AxisEstimates(table, METRIC, STAGES, inference, len(tables)).draft() for table in tables]
+    return judge(drafts, [], alpha=0.05, margin=margin)

@@ -13,15 +13,15 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from audited_worlds import METRIC, STAGES
 
 from tod_bias.audit.axis_table import AxisTable, Tellings
+from tod_bias.results import AxisChange, Change
 from tod_bias.statistics.settings import Inference
-from tod_bias.studies.changes import judge
-from tod_bias.studies.comparison import AxisChange, quality_of
+from tod_bias.studies.changes import judged
+from tod_bias.studies.comparison import AxisDifference, quality_of
 from tod_bias.studies.matching import Matched
 from tod_bias.systems.execution import all_arms
 
@@ -103,34 +103,34 @@ def changes_of(
     resamples: int = 200,
     permutations: int = 500,
     margin: float | None = None,
-) -> dict[str, Any]:
-    """What is said of an axis."""
+) -> tuple[Change, AxisChange]:
+    """What is said of the quality and of an axis."""
     inference = Inference(resamples=resamples, permutations=permutations, seed=seed)
-    record, claims = AxisChange("gender", METRIC, tables, STAGES, inference, (margin, margin)).report()
+    draft = AxisDifference("gender", METRIC, tables, STAGES, inference, (margin, margin))
     dialogues = tuple((str(number), "") for number in range(tables[0].tellings.dialogues))
     pair = Matched({METRIC.name: tables[0]}, {METRIC.name: tables[1]}, dialogues, 0)
     quality = quality_of(METRIC, {"gender": pair}, inference, margin)
     assert quality is not None
-    judge([[quality], claims], 0.05)
-    return record | {"quality": quality.record}
+    (of_scores,), changes = judged([[quality], list(draft.claims.values())], 0.05)
+    return of_scores, draft.result(dict(zip(draft.claims, changes, strict=True)))
 
 
-def entries(record: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """All changes of a record by name."""
-    yield "quality", record["quality"]
-    yield "disparity", record["disparity"]
-    for name, part in record["contributions"].items():
+def entries(quality: Change, axis: AxisChange) -> Iterator[tuple[str, Change]]:
+    """All changes by name."""
+    yield "quality", quality
+    yield "disparity", axis.disparity
+    for name, part in axis.contributions.items():
         yield f"contribution {name}", part
-    for name, group in record["groups"].items():
-        yield f"gap {name}", group["gap"]
-        yield f"score {name}", group["score"]
+    for name, group in axis.groups.items():
+        yield f"gap {name}", group.gap
+        yield f"score {name}", group.score
 
 
 def truth(pair: Pair, seed: int) -> dict[str, float]:
     """The changes that estimates tend to: of very many dialogues and words."""
     large = replace(pair, dialogues=20_000, words=3000 if pair.quirks else 200, zipf=0.0 if pair.quirks else 0.5)
-    record = changes_of(tables_of(large, np.random.default_rng([seed, 99])), seed, resamples=0, permutations=1)
-    return {name: part["change"]["value"] for name, part in entries(record)}
+    found = changes_of(tables_of(large, np.random.default_rng([seed, 99])), seed, resamples=0, permutations=1)
+    return {name: part.change.value for name, part in entries(*found)}
 
 
 @dataclass
@@ -157,17 +157,13 @@ def run(pair: Pair, runs: int, seed: int, *, resamples: int = 200, margin: float
     seen = Seen(truth(pair, seed))
     for number in range(runs):
         tables = tables_of(pair, np.random.default_rng([seed, number]))
-        record = changes_of(tables, number, resamples=resamples, margin=margin)
-        for name, part in entries(record):
+        for name, part in entries(*changes_of(tables, number, resamples=resamples, margin=margin)):
             true = seen.true[name]
-            for bounds, table in (
-                (part["change"]["ci"], seen.covered),
-                (part["change"]["ci_these_words"], seen.covered_these),
-            ):
+            for bounds, table in ((part.change.ci, seen.covered), (part.change.terms_only.ci, seen.covered_these)):
                 if bounds is not None and bounds[0] < bounds[1]:
                     table.setdefault(name, []).append(bounds[0] <= true <= bounds[1])
-            if "verdict" in part:
-                seen.verdicts.setdefault(name, []).append(part["verdict"])
+            if part.verdict:
+                seen.verdicts.setdefault(name, []).append(part.verdict)
     return seen
 
 
@@ -195,7 +191,7 @@ def main() -> None:
     options = parser.parse_args()
     started = time.monotonic()
     kinds = ("quality", "disparity", "contribution", "gap", "score")
-    header = ["world", *(f"{kind}" for kind in kinds), *(f"{kind}, these words" for kind in ("quality", "disparity"))]
+    header = ["world", *(f"{kind}" for kind in kinds), *(f"{kind}, these terms" for kind in ("quality", "disparity"))]
     header += ["true change, woman's gap", "said better", "said worse"]
     print("| " + " | ".join(header) + " |\n|" + "---|" * len(header))
     for name, pair in cases().items():

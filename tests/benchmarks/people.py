@@ -57,7 +57,7 @@ CASES = {
 }
 
 
-VERDICTS = ("disparity", "these words only")
+VERDICTS = ("disparity", "these terms only")
 
 
 def draw(*parts: object) -> float:
@@ -125,10 +125,10 @@ def run(case: Case, seed: int) -> dict[str, object]:
     group = record["groups"][case.group]
     return {
         "verdict": record["verdict"],
-        "claimed": group["gap"]["p_holm"] < 0.05,
+        "claimed": group["gap"]["p"] < 0.05,
         "gap": group["gap"]["value"],
-        "share": group["contributions"]["answer"]["value"],
-        "words": record["disparity"]["clusters"]["words_effective"],
+        "share": group["contributions"]["answer"]["shapley"]["value"],
+        "words": record["rests_on"]["effective"],
     }
 
 
@@ -139,14 +139,14 @@ def main() -> None:
     parser.add_argument("--only", default="", help="cases, joined by commas")
     chosen = parser.parse_args()
     print(
-        "| axis | dialogues | world | verdict `disparity` | `these words only` | the group claimed | mean gap | words |"
+        "| axis | dialogues | world | verdict `disparity` | `these terms only` | the group claimed | mean gap | words |"
     )
     print("|---|---|---|---|---|---|---|---|")
     for name in filter(None, chosen.only.split(",")) if chosen.only else CASES:
         case, begun = CASES[name], time.monotonic()
         found = [run(case, chosen.seed + number) for number in range(chosen.runs)]
         shares = [
-            np.mean([one["verdict"] == verdict for one in found]) for verdict in ("disparity", "these words only")
+            np.mean([one["verdict"] == verdict for one in found]) for verdict in ("disparity", "these terms only")
         ]
         kinds = "" if case.kinds is None else f" ({', '.join(case.kinds)})"
         print(

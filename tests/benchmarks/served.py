@@ -85,13 +85,13 @@ def audits(count: int, dialogues: int, samples: int, harm: float) -> dict[str, f
         )  # fmt: skip
         axis = result["axes"]["gender"]["corpus_bleu"]
         verdicts[axis["verdict"]] += 1
-        low, high = axis["disparity"]["ci_these_words"]
-        a_low, a_high = axis["sampling"]["floor"]["ci"]
+        low, high = axis["disparity"]["terms_only"]["ci"]
+        a_low, a_high = axis["sampling"]["noise"]["ci"]
         rows.append([low <= 0 <= high, a_low <= 0 <= a_high, axis["sampling"]["share_of_variance"]])
     means = np.mean(np.array(rows, dtype=float), axis=0)
     return {
         "disparity": verdicts["disparity"] / count,
-        "these words only": verdicts["these words only"] / count,
+        "these terms only": verdicts["these terms only"] / count,
         "covers": means[0],
         "A/A covers": means[1],
         "share of sampling": means[2],
@@ -104,7 +104,7 @@ def main() -> None:
     parser.add_argument("--audits", type=int, default=200)
     options = parser.parse_args()
     asking()
-    print("| world | dialogues | samples | disparity | these words only | covers | A/A covers | share of sampling |")
+    print("| world | dialogues | samples | disparity | these terms only | covers | A/A covers | share of sampling |")
     print("|---|---|---|---|---|---|---|---|")
     for harm in (0.0, 0.3):
         for dialogues, samples in ((32, 1), (32, 3), (96, 2)):

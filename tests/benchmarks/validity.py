@@ -14,10 +14,11 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from audited_worlds import STAGES, World, audit, table_of
+
+from tod_bias.results import AxisResult, Estimate
 
 WOMAN = {"response": {"woman": 0.1}}
 RACES = ("white", "black", "hispanic", "asian", "native-american", "pacific-islander")
@@ -134,16 +135,15 @@ def cases() -> dict[str, Case]:
 def truth(world: World, seed: int) -> Mapping[str, float]:
     """The values that estimates tend to: of very many dialogues and words."""
     large = replace(world, dialogues=60_000, words=20_000 if world.quirks else 200, zipf=0.0 if world.quirks else 0.5)
-    record = audit([table_of(large, np.random.default_rng(seed))], seed, resamples=0, permutations=0)[0].record
-    return dict(_values(record))
+    (result,) = audit([table_of(large, np.random.default_rng(seed))], seed, resamples=0, permutations=0)
+    return {name: estimate.value for name, estimate in _estimates(result).items()}
 
 
-def _values(record: Mapping[str, Any]) -> list[tuple[str, float]]:
-    found = [("disparity", record["disparity"]["value"]), ("artefact", record["artefact"]["value"])]
-    found += [(f"contribution {name}", part["value"]) for name, part in record["contributions"].items()]
-    found += [(f"gap {name}", group["gap"]["value"]) for name, group in record["groups"].items()]
-    found += [(f"pair {name}", pair["value"]) for name, pair in record["pairs"].items()]
-    return found
+def _estimates(result: AxisResult) -> dict[str, Estimate]:
+    found = {"disparity": result.disparity, "artefact": result.artefact}
+    found |= {f"contribution {name}": part for name, part in result.shares.items()}
+    found |= {f"gap {name}": group.gap for name, group in result.groups.items()}
+    return found | {f"pair {name}": pair for name, pair in result.pairs.items()}
 
 
 def run(case: Case, runs: int, seed: int) -> tuple[Seen, Mapping[str, float]]:
@@ -152,30 +152,23 @@ def run(case: Case, runs: int, seed: int) -> tuple[Seen, Mapping[str, float]]:
     true = truth(case.world, seed)
     for number in range(runs):
         rng = np.random.default_rng([seed, number])
-        reports = audit([table_of(case.world, rng) for _ in range(case.axes)], number, margin=case.margin)
-        seen.verdicts.append(
-            "disparity" if any(report.record["verdict"] == "disparity" for report in reports)
-            else reports[0].record["verdict"]
-        )  # fmt: skip
-        seen.claimed_pairs.append(any(claim.record["p_holm"] < 0.05 for one in reports for claim in one.pairs.values()))
-        record = reports[0].record
-        seen.claimed_groups.append(any(group["gap"]["p_holm"] < 0.05 for group in record["groups"].values()))
-        if record["disparity"]["mde"] is not None:
-            seen.mde.append(record["disparity"]["mde"])
-        intervals = {"disparity": record["disparity"]["ci"]}
-        intervals |= {f"contribution {name}": part["ci"] for name, part in record["contributions"].items()}
-        intervals |= {f"gap {name}": group["gap"]["ci"] for name, group in record["groups"].items()}
-        intervals |= {f"pair {name}": pair["ci"] for name, pair in record["pairs"].items()}
-        these = record["disparity"]["ci_these_words"]
-        for name, value in _values(record):
-            seen.values.setdefault(name, []).append(value)
-            bounds = intervals.get(name)
-            if bounds is not None and bounds[0] < bounds[1]:
-                seen.covered.setdefault(name, []).append(bounds[0] <= true[name] <= bounds[1])
+        results = audit([table_of(case.world, rng) for _ in range(case.axes)], number, margin=case.margin)
+        first = results[0]
+        is_claimed = any(result.verdict == "disparity" for result in results)
+        seen.verdicts.append("disparity" if is_claimed else first.verdict)
+        seen.claimed_pairs.append(any(pair.p < 0.05 for result in results for pair in result.pairs.values()))
+        seen.claimed_groups.append(any(group.gap.p < 0.05 for group in first.groups.values()))
+        if first.mde is not None:
+            seen.mde.append(first.mde)
+        for name, estimate in _estimates(first).items():
+            seen.values.setdefault(name, []).append(estimate.value)
+            if name != "artefact" and estimate.ci is not None and estimate.ci[0] < estimate.ci[1]:
+                seen.covered.setdefault(name, []).append(estimate.ci[0] <= true[name] <= estimate.ci[1])
+        these = first.disparity.terms_only.ci
         if these is not None:
-            seen.covered.setdefault("disparity, these words", []).append(these[0] <= true["disparity"] <= these[1])
-        for name, part in record["contributions"].items():
-            seen.significant.setdefault(name, []).append(part["p_value"] < 0.05)
+            seen.covered.setdefault("disparity, these terms", []).append(these[0] <= true["disparity"] <= these[1])
+        for name, part in first.shares.items():
+            seen.significant.setdefault(name, []).append(part.p < 0.05)
     return seen, true
 
 
@@ -195,11 +188,11 @@ def row(case: Case, seen: Seen, true: Mapping[str, float]) -> list[str]:
         f"{true['disparity']:+.3f}",
         f"{bias:+.4f}",
         share([verdict == "disparity" for verdict in seen.verdicts]),
-        share([verdict == "these words only" for verdict in seen.verdicts]),
+        share([verdict == "these terms only" for verdict in seen.verdicts]),
         share([verdict == "equivalent" for verdict in seen.verdicts]),
         share(seen.claimed_pairs),
         share(seen.covered.get("disparity", [])),
-        share(seen.covered.get("disparity, these words", [])),
+        share(seen.covered.get("disparity, these terms", [])),
         share([hit for hits in parts for hit in hits]),
         share([hit for hits in gaps for hit in hits]),
         share([hit for hits in pairs for hit in hits]),
@@ -208,8 +201,8 @@ def row(case: Case, seen: Seen, true: Mapping[str, float]) -> list[str]:
 
 
 HEADER = (
-    "world", "true disparity", "bias", "verdict disparity", "these words only", "equivalent", "any pair claimed",
-    "coverage: disparity", "these words", "contributions", "gaps", "pairs", "mde",
+    "world", "true disparity", "bias", "verdict disparity", "these terms only", "equivalent", "any pair claimed",
+    "coverage: disparity", "these terms", "contributions", "gaps", "pairs", "mde",
 )  # fmt: skip
 
 
@@ -221,7 +214,7 @@ def at_mde(runs: int, seed: int, *, placebo: float | None) -> list[tuple[str, fl
         mdes = []
         for number in range(60):
             table = table_of(world, np.random.default_rng([seed, 7, number]))
-            mdes.append(audit([table], number)[0].record["disparity"]["mde"])
+            mdes.append(audit([table], number)[0].mde)
         mde = float(np.mean(mdes))
         effect = mde * 0.05 / truth(replace(world, every={"response": 0.05}), seed)["disparity"]
         powers = []

@@ -26,7 +26,7 @@ def test_two_processes_give_what_one_gives(tmp_path, gpt2):
     results = [json.loads((tmp_path / name / "results.json").read_text()) for name in ("one", "two")]
     for result in results:
         result["cost"].pop("seconds")
-        result["cost"].pop("seconds_by_component")
+        result["cost"].pop("seconds_by_stage")
     assert results[0] == results[1]
     assert outputs[0].replace("one/", "two/") == outputs[1]  # the second process prints nothing
 
@@ -59,7 +59,7 @@ def test_two_machines_that_share_no_folder_give_what_one_gives(tmp_path, gpt2):
     alone, first = (json.loads((folder / "results.json").read_text()) for folder in folders[:2])
     for result in (alone, first):
         result["cost"].pop("seconds")
-        result["cost"].pop("seconds_by_component")
+        result["cost"].pop("seconds_by_stage")
     assert first == alone
     assert kept_in(folders[1]) == kept_in(folders[0])  # so that it can go on alone
     assert [path.name for path in folders[2].iterdir()] == ["answers.sqlite"]  # no result, and no lock is left

@@ -1,4 +1,4 @@
-"""A deterministic made-up run of schema 2: numbers that add up as the contract says, written without the engine."""
+"""A deterministic made-up run: numbers that add up as the contract says, written without the engine."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
+
+from tod_bias.results import AuditResult
 
 STAGES = ("api_call", "db", "response")
 ORDER = ("db", "api_call", "response")
@@ -26,12 +28,12 @@ PARTS: Mapping[str, Mapping[str, float]] = {
     "race": {"api_call": -0.012, "db": 0.055, "response": 0.041},
     "placebo": {"api_call": 0.002, "db": 0.004, "response": 0.005},
 }
-# axis: verdict, p (Holm), p of these words, effective words, whether there are words enough for an interval
+# axis: verdict, adjusted p, p of these terms, effective terms, whether there are terms enough for an interval
 EVIDENCE: Mapping[str, tuple[str, float, float, float, bool]] = {
     "gender": ("disparity", 0.0004, 0.0004, 8.2, True),
     "age": ("inconclusive", 0.63, 0.3, 7.1, True),
-    "race": ("these words only", 0.5, 0.003, 1.4, False),
-    "placebo": ("floor", 1.0, 1.0, 10.3, True),
+    "race": ("these terms only", 0.5, 0.003, 1.4, False),
+    "placebo": ("placebo", 1.0, 1.0, 10.3, True),
 }
 METRICS = {
     "corpus_bleu": {"label": "BLEU", "better": "higher", "scale": "ratio", "signature": "tok:13a"},
@@ -40,17 +42,20 @@ METRICS = {
 }
 
 
-def estimate(value: float, half: float = 0.008, *, enough: bool = True, **more: Any) -> dict[str, Any]:
+def estimate(
+    value: float, half: float = 0.008, *, enough: bool = True, p_terms_only: float | None = None, **more: Any
+) -> dict[str, Any]:
     bounds = [value - half, value + half]
-    return {"value": value, "ci": bounds if enough else None, "ci_these_words": bounds, **more}
+    terms_only = {"ci": bounds, "p": p_terms_only}
+    return {"value": value, "ci": bounds if enough else None, "terms_only": terms_only, **more}
 
 
-def parts_of(parts: Mapping[str, float], scale: float, enough: bool) -> dict[str, Any]:
-    return {name: estimate(part * scale, enough=enough) for name, part in parts.items()}
+def parts_of(parts: Mapping[str, float], scale: float, enough: bool, **more: Any) -> dict[str, Any]:
+    return {name: {"shapley": estimate(part * scale, enough=enough, **more)} for name, part in parts.items()}
 
 
 def arms_of(parts: Mapping[str, float], original: float) -> dict[str, float]:
-    """The score by set of swapped components: what the others still take from the originals' score."""
+    """The score by set of swapped stages: what the others still take from the originals' score."""
     sets = [names for size in range(len(parts) + 1) for names in combinations(sorted(parts), size)]
     return {
         ",".join(names): original * (1 - sum(part for name, part in parts.items() if name not in names))
@@ -58,96 +63,89 @@ def arms_of(parts: Mapping[str, float], original: float) -> dict[str, float]:
     }
 
 
-def gap_record(axis: str, scale: float, dialogues: int) -> dict[str, Any]:
-    _, p, p_these, _, enough = EVIDENCE[axis]
-    parts = PARTS[axis]
-    claimed = {"p_holm": p, "p_these_words": p_these} if axis != "placebo" else {"p_holm": None}
-    gap = estimate(sum(parts.values()) * scale, enough=enough, **claimed)
-    return {**gap, "contributions": parts_of(parts, scale, enough), "dialogues": dialogues}
+def gap_of(axis: str, scale: float) -> dict[str, Any]:
+    _, p, p_terms_only, _, enough = EVIDENCE[axis]
+    claimed = {"p": p, "p_terms_only": p_terms_only} if axis != "placebo" else {}
+    return estimate(sum(PARTS[axis].values()) * scale, enough=enough, **claimed)
 
 
-def outcome_record(axis: str, metric: str) -> dict[str, Any]:
-    verdict, p, p_these, words, enough = EVIDENCE[axis]
+def axis_record(axis: str, metric: str) -> dict[str, Any]:
+    verdict, p, p_terms_only, terms, enough = EVIDENCE[axis]
     parts, names = PARTS[axis], ATTRIBUTES[axis]
     total, original = sum(parts.values()), 0.1731
-    claimed = {"p_holm": p, "p_these_words": p_these} if axis != "placebo" else {"p_holm": None}
+    claimed = {"adjusted_p": p, "p_terms_only": p_terms_only} if axis != "placebo" else {}
     groups, pairs = {}, {}
     weights = [number - (len(names) - 1) / 2 for number in range(len(names))]
     for number, (name, weight) in enumerate(zip(names, weights, strict=True)):
-        gap = gap_record(axis, weight, 12 * (number + 1))
         groups[name] = {
+            "dialogues": 12 * (number + 1),
+            "terms": {"effective": terms},
             "score": {"value": original * (1 - total * weight), "ci": [0.1, 0.2]},
-            "gap": {key: gap[key] for key in gap if key not in ("contributions", "dialogues")}
-            | ({"above_placebo": estimate(total * weight - 0.01, enough=enough)} if axis != "placebo" else {}),
-            "contributions": gap["contributions"],
-            "dialogues": gap["dialogues"],
-            "words_effective": words,
+            "gap": gap_of(axis, weight),
+            "beyond_placebo": estimate(total * weight - 0.01, enough=enough) if axis != "placebo" else None,
+            "contributions": parts_of(parts, weight, enough),
         }
     for (first, source), (second, target) in permutations(enumerate(names), 2):
-        pairs[f"{source}>{target}"] = gap_record(axis, weights[second] - weights[first], 12 * (min(first, second) + 1))
+        scale = weights[second] - weights[first]
+        pairs[f"{source}>{target}"] = {
+            **gap_of(axis, scale),
+            "dialogues": 12 * (min(first, second) + 1),
+            "contributions": parts_of(parts, scale, enough),
+        }
     record: dict[str, Any] = {
+        "verdict": verdict,
         "scale": METRICS[metric]["scale"],
+        "dialogues": 100,
+        "rests_on": {"number": 9, "effective": terms},
+        "mde": 0.084 if enough else None,
+        "equivalent_within": 0.21 if enough else None,
         "original": {"value": original, "ci": [0.15, 0.19]},
         "rewritten": {"value": original * (1 - total), "ci": [0.14, 0.18]},
-        "disparity": {
-            **estimate(total, enough=enough, p_value=p / 3, **claimed),
-            "clusters": {"dialogues": 100, "words": 9, "words_effective": words},
-            "equivalent_within": 0.21 if enough else None,
-            "mde": 0.084 if enough else None,
-        },
-        "contributions": {name: part | {"p_value": 0.02} for name, part in parts_of(parts, 1, enough).items()},
-        "interactions": {"×".join(pair): estimate(0.001, enough=enough) for pair in combinations(sorted(parts), 2)},
+        "disparity": estimate(total, enough=enough, p=p / 3, **claimed),
         "artefact": estimate(0.002, 0.001, enough=enough),
+        "contributions": parts_of(parts, 1, enough, p=0.02),
+        "interactions": {"×".join(pair): estimate(0.001, enough=enough) for pair in combinations(sorted(parts), 2)},
         "groups": groups,
+        "spread": 0.05,
         "pairs": pairs,
         "arms": arms_of(parts, original),
-        "spread": {"value": 0.05},
-        "words": {
-            "number": 9,
-            "effective": words,
-            "strongest": [
-                {"word": "mom/dad/parent", "dialogues": 20, "part": 0.03, "without": 0.09},
-                {"word": "kid", "dialogues": 5, "part": 0.01, "without": 0.11},
-            ],
-        },
-        "verdict": verdict,
+        "terms": [
+            {"term": "mom/dad/parent", "dialogues": 20, "contribution": 0.03, "without": 0.09},
+            {"term": "kid", "dialogues": 5, "contribution": 0.01, "without": 0.11},
+        ],
     }
     if axis != "placebo":
-        record["above_placebo"] = {
-            **estimate(total - 0.011, enough=enough, p_value=0.01),
+        record["beyond_placebo"] = {
+            **estimate(total - 0.011, enough=enough, p=0.01),
             "dialogues": 90,
-            "words_changed": {"axis": 1.6, "placebo": 1.5 if axis != "race" else 0.4},
+            "edits": {"axis": 1.6, "placebo": 1.5 if axis != "race" else 0.4},
         }
     if METRICS[metric]["scale"] == "ratio":
+        shares = {name: estimate(part) for name, part in parts.items()}
         record["su"] = {
             "fairscore": estimate(total + 0.002),
             "total": estimate(total - parts["db"] + 0.002),
-            "attribution": {"order": list(ORDER), **parts_of(parts, 1, True), "residual": estimate(0.002, 0.001)},
+            "attribution": {"order": list(ORDER), **shares, "residual": estimate(0.002, 0.001)},
         }
     return record
 
 
-def results_of(
+def record_of(
     axes: tuple[str, ...] = tuple(PARTS), metrics: tuple[str, ...] = ("corpus_bleu",), **changes: Any
 ) -> dict[str, Any]:
     return {
-        "schema": 2,
+        "schema": 3,
         "corpus": {
             "name": "made_up",
             "split": "test",
             "dialogues": 1200,
             "audited": {axis: 100 * (number + 1) for number, axis in enumerate(axes)},
         },
-        "pipeline": list(STAGES),
-        "design": "crossed",
-        "draws": None,
-        "seed": 0,
-        "history": "gold",
-        "margin": None,
+        "stages": list(STAGES),
         "metrics": {name: METRICS[name] for name in metrics},
         "signature": {"sacrebleu": "2.6.0", "dtype": "float32"},
-        "axes": {axis: {metric: outcome_record(axis, metric) for metric in metrics} for axis in axes},
-        "cost": {"asked": {"db": 48000}, "distinct": {"db": 3100}, "seconds": 73.4},
+        "axes": {axis: {metric: axis_record(axis, metric) for metric in metrics} for axis in axes},
+        "cost": {"calls": {"db": 48000}, "distinct": {"db": 3100}, "seconds": 73.4},
         **changes,
     }
 
@@ -171,22 +169,22 @@ def bleu_statistics(hypothesis: str, reference: str) -> dict[str, int]:
 
 
 def turn_rows(axis: str, dialogue: int) -> list[dict[str, Any]]:
-    """The original, two tellings as another attribute, and one with neutral words exchanged."""
+    """The original, two variants of another group, and one of the placebo."""
     source, target, word, text = SPOKEN[axis]
-    tellings = [(None, None, None, None), (0, source, target, word), (1, source, target, word)]
-    tellings.append((2, "original", "placebo", "please"))
+    variants = [(None, None, None, None), (0, source, target, word), (1, source, target, word)]
+    variants.append((2, "original", "placebo", "please"))
     rows = []
     for turn in range(2):
-        for draw, told_from, told_as, by in tellings:
+        for draw, before, after, by in variants:
             for arm in ("original",) if draw is None else ("", "db", "db,response"):
-                who = TARGET_WORDS[axis] if told_as == target else word
+                who = TARGET_WORDS[axis] if after == target else word
                 reference = f"How about Cafe {dialogue} on Main Street ? It is nice ."
                 found = arm != "" or (dialogue + turn) % 3 == 0
                 response = reference if found else f"Sorry , I found nothing near street {dialogue} ."
                 rows.append(
                     {
                         "axis": axis, "dialogue": f"{axis}-{dialogue}", "turn": turn, "draw": draw, "sample": 0,
-                        "source": told_from, "target": told_as, "word": by, "arm": arm, "user": text.format(who),
+                        "source": before, "target": after, "word": by, "arm": arm, "user": text.format(who),
                         "api_call": f"api_name = Find ; who = {who}", "db": f"name = Cafe {dialogue}" if found else "",
                         "response": response, "reference": reference,
                         **bleu_statistics(response, reference),
@@ -203,16 +201,22 @@ def turns_of() -> pd.DataFrame:
 
 def write_folder(folder: Path, *, keep_turns: bool = True, **changes: Any) -> Path:
     folder.mkdir(parents=True)
-    (folder / "results.json").write_text(json.dumps(results_of(**changes)), encoding="utf-8")
+    (folder / "results.json").write_text(json.dumps(record_of(**changes)), encoding="utf-8")
     if keep_turns:
         turns_of().to_parquet(folder / "turns.parquet")
     return folder
 
 
 @pytest.fixture
-def make_results() -> Callable[..., dict[str, Any]]:
-    """A maker of ``results.json``: ``make_results(axes=("gender", "placebo"), metrics=("refusal",))``."""
-    return results_of
+def make_record() -> Callable[..., dict[str, Any]]:
+    """A maker of the content of ``results.json``: ``make_record(axes=("gender", "placebo"), metrics=("refusal",))``."""
+    return record_of
+
+
+@pytest.fixture
+def make_results() -> Callable[..., AuditResult]:
+    """The same as a result."""
+    return lambda *args, **changes: AuditResult.model_validate(record_of(*args, **changes))
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """What the main job writes is what the report reads."""
 
 import io
-import json
 import re
 
 from builders import all_tellings
@@ -10,9 +9,9 @@ from rich.console import Console
 from tod_bias.audit.attribute import attribute
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.report.html import write_report
-from tod_bias.report.outcome import read_outcomes
 from tod_bias.report.reading import read
 from tod_bias.report.terminal import table
+from tod_bias.results import AuditResult
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stages.replay import Replay
 from tod_bias.systems.twin import Twin
@@ -52,11 +51,10 @@ def test_a_planted_component_is_named_from_the_files_that_the_main_job_writes(tm
     found = attribute(pipeline, corpus, axes=("gender",), bootstrap=200, permutations=999, metrics=metrics)
     found.save(tmp_path)
 
-    stored = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
-    reading, length = read(read_outcomes(stored))
-    assert reading.outcome.verdict == "these words only"  # there are three of them
-    assert "told as woman" in reading.found.split("worse than on average")[0]
-    assert "`response`" in reading.found
+    reading, length = read(AuditResult.load(tmp_path).rows)
+    assert reading.outcome.verdict == "these terms only"  # there are three of them
+    assert "woman" in reading.who.split("worse than on average")[0]
+    assert "`response`" in reading.where
     assert "`api_call`" not in reading.found
     assert "worse" not in length.found
 

@@ -11,6 +11,7 @@ from tod_bias import Pipeline, attribute, compare
 from tod_bias.report.changes import bounds, p_value, rows, table, verdict
 from tod_bias.report.changes_page import write_changes
 from tod_bias.report.notation import fixed
+from tod_bias.results import Change, Estimate, TermsOnly
 
 
 def curt(inputs):
@@ -37,18 +38,18 @@ def runs():
 @pytest.fixture(scope="module")
 def result(runs):
     found = compare(*runs, margin=0.02, bootstrap=40, permutations=100)
-    return found | {"before": "runs/<b>old</b>", "after": "runs/new"}
+    return found.model_copy(update={"before": "runs/<b>old</b>", "after": "runs/new"})
 
 
 def test_the_page_says_what_was_compared(runs, result, tmp_path):
     text = write_changes(result, tmp_path, runs).read_text(encoding="utf-8")
-    disparity = result["axes"]["gender"]["corpus_bleu"]["disparity"]
-    minus = fixed(disparity["change"]["value"], sign=True).replace("-", "−")
-    assert abs(disparity["before"]) > 0.02 > abs(disparity["after"])
+    disparity = result.axes["gender"]["corpus_bleu"].disparity
+    minus = fixed(disparity.change.value, sign=True).replace("-", "−")
+    assert abs(disparity.before) > 0.02 > abs(disparity.after)
     for said in (
-        fixed(disparity["before"]).replace("-", "−"),
+        fixed(disparity.before).replace("-", "−"),
         minus,
-        disparity["verdict"],
+        disparity.verdict,
         "gap, woman",
         "BLEU",
         "served worse",
@@ -66,7 +67,7 @@ def test_a_terminal_of_80_columns_shows_every_change_whole(result):
     assert "gender: BLEU\n" in text
     assert max(map(len, text.splitlines())) <= 80
     for *_, record in rows(result):
-        change = f"{fixed(record['change']['value'], sign=True)} {bounds(record)}".rstrip()
+        change = f"{fixed(record.change.value, sign=True)} {bounds(record)}".rstrip()
         whole = rf"{re.escape(change)} +\S+ +{re.escape(verdict(record))}"
         assert any(re.search(whole, line) for line in text.splitlines()), whole
 
@@ -80,9 +81,10 @@ def test_a_terminal_of_80_columns_shows_every_change_whole(result):
     ],
 )
 def test_interval_and_p_value_are_those_of_the_verdict(own, these, interval, p):
-    change = {"value": -0.2, "ci": [-0.5, 0.1], "ci_these_words": [-0.3, -0.1], "p_holm": 0.9, "p_these_words": 0.01}
-    record = {"change": change, "verdict": own, "verdict_these_words": these}
-    assert (bounds(record), p_value(record)) == (interval, p)
+    terms_only = TermsOnly(ci=(-0.3, -0.1), p=0.01)
+    estimate = Estimate(value=-0.2, ci=(-0.5, 0.1), adjusted_p=0.9, terms_only=terms_only)
+    change = Change(change=estimate, verdict=own, terms_only_verdict=these)
+    assert (bounds(change), p_value(change)) == (interval, p)
 
 
 def test_the_page_needs_nothing_else(runs, result, tmp_path):

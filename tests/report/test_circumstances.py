@@ -3,67 +3,60 @@
 import pytest
 
 from tod_bias.report.circumstances import circumstances
+from tod_bias.results import AuditResult
 
-AXES = {"gender": {"corpus_bleu": {}}}
+SAMPLED = {
+    "disparity": {},
+    "sampling": {"samples": 3, "noise": {"value": 0.01, "ci": [-0.02, 0.04]}, "share_of_variance": 0.25},
+}
+
+
+def said(**record):
+    axes = {"gender": {"corpus_bleu": {"disparity": {}}}}
+    return circumstances(AuditResult.model_validate({"axes": axes} | record))
+
+
+def test_nothing_is_said_where_nothing_was_unusual():
+    assert said() == []
 
 
 @pytest.mark.parametrize(
-    ("results", "said"),
+    ("record", "facts"),
     [
-        ({"axes": AXES}, []),
-        ({"axes": AXES, "attribution": "impossible: recorded"}, ["Attribution to components is impossible: recorded."]),
+        ({"corpus": {"lost": {"dialogues": 1, "variants": {"original": 1}}}}, ["1 dialogue is", "(original 1)"]),
         (
-            {"axes": AXES, "corpus": {"lost": {"dialogues": 1, "told_as": {"original": 1}}}},
-            ["1 dialogue is left out of everything, as a question had no answer (told as: original 1)."],
+            {"corpus": {"lost": {"dialogues": 3, "variants": {"gender: man": 1, "gender: woman": 3}}}},
+            ["3 dialogues are", "gender: man 1, gender: woman 3", "is a finding of its own"],
         ),
         (
-            {"axes": AXES, "corpus": {"lost": {"dialogues": 3, "told_as": {"gender: man": 1, "gender: woman": 3}}}},
-            [
-                "3 dialogues are left out of everything, as a question had no answer (told as: gender: man 1, gender: "
-                "woman 3). Whether a group's questions fail more often is a finding of its own, which no score here "
-                "shows."
-            ],
-        ),
-        (
-            {"axes": AXES, "cost": {"distinct": {"policy": 1200}, "outcomes": {"policy": {"unknown tool": 2}}}},
-            ["`policy`: unknown tool in 2 of 1,200 different questions."],
+            {"cost": {"distinct": {"policy": 1200}, "outcomes": {"policy": {"unknown tool": 2}}}},
+            ["`policy`: unknown tool in 2 of 1,200"],
         ),
         (
             {
-                "axes": AXES,
                 "precision": [
-                    {
-                        "components": ["api_call", "response"],
-                        "model": "m",
-                        "dtype": "bfloat16",
-                        "prompts": 64,
-                        "differ": 3,
-                    }
-                ],
+                    {"stages": ["api_call", "response"], "model": "m", "dtype": "bfloat16", "prompts": 64, "differ": 3}
+                ]
             },
-            [
-                "`api_call`, `response`: m computes in bfloat16; of 64 questions drawn by chance it answers 3 "
-                "otherwise than in float32."
-            ],
+            ["`api_call`, `response`: m", "bfloat16", "of 64", " 3 "],
         ),
         (
             {
                 "samples": 3,
                 "metrics": {"corpus_bleu": {"label": "BLEU"}},
-                "axes": {
-                    "gender": {
-                        "corpus_bleu": {
-                            "sampling": {"floor": {"value": 0.01, "ci": [-0.02, 0.04]}, "share_of_variance": 0.25}
-                        }
-                    }
-                },
+                "axes": {"gender": {"corpus_bleu": SAMPLED}},
             },
-            [
-                "Answers are drawn, 3 times each. gender (BLEU): the originals against themselves +0.010 [-0.020, "
-                "+0.040], 25% of the disparity's variance is sampling. More --samples shrink that part alone."
-            ],
+            ["3 times", "gender (BLEU)", "+0.010 [-0.020, +0.040]", "25%"],
         ),
     ],
 )
-def test_what_was_unusual_is_said(results, said):
-    assert circumstances(results) == said
+def test_what_was_unusual_is_said_in_one_line(record, facts):
+    (line,) = said(**record)
+    assert [fact for fact in facts if fact not in line] == []
+
+
+def test_saved_responses_attribute_nothing_and_those_unused_are_counted():
+    assert len(said(responses={"number": 40})) == 1
+    unused = {"variant": {"number": 3, "first": "line 7"}, "turn": {"number": 1, "first": "line 9"}}
+    _, line = said(responses={"number": 40, "unused": unused})
+    assert [fact for fact in ("4 of 40", "3 ", "line 7", "1 ", "line 9") if fact not in line] == []

@@ -3,10 +3,16 @@
 import pytest
 
 from tod_bias.report.excerpts import compare, excerpts
-from tod_bias.report.outcome import Metric
-from tod_bias.report.record import RunError
+from tod_bias.results import AuditResult, RunError
 
-METRICS = [Metric("corpus_bleu", "BLEU", "higher")]
+
+def metrics(*names, better="higher"):
+    """What a run says of its metrics."""
+    given = {name: {"label": f"label of {name}", "better": better} for name in names}
+    return list(AuditResult.model_validate({"axes": {}, "metrics": given}).metrics.values())
+
+
+METRICS = metrics("corpus_bleu")
 STAGES = ["api_call", "db", "response"]
 
 
@@ -20,7 +26,7 @@ def test_the_largest_changes_come_first_each_dialogue_once_and_each_pair_twice_a
     assert (first.turn, first.source, first.target, first.word) == (2, "woman", "man", "mom")
     assert first.after == 0.0
     assert first.before == 1.0
-    assert found.metric.label == "BLEU"
+    assert found.metric.label == "label of corpus_bleu"
 
 
 def test_counts_cover_all_turns_not_only_the_shown_ones(turns):
@@ -67,7 +73,7 @@ def test_a_missing_column_is_a_user_error(turns):
 
 
 def test_the_first_metric_that_scores_single_turns_decides(turns):
-    chrf, own, refusals = (Metric(name, name, "higher") for name in ("chrf", "my_metrics:Polite", "refusal"))
+    chrf, own, refusals = metrics("chrf", "my_metrics:Polite", "refusal")
     (found,) = excerpts(turns, STAGES, ["gender"], [chrf, own, refusals, *METRICS])
     assert found.metric is refusals
     assert (found.fell, found.rose, found.turns) == (0, 22, 32)
@@ -90,7 +96,7 @@ class Polite:
 
 
 def test_a_metric_of_ones_own_scores_single_turns(turns):
-    polite = Metric("polite", "polite", "lower")
+    (polite,) = metrics("polite", better="lower")
     assert excerpts(turns, STAGES, ["gender"], [polite]) is None
     (found,) = excerpts(turns, STAGES, ["gender"], [polite], [Polite()])
     assert found.metric is polite
@@ -100,12 +106,12 @@ def test_a_metric_of_ones_own_scores_single_turns(turns):
 def test_turns_without_a_score_are_neither_chosen_nor_counted(turns):
     silent = turns.assign(jga_right=1.0, jga_turns=(turns["turn"] == 0).astype(float))
     silent.loc[(silent["arm"] == "") & (silent["turn"] == 0), "jga_right"] = 0.0
-    (found,) = excerpts(silent, STAGES, ["gender"], [Metric("jga", "JGA", "higher")])
+    (found,) = excerpts(silent, STAGES, ["gender"], metrics("jga"))
     assert (found.fell, found.rose, found.turns) == (16, 0, 16)
     assert {excerpt.turn for excerpt in found.chosen} == {1}
 
 
-def test_tellings_that_only_exchange_neutral_words_are_left_out(turns):
+def test_variants_of_the_placebo_are_left_out(turns):
     (found,) = excerpts(turns, STAGES, ["gender"], METRICS)
     assert {excerpt.target for excerpt in found.chosen} == {"man"}
     only = turns[(turns["arm"] == "original") | (turns["target"] == "placebo")]

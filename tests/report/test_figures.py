@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from itertools import combinations
 from typing import Any
 from unittest.mock import patch
@@ -15,8 +16,8 @@ from matplotlib.transforms import Bbox
 
 from tod_bias.report.figures import comparison, components, figures, groups, su, su_comparison
 from tod_bias.report.heatmap import heatmap, largest_gap
-from tod_bias.report.outcome import read_outcomes
 from tod_bias.report.palette import STAGE_COLOURS, inline, new_figure, text_on, to_svg
+from tod_bias.results import AuditResult, AxisResult
 
 
 def drawn(figure: Figure) -> list[tuple[Text, Bbox]]:
@@ -58,14 +59,19 @@ def texts(figure: Figure) -> list[str]:
     return [text.get_text() for text, _ in drawn(figure)]
 
 
-def all_figures(results: dict[str, Any]) -> dict[str, Figure]:
-    outcomes = read_outcomes(results)
-    names = dict.fromkeys(outcome.metric.name for outcome in outcomes)
+def all_figures(results: AuditResult) -> dict[str, Figure]:
     return {
         f"{name} {kind}": figure
-        for name in names
-        for kind, figure in figures([one for one in outcomes if one.metric.name == name]).items()
+        for name in results.metrics
+        for kind, figure in figures([row for row in results.rows if row.metric.name == name]).items()
     }
+
+
+@pytest.fixture
+def gender(make_record) -> tuple[dict[str, Any], Callable[[], list[AxisResult]]]:
+    """The record of one axis, to be changed, and what makes rows of it afterwards."""
+    record = make_record(axes=("gender",))
+    return record["axes"]["gender"]["corpus_bleu"], lambda: AuditResult.model_validate(record).rows
 
 
 def test_a_metric_gets_groups_a_heatmap_an_axis_components_and_where_it_is_a_ratio_su(make_results):
@@ -81,8 +87,8 @@ def test_no_label_overlaps_another_or_leaves_the_picture(make_results):
         assert (name, overlaps(figure), outside(figure)) == (name, [], [])
 
 
-def test_long_names_do_not_overlap_either(make_results):
-    text = json.dumps(make_results())
+def test_long_names_do_not_overlap_either(make_record):
+    text = json.dumps(make_record())
     for short, long in (
         ("db", "rerank_candidates_by_distance_and_price"),
         ("api_call", "recognise_intent"),
@@ -92,15 +98,14 @@ def test_long_names_do_not_overlap_either(make_results):
         ("BLEU", "a measure whose label is as long as a sentence, which nobody should do but may"),
     ):
         text = re.sub(rf"\b{short}\b", long, text)
-    for name, figure in all_figures(json.loads(text)).items():
+    for name, figure in all_figures(AuditResult.model_validate_json(text)).items():
         assert (name, overlaps(figure), outside(figure)) == (name, [], [])
 
 
-def test_a_cut_label_says_so(make_results):
-    results = make_results(axes=("gender",))
-    groups_of = results["axes"]["gender"]["corpus_bleu"]["groups"]
-    groups_of["a name that goes on and on and on and on"] = groups_of.pop("man")
-    (cut,) = (text for text in texts(groups(read_outcomes(results))) if "…" in text)
+def test_a_cut_label_says_so(gender):
+    record, rows = gender
+    record["groups"]["a name that goes on and on and on and on"] = record["groups"].pop("man")
+    (cut,) = (text for text in texts(groups(rows())) if "…" in text)
     assert cut.startswith("a name that")
     assert cut.rstrip("‡†*").endswith("on and on")
 
@@ -111,27 +116,27 @@ def bars(figure: Figure) -> list[Rectangle]:
 
 @pytest.mark.parametrize("axis", ["gender", "age", "race"])
 def test_stacked_parts_keep_their_sign_and_sum_to_the_disparity(make_results, axis):
-    (outcome,) = read_outcomes(make_results(axes=(axis,)))
+    (outcome,) = make_results(axes=(axis,)).rows
     widths = [bar.get_width() for bar in bars(components([outcome]))]
     assert sum(widths) == pytest.approx(outcome.disparity.value)
-    assert min(widths) == pytest.approx(min(part.value for part in outcome.contributions.values()))
+    assert min(widths) == pytest.approx(min(part.value for part in outcome.shares.values()))
 
 
 def test_parts_of_a_group_sum_to_its_gap(make_results):
-    (outcome,) = read_outcomes(make_results(axes=("gender",)))
+    (outcome,) = make_results(axes=("gender",)).rows
     assert sum(bar.get_width() for bar in bars(groups([outcome]))) == pytest.approx(
-        sum(group.gap.value for group in outcome.groups)
+        sum(group.gap.value for group in outcome.groups.values())
     )
 
 
 def test_negative_parts_are_stacked_left_of_zero_and_positive_ones_right(make_results):
-    for bar in bars(components(read_outcomes(make_results(axes=("race",))))):
+    for bar in bars(components(make_results(axes=("race",)).rows)):
         ends = sorted((bar.get_x(), bar.get_x() + bar.get_width()))
         assert ends[1] <= 1e-12 if bar.get_width() < 0 else ends[0] >= -1e-12
 
 
 def test_both_panels_have_one_scale_that_holds_every_value(make_results):
-    figure = components(read_outcomes(make_results()))
+    figure = components(make_results().rows)
     left, right = figure.axes
     assert left.get_xlim() == right.get_xlim()
     low, high = left.get_xlim()
@@ -141,7 +146,7 @@ def test_both_panels_have_one_scale_that_holds_every_value(make_results):
 
 
 def test_su_stacks_sum_to_the_fairscore(make_results):
-    (outcome,) = read_outcomes(make_results(axes=("race",)))
+    (outcome,) = make_results(axes=("race",)).rows
     figure = su([outcome])
     assert sum(bar.get_width() for bar in bars(figure)) == pytest.approx(outcome.su.fairscore.value)
     assert "served worse →" not in texts(figure)
@@ -152,7 +157,7 @@ def test_su_stacks_sum_to_the_fairscore(make_results):
 @pytest.mark.parametrize(
     ("axis", "starred", "fixed"), [("gender", True, False), ("age", False, False), ("race", False, True)]
 )
-def test_only_claims_get_a_star_and_only_intervals_of_these_words_the_other_mark(make_results, axis, starred, fixed):
+def test_only_claims_get_a_star_and_only_intervals_of_these_terms_the_other_mark(make_results, axis, starred, fixed):
     for kind, figure in all_figures(make_results(axes=(axis, "placebo"))).items():
         found = " ".join(texts(figure))
         if "su" not in kind:
@@ -161,10 +166,10 @@ def test_only_claims_get_a_star_and_only_intervals_of_these_words_the_other_mark
             assert ("‡" in found) == fixed, kind
 
 
-def test_a_star_takes_words_enough_whatever_the_p_value(make_results):
-    results = make_results(axes=("gender",))
-    results["axes"]["gender"]["corpus_bleu"]["groups"]["man"]["words_effective"] = 5.9
-    outcomes = read_outcomes(results)
+def test_a_star_takes_terms_enough_whatever_the_p_value(gender):
+    record, rows = gender
+    record["groups"]["man"]["terms"]["effective"] = 5.9
+    outcomes = rows()
     found = texts(groups(outcomes))
     assert "−0.102*" in found
     assert "0.000" in found
@@ -183,80 +188,77 @@ def test_a_star_takes_words_enough_whatever_the_p_value(make_results):
     ],
 )
 def test_sides_are_called_by_what_the_metric_says(make_results, metric, right, left):
-    found = texts(groups(read_outcomes(make_results(axes=("gender",), metrics=(metric,)))))
+    found = texts(groups(make_results(axes=("gender",), metrics=(metric,)).rows))
     assert right in found
     assert left in found
 
 
 def test_the_unit_is_named(make_results):
     ratio, difference = (
-        groups(read_outcomes(make_results(axes=("gender",), metrics=(metric,)))).axes[0].get_xlabel()
+        groups(make_results(axes=("gender",), metrics=(metric,)).rows).axes[0].get_xlabel()
         for metric in ("corpus_bleu", "refusal")
     )
     assert ratio == "gap from the mean of groups\n(part of the originals' BLEU)"
     assert difference == "gap from the mean of groups\n(refusals)"
 
 
-def test_cells_show_both_halves_and_mark_few_dialogues(make_results):
-    results = make_results(axes=("gender",))
-    for pair in results["axes"]["gender"]["corpus_bleu"]["pairs"].values():
-        pair["p_holm"] = 0.2
-    (outcome,) = read_outcomes(results)
+def test_cells_show_both_halves_and_mark_few_dialogues(gender):
+    record, rows = gender
+    for pair in record["pairs"].values():
+        pair["p"] = 0.2
+    (outcome,) = rows()
     cells = [text for text in texts(heatmap(outcome, 0.2)) if re.fullmatch(r"[+−]0\.\d+[*†]*", text)]
     assert cells == ["−0.102†", "−0.204†", "+0.102†", "−0.102", "+0.204†", "+0.102"]
 
 
 def test_heatmaps_explain_the_signs_that_they_use(make_results):
     def notes(axis: str) -> list[str]:
-        (outcome,) = read_outcomes(make_results(axes=(axis,)))
+        (outcome,) = make_results(axes=(axis,)).rows
         return texts(heatmap(outcome, 0.2))[-1].split("\n")
 
-    assert notes("gender") == [
-        "+ the row is served worse, − served better",
-        "* p < 0.05 (Holm), enough words",
-        "† fewer than 15 dialogues: intervals are too narrow",
-    ]
-    assert notes("race")[-1] == "gaps of these words only, no claim about groups"
+    assert [line[0] for line in notes("gender")] == ["+", "*", "†"]
+    assert "served worse, − served better" in notes("gender")[0]
+    assert "no claim about groups" in notes("race")[-1]
 
 
-def test_pairs_that_no_dialogue_has_are_written_as_such(make_results):
-    results = make_results(axes=("gender",))
+def test_pairs_that_no_dialogue_has_are_written_as_such(gender):
+    record, rows = gender
     for name in ("woman>man", "man>woman"):
-        del results["axes"]["gender"]["corpus_bleu"]["pairs"][name]
-    (outcome,) = read_outcomes(results)
+        del record["pairs"][name]
+    (outcome,) = rows()
     found = texts(heatmap(outcome, 0.2))
     assert found.count("n/a") == 2
-    assert "n/a: no dialogue is told as both" in found[-1]
+    assert "n/a: no dialogue" in found[-1]
 
 
-def test_one_ratio_without_bound_does_not_wash_out_all_colours(make_results):
-    results = make_results(axes=("gender",))
-    assert largest_gap(read_outcomes(results)) == pytest.approx(0.204)
-    results["axes"]["gender"]["corpus_bleu"]["pairs"]["woman>man"]["value"] = 142.0
-    assert largest_gap(read_outcomes(results)) == 1.0
+def test_one_ratio_without_bound_does_not_wash_out_all_colours(gender):
+    record, rows = gender
+    assert largest_gap(rows()) == pytest.approx(0.204)
+    record["pairs"]["woman>man"]["value"] = 142.0
+    assert largest_gap(rows()) == 1.0
 
 
-def test_what_a_run_has_not_is_not_drawn(make_results):
-    results = make_results(axes=("gender",))
+def test_what_a_run_has_not_is_not_drawn(gender):
+    record, rows = gender
     for key in ("pairs", "groups", "su"):
-        del results["axes"]["gender"]["corpus_bleu"][key]
-    assert list(figures(read_outcomes(results))) == ["components"]
-    del results["axes"]["gender"]["corpus_bleu"]["contributions"]
-    assert list(figures(read_outcomes(results))) == []
+        del record[key]
+    assert list(figures(rows())) == ["components"]
+    del record["contributions"]
+    assert list(figures(rows())) == []
 
 
-def test_numbers_without_intervals_have_no_whisker(make_results):
-    results = make_results(axes=("gender",))
-    record = results["axes"]["gender"]["corpus_bleu"]
-    for estimate in (record["disparity"], record["above_placebo"], *record["contributions"].values()):
-        estimate["ci"] = estimate["ci_these_words"] = None
-    figure = components(read_outcomes(results))
+def test_numbers_without_intervals_have_no_whisker(gender):
+    record, rows = gender
+    shares = [part["shapley"] for part in record["contributions"].values()]
+    for estimate in (record["disparity"], record["beyond_placebo"], *shares):
+        estimate["ci"] = estimate["terms_only"] = None
+    figure = components(rows())
     assert all(len(line.get_xdata()) == 1 for line in figure.axes[0].lines if line.get_marker() == "o")
     assert not any("interval" in text for text in texts(figure))
 
 
 def test_runs_are_compared_axis_by_axis(make_results):
-    runs = {"gpt2": read_outcomes(make_results()), "bart": read_outcomes(make_results(axes=("gender",)))}
+    runs = {"gpt2": make_results().rows, "bart": make_results(axes=("gender",)).rows}
     figure = comparison(runs)
     assert [text for text in texts(figure) if text in PARTS_OF_PAGE] == [
         "gender", "gpt2", "bart", "age", "gpt2", "race", "gpt2", "placebo", "gpt2",
@@ -268,39 +270,30 @@ PARTS_OF_PAGE = ("gender", "age", "race", "placebo", "gpt2", "bart")
 
 
 def test_runs_beside_each_other_show_su_the_signed_disparity_and_the_placebo_of_the_same_dialogues(make_results):
-    results = make_results()
-    bleu = [outcome for outcome in read_outcomes(results) if outcome.metric.name == "corpus_bleu"]
+    bleu = make_results().rows
     figure = su_comparison({"plain": bleu, "crossed": bleu})
     assert texts(figure).count("signed disparity") == 2 * len(bleu)
     marks = [line.get_xdata()[0] for line in figure.axes[0].lines if line.get_marker() == "|"]
-    records = [results["axes"][outcome.axis]["corpus_bleu"] for outcome in bleu if not outcome.is_floor]
-    floors = [record["disparity"]["value"] - record["above_placebo"]["value"] for record in records]
-    assert marks == pytest.approx([floor for floor in floors for _ in range(2)])
+    placebos = [row.disparity.value - row.beyond_placebo.value for row in bleu if not row.is_placebo]
+    assert marks == pytest.approx([value for value in placebos for _ in range(2)])
     assert (overlaps(figure), outside(figure)) == ([], [])
 
 
-def test_su_s_parts_of_runs_in_other_orders_are_said_to_be(make_results):
-    one, other = make_results(axes=("gender",)), make_results(axes=("gender",))
-    assert "Su's parts in the order db, api_call, response" in texts(
-        su_comparison(dict(zip("ab", map(read_outcomes, (one, one)), strict=True)))
-    )
-    for record in other["axes"]["gender"].values():
-        if record.get("su"):
-            attribution = record["su"]["attribution"]
-            attribution["order"] = ["api_call", "db", "response"]
-            kept = {name: attribution.pop(name) for name in ("api_call", "db", "response")}
-            attribution.update(kept)
-    runs = {"a": read_outcomes(one), "b": read_outcomes(other)}
-    assert "Su's parts in each run's order" in texts(su_comparison(runs))
+def test_su_s_parts_of_runs_in_other_orders_are_said_to_be(gender):
+    record, rows = gender
+    one = rows()
+    assert "Su's parts in the order db, api_call, response" in texts(su_comparison({"a": one, "b": one}))
+    record["su"]["attribution"]["order"] = ["api_call", "db", "response"]
+    assert "Su's parts in each run's order" in texts(su_comparison({"a": one, "b": rows()}))
 
 
 def test_the_same_numbers_give_the_same_file(make_results):
-    first, second = (to_svg(components(read_outcomes(make_results(axes=("gender",))))) for _ in range(2))
+    first, second = (to_svg(components(make_results(axes=("gender",)).rows)) for _ in range(2))
     assert first == second
 
 
 def test_an_inlined_figure_has_its_own_ids_and_no_prolog(make_results):
-    svg = to_svg(components(read_outcomes(make_results(axes=("gender",)))))
+    svg = to_svg(components(make_results(axes=("gender",)).rows))
     html = inline(svg, "run-1", 'Bars of "gender" & more')
     assert html.startswith("<svg ")
     assert 'aria-label="Bars of &quot;gender&quot; &amp; more"' in html
@@ -322,11 +315,11 @@ def test_stage_colours_are_okabe_and_itos():
     assert {"#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442"} == set(STAGE_COLOURS)
 
 
-def test_parts_of_zero_draw_nothing_over_the_line_at_zero(make_results):
-    results = make_results(axes=("gender",))
-    for part in results["axes"]["gender"]["corpus_bleu"]["contributions"].values():
-        part["value"] = 0.0
-    assert bars(components(read_outcomes(results))) == []
+def test_parts_of_zero_draw_nothing_over_the_line_at_zero(gender):
+    record, rows = gender
+    for part in record["contributions"].values():
+        part["shapley"]["value"] = 0.0
+    assert bars(components(rows())) == []
 
 
 @pytest.mark.parametrize("name", ["\udcff", "a\x00\x1b[31m", "$x_1$ \\frac{", "<b>&amp;"])

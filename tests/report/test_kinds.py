@@ -3,7 +3,7 @@ import json
 import pytest
 
 from tod_bias.report.kinds import KINDS, kind_of, report_on
-from tod_bias.report.record import RunError
+from tod_bias.results import RunError
 
 
 @pytest.mark.parametrize("kind", KINDS[2:], ids=lambda kind: kind.command)

@@ -3,7 +3,7 @@
 import pytest
 
 from tod_bias.report import notation
-from tod_bias.report.values import Estimate
+from tod_bias.results import Estimate, TermsOnly
 
 
 @pytest.mark.parametrize(
@@ -43,16 +43,16 @@ def test_percentages(share, text):
 
 
 def test_intervals_stand_in_brackets_beside_their_value():
-    assert notation.with_interval(Estimate(0.0617, -0.01, 0.0899)) == "0.062 [-0.010, 0.090]"
-    assert notation.with_interval(Estimate(0.0617)) == "0.062"
+    assert notation.with_interval(Estimate(value=0.0617, ci=(-0.01, 0.0899))) == "0.062 [-0.010, 0.090]"
+    assert notation.with_interval(Estimate(value=0.0617)) == "0.062"
     assert notation.with_interval(Estimate()) == "n/a"
 
 
-def test_an_interval_of_these_words_is_marked_and_stands_only_where_there_is_no_other():
-    words = {"these_low": 0.1, "these_high": 0.2}
-    assert notation.interval(Estimate(0.15, **words), sign=True) == "[+0.100, +0.200]‡"
-    assert notation.interval(Estimate(0.15, 0.0, 0.3, **words)) == "[0.000, 0.300]"
-    assert notation.interval(Estimate(0.15)) == ""
+def test_an_interval_of_these_terms_is_marked_and_stands_only_where_there_is_no_other():
+    these = TermsOnly(ci=(0.1, 0.2))
+    assert notation.interval(Estimate(value=0.15, terms_only=these), sign=True) == "[+0.100, +0.200]‡"
+    assert notation.interval(Estimate(value=0.15, ci=(0.0, 0.3), terms_only=these)) == "[0.000, 0.300]"
+    assert notation.interval(Estimate(value=0.15)) == ""
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from tod_bias.report.record import RunError
 from tod_bias.report.terminal import table
+from tod_bias.results import AuditResult
 
 
 def printed(results, width=120, **options) -> str:
@@ -26,7 +26,7 @@ def test_groups_stand_first_with_gap_p_and_largest_part(make_results):
     assert row(text, "non-binary") == "non-binary 36 0.155 +0.102 [+0.094, +0.110] <0.001 response +0.081"
 
 
-def test_components_have_intervals_bars_and_their_part_of_the_widest_gap(make_results):
+def test_stages_have_intervals_bars_and_their_part_of_the_widest_gap(make_results):
     text = printed(make_results(axes=("gender", "placebo")))
     assert row(text, "response") == "response +0.081 [+0.073, +0.089] |████████████ -0.081 [-0.089, -0.073]"
 
@@ -36,12 +36,12 @@ def test_negative_parts_are_drawn_to_the_left_and_not_clipped(make_results):
     assert "api_call -0.012 [-0.020, -0.004]‡ ███| " in row(text, "race", "api_call")
 
 
-def test_the_disparity_has_verdict_and_floor(make_results):
+def test_the_disparity_has_its_verdict_and_what_is_beyond_the_placebo(make_results):
     text = printed(make_results(axes=("gender", "placebo")), 160)
     assert row(text, "gender", "100") == (
         "gender 100 8.2 0.173 0.155 +0.102 [+0.094, +0.110] <0.001 +0.091 [+0.083, +0.099] 0.084 disparity"
     )
-    assert row(text, "placebo", "100") == "placebo 100 10.3 0.173 0.171 +0.011 [+0.003, +0.019] 0.084 floor"
+    assert row(text, "placebo", "100") == "placebo 100 10.3 0.173 0.171 +0.011 [+0.003, +0.019] 0.084 placebo"
 
 
 def test_the_placebo_is_the_last_row_of_every_table(make_results):
@@ -70,25 +70,24 @@ def test_marks_stand_beside_their_numbers_and_are_explained(make_results, width)
     text = printed(make_results(), width)
     tables = text.split("Reading")[0]
     assert ("woman†" if width == 80 else "12†") in tables
-    assert "† fewer than 15 dialogues: intervals are too narrow" in text
+    assert "† fewer than 15 dialogues" in text
     assert "+0.084 [+0.076, +0.092]‡" in tables  # race
-    assert "‡ too few words for an interval over words: true of these words only" in " ".join(text.split())
+    assert "‡ too few" in text
     plain = printed(make_results(axes=("placebo",)), width)
     assert "‡" not in plain
 
 
 def test_the_reading_stands_below_the_tables(make_results):
-    text = " ".join(printed(make_results()).split())
-    assert "- gender (BLEU): disparity. Rewritten dialogues are answered worse" in text
-    assert "- age (BLEU): inconclusive. These data cannot tell whether there is one." in text
-    assert "- race (BLEU): these words only. With these words, which need not speak for the groups" in text
+    text = " ".join(printed(make_results()).split()).split("Reading")[1]
+    for said in ("gender (BLEU): disparity.", "age (BLEU): inconclusive.", "race (BLEU): these terms only."):
+        assert f"- {said}" in text
 
 
 def test_other_metrics_have_their_disparity_and_those_that_show_nothing_one_line(make_results):
     text = printed(make_results(metrics=("corpus_bleu", "refusal")), 120)
     assert row(text, "refusals", "100").startswith("refusals 100 8.2 ")
     assert "- age: inconclusive by refusals." in text
-    assert "groups and components by the other metrics than BLEU: report.html" in text
+    assert "by the other metrics than BLEU: report.html" in text
 
 
 def test_what_positive_means_follows_the_metrics(make_results):
@@ -97,16 +96,16 @@ def test_what_positive_means_follows_the_metrics(make_results):
 
 
 def test_a_record_with_nothing_optional_is_printed():
-    minimal = {"schema": 2, "axes": {"gender": {"corpus_bleu": {"disparity": {"value": None}}}}}
-    assert "n/a" in printed(minimal)
+    minimal = {"axes": {"gender": {"corpus_bleu": {"disparity": {"value": None}}}}}
+    assert "n/a" in printed(AuditResult.model_validate(minimal))
 
 
-def test_names_in_square_brackets_are_shown_as_they_are(make_results):
-    results = make_results(axes=("gender",))
-    record = results["axes"]["gender"]["corpus_bleu"]
-    record["groups"]["[red]x[/red]"] = record["groups"].pop("man")
-    results["axes"]["[bold]y"] = results["axes"].pop("gender")
-    text = printed(results, 160)
+def test_names_in_square_brackets_are_shown_as_they_are(make_record):
+    record = make_record(axes=("gender",))
+    groups = record["axes"]["gender"]["corpus_bleu"]["groups"]
+    groups["[red]x[/red]"] = groups.pop("man")
+    record["axes"]["[bold]y"] = record["axes"].pop("gender")
+    text = printed(AuditResult.model_validate(record), 160)
     assert "[red]x[/red]" in text
     assert "[bold]y" in text
 
@@ -120,13 +119,8 @@ def test_ascii_terminals_get_ascii(make_results):
     assert "█" not in console.file.getvalue()
 
 
-def test_a_malformed_record_is_a_user_error():
-    with pytest.raises(RunError, match=r"axes\.gender"):
-        table({"axes": {"gender": 3}})
-
-
-def test_the_words_of_the_tables_are_said(make_results):
+def test_what_the_tables_call_things_is_explained(make_results):
     text = printed(make_results(axes=("gender", "placebo")))
     assert "score: BLEU, higher is better" in text
-    assert "eff. words: evenly used words that it rests on; claims of groups take 6" in text
+    assert "claims of groups take 6" in text
     assert "twin:" not in text

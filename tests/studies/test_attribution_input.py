@@ -51,7 +51,7 @@ def test_dialogues_may_come_one_by_one_and_the_order_as_text():
     pipeline = Pipeline({"a": echo, "b": echo})
     expected = attribute(pipeline, corpus, order=["b", "a"], **ONE_DRAW)
     found = attribute(pipeline, (dialogue for dialogue in corpus), order="b, a", **ONE_DRAW)
-    assert found | {"cost": 0} == expected | {"cost": 0}
+    assert found["axes"] == expected["axes"]
     assert found["axes"]["gender"]["corpus_bleu"]["su"]["attribution"]["order"] == ["b", "a"]
 
 

@@ -27,7 +27,7 @@ def test_what_is_told_before_is_what_is_asked(history):
     told = plan(pipeline, corpus, draws=2, history=history)
     cost = attribute(pipeline, corpus, draws=2, history=history, **QUICK)["cost"]
     for name, part in told["components"].items():
-        assert part["asked"] == cost["asked"][name]
+        assert part["asked"] == cost["calls"][name]
         assert part["distinct"]["at_most"] >= cost["distinct"][name]
         assert part["distinct"]["estimate"] == pytest.approx(cost["distinct"][name], rel=0.3)
         assert part["seconds"] is not None
@@ -45,14 +45,15 @@ def test_words_and_placebos_are_those_of_the_run():
     assert set(told["words"]) == set(told["placebo"]) == set(axes_of_run) - {"placebo"}
     for axis, placebo in told["placebo"].items():
         (record,) = axes_of_run[axis].values()
-        clusters = record["disparity"]["clusters"]
-        assert told["words"][axis] == round(clusters["words_effective"], 1)
-        if clusters["words_effective"] < 6:
+        effective = record.effective_terms
+        assert told["words"][axis] == round(effective, 1)
+        if effective < 6:
             assert told["detectable"][axis] is None
         else:
             low, high = told["detectable"][axis]
-            assert 2.8 / clusters["dialogues"] ** 0.5 < low < high
-        assert placebo == {key: record["above_placebo"][key] for key in ("dialogues", "words_changed")}
+            assert 2.8 / record.dialogues**0.5 < low < high
+        beyond = record.beyond_placebo
+        assert placebo == {"dialogues": beyond.dialogues, "words_changed": beyond.edits}
     assert plan(pipeline, corpus, ("gender",), sample_size=0)["placebo"] == {}
 
 
@@ -76,7 +77,7 @@ def test_a_flow_is_planned_by_its_sample():
     corpus = about_people(18)
     told = plan(Loop().pipeline, corpus, draws=2, sample_size=18)
     cost = attribute(Loop().pipeline, corpus, draws=2, **QUICK)["cost"]
-    assert {name: part["asked"] for name, part in told["components"].items()} == dict.fromkeys(cost["asked"])
+    assert {name: part["asked"] for name, part in told["components"].items()} == dict.fromkeys(cost["calls"])
     for name, part in told["components"].items():
         assert part["distinct"]["estimate"] == pytest.approx(cost["distinct"][name], rel=0.1)
 

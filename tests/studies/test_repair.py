@@ -16,6 +16,7 @@ from tod_bias.errors import StageError, TodBiasError, UnansweredError
 from tod_bias.perturb.algorithm import load_perturber
 from tod_bias.perturb.guards.guard import with_guards
 from tod_bias.report.repairs import name_of, notes, picture, table
+from tod_bias.results import AuditResult
 from tod_bias.studies.gate import gate
 from tod_bias.studies.matching import MismatchError
 from tod_bias.studies.mended import write_mended
@@ -71,8 +72,7 @@ def before(harmed, corpus, tmp_path_factory):
 
 
 def workshop(before, system, corpus, **options):
-    results = json.loads((before / "results.json").read_text())
-    return Workshop(before, results, system, corpus, [GENDER], these_words=True, **options)
+    return Workshop(AuditResult.load(before), system, corpus, [GENDER], these_words=True, **options)
 
 
 def test_a_guard_on_the_component_that_is_named_mends(before, harmed, corpus):
@@ -193,18 +193,18 @@ def test_another_system_is_refused_before_anything_is_asked(before, harmed, corp
 
 
 def test_other_tellings_are_refused_before_anything_is_asked(before, harmed, corpus):
-    results = json.loads((before / "results.json").read_text())
     others = load_perturber("gender", protected=("aunt",))
     with pytest.raises(MismatchError, match=r"axis gender was told by .*, here by .*; give the options that the run"):
-        Workshop(before, results, harmed, corpus, [others])
+        Workshop(AuditResult.load(before), harmed, corpus, [others])
 
 
 def test_only_the_metric_that_decides_is_mended_and_others_are_named(before, harmed, corpus):
-    results = json.loads((before / "results.json").read_text())
-    own = results["axes"]["gender"]["corpus_bleu"]
-    results["axes"]["gender"]["chrf"] = {**own, "verdict": "inconclusive"}
-    results["metrics"]["chrf"] = {**results["metrics"]["corpus_bleu"]}
-    shop = Workshop(before, results, harmed, corpus, [GENDER], these_words=True, metric="chrf")
+    record = json.loads((before / "results.json").read_text())
+    own = record["axes"]["gender"]["corpus_bleu"]
+    record["axes"]["gender"]["chrf"] = {**own, "verdict": "inconclusive"}
+    record["metrics"]["chrf"] = {**record["metrics"]["corpus_bleu"]}
+    result = AuditResult.model_validate(record)
+    shop = Workshop(result, harmed, corpus, [GENDER], these_words=True, metric="chrf")
     assert shop.harmed == []
     with pytest.raises(TodBiasError, match=r"by chrf .* other metrics do: gender by corpus_bleu"):
         shop.repair()
@@ -215,8 +215,8 @@ def test_what_is_chosen_among_many_is_judged_again_at_a_part_of_the_level(before
     found = shop.repair(["canonical", "vote"])
     assert found.tried == 2
     assert found.to_json()["these_words"] is True
-    results = json.loads((before / "results.json").read_text())
-    margin = results["axes"]["gender"]["corpus_bleu"]["disparity"]["equivalent_within"] or 1.0
+    results = AuditResult.load(before)
+    margin = results["axes"]["gender"]["corpus_bleu"]["equivalent_within"] or 1.0
     gap = gate(results, 10 * margin, these_words=True).values[0].asked
     just = abs(gap.value) + 1.8 * gap.error_these_words  # one-sided p: .036
     assert [gate(results, just, these_words=True, tried=n).values[0].state == "within" for n in (1, 2)] == [True, False]
@@ -233,9 +233,10 @@ def test_quality_that_was_not_measured_is_said(corpus, tmp_path):
     """Disagreement with the twin is 0 of the originals whatever they say, so it tells nothing of their quality."""
     harmed = system(corpus, hurt(answers, "Sorry, I do not know.", WORDS))
     attribute(harmed, corpus, axes=["gender"], metrics=["disagreement"], bootstrap=200).save(tmp_path)
-    results = json.loads((tmp_path / "results.json").read_text())
-    results["axes"]["gender"]["disagreement"]["verdict"] = "these words only"
-    record = Workshop(tmp_path, results, harmed, corpus, [GENDER], these_words=True).repair(["neutral"]).to_json()
+    record = json.loads((tmp_path / "results.json").read_text())
+    record["axes"]["gender"]["disagreement"]["verdict"] = "these terms only"
+    (tmp_path / "results.json").write_text(json.dumps(record))
+    record = workshop(tmp_path, harmed, corpus).repair(["neutral"]).to_json()
     assert record["mend"]["quality_by"] == []
     assert any("Quality was not measured" in note for note in notes(record))
 
@@ -307,7 +308,7 @@ def test_the_command_writes_what_is_to_be_used_from_then_on(tmp_path, capsys, mo
     assert main_of(["repair", "run", *common, "--guards", "canonical", "--these-words"]) == code
     shown = capsys.readouterr()
     if not harm:
-        assert "nothing to mend" in shown.err
+        assert "nothing to mitigate" in shown.err
         return
     assert "Mends: response: canonical (gender)" in shown.out
     assert "it needs halls_0.py beside it" in shown.out.replace("\n", " ")

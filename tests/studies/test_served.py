@@ -51,7 +51,7 @@ def test_a_planted_bias_is_attributed_to_its_component_alone(planted):
         assert woman == (pytest.approx(woman) if shows else 0)
         assert not shows or abs(woman) > 0.1
         for name in ("policy", "tools", "answer"):
-            part = found["contributions"][name]["value"]
+            part = found["contributions"][name]["shapley"]["value"]
             assert part == (pytest.approx(found["disparity"]["value"]) if name == planted else pytest.approx(0))
     assert (result["axes"]["gender"]["corpus_bleu"]["verdict"] == "disparity") == (planted is not None)
 
@@ -64,7 +64,7 @@ def test_a_changed_argument_shows_in_calls_where_the_answers_stay_the_same():
     with ChatServer(rule) as server:
         axis = attribute(system(server.url), corpus(), **OPTIONS)["axes"]["gender"]
     assert axis["corpus_bleu"]["disparity"]["value"] == 0
-    assert axis["call_disagreement"]["contributions"]["policy"]["value"] > 0.3
+    assert axis["call_disagreement"]["contributions"]["policy"]["shapley"]["value"] > 0.3
 
 
 def test_one_model_in_both_roles_is_asked_once():
@@ -72,8 +72,8 @@ def test_one_model_in_both_roles_is_asked_once():
         result = attribute(system(server.url), corpus(16), **OPTIONS)
     assert len(server.asked) == len({json.dumps(body, sort_keys=True) for body in server.asked})
     cost = result["cost"]
-    assert cost["kept"]["answer"] > 0
-    assert len(server.asked) == sum(cost["distinct"][name] - cost["kept"][name] for name in ROLES)
+    assert cost["cached"]["answer"] > 0
+    assert len(server.asked) == sum(cost["distinct"][name] - cost["cached"][name] for name in ROLES)
     assert cost["tokens"] == {"read": 7 * len(server.asked), "written": 3 * len(server.asked)}
 
 
@@ -107,7 +107,7 @@ def test_a_question_without_answer_takes_its_dialogue_out():
     with ChatServer(assistant) as server:
         others = attribute(system(server.url), [it for it in corpus(24) if it.id != "t003"], **OPTIONS)
     assert result["corpus"]["lost"]["dialogues"] == 1
-    assert result["corpus"]["lost"]["told_as"].keys() == {
+    assert result["corpus"]["lost"]["variants"].keys() == {
         "original",
         "gender: woman",
         "gender: man",
@@ -130,7 +130,7 @@ def test_whom_a_server_refuses_is_counted_by_what_the_system_itself_asks(people,
     with ChatServer(assistant, fault=some_people_of_trip_3) as server:
         result = attribute(system(server.url), corpus(24), **OPTIONS, max_failures=0.2)
     lost = result["corpus"]["lost"]
-    assert (lost["dialogues"], set(lost["told_as"])) == (1, told_as)
+    assert (lost["dialogues"], set(lost["variants"])) == (1, told_as)
 
 
 def test_too_many_failures_stop_the_run(tmp_path):
@@ -235,22 +235,22 @@ def test_samples_are_repeated_measurements_with_a_floor_of_their_own(tmp_path):
     assert without_cost(again) == without_cost(result)
     bleu = result["axes"]["gender"]["corpus_bleu"]
     assert bleu["sampling"]["samples"] == result["samples"] == 3
-    low, high = bleu["sampling"]["floor"]["ci"]
+    low, high = bleu["sampling"]["noise"]["ci"]
     assert low < 0 < high
     assert bleu["sampling"]["share_of_variance"] > 0.5  # nothing else differs
     assert bleu["verdict"] == "inconclusive"
     calls = result["axes"]["gender"]["call_disagreement"]
-    assert calls["disparity"]["value"] == calls["sampling"]["floor"]["value"] == 0  # calls are not drawn
+    assert calls["disparity"]["value"] == calls["sampling"]["noise"]["value"] == 0  # calls are not drawn
     assert set(result.turns["sample"]) == {0, 1, 2}
 
 
 def test_one_sample_has_an_a_a_run_too():
     with ChatServer(moody()) as server:
         result = attribute(system(server.url, temperature=1.0), corpus(16), **OPTIONS)
-    assert result["axes"]["gender"]["corpus_bleu"]["sampling"]["floor"]["ci"] is not None
+    assert result["axes"]["gender"]["corpus_bleu"]["sampling"]["noise"]["ci"] is not None
     with ChatServer(assistant) as server:
         result = attribute(system(server.url), corpus(16), **OPTIONS)
-    assert "sampling" not in result["axes"]["gender"]["corpus_bleu"]  # nothing is drawn at temperature 0
+    assert result["axes"]["gender"]["corpus_bleu"]["sampling"] is None  # nothing is drawn at temperature 0
 
 
 def test_samples_of_what_is_not_drawn_are_refused():
@@ -266,5 +266,5 @@ def test_samples_of_what_is_not_drawn_are_refused():
 def test_the_share_of_sampling_is_told_where_it_is_known():
     with ChatServer(moody()) as server:
         axis = attribute(system(server.url, temperature=1.0), corpus(16), **OPTIONS)["axes"]["gender"]
-    assert axis["corpus_bleu"]["sampling"]["floor"]["draws"] == 2
+    assert axis["corpus_bleu"]["sampling"]["noise"]["draws"] == 2
     assert axis["call_disagreement"]["sampling"]["share_of_variance"] is None

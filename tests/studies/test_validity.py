@@ -20,9 +20,9 @@ def share(hits):
 def test_quirks_of_words_are_not_called_a_groups():
     seen, _ = run(cases()["words-one-way-0.2"], 60, 1)
     assert share([verdict == "disparity" for verdict in seen.verdicts]) <= 0.11
-    assert share([verdict == "these words only" for verdict in seen.verdicts]) > 0.3
+    assert share([verdict == "these terms only" for verdict in seen.verdicts]) > 0.3
     assert share(seen.covered["disparity"]) >= 0.88
-    assert share(seen.covered["disparity, these words"]) < 0.7  # what words as fixed would have claimed
+    assert share(seen.covered["disparity, these terms"]) < 0.7  # what terms as fixed would have claimed
 
 
 def test_a_groups_effect_over_many_words_is_found():
@@ -62,7 +62,7 @@ def test_what_any_rewording_does_is_not_called_a_groups():
 def test_what_is_less_than_any_rewording_does_is_not_called_a_groups_either():
     seen, _ = run(cases()["higher-floor"], 20, 4)
     assert np.mean(seen.values["disparity"]) > 0.05
-    assert not set(seen.verdicts) & {"disparity", "these words only"}
+    assert not set(seen.verdicts) & {"disparity", "these terms only"}
     assert not any(seen.claimed_pairs)
 
 
@@ -81,7 +81,7 @@ def test_further_clusters_widen_what_is_said():
     services = tuple(f"service {number % 6}" for number in range(60))
     clustered = replace(table, tellings=replace(table.tellings, clusters=(("service", services),)))
     (found,) = audit([clustered], 0)
-    assert found.record["disparity"]["clusters"]["service"] == 6
-    assert found.record["disparity"]["p_value"] >= alone.record["disparity"]["p_value"]
+    assert found.clusters["service"] == 6
+    assert found.disparity.p >= alone.disparity.p
     few = replace(table, tellings=replace(table.tellings, clusters=(("service", ("one",) * 60),)))
-    assert audit([few], 0)[0].record["disparity"]["ci"] is None
+    assert audit([few], 0)[0].disparity.ci is None

@@ -21,7 +21,7 @@ QUICK = {"bootstrap": 50, "permutations": 200}
 def shares_of(pipeline):
     axis = attribute(pipeline, about_people(), **QUICK)["axes"]["gender"]["corpus_bleu"]
     pair = axis["pairs"]["man>woman"]
-    return pair["value"], {name: pair["contributions"][name]["value"] for name in pipeline.names}, axis
+    return pair["value"], {name: pair["contributions"][name]["shapley"]["value"] for name in pipeline.names}, axis
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_the_one_biased_component_gets_everything(pipeline, biased):
     assert value > 0.01
     assert shares == pytest.approx({name: value if name == biased else 0.0 for name in pipeline.names}, abs=1e-12)
     whole = axis["disparity"]["value"]
-    assert axis["contributions"][biased]["value"] == pytest.approx(whole, abs=1e-12)
+    assert axis["contributions"][biased]["shapley"]["value"] == pytest.approx(whole, abs=1e-12)
 
 
 @pytest.mark.parametrize("pipeline", [Loop().pipeline, router_pipeline(), retrieval_pipeline()])

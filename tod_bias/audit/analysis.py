@@ -11,18 +11,18 @@ import numpy as np
 
 from tod_bias.audit.axis_table import AxisTable
 from tod_bias.audit.claims import AxisReport, judge
+from tod_bias.audit.design import CounterfactualDesign, rewritten_by_model
 from tod_bias.audit.estimates import AxisEstimate
 from tod_bias.audit.measured import why_no_tool_ran, why_unmeasured
 from tod_bias.audit.recorded import WHY, RecordedExecution, without_parts
 from tod_bias.audit.results import Results
 from tod_bias.audit.run import Measures, Turns
 from tod_bias.audit.signatures import agreements_of, corpus_hash, costs_of, perturber_signature, signature_of
-from tod_bias.audit.tellings import Retelling, rewritten_by_model
 from tod_bias.config import FILE, AuditConfig
 from tod_bias.errors import IncompleteError, MetricError, TodBiasError
 from tod_bias.files import write_text
 from tod_bias.metrics.metric import Metric
-from tod_bias.perturb.algorithm import PLACEBO
+from tod_bias.perturb.axis import PLACEBO
 from tod_bias.progress import Bar, progress_bar
 from tod_bias.statistics.settings import Inference
 
@@ -51,7 +51,7 @@ class Attribution(Results):
 
 def analyse(
     turns: Turns,
-    design: Retelling,
+    design: CounterfactualDesign,
     measures: Measures,
     config: AuditConfig,
     *,
@@ -149,7 +149,7 @@ def _judge(reports: Reports, metrics: Sequence[Metric], inference: Inference, ma
 
 
 def _record(
-    reports: Reports, turns: Turns, design: Retelling, metrics: Sequence[Metric], config: AuditConfig
+    reports: Reports, turns: Turns, design: CounterfactualDesign, metrics: Sequence[Metric], config: AuditConfig
 ) -> Attribution:
     """The content of ``results.json``."""
     pipeline, execution, options = turns.pipeline, turns.execution, config.design
@@ -166,7 +166,7 @@ def _record(
         metrics={one.name: _metric_record(one) for one in metrics},
         signature=_signature(turns, design, config),
         axes={axis: {name: one.record for name, one in by_metric.items()} for axis, by_metric in reports.items()},
-        **rewritten_by_model(design.all),
+        **rewritten_by_model(design.axes),
         cost={
             **costs_of(execution.components, *turns.tokens),
             "seconds": round(time.monotonic() - turns.started, 3),
@@ -182,7 +182,7 @@ def _record(
     return result
 
 
-def _corpus_record(turns: Turns, design: Retelling, config: AuditConfig) -> dict[str, Any]:
+def _corpus_record(turns: Turns, design: CounterfactualDesign, config: AuditConfig) -> dict[str, Any]:
     dialogues, corpus = design.dialogues, config.corpus
     is_named = "corpus" in corpus.model_fields_set
     record: dict[str, Any] = {
@@ -190,9 +190,9 @@ def _corpus_record(turns: Turns, design: Retelling, config: AuditConfig) -> dict
         "split": corpus.split if is_named else "",
         "dialogues": len(dialogues),
         "hash": corpus_hash(dialogues),
-        "perturbable": {axis: len(runs) for axis, runs in design.found.items()},
+        "perturbable": {axis: len(runs) for axis, runs in design.admitted.items()},
         "audited": {axis: next(iter(by_metric.values())).tellings.dialogues for axis, by_metric in turns.sums.items()},
-        "left_out": {axis: len(dialogues) - len(runs) for axis, runs in design.found.items()},
+        "left_out": {axis: len(dialogues) - len(runs) for axis, runs in design.admitted.items()},
     }
     return record | ({"lost": turns.lost.record} if turns.lost.reasons else {})
 
@@ -203,9 +203,9 @@ def _metric_record(metric: Metric) -> dict[str, Any]:
     return record | ({"counterfactual": True} if getattr(metric, "counterfactual", False) else {})
 
 
-def _signature(turns: Turns, design: Retelling, config: AuditConfig) -> dict[str, str]:
+def _signature(turns: Turns, design: CounterfactualDesign, config: AuditConfig) -> dict[str, str]:
     """What decides the results: options, axes, stages, versions."""
-    options, most, teller = config.analysis, config.design.max_per_axis, design.teller
+    options, most, teller = config.analysis, config.design.max_per_axis, design.counterfactuals
     variants = config.design.variants
     not_kept = {name: part.not_kept for name, part in turns.execution.components.items() if part.not_kept}
     return {
@@ -215,7 +215,7 @@ def _signature(turns: Turns, design: Retelling, config: AuditConfig) -> dict[str
         f"percentile, {options.bootstrap} resamples of dialogues",
         "p_values": f"sign flips by word, {options.permutations} at the most; maxT within an axis and metric, then "
         "Holm",
-        **{f"axis {axis}": perturber_signature(perturber) for axis, perturber in teller.perturbers.items()},
+        **{f"axis {axis}": perturber_signature(perturber) for axis, perturber in teller.axes.items()},
         **({f"axis {PLACEBO}": teller.matched.signature} if teller.matched is not None else {}),
         **signature_of(turns.pipeline),
         **{f"not kept {name}": reason for name, reason in not_kept.items()},

@@ -9,15 +9,12 @@ from typing import Any
 import numpy as np
 
 from tod_bias.audit.axis_table import AxisTable, Sampling, Tellings, numbers_of
-from tod_bias.audit.tellings import Drawn
 from tod_bias.audit.turn_rows import Membership, Sums
 from tod_bias.audit.workshop import AxisPart, ClusterOf
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
 from tod_bias.metrics.metric import Metric
-from tod_bias.perturb.algorithm import PLACEBO
-from tod_bias.perturb.candidates import Candidate, Perturber
-from tod_bias.perturb.matched import Dose
+from tod_bias.perturb.axis import PLACEBO, Axis, Candidate, Edits, Selection
 
 
 class Gathered:
@@ -29,18 +26,18 @@ class Gathered:
         kinds: further kinds of clusters.
     """
 
-    def __init__(self, perturber: Perturber, names: Sequence[str], kinds: Sequence[tuple[str, ClusterOf]] = ()) -> None:
+    def __init__(self, perturber: Axis, names: Sequence[str], kinds: Sequence[tuple[str, ClusterOf]] = ()) -> None:
         self._perturber = perturber
         self._names = tuple(names)
         self._kinds = tuple(kinds)
         self.parts: list[Sums] = []
         self._candidates: list[Sequence[Any]] = []
         self._placebo: list[str | None] = []
-        self._doses: list[Dose] = []
+        self._doses: list[Edits] = []
         self._references: list[tuple[int, str]] = []
         self._members: list[Membership] = []
 
-    def add(self, part: AxisPart, drawn: Sequence[Drawn]) -> None:
+    def add(self, part: AxisPart, drawn: Sequence[Selection]) -> None:
         """One chunk.
 
         Args:
@@ -89,9 +86,7 @@ class Gathered:
         )
 
 
-def tellings_of(
-    perturber: Perturber, candidates: Sequence[Sequence[Candidate]], members: Sequence[Membership]
-) -> Tellings:
+def tellings_of(perturber: Axis, candidates: Sequence[Sequence[Candidate]], members: Sequence[Membership]) -> Tellings:
     """Who is told as what, and the words that it rests on; without placebo, references and further clusters.
 
     Args:
@@ -102,7 +97,7 @@ def tellings_of(
     Raises:
         AxisError: a candidate's target is no attribute of the axis.
     """
-    attributes = tuple(perturber.attributes)
+    attributes = tuple(perturber.groups)
     every = [(number, draw, one) for number, some in enumerate(candidates) for draw, one in enumerate(some)]
     sources = [
         some[0].source if len({one.source for one in some}) == 1 else "" for some in candidates
@@ -111,7 +106,7 @@ def tellings_of(
     unknown = {one.target for _, _, one in every} - set(attributes)
     if unknown:
         raise AxisError(
-            f"axis {perturber.axis}: a candidate's target is {sorted(unknown)[0]!r}, which is none of its "
+            f"axis {perturber.name}: a candidate's target is {sorted(unknown)[0]!r}, which is none of its "
             f"attributes ({', '.join(attributes)})"
         )
     return Tellings(
@@ -124,7 +119,7 @@ def tellings_of(
         words=tuple(names for member in members for names in member.words),
         placebo=np.empty(0, dtype=int),
         placebo_words=(),
-        factors=tuple(getattr(perturber, "factors", ())),
+        factors=perturber.factors,
     )
 
 
@@ -139,7 +134,7 @@ def is_crossed(told: Iterable[Sequence[Candidate]]) -> bool:
 
 def floor_tables(
     tables: Mapping[str, Mapping[str, AxisTable]],
-    drawn: Mapping[str, Sequence[Drawn]],
+    drawn: Mapping[str, Sequence[Selection]],
     scored: Sequence[Metric],
     kinds: Sequence[tuple[str, ClusterOf]],
 ) -> dict[str, AxisTable]:

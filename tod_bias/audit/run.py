@@ -15,12 +15,12 @@ from tod_bias.audit.axis_table import AxisTable
 from tod_bias.audit.batches import read_batches, write_batches
 from tod_bias.audit.choices import clusters_of, metrics_of
 from tod_bias.audit.cluster import RayExecutor, check_executor, check_shareable
+from tod_bias.audit.design import CounterfactualDesign, chunks, models_of, resting_collector
 from tod_bias.audit.gathering import Gathered, floor_tables
 from tod_bias.audit.measured import Seen
 from tod_bias.audit.recorded import RecordedExecution, recorded_answers
 from tod_bias.audit.running import Lost
 from tod_bias.audit.signatures import generators_of, total_cost
-from tod_bias.audit.tellings import Drawn, Retelling, chunks, models_of, resting_collector
 from tod_bias.audit.turn_rows import schema_of
 from tod_bias.audit.turn_table import TurnTable
 from tod_bias.audit.workshop import Executor, Work, here
@@ -28,7 +28,7 @@ from tod_bias.config import AuditConfig, RunOptions
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import NothingToPerturbError, StageError, TodBiasError
 from tod_bias.metrics.metric import Metric
-from tod_bias.perturb.algorithm import PLACEBO
+from tod_bias.perturb.axis import PLACEBO, Selection
 from tod_bias.progress import progress_bar
 from tod_bias.systems.execution import Execution
 from tod_bias.systems.pipeline import Pipeline
@@ -76,7 +76,7 @@ class Turns:
     """One row per turn, counterfactual and arm."""
     sums: dict[str, dict[str, AxisTable]]
     """Axis to metric to sums; the placebo among the axes."""
-    drawn: dict[str, list[Drawn]]
+    drawn: dict[str, list[Selection]]
     """Axis to the dialogues whose counterfactuals all have outputs."""
     seen: dict[str, Seen]
     """Axis to what tells whether anything is measured."""
@@ -91,7 +91,7 @@ class Turns:
 
 def run(
     pipeline: Pipeline,
-    design: Retelling,
+    design: CounterfactualDesign,
     measures: Measures,
     options: RunOptions | None = None,
     *,
@@ -117,7 +117,7 @@ def run(
     started = time.monotonic()
     outputs = _cache_of(cache, options)
     refused = read_batches(options.batch_in, outputs) if options.batch_in and outputs is not None else {}
-    generators = [*models_of(design.all.values()), *generators_of(pipeline)]
+    generators = [*models_of(design.axes.values()), *generators_of(pipeline)]
     for generator in generators:
         generator.keep_in(outputs)
         generator.show_progress = show_progress
@@ -130,14 +130,14 @@ def run(
         execution,
         TurnTable(schema_of(pipeline.names, measures.metrics, flow=flow)),
         sums={},
-        drawn=dict(design.drawn),
+        drawn=dict(design.selected),
         seen={},
         failures=dict(design.failures),
         lost=Lost(),
         started=started,
     )
     work = Work(
-        design.teller,
+        design.counterfactuals,
         pipeline,
         options.history,
         measures.metrics,
@@ -192,19 +192,19 @@ def _execution(
 
 
 def _gather(
-    work: Work, turns: Turns, design: Retelling, options: RunOptions, show_progress: bool
+    work: Work, turns: Turns, design: CounterfactualDesign, options: RunOptions, show_progress: bool
 ) -> dict[str, Gathered]:
     """Run all chunks, write their rows, and gather their sums by axis."""
-    gathered = {axis: Gathered(work.teller.perturbers[axis], work.pipeline.names, work.kinds) for axis in design.drawn}
+    gathered = {axis: Gathered(work.teller.axes[axis], work.pipeline.names, work.kinds) for axis in design.selected}
     execute: Executor = here
     if options.executor == "ray":
         recorded = isinstance(turns.execution, RecordedExecution)
         check_shareable(work, collects=options.batch_out is not None or bool(options.batch_in), recorded=recorded)
         execute = RayExecutor(options.workers)
-    total = sum(map(len, design.drawn.values()))
+    total = sum(map(len, design.selected.values()))
     progress = progress_bar(total, "rewriting dialogues", show=show_progress and options.executor != "local")
     with resting_collector() as collect, progress as bar:
-        parts = partial(chunks, design.dialogues, design.drawn, options.samples)
+        parts = partial(chunks, design.dialogues, design.selected, options.samples)
         for chunk, done in execute(work, turns.execution, parts):
             turns.lost.merge(done.lost)
             for axis, part in done.parts.items():
@@ -215,7 +215,7 @@ def _gather(
     return gathered
 
 
-def _sum_up(turns: Turns, gathered: dict[str, Gathered], design: Retelling, measures: Measures) -> None:
+def _sum_up(turns: Turns, gathered: dict[str, Gathered], design: CounterfactualDesign, measures: Measures) -> None:
     """The sums of all axes, without the dialogues that were lost, and of the placebo.
 
     Raises:
@@ -234,7 +234,7 @@ def _sum_up(turns: Turns, gathered: dict[str, Gathered], design: Retelling, meas
     turns.seen = {axis: reduce(or_, (part.seen for part in one.parts)) for axis, one in gathered.items()}
     turns.sums = {axis: gathered[axis].tables(measures.metrics) for axis in turns.drawn}
     turns.rows.keep(list(turns.drawn))
-    if design.teller.has_placebo:
+    if design.counterfactuals.has_placebo:
         placebo = floor_tables(turns.sums, turns.drawn, measures.metrics, measures.clusters)
         if placebo:
             turns.sums[PLACEBO] = placebo
@@ -244,7 +244,7 @@ def _sum_up(turns: Turns, gathered: dict[str, Gathered], design: Retelling, meas
             )
 
 
-def _without(lost: Lost, drawn: Mapping[str, list[Drawn]]) -> dict[str, list[Drawn]]:
+def _without(lost: Lost, drawn: Mapping[str, list[Selection]]) -> dict[str, list[Selection]]:
     """The axes that still have dialogues, without those that were lost."""
     kept = {axis: [entry for entry in some if entry[0].id not in lost.reasons] for axis, some in drawn.items()}
     kept = {axis: some for axis, some in kept.items() if some}

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tod_bias.audit.measured import Seen
-from tod_bias.audit.tellings import Retold
 from tod_bias.dialogues.text import well_formed
 from tod_bias.errors import TodBiasError
 from tod_bias.metrics.metric import Metric, Told
+from tod_bias.perturb.axis import Variants
 from tod_bias.statistics.sums import sums_by
 from tod_bias.systems.execution import Course, Run, Trace, all_arms, arm_key
 from tod_bias.systems.outputs import as_text
@@ -59,7 +59,7 @@ class Sampled(NamedTuple):
 class Record(NamedTuple):
     """One dialogue with all its tellings along one axis, as the system told them."""
 
-    retold: Retold
+    retold: Variants
     samples: Sequence[Sampled]
     """One, or several where components draw their answers."""
     pairs: Sequence[tuple[Trace, Trace]] = ()
@@ -67,7 +67,7 @@ class Record(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Drawn:
+class Selection:
     """Statistics of answers that are drawn, before they are averaged over samples."""
 
     told: np.ndarray
@@ -96,7 +96,7 @@ class Sums:
     """Whether the system has made a call by then."""
     seen: Seen = field(default_factory=Seen)
     """What tells whether anything is measured."""
-    drawn: Mapping[str, Drawn] = field(default_factory=dict)
+    drawn: Mapping[str, Selection] = field(default_factory=dict)
     """By metric, where components draw their answers."""
 
 
@@ -223,7 +223,7 @@ class TurnRows:
 
         rows = _Rows(self._names, self._flow)
         for (retold, samples, _), member in zip(records, members, strict=True):
-            clusters = [member.text(copy) for copy in range(len(retold.copies))]
+            clusters = [member.text(copy) for copy in range(len(retold.groups))]
             for sample, (trace, traces) in enumerate(samples):
                 rows.add(retold.original, None, sample, trace, ORIGINAL)
                 for draw, (copy, copy_trace) in enumerate(zip(retold.rewritten, traces, strict=True)):
@@ -268,7 +268,7 @@ class TurnRows:
         every_arm = np.arange(arms)
         original: dict[str, np.ndarray] = {}
         parts: dict[str, dict[str, np.ndarray]] = {kind: {} for kind in _KINDS}
-        drawn: dict[str, Drawn] = {}
+        drawn: dict[str, Selection] = {}
         by_metric = {metric.name: metric for metric in self._metrics}
         for name, table in tables.items():
             summed = np.add.reduceat(table, starts, axis=0)
@@ -281,7 +281,7 @@ class TurnRows:
                 by_sample[kind] = _by_sample(found, counts, samples)
                 parts[kind][name] = by_sample[kind].mean(axis=0)
             if any(record.pairs for record in records):
-                drawn[name] = Drawn(by_sample["told"][:, :, [0, -1]], *self._again(by_metric[name], records, calls))
+                drawn[name] = Selection(by_sample["told"][:, :, [0, -1]], *self._again(by_metric[name], records, calls))
         seen = Seen.of(rows.told)
         return Sums(original, **parts, answered=rows.answered, calls=calls, seen=seen, drawn=drawn)
 
@@ -311,10 +311,10 @@ class TurnRows:
 _KINDS = ("told", "references", "placebo")
 
 
-def _kinds(retold: Retold) -> dict[str, Sequence[Run]]:
+def _kinds(retold: Variants) -> dict[str, Sequence[Run]]:
     """The rewritten tellings of a dialogue by kind, in the order in which they are run."""
     placebo = () if retold.placebo is None else (retold.placebo,)
-    return dict(zip(_KINDS, (retold.copies, retold.references, placebo), strict=True))
+    return dict(zip(_KINDS, (retold.groups, retold.references, placebo), strict=True))
 
 
 def _by_sample(table: np.ndarray, counts: Sequence[int], samples: int) -> np.ndarray:

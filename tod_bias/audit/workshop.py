@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from tod_bias.audit.design import Counterfactuals
 from tod_bias.audit.running import Lost, Runs, records_of
-from tod_bias.audit.tellings import Teller
 from tod_bias.audit.turn_rows import Membership, Record, Sums, TurnRows
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.metrics.metric import Metric
-from tod_bias.perturb.candidates import Drawn, Perturber
-from tod_bias.perturb.crossed import word_labels, words_in
-from tod_bias.perturb.matched import Dose
+from tod_bias.perturb.axis import Axis, Edits, Selection
 from tod_bias.systems.execution import HistoryMode, Run
 from tod_bias.systems.pipeline import Pipeline
 
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 
 ClusterOf = Callable[[Dialogue], str]
 """A kind of clusters: which one a dialogue belongs to."""
-Chunk = Mapping[str, Sequence[Drawn]]
+Chunk = Mapping[str, Sequence[Selection]]
 """Axis to dialogues, each with its tellings."""
 Chunks = Callable[[int], Iterable[Sequence[Chunk]]]
 """Gives all chunks, each cut into so many parts or a few more."""
@@ -42,7 +40,7 @@ class AxisPart(NamedTuple):
     """The word of each dialogue's placebo; None where it has none."""
     references: list[tuple[int, str]]
     """Tellings that are nobody's: number of the dialogue, and as what it is told."""
-    doses: list[Dose]
+    doses: list[Edits]
     """Of dialogues with a placebo."""
 
 
@@ -68,7 +66,7 @@ class Workshop:
 
     def __init__(
         self,
-        teller: Teller,
+        teller: Counterfactuals,
         execution: Runs,
         rows: TurnRows,
         kinds: Sequence[tuple[str, ClusterOf]] = (),
@@ -88,7 +86,7 @@ class Workshop:
             calls: by axis, whether the system is known to make calls.
         """
         done = Done()
-        retold = {axis: self._teller.runs(axis, some) for axis, some in chunk.items()}
+        retold = {axis: self._teller.of(axis, some) for axis, some in chunk.items()}
         known = False
         for axis, records in records_of(self._execution, retold, self._samples, done.lost).items():
             if not records:
@@ -103,15 +101,15 @@ class Workshop:
                 kept, sums, rows, members,
                 [None if run is None else _word(run) for run in (one.retold.placebo for one in records)],
                 _references(records),
-                [record.retold.dose for record in records if record.retold.dose is not None],
+                [record.retold.edits for record in records if record.retold.edits is not None],
             )  # fmt: skip
         return done
 
-    def _member(self, axis: str, drawn: Drawn) -> Membership:
-        return membership(self._teller.perturbers[axis], drawn, self._kinds)
+    def _member(self, axis: str, drawn: Selection) -> Membership:
+        return membership(self._teller.axes[axis], drawn, self._kinds)
 
 
-def membership(perturber: Perturber, drawn: Drawn, kinds: Sequence[tuple[str, ClusterOf]] = ()) -> Membership:
+def membership(perturber: Axis, drawn: Selection, kinds: Sequence[tuple[str, ClusterOf]] = ()) -> Membership:
     """The clusters of a dialogue and its tellings.
 
     Args:
@@ -121,8 +119,8 @@ def membership(perturber: Perturber, drawn: Drawn, kinds: Sequence[tuple[str, Cl
     """
     dialogue, candidates = drawn
     return Membership(
-        word_labels(perturber, candidates[0])[0],
-        words_in(perturber, dialogue, candidates),
+        perturber.labels(candidates[0])[0],
+        perturber.terms(dialogue, candidates),
         {name: of(dialogue) for name, of in kinds},
     )
 
@@ -151,7 +149,7 @@ class Executor(Protocol):
 class Work:
     """Everything that a workshop is made of, for other processes."""
 
-    teller: Teller
+    teller: Counterfactuals
     pipeline: Pipeline
     history: HistoryMode
     metrics: Sequence[Metric]

@@ -24,14 +24,14 @@ from tod_bias.studies.worst import worst_cases
 ENDLESS = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT n AS key, 'x' AS answer FROM r"
 OWN = """
 from tod_bias.metrics.responses import Length
-from tod_bias.perturb.algorithm import load_perturber
+from tod_bias.perturb import load_axis
 open("imported", "w").close()
 
 class Words(Length):
     name = "words"
 
 def people():
-    made = load_perturber("gender")
+    made = load_axis("gender")
     made.axis = "people"
     return made
 """

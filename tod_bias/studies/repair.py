@@ -22,8 +22,7 @@ from tod_bias.audit.signatures import corpus_hash, perturber_signature, signatur
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import MetricError, TodBiasError
 from tod_bias.metrics.metric import Metric
-from tod_bias.perturb.algorithm import PLACEBO
-from tod_bias.perturb.candidates import Perturber
+from tod_bias.perturb.axis import PLACEBO, Axis
 from tod_bias.perturb.guards.guard import GUARDS, Guard, with_guards
 from tod_bias.report.outcome import check_claims, claims_of
 from tod_bias.report.record import read_turns
@@ -74,7 +73,7 @@ class Workshop:
         results: Mapping[str, Any],
         pipeline: Pipeline,
         dialogues: Sequence[Dialogue],
-        perturbers: Sequence[Perturber],
+        perturbers: Sequence[Axis],
         *,
         metric: str | None = None,
         margin: float = 0.02,
@@ -86,7 +85,7 @@ class Workshop:
     ) -> None:
         self._before, self._results = before, results
         self._pipeline, self._dialogues = pipeline, list(dialogues)
-        self._perturbers = {one.axis: one for one in perturbers if one.axis != PLACEBO}
+        self._perturbers = {one.name: one for one in perturbers if one.name != PLACEBO}
         self.metric = next(iter(results["metrics"])) if metric is None else metric
         self._margins = margin, quality_margin
         self._these_words = these_words

@@ -21,7 +21,7 @@ from tod_bias.documents import loads
 from tod_bias.errors import MetricError
 from tod_bias.metrics.choice import shipped
 from tod_bias.metrics.metric import Metric
-from tod_bias.perturb.algorithm import PLACEBO
+from tod_bias.perturb.axis import PLACEBO
 from tod_bias.report.record import TURNS, RunError, check_turns, read_whole
 from tod_bias.systems.execution import all_arms, arm_key
 

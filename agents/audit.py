@@ -27,7 +27,7 @@ from tod_bias.agents.bias_metrics import (
     Score,
 )
 from tod_bias.dialogues.dialogue import Turn
-from tod_bias.perturb.candidates import Candidate
+from tod_bias.perturb.axis import Candidate
 from tod_bias.systems.twin import Rewrite
 
 

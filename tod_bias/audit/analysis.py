@@ -9,17 +9,17 @@ from math import comb
 import numpy as np
 
 from tod_bias.audit.claims import AxisDraft, judge
+from tod_bias.audit.design import CounterfactualDesign, rewritten_by_model
 from tod_bias.audit.estimates import AxisEstimates
 from tod_bias.audit.measured import why_no_tool_ran, why_unmeasured
 from tod_bias.audit.recorded import RecordedExecution, unattributed
 from tod_bias.audit.run import Measures, Outputs
 from tod_bias.audit.signatures import agreements_of, corpus_hash, cost_of, perturber_signature, signature_of
-from tod_bias.audit.tellings import Retelling, rewritten_by_model
 from tod_bias.audit.turns import AxisTurns
 from tod_bias.config import AuditConfig
 from tod_bias.errors import IncompleteError, MetricError, TodBiasError
 from tod_bias.metrics.metric import Metric
-from tod_bias.perturb.algorithm import PLACEBO
+from tod_bias.perturb.axis import PLACEBO
 from tod_bias.progress import Bar, progress_bar
 from tod_bias.results import AuditResult, AxisResult, CorpusInfo, MetricInfo
 from tod_bias.statistics.settings import Inference
@@ -32,7 +32,7 @@ Drafts = dict[str, dict[str, AxisDraft]]
 
 def analyse(
     outputs: Outputs,
-    design: Retelling,
+    design: CounterfactualDesign,
     measures: Measures,
     config: AuditConfig,
     *,
@@ -77,7 +77,7 @@ def analyse(
         responses=outputs.execution.used() if isinstance(outputs.execution, RecordedExecution) else None,
         samples=config.run.samples if outputs.execution.is_sampled else None,
         precision=agreements_of(outputs.pipeline),
-        rewritten_by_model=rewritten_by_model(design.all),
+        rewritten_by_model=rewritten_by_model(design.axes),
         cost=cost_of(outputs.execution.components, *outputs.tokens, seconds=time.monotonic() - outputs.started),
     ).of_turns(outputs.turns)
     if failures:
@@ -147,7 +147,7 @@ def _judged(drafts: Drafts, inference: Inference, margin: float | None) -> dict[
     return {axis: {name: found[axis, name] for name in by_metric} for axis, by_metric in drafts.items()}
 
 
-def _corpus(outputs: Outputs, design: Retelling, config: AuditConfig) -> CorpusInfo:
+def _corpus(outputs: Outputs, design: CounterfactualDesign, config: AuditConfig) -> CorpusInfo:
     dialogues, corpus = design.dialogues, config.corpus
     is_named = "corpus" in corpus.model_fields_set
     return CorpusInfo(
@@ -155,9 +155,9 @@ def _corpus(outputs: Outputs, design: Retelling, config: AuditConfig) -> CorpusI
         split=corpus.split if is_named else "",
         dialogues=len(dialogues),
         hash=corpus_hash(dialogues),
-        rewritable={axis: len(runs) for axis, runs in design.found.items()},
+        rewritable={axis: len(runs) for axis, runs in design.admitted.items()},
         audited={axis: turns.tellings.dialogues for axis, turns in outputs.axes.items()},
-        left_out={axis: len(dialogues) - len(runs) for axis, runs in design.found.items()},
+        left_out={axis: len(dialogues) - len(runs) for axis, runs in design.admitted.items()},
         lost=outputs.lost.record if outputs.lost.reasons else None,
     )
 
@@ -172,16 +172,16 @@ def _metric_info(metric: Metric) -> MetricInfo:
     )
 
 
-def _signature(outputs: Outputs, design: Retelling, config: AuditConfig) -> dict[str, str]:
+def _signature(outputs: Outputs, design: CounterfactualDesign, config: AuditConfig) -> dict[str, str]:
     """What decides the results: options, axes, stages, versions."""
-    options, teller = config.analysis, design.teller
+    options, teller = config.analysis, design.counterfactuals
     uncached = {name: part.not_kept for name, part in outputs.execution.components.items() if part.not_kept}
     return {
         "intervals": "95%, t with a term (or other cluster) left out at a time; of these terms: expanded "
         f"percentile, {options.bootstrap} resamples of dialogues",
         "p_values": f"sign flips by term, {options.permutations} at the most; maxT within an axis and metric, then "
         "Holm",
-        **{f"axis {axis}": perturber_signature(perturber) for axis, perturber in teller.perturbers.items()},
+        **{f"axis {axis}": perturber_signature(perturber) for axis, perturber in teller.axes.items()},
         **({f"axis {PLACEBO}": teller.matched.signature} if teller.matched is not None else {}),
         **signature_of(outputs.pipeline),
         **{f"not cached {name}": reason for name, reason in uncached.items()},

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from tod_bias.answers import Answers
+from tod_bias.audit.design import models_of
 from tod_bias.audit.ray_processes import check_address, own_signals, processes
 from tod_bias.audit.running import Runs
 from tod_bias.audit.signatures import generators_of
-from tod_bias.audit.tellings import models_of
 from tod_bias.audit.workshop import Chunk, Chunks, Done, Work, Workshop
 from tod_bias.errors import StageError, TodBiasError, described
 from tod_bias.models.processes import several_processes
@@ -112,7 +112,7 @@ def check_shareable(work: Work, *, collects: bool, recorded: bool) -> None:
                 f"stage {name!r} asks a server: executor 'ray' is for components in Python; use its concurrency, or "
                 "batch files"
             )
-    if generators_of(work.pipeline) or models_of(work.teller.perturbers.values()):
+    if generators_of(work.pipeline) or models_of(work.teller.axes.values()):
         raise TodBiasError(
             "executor 'ray' is for components in Python; share a language model's work out by accelerate launch"
         )

@@ -13,11 +13,11 @@ from tod_bias.answers import Answers
 from tod_bias.audit.batches import read_batches, write_batches
 from tod_bias.audit.choices import clusters_of, metrics_of
 from tod_bias.audit.cluster import RayExecutor, check_executor, check_shareable
+from tod_bias.audit.design import CounterfactualDesign, chunks, models_of, resting_collector
 from tod_bias.audit.measured import Seen
 from tod_bias.audit.recorded import RecordedExecution, recorded_answers
 from tod_bias.audit.running import Lost
 from tod_bias.audit.signatures import generators_of, total_cost
-from tod_bias.audit.tellings import Drawn, Retelling, chunks, models_of, resting_collector
 from tod_bias.audit.turn_rows import schema_of
 from tod_bias.audit.turns import AxisGroups, AxisTurns, Turns, placebo_turns
 from tod_bias.audit.workshop import Executor, Work, here
@@ -25,7 +25,7 @@ from tod_bias.config import AuditConfig, RunOptions
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import NothingToPerturbError, StageError, TodBiasError
 from tod_bias.metrics.metric import Metric
-from tod_bias.perturb.algorithm import PLACEBO
+from tod_bias.perturb.axis import PLACEBO, Selection
 from tod_bias.progress import progress_bar
 from tod_bias.systems.execution import Execution
 from tod_bias.systems.pipeline import Pipeline
@@ -71,7 +71,7 @@ class Outputs:
     """What it cost, and what was left without an output."""
     turns: Turns
     """One row per turn, counterfactual and arm."""
-    drawn: dict[str, list[Drawn]]
+    drawn: dict[str, list[Selection]]
     """Axis to the dialogues whose counterfactuals all have outputs."""
     failures: dict[str, TodBiasError]
     """Axes without results, and why."""
@@ -90,7 +90,7 @@ class Outputs:
 
 def run(
     pipeline: Pipeline,
-    design: Retelling,
+    design: CounterfactualDesign,
     measures: Measures,
     options: RunOptions | None = None,
     *,
@@ -116,27 +116,24 @@ def run(
     started = time.monotonic()
     known = _cache_of(cache, options)
     refused = read_batches(options.batch_in, known) if options.batch_in and known is not None else {}
-    generators = [*models_of(design.all.values()), *generators_of(pipeline)]
+    generators = [*models_of(design.axes.values()), *generators_of(pipeline)]
     for generator in generators:
         generator.keep_in(known)
         generator.show_progress = show_progress
     before = total_cost(generators_of(pipeline))
     execution = _execution(pipeline, options, known, refused, show_progress)
-    perturbers = design.teller.perturbers
-    groups = {
-        axis: AxisGroups(tuple(one.attributes), tuple(getattr(one, "factors", ()))) for axis, one in perturbers.items()
-    }
+    groups = {name: AxisGroups(axis.groups, axis.factors) for name, axis in design.counterfactuals.axes.items()}
     schema = schema_of(pipeline.names, measures.metrics)
     outputs = Outputs(
         pipeline,
         execution,
         Turns(pipeline.names, groups, schema=schema),
-        drawn=dict(design.drawn),
+        drawn=dict(design.selected),
         failures=dict(design.failures),
         started=started,
     )
     work = Work(
-        design.teller,
+        design.counterfactuals,
         pipeline,
         options.history,
         measures.metrics,
@@ -151,7 +148,7 @@ def run(
     execution.check()
     _leave_out_lost(outputs)
     outputs.axes = {axis: outputs.turns.sums(axis, measures.metrics) for axis in outputs.drawn}
-    if design.teller.has_placebo:
+    if design.counterfactuals.has_placebo:
         placebo = placebo_turns(outputs.axes)
         if placebo is not None:
             outputs.axes[PLACEBO] = placebo
@@ -197,17 +194,19 @@ def _execution(
     return execution
 
 
-def _run_chunks(work: Work, outputs: Outputs, design: Retelling, options: RunOptions, show_progress: bool) -> None:
+def _run_chunks(
+    work: Work, outputs: Outputs, design: CounterfactualDesign, options: RunOptions, show_progress: bool
+) -> None:
     """Run all chunks, and write their rows."""
     execute: Executor = here
     if options.executor == "ray":
         recorded = isinstance(outputs.execution, RecordedExecution)
         check_shareable(work, collects=options.batch_out is not None or bool(options.batch_in), recorded=recorded)
         execute = RayExecutor(options.workers)
-    total = sum(map(len, design.drawn.values()))
+    total = sum(map(len, design.selected.values()))
     progress = progress_bar(total, "rewriting dialogues", show=show_progress and options.executor != "local")
     with resting_collector() as collect, progress as bar:
-        parts = partial(chunks, design.dialogues, design.drawn, options.samples)
+        parts = partial(chunks, design.dialogues, design.selected, options.samples)
         for chunk, done in execute(work, outputs.execution, parts):
             outputs.lost.merge(done.lost)
             for axis, part in done.parts.items():
@@ -236,7 +235,7 @@ def _leave_out_lost(outputs: Outputs) -> None:
     outputs.turns.keep(list(outputs.drawn))
 
 
-def _without(lost: Lost, drawn: Mapping[str, list[Drawn]]) -> dict[str, list[Drawn]]:
+def _without(lost: Lost, drawn: Mapping[str, list[Selection]]) -> dict[str, list[Selection]]:
     """The axes that still have dialogues, without those that were lost."""
     kept = {axis: [entry for entry in some if entry[0].id not in lost.reasons] for axis, some in drawn.items()}
     kept = {axis: some for axis, some in kept.items() if some}

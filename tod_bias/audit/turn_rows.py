@@ -9,15 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tod_bias.audit.measured import Seen
-from tod_bias.audit.tellings import Retold
 from tod_bias.dialogues.text import well_formed
 from tod_bias.errors import TodBiasError
 from tod_bias.metrics.metric import Metric, Told
+from tod_bias.perturb.axis import Role, Variants
 from tod_bias.systems.execution import Course, Run, Trace, all_arms, arm_key
 from tod_bias.systems.outputs import as_text
 from tod_bias.systems.stage import Asked
@@ -33,8 +33,6 @@ REPEAT = "repeat"
 whose first is the original's sample of twice that number."""
 RESPONSE = "response"
 """The column of what the user is told; the output of a stage of that name."""
-Role = Literal["original", "group", "reference", "placebo"]
-"""What a run is for; the column ``role``."""
 _FACTS = ("dialogue", "turn", "draw", "sample", "source", "target", "word", "user")
 
 
@@ -65,7 +63,7 @@ class Sampled(NamedTuple):
 class Record(NamedTuple):
     """One dialogue with all its tellings along one axis, as the system told them."""
 
-    retold: Retold
+    retold: Variants
     samples: Sequence[Sampled]
     """One, or several where components draw their answers."""
     pairs: Sequence[tuple[Trace, Trace]] = ()
@@ -220,8 +218,8 @@ class TurnRows:
 
         rows = _Rows(self._names)
         for (retold, samples, pairs), member in zip(records, members, strict=True):
-            clusters = [member.text(copy) for copy in range(len(retold.copies))]
-            wanted, given = (None, None) if retold.dose is None else retold.dose
+            clusters = [member.text(copy) for copy in range(len(retold.groups))]
+            wanted, given = (None, None) if retold.edits is None else retold.edits
             for sample, (trace, traces) in enumerate(samples):
                 rows.add(retold.original, trace, _Place("original", sample))
                 for draw, (copy, copy_trace) in enumerate(zip(retold.rewritten, traces, strict=True)):

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tod_bias.audit.axis_table import AxisTable, Sampling, Tellings, numbers_of
-from tod_bias.audit.turn_rows import ORIGINAL, REPEAT, Role
+from tod_bias.audit.turn_rows import ORIGINAL, REPEAT
 from tod_bias.documents import loads
 from tod_bias.errors import AxisError
 from tod_bias.metrics.metric import Metric
-from tod_bias.perturb.algorithm import PLACEBO
+from tod_bias.perturb.axis import PLACEBO, Role
 from tod_bias.report.record import check_turns
 from tod_bias.results import TURNS, AuditResult, RunError
 from tod_bias.statistics.sums import sums_by

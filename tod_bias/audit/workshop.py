@@ -6,19 +6,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tod_bias.audit.design import Counterfactuals
 from tod_bias.audit.running import Lost, Runs, records_of
-from tod_bias.audit.tellings import Teller
 from tod_bias.audit.turn_rows import ChunkRows, Membership, TurnRows
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.metrics.metric import Metric
-from tod_bias.perturb.candidates import Drawn, Perturber
-from tod_bias.perturb.crossed import word_labels, words_in
+from tod_bias.perturb.axis import Axis, Selection
 from tod_bias.systems.execution import HistoryMode
 from tod_bias.systems.pipeline import Pipeline
 
 ClusterOf = Callable[[Dialogue], str]
 """A kind of clusters: which one a dialogue belongs to."""
-Chunk = Mapping[str, Sequence[Drawn]]
+Chunk = Mapping[str, Sequence[Selection]]
 """Axis to dialogues, each with its tellings."""
 Chunks = Callable[[int], Iterable[Sequence[Chunk]]]
 """Gives all chunks, each cut into so many parts or a few more."""
@@ -46,7 +45,7 @@ class Workshop:
 
     def __init__(
         self,
-        teller: Teller,
+        teller: Counterfactuals,
         execution: Runs,
         rows: TurnRows,
         kinds: Sequence[tuple[str, ClusterOf]] = (),
@@ -66,12 +65,12 @@ class Workshop:
             calls: by axis, whether the system is known to make calls.
         """
         done = Done()
-        retold = {axis: self._teller.runs(axis, some) for axis, some in chunk.items()}
+        retold = {axis: self._teller.of(axis, some) for axis, some in chunk.items()}
         known = False
         for axis, records in records_of(self._execution, retold, self._samples, done.lost).items():
             if not records:
                 continue
-            perturber = self._teller.perturbers[axis]
+            perturber = self._teller.axes[axis]
             members = [
                 membership(perturber, drawn, self._kinds)
                 for drawn in chunk[axis]
@@ -83,7 +82,7 @@ class Workshop:
         return done
 
 
-def membership(perturber: Perturber, drawn: Drawn, kinds: Sequence[tuple[str, ClusterOf]] = ()) -> Membership:
+def membership(perturber: Axis, drawn: Selection, kinds: Sequence[tuple[str, ClusterOf]] = ()) -> Membership:
     """The clusters of a dialogue and its tellings.
 
     Args:
@@ -93,8 +92,8 @@ def membership(perturber: Perturber, drawn: Drawn, kinds: Sequence[tuple[str, Cl
     """
     dialogue, candidates = drawn
     return Membership(
-        word_labels(perturber, candidates[0])[0],
-        words_in(perturber, dialogue, candidates),
+        perturber.labels(candidates[0])[0],
+        perturber.terms(dialogue, candidates),
         {name: of(dialogue) for name, of in kinds},
     )
 
@@ -110,7 +109,7 @@ class Executor(Protocol):
 class Work:
     """Everything that a workshop is made of, for other processes."""
 
-    teller: Teller
+    teller: Counterfactuals
     pipeline: Pipeline
     history: HistoryMode
     metrics: Sequence[Metric]

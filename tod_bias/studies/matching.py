@@ -14,7 +14,7 @@ from tod_bias.audit.choices import scored_by
 from tod_bias.audit.turns import AxisTurns, Turns
 from tod_bias.errors import TodBiasError
 from tod_bias.metrics.metric import Metric
-from tod_bias.perturb.algorithm import PLACEBO
+from tod_bias.perturb.axis import PLACEBO
 from tod_bias.results import AuditResult, RunError
 
 

@@ -97,4 +97,8 @@ def test_the_bias_is_attributed_to_the_recommender(neutralise, trained, tmp_path
     else:
         assert abs(disparity) > 0.05
         assert axis["contributions"]["recommend"]["shapley"]["value"] == pytest.approx(disparity, abs=1e-9)
-        assert axis["contributions"]["lookup"]["shapley"]["value"] == axis["contributions"]["response"]["shapley"]["value"] == 0
+        assert (
+            axis["contributions"]["lookup"]["shapley"]["value"]
+            == axis["contributions"]["response"]["shapley"]["value"]
+            == 0
+        )

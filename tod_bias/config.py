@@ -29,29 +29,29 @@ DEFAULT_AXES = ("gender", "age", "race", "placebo")
 """The axes that are audited where none are named."""
 
 
-def _names(value: Any) -> Any:
+def names(value: Any) -> Any:
     """Names that are joined by commas, or a list of them, each once."""
     if isinstance(value, str):
         value = [value]
     if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
-        names = tuple(name.strip() for item in value for name in item.split(",") if name.strip())
-        if doubled := repeated(names):
+        found = tuple(name.strip() for item in value for name in item.split(",") if name.strip())
+        if doubled := repeated(found):
             raise ValueError(f"names {doubled!r} twice")
-        return names
+        return found
     return value
 
 
-def _whole(value: Any) -> Any:
+def whole(value: Any) -> Any:
     """No truth value and no fraction counts; a text is left to the model."""
     if isinstance(value, bool) or (isinstance(value, float) and not isinstance(value, int)):
         raise ValueError("must be a whole number")
     return int(value) if hasattr(value, "__index__") else value
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+Names = Annotated[tuple[str, ...], BeforeValidator(names)]
 """Names; on the command line joined by commas."""
-Resamples = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=MOST_RESAMPLES)]
-Positive = Annotated[int, BeforeValidator(_whole), Field(ge=1)]
+Resamples = Annotated[int, BeforeValidator(whole), Field(ge=0, le=MOST_RESAMPLES)]
+Positive = Annotated[int, BeforeValidator(whole), Field(ge=1)]
 Design = Literal["crossed", "draws"]
 History = Literal["gold", "system"]
 Split = Literal["train", "valid", "test"]
@@ -98,7 +98,7 @@ class Options(BaseModel):
 class Seeded(Options):
     """Options of what draws at random."""
 
-    seed: Annotated[int, BeforeValidator(_whole), Field(ge=0)] = 0
+    seed: Annotated[int, BeforeValidator(whole), Field(ge=0)] = 0
     """Seeds everything that is drawn."""
 
 
@@ -124,13 +124,20 @@ class CorpusSource(Options):
     """Folder that holds the corpora, in ParlAI's layout."""
 
 
-class CorpusOptions(CorpusSource):
+class SampleOptions(Options):
+    """How many dialogues are taken."""
+
+    title: ClassVar[str] = "Dialogues"
+
+    max_dialogues: Positive | None = None
+    """At most so many dialogues: a seeded sample, every domain its share, drawn before terms are looked for."""
+
+
+class CorpusOptions(SampleOptions, CorpusSource):
     """Which dialogues are audited."""
 
     split: Split = "test"
     """Which split of the corpus."""
-    max_dialogues: Positive | None = None
-    """At most so many dialogues: a seeded sample, every domain its share, drawn before terms are looked for."""
 
 
 class AxisNames(Options):

@@ -42,9 +42,7 @@ class CasesOutput(OutputOptions):
 
 
 @command("tod-bias cases runs/mine --worst 20 --out cases.jsonl")
-def cases(
-    run: Path, /, *, which: CasesOptions, output: CasesOutput, overrides: RunOverrides
-) -> None:
+def cases(run: Path, /, *, which: CasesOptions, output: CasesOutput, overrides: RunOverrides) -> None:
     """Write the dialogues that are served worst as regression cases, for tod-bias check --cases and pytest --tod-bias.
 
     One turn of one counterfactual each, by the stage that the harm enters at; a case needs no corpus and no run. Each

@@ -113,9 +113,7 @@ def check(
     return found.code
 
 
-def _check_cases(
-    path: Path, run: Path | None, tolerance: float, overrides: RunOverrides, output: CheckOutput
-) -> int:
+def _check_cases(path: Path, run: Path | None, tolerance: float, overrides: RunOverrides, output: CheckOutput) -> int:
     """Run a file of cases again, on the system that the options or a run name; returns the exit code."""
     check_files(path)
     from tod_bias.dialogues.corpora import check_shipped, load_corpus

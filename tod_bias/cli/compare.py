@@ -29,9 +29,7 @@ class CompareOutput(OutputOptions):
 
 
 @command("tod-bias compare runs/before runs/after --margin 0.02")
-def compare(
-    before: Path, after: Path, /, *, names: RunNames, options: CompareOptions, output: CompareOutput
-) -> None:
+def compare(before: Path, after: Path, /, *, names: RunNames, options: CompareOptions, output: CompareOutput) -> None:
     """Two runs on the same dialogues, paired by dialogue and counterfactual; writes compare.json and report.html.
 
     What changed in quality, in every disparity, contribution and group: better, worse, equivalent (within --margin),

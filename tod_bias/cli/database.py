@@ -104,9 +104,7 @@ class LookupOptions(VariantOptions, Seeded):
 
 @database.command
 @command("tod-bias database check runs/mine")
-def check(
-    run: Path | None = None, /, *, how: LookupOptions, output: OutputOptions, overrides: SystemOverrides
-) -> None:
+def check(run: Path | None = None, /, *, how: LookupOptions, output: OutputOptions, overrides: SystemOverrides) -> None:
     """Whose calls find no rows, fewer or poorer ones than the same dialogue's when it is rewritten for another group.
 
     Writes database.json (counts) and missing.jsonl: calls with the rows that they should find, as a lookup table.

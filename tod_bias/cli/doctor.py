@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from tod_bias.cli.options import command
@@ -14,20 +13,23 @@ _MARKS = {"ok": "ok", "missing": "--", "note": " !"}
 class DoctorOutput(OutputOptions):
     """Where what was found goes."""
 
-    json: bool = False
-    """Print one JSON object instead."""
     out: Path | None = None
     """Folder for doctor.json; by default none is written."""
 
 
 @command("tod-bias doctor --json")
-def doctor(*, output: DoctorOutput) -> None:
+def doctor(*, json: bool = False, output: DoctorOutput) -> None:
     """Say what works on this machine, and the command that adds what does not.
 
     Looks at Python, the folder, threads and devices, the packages and extras, ParlAI, and whether the hub answers
     (HF_HUB_OFFLINE=1: it is not asked). Nothing is changed, nothing is downloaded. "--" marks what is missing, "!" what
     is worth knowing. The exit code is 0 whatever is found; "ready" in the JSON says whether audits run.
+
+    Args:
+        json: Print one JSON object instead.
     """
+    from json import dumps
+
     from tod_bias.environment import examined
 
     found = examined()
@@ -38,8 +40,8 @@ def doctor(*, output: DoctorOutput) -> None:
         write_json(claimed(output.out) / "doctor.json", found.to_json())
     if output.quiet:
         return
-    if output.json:
-        print(json.dumps(found.to_json(), indent=1, ensure_ascii=False))
+    if json:
+        print(dumps(found.to_json(), indent=1, ensure_ascii=False))
         return
     area = ""
     for check in found.checks:

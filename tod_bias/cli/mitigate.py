@@ -103,9 +103,7 @@ def mitigate(run: Path, /, *, how: MitigateOptions, output: MitigateOutput, over
     return _write(folder, found, results, config.system, quiet=output.quiet)
 
 
-def _found(
-    run: Path, results: dict[str, Any], config: AuditConfig, names: Sequence[str], how: MitigateOptions
-) -> Any:
+def _found(run: Path, results: dict[str, Any], config: AuditConfig, names: Sequence[str], how: MitigateOptions) -> Any:
     """What the search for changes found."""
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.dialogues.sampling import sample

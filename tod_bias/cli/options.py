@@ -30,11 +30,17 @@ def command(example: str) -> Callable[[Function], App]:
     """
 
     def made(function: Function) -> App:
-        app = App(name=function.__name__, version_flags=(), help_epilogue=f"Example: {example}")
+        app = App(name=function.__name__, version_flags=(), help=_help(function), help_epilogue=f"Example: {example}")
         app.default(_with_options(function))
         return app
 
     return made
+
+
+def _help(function: Function) -> str:
+    """A function's docstring without its arguments, a line per paragraph."""
+    text = inspect.getdoc(function) or ""
+    return "\n\n".join(" ".join(part.split()) for part in text.partition("\n\nArgs:\n")[0].split("\n\n"))
 
 
 def _with_options(function: Function) -> Function:
@@ -71,7 +77,9 @@ def _options(kind: type[Options], *, is_of_run: bool = False) -> Iterator[tuple[
 
 def _parameter(name: str, field: FieldInfo, title: str, is_of_run: bool) -> inspect.Parameter:
     heading = f"{title} (by default the run's)" if is_of_run else title
-    how = Parameter(help=field.description, group=_heading(heading), show_default=False if is_of_run else None)
+    how = Parameter(help=" ".join((field.description or "").split()), group=_heading(heading))
+    if is_of_run:
+        how = Parameter.combine(how, Parameter(show_default=False))
     if field.annotation is bool and field.default is False:
         how = Parameter.combine(how, Parameter(negative=()))
     return inspect.Parameter(

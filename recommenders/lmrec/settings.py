@@ -43,8 +43,8 @@ class RecommenderTrainConfig(Seeded):
     epochs: Size = 30
     """Passes over the reviews at most."""
     patience: Positive = 10
-    """Stop after so many epochs without a lower validation loss; 1, when it first rises, is Shen's. From scratch a model
-    rests on a plateau before it looks at names."""
+    """Stop after so many epochs without a lower validation loss; 1, when it first rises, is Shen's. From scratch a
+    model rests on a plateau before it looks at names."""
     max_length: Annotated[int, BeforeValidator(whole), Field(ge=8, le=1_000_000)] = 128
     """Tokens of a review at most."""
     max_steps: Positive | None = None

@@ -72,10 +72,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["help"]:  # as other programs have it: help, help COMMAND
         given = [*given[1:], "--help"]
+    if given in ([], ["--help"], ["-h"]):
+        for name in list(app):  # commands are loaded, so that they tell what they do
+            app[name]
     try:
         _refuse_empty(given)
         code = app(given, exit_on_error=False, print_error=False, result_action="return_value")
     except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # whoever read a help went away
+            raise error.__context__ from None
         # no command does that; one of the user's own modules did
         _tell(f"error: {described(error)}; what was finished before is kept")
         sys.exit(2)

@@ -64,8 +64,10 @@ def check(
     output: CheckOutput,
     overrides: RunOverrides,
 ) -> int:
-    """A gate for CI. Exit code 0: all is shown to be within the margin; 1: a harm is shown to be above the limit; 3: the
-    run cannot tell, and says how many dialogues could; 2: something given cannot be used.
+    """A gate for CI.
+
+    Exit code 0: all is shown to be within the margin; 1: a harm is shown to be above the limit; 3: the run cannot tell,
+    and says how many dialogues could; 2: something given cannot be used.
 
     Asked for are the disparity of every axis and the gap of every group from the mean of what the same dialogues have
     as other groups. Positive is harm; with --both-sides a favour for some counts too. What rests on fewer than 6

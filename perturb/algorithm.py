@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import random
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -154,7 +153,7 @@ def load_perturber(
         LexiconError: the lexicon cannot be read; names the file and the line.
         ModelError: the checkpoint cannot be loaded or is no perturber.
     """
-    crossed = [name.strip() for name in re.split(r"[×*]", axis)]
+    crossed = [name.strip() for name in axis.split("×")]
     if len(crossed) > 1:
         if lexicon is not None or scope is not None:
             raise AxisError(f"axis {axis!r}: crossed axes take no lexicon and no scope; leave it out")
@@ -191,7 +190,7 @@ def load_perturber(
 
 def is_own(axis: str) -> bool:
     """Whether an axis is one of one's own, which is imported by its name, or crossed with one."""
-    return any(is_import(part.strip()) and part.strip() not in dialects() for part in re.split(r"[×*]", axis))
+    return any(is_import(part.strip()) and part.strip() not in dialects() for part in axis.split("×"))
 
 
 def check_shipped(axis: str, where: str) -> None:
@@ -216,7 +215,7 @@ def idle_options(axes: Sequence[str], options: Mapping[str, object]) -> list[str
         axes: names.
         options: ``model``, ``name_slots`` and ``introductions`` count; None where one is not given.
     """
-    parts = [part.strip() for axis in axes for part in re.split(r"[×*]", axis)]
+    parts = [part.strip() for axis in axes for part in axis.split("×")]
     has_people = [part for part in parts if part in NAME_AXES]
     has_persona = [part for part in parts if part.startswith(PREFIX)]
     others = {*has_people, *has_persona, PLACEBO}
@@ -317,11 +316,11 @@ def text_rewriter(
     """The function behind :func:`rewrite_text`, for many texts; raises the same errors."""
     key = (axis, source, target, None if lexicon is None else str(lexicon), tuple(protected))
     if key not in _REWRITERS:
-        if axis.startswith(PREFIX) or re.search(r"[×*]", axis):
-            raise AxisError(f"axis {axis!r}: introductions and crossed axes are told in whole dialogues; give --corpus")
+        if axis.startswith(PREFIX) or "×" in axis:
+            raise AxisError(f"axis {axis!r}: introductions and crossed axes need dialogues: tod-bias export")
         is_dialect = axis.startswith(DIALECT)
         if is_import(axis) and not is_dialect:
-            raise AxisError(f"axis {axis!r}: an axis of your own is told in whole dialogues; give --corpus")
+            raise AxisError(f"axis {axis!r}: an axis of your own needs whole dialogues: tod-bias export")
         if lexicon is None:
             _check_known(axis, sorted((*lexicon_axes(), *NAME_AXES, *dialects())))
         if is_dialect:

@@ -105,7 +105,7 @@ class PersonaPerturber:
     def _chosen(self, names: Iterable[str] | None) -> tuple[str, ...]:
         if names is None:
             return self.attributes
-        chosen = {name.strip().lower().replace("_", "-").replace("*", "×") for name in names}
+        chosen = {name.strip().lower().replace("_", "-") for name in names}
         if unknown := sorted(chosen - set(self.attributes)):
             raise AxisError(f"axis {self.axis!r} has no attribute {unknown[0]!r}; it has {', '.join(self.attributes)}")
         return tuple(name for name in self.attributes if name in chosen)

@@ -27,4 +27,4 @@ def test_perturb_says_what_comes_after_the_tellings(capsys, tmp_path, monkeypatc
     code, out, err = run(capsys, "perturb", "--corpus", "corpus.jsonl", "--axes", "gender", "--chat", "--out", "told")
     assert (code, out) == (0, "")
     assert "tellings.jsonl" in err
-    assert "--answers" in err
+    assert "--responses" in err

@@ -6,8 +6,8 @@ from tod_bias.cli.application import main
 
 IDLE = {
     "a system": (
-        ("attribute", "--answers", "corpus.jsonl", "--dtype", "bfloat16", "--batch-out", "asked"),
-        "--batch-out, --dtype: no system is asked where its --answers are given",
+        ("attribute", "--responses", "corpus.jsonl", "--dtype", "bfloat16", "--batch-out", "asked"),
+        "--batch-out, --dtype: no system is asked where its --responses are given",
     ),
     "dry run": (("attribute", "--dry-run", "--workers", "2"), "--workers: of a run, which --dry-run is not"),
     "a pilot": (("plan", "--pilot", "gone", "--axes", "age"), "--axes: --pilot is a finished run"),
@@ -16,15 +16,15 @@ IDLE = {
         "--split, --draws: for whole dialogues; give --corpus",
     ),
     "tellings": (
-        ("perturb", "--corpus", "corpus.jsonl", "--tellings", "2"),
-        "--tellings: for --axes; with --axis a dialogue is told at random",
+        ("perturb", "--corpus", "corpus.jsonl", "--variants", "2"),
+        "--variants: for --axes; with --axis a dialogue is told at random",
     ),
     "axis": (
         ("perturb", "--corpus", "corpus.jsonl", "--axes", "age", "--axis", "gender"),
         "--axis: one axis; --axes names all of them",
     ),
     "a gate": (
-        ("check", "gone", "--max-disparity", "1", "--tolerance", "1", "--num-beams", "2"),
+        ("check", "gone", "--max-gap", "1", "--tolerance", "1", "--num-beams", "2"),
         "--tolerance, --num-beams: for --cases",
     ),
     "cases": (("check", "--cases", "gone", "--harm-only"), "--harm-only: of a run"),
@@ -39,8 +39,8 @@ IDLE = {
     ),
     "a datapath": (("words", "--datapath", "d"), "--datapath: holds corpora by their names; say which with --corpus"),
     "the other design": (
-        ("attribute", "--design", "draws", "--tellings", "2"),
-        "--tellings: for --design crossed",
+        ("attribute", "--design", "draws", "--variants", "2"),
+        "--variants: for --design crossed",
     ),
     "answers drawn": (("attribute", "--dry-run", "--samples", "2"), "--samples: of a run, which --dry-run is not"),
     "slots of names": (
@@ -90,7 +90,7 @@ WRONG = {
     "plan --axes age,age": "--axes age,age: 'age' is given twice",
     "evaluate --metrics length,length": "--metrics length,length: 'length' is given twice",
     "evaluate --metrics disagreement": "metric 'disagreement' compares tellings, and evaluate has one; use attribute",
-    "check gone --max-disparity 1 --tolerance inf": "--tolerance must be a number from 0, got inf",
+    "check gone --max-gap 1 --tolerance inf": "--tolerance must be a number from 0, got inf",
     "train --out m --augment gender,gender": "augmentation: axis 'gender' is given twice",
     "database check --call nobody": "--call nobody: the pipeline has none of this name; it has api_call, db, response",
     "database check --component nobody": "--component nobody: the pipeline has none of this name",

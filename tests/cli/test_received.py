@@ -108,7 +108,7 @@ def changed(path, change):
         ("report.html", ["compare", "run", "run", "--metrics", "sentence_bleu", "--out", "run/c"]),
         ("compare.json", ["compare", "run", "run", "--metrics", "sentence_bleu", "--out", "run/c"]),
         (".tod-bias.lock", ["compare", "run", "run", "--metrics", "sentence_bleu", "--out", "run/c"]),
-        ("check.json", ["check", "run", "--max-disparity", "1", "--out", "run"]),
+        ("check.json", ["check", "run", "--max-gap", "1", "--out", "run"]),
         ("words.csv", ["words", "--axes", "gender", "--max-dialogues", "4", "--out", "run/c"]),
         ("answers.sqlite", ["cases", "run", "--metric", "sentence_bleu", "--pipeline", "p.yaml"]),
         ("answers.sqlite-wal", ["cases", "run", "--metric", "sentence_bleu", "--pipeline", "p.yaml"]),

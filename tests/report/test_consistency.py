@@ -53,7 +53,7 @@ def test_an_edited_file_contradicts_itself(make_results, edit, said, tmp_path, c
     assert any(text.startswith("gender (BLEU): ") and said in text for text in found)
     (tmp_path / "results.json").write_text(json.dumps(results))
     with pytest.raises(SystemExit):
-        main(["check", str(tmp_path), "--max-disparity", "9"])
+        main(["check", str(tmp_path), "--max-gap", "9"])
     warned = capsys.readouterr().err.splitlines()[0]
     assert warned.startswith(f"! {tmp_path}: results.json contradicts itself")
     assert found[0] in warned
@@ -62,7 +62,7 @@ def test_an_edited_file_contradicts_itself(make_results, edit, said, tmp_path, c
     assert "results.json contradicts itself" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("command", [("check", "{}", "--max-disparity", "1"), ("compare", "{}", "{}")])
+@pytest.mark.parametrize("command", [("check", "{}", "--max-gap", "1"), ("compare", "{}", "{}")])
 def test_a_text_in_the_place_of_a_number_is_named(make_results, command, tmp_path, capsys):
     results = make_results()
     outcome_of(results)["disparity"]["value"] = "high"

@@ -20,6 +20,8 @@ from tod_bias.config import Options, line_of
 from tod_bias.errors import TodBiasError
 
 Function = Callable[..., int | None]
+GENERAL = "Options"
+"""Heading of options in groups without a title."""
 
 
 def command(example: str) -> Callable[[Function], App]:
@@ -72,7 +74,7 @@ def _options(kind: type[Options], *, is_of_run: bool = False) -> Iterator[tuple[
         if inspect.isclass(field.annotation) and issubclass(field.annotation, Options):
             yield from _options(field.annotation, is_of_run=is_of_run)
         elif name not in kind.not_options:
-            yield name, field, kind.title or "Options", is_of_run
+            yield name, field, kind.title or GENERAL, is_of_run
 
 
 def _parameter(name: str, field: FieldInfo, title: str, is_of_run: bool) -> inspect.Parameter:
@@ -92,7 +94,7 @@ def _parameter(name: str, field: FieldInfo, title: str, is_of_run: bool) -> insp
 
 @cache
 def _heading(title: str) -> Group:
-    return Group.create_ordered(title)
+    return Group.create_ordered(title, sort_key=title == GENERAL)  # which is last
 
 
 def _assembled(kind: type[Options], given: dict[str, Any]) -> Options:

@@ -234,7 +234,7 @@ def _of_axis(
         part = claim
         if component is not None:
             if component not in parts:
-                raise GateError(f"{run}: contributions are not known of recorded answers; leave --component out")
+                raise GateError(f"{run}: contributions are not known of recorded answers; leave --stage out")
             part, name = parts[component], f"{name}, {component}"
         error = part.get("error")
         if not isinstance(error, Mapping):
@@ -297,9 +297,7 @@ def _judged(one: Asked, beyond: float, tests: int, limits: Limits) -> Judged:
     if one.value is None:
         return Judged(one, UNKNOWN, "it is undefined")
     if one.words < ENOUGH_WORDS:
-        reason = (
-            f"it rests on {one.words:.1f} effective words, {ENOUGH_WORDS} are needed: more words (or --these-words)"
-        )
+        reason = f"it rests on {one.words:.1f} effective words, {ENOUGH_WORDS} are needed: more words (or --terms-only)"
         return Judged(one, UNKNOWN, reason)
     error, _ = _error(one, limits)
     if not math.isfinite(error):

@@ -129,7 +129,7 @@ def commands() -> str:
     from tod_bias.cli.application import app
 
     intro = (
-        "# Commands\n\nMade from the commands themselves; `tod-bias COMMAND --help` says the same, with an example. Every "
-        "command also runs as `python -m tod_bias COMMAND`.\n\n"
+        "# Commands\n\nMade from the commands themselves; `tod-bias COMMAND --help` says the same, with an example. "
+        "Every command also runs as `python -m tod_bias COMMAND`.\n\n"
     )
     return intro + app.generate_docs(heading_level=1).partition("\n")[2]

@@ -43,7 +43,7 @@ def _default(value: Any) -> str | None:
     """How a default is shown in ``--help``; None for one that says nothing."""
     if isinstance(value, tuple):
         return ",".join(map(str, value)) or None
-    return None if value in (None, False, "") else str(value)
+    return None if value is None or value is False or value == "" else str(value)
 
 
 app = App(

@@ -40,7 +40,12 @@ def configured(config: AuditConfig, file: Path | None) -> AuditConfig:
             raise TodBiasError(
                 f"{file}: another user's run wrote it, or it was changed; remove its mark to take it as your own"
             )
-    return AuditConfig.with_settings(base, config.given() | {"directory": Path.cwd()})
+    config = AuditConfig.with_settings(base, config.given() | {"directory": Path.cwd()})
+    check_datapath(config.corpus)
+    named = {name: getattr(config.corpus, name) for name in type(config.corpus).model_fields}  # for later commands
+    if config.run.responses is None and not config.system.is_named and config.corpus.corpus == DEMO:
+        named["pipeline"] = DEMO
+    return AuditConfig.with_settings(config, named)
 
 
 def config_of(run: Path, given: Options) -> AuditConfig:

@@ -258,15 +258,20 @@ class DesignOptions(VariantOptions):
         return self
 
 
-class TurnOptions(Options):
-    """How turns are run."""
+class ResumeOptions(Options):
+    """Whether work goes on where it stopped."""
 
     title: ClassVar[str] = "Running"
 
+    resume: bool = True
+    """Go on with what an earlier, interrupted command in the same folder has done."""
+
+
+class TurnOptions(ResumeOptions):
+    """How turns are run."""
+
     history: History = "gold"
     """gold: teacher-forced; system: the system's own turns."""
-    resume: bool = True
-    """Use what an earlier run in the same folder put out."""
 
 
 class RunOptions(TurnOptions):
@@ -562,6 +567,7 @@ _SAID = {
     "greater_than_equal": "must be at least {ge}",
     "greater_than": "must be above {gt}",
     "less_than_equal": "must be at most {le}",
+    "less_than": "must be below {lt}",
     "finite_number": "must be a finite number",
     "int_type": "must be a whole number",
     "int_parsing": "must be a whole number",

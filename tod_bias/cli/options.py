@@ -10,7 +10,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from functools import cache, wraps
-from typing import Annotated, Any
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from cyclopts import App, Group, Parameter
 from pydantic import ValidationError
@@ -88,8 +89,15 @@ def _parameter(name: str, field: FieldInfo, title: str, is_of_run: bool) -> insp
         name,
         inspect.Parameter.KEYWORD_ONLY,
         default=inspect.Parameter.empty if field.is_required() else field.default,
-        annotation=Annotated[field.annotation, how],
+        annotation=Annotated[_plain(field.annotation), how],
     )
+
+
+def _plain(kind: Any) -> Any:
+    """A type without bounds, which the model checks."""
+    if get_origin(kind) in (Union, UnionType):
+        return Union[tuple(map(_plain, get_args(kind)))]  # noqa: UP007  # its members are not known before
+    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
 
 
 @cache

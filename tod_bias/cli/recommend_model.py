@@ -23,7 +23,7 @@ from tod_bias.cli.recommend_options import (
     check_reviews,
     read_reviews,
 )
-from tod_bias.config import DeviceOptions, OutputOptions, Positive
+from tod_bias.config import DeviceOptions, OutputOptions, Positive, ResumeOptions
 from tod_bias.errors import RecommenderError
 from tod_bias.files import own_folder, write_table, write_text
 from tod_bias.folder import claimed
@@ -38,15 +38,15 @@ class TrainingReviews(ReviewOptions, TemplateOptions):
     """Venues without price or categories: error, keep or drop."""
 
 
-class ModelOutput(OutputOptions):
+class ModelOutput(ResumeOptions, OutputOptions):
     """Where models go."""
+
+    title = "Output"
 
     out: Path
     """Folder for the model; with several cities, a folder each in it."""
     grid: Path | None = None
     """YAML of settings with lists of values: try all, keep the best."""
-    resume: bool = True
-    """Go on with an interrupted training in the same folder."""
 
 
 @command("tod-bias recommend train --reviews Leeds=leeds.csv --out models/leeds")

@@ -8,7 +8,7 @@ from typing import Any
 
 from tod_bias.cli.arguments import check_datapath, check_files, refuse
 from tod_bias.cli.options import command
-from tod_bias.config import CorpusSource, OutputOptions, Positive, SampleOptions
+from tod_bias.config import CorpusSource, OutputOptions, Positive, ResumeOptions, SampleOptions
 from tod_bias.errors import TodBiasError
 from tod_bias.models.settings import SCRATCH, TrainConfig
 
@@ -26,13 +26,13 @@ class TrainingDialogues(SampleOptions, CorpusSource):
     rewrite each) or personas, e.g. gender,age,race:draws."""
 
 
-class TrainOutput(OutputOptions):
+class TrainOutput(ResumeOptions, OutputOptions):
     """Where the model goes."""
+
+    title = "Output"
 
     out: Path
     """Folder for the model."""
-    resume: bool = True
-    """Go on with an interrupted training in the same folder."""
 
 
 @command("tod-bias train --init gpt2 --corpus dialogues.jsonl --epochs 2 --out models/mine")

@@ -328,7 +328,7 @@ class Axis(ABC):
             Counterfactual(
                 dialogue,
                 rewrite,
-                telling=name,
+                variant=name,
                 base=base,
                 axis=self.name,
                 group=rewrite.target,
@@ -339,11 +339,11 @@ class Axis(ABC):
             )
         ]
         references = [
-            Counterfactual(dialogue, rewrite, telling=name, base=base, axis=self.name, role="reference")
+            Counterfactual(dialogue, rewrite, variant=name, base=base, axis=self.name, role="reference")
             for name, rewrite in self.references(dialogue)
         ]
         original = Counterfactual(
-            dialogue, telling=base, base=base, axis=self.name, role="original", clusters={"term": label}
+            dialogue, variant=base, base=base, axis=self.name, role="original", clusters={"term": label}
         )
         return Variants(original, tuple(groups), tuple(references))
 

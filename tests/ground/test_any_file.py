@@ -41,7 +41,7 @@ from tod_bias.recommenders.lmrec.templates import load_templates
 from tod_bias.report.record import read_results
 from tod_bias.studies.cases import perturbers_of, read_cases, write_cases
 from tod_bias.studies.worst import worst_cases
-from tod_bias.systems.stages.recorded import RecordedAnswers
+from tod_bias.systems.stages.recorded import SavedResponses
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what libraries say of damaged files is not at issue
 TESTS = Path(__file__).parents[1]
@@ -221,7 +221,7 @@ READERS: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
     "name slots": file("n.tsv", "person\tname\n", name_slots),
     "turns": file("results.json", audited, lambda path: compared(path.parent)),
     "results": file("results.json", audited, lambda path: read_results(path.parent)),
-    "recorded answers": file("a.jsonl", ANSWER, RecordedAnswers),
+    "recorded answers": file("a.jsonl", ANSWER, SavedResponses),
     "kept answers": file("answers.sqlite", answered, lambda path: Answers(path).get(["a", "b"])),
     "batches": file("b.jsonl", BATCH, lambda path: read_batches([path], Answers())),
     "cases": file("c.jsonl", kept_cases, lambda path: perturbers_of(read_cases(path))),

@@ -64,7 +64,7 @@ class Counterfactuals:
         placebo = Counterfactual(
             selection.dialogue,
             rewrite,
-            telling=f"{PLACEBO}:{axis.name}",
+            variant=f"{PLACEBO}:{axis.name}",
             base=variants.original.base,
             axis=axis.name,
             role="placebo",

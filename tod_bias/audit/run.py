@@ -15,7 +15,7 @@ from tod_bias.audit.choices import clusters_of, metrics_of
 from tod_bias.audit.cluster import RayExecutor, check_executor, check_shareable
 from tod_bias.audit.design import CounterfactualDesign, chunks, models_of, resting_collector
 from tod_bias.audit.measured import Seen
-from tod_bias.audit.recorded import RecordedExecution, recorded_answers
+from tod_bias.audit.recorded import SavedExecution, saved_responses
 from tod_bias.audit.running import Lost
 from tod_bias.audit.signatures import generators_of, total_cost
 from tod_bias.audit.turn_rows import schema_of
@@ -67,7 +67,7 @@ class Outputs:
     """What a system put out on all counterfactuals."""
 
     pipeline: Pipeline
-    execution: Execution | RecordedExecution
+    execution: Execution | SavedExecution
     """What it cost, and what was left without an output."""
     turns: Turns
     """One row per turn, counterfactual and arm."""
@@ -167,16 +167,16 @@ def _cache_of(cache: str | Path | None, options: RunOptions) -> Answers | None:
 
 def _execution(
     pipeline: Pipeline, options: RunOptions, outputs: Answers | None, refused: dict[str, str], show_progress: bool
-) -> Execution | RecordedExecution:
+) -> Execution | SavedExecution:
     """What runs dialogues.
 
     Raises:
         TodBiasError: samples are asked for of a system that draws nothing.
     """
-    recorded = recorded_answers(pipeline)
-    execution: Execution | RecordedExecution
+    recorded = saved_responses(pipeline)
+    execution: Execution | SavedExecution
     if recorded is not None:
-        execution = RecordedExecution(recorded, options.max_failures)
+        execution = SavedExecution(recorded, options.max_failures)
     else:
         execution = Execution(
             pipeline,
@@ -200,7 +200,7 @@ def _run_chunks(
     """Run all chunks, and write their rows."""
     execute: Executor = here
     if options.executor == "ray":
-        recorded = isinstance(outputs.execution, RecordedExecution)
+        recorded = isinstance(outputs.execution, SavedExecution)
         check_shareable(work, collects=options.batch_out is not None or bool(options.batch_in), recorded=recorded)
         execute = RayExecutor(options.workers)
     total = sum(map(len, design.selected.values()))

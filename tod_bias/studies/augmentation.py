@@ -111,5 +111,5 @@ def augment(dialogues: Sequence[Dialogue], how: Augmentation, seed: int = 0) -> 
     found = list(dialogues)
     for dialogue, run in how.copies(dialogues, seed):
         told = run.rewritten
-        found.append(Dialogue(f"{dialogue.id}/{run.telling}", told.domain, told.turns, told.system))
+        found.append(Dialogue(f"{dialogue.id}/{run.variant}", told.domain, told.turns, told.system))
     return found

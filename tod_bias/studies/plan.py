@@ -206,7 +206,7 @@ def _counted(
     tellings = plain = rewritten = 0
     for (chunk,) in chunks(dialogues, drawn):
         retold = [one for some in told(chunk).values() for one in some]
-        originals = {(one.original.dialogue.id, one.original.telling): one.original for one in retold}
+        originals = {(one.original.dialogue.id, one.original.variant): one.original for one in retold}
         copies = [copy for one in retold for copy in one.rewritten]
         tellings += len(originals) + len(copies)
         for run in (*originals.values(), *copies):

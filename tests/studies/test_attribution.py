@@ -144,7 +144,9 @@ def test_contributions_keep_their_signs(corpus):
     pair = axis["pairs"]["man>woman"]
     assert pair["contributions"]["api_call"]["shapley"]["value"] > pair["value"] > 0
     assert pair["contributions"]["response"]["shapley"]["value"] < 0
-    assert sum(part["shapley"]["value"] for part in pair["contributions"].values()) == pytest.approx(pair["value"], abs=1e-12)
+    assert sum(part["shapley"]["value"] for part in pair["contributions"].values()) == pytest.approx(
+        pair["value"], abs=1e-12
+    )
     assert axis["interactions"]["api_call×response"]["value"] != 0
 
 

@@ -18,14 +18,15 @@ help:
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
+# The demo's models run here.
 $(VENV)/core.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) -e .
+	$(PIP) -e '.[models]'
 	$(COMPILE)
 	touch $@
 
 # ParlAI pins versions of 2022; its real needs are the extra, and it goes in without its pins.
 $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) -e '.[chat,docs,gguf,lora,parlai,ray,sentiment,serve,test]'
+	$(PIP) -e '.[docs,gguf,lora,models,parlai,ray,sentiment,serve,sql,test]'
 	$(PIP) --no-deps parlai==1.7.2
 	$(COMPILE)
 	touch $(VENV)/core.stamp $@

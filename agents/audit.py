@@ -26,9 +26,8 @@ from tod_bias.agents.bias_metrics import (
     Gap,
     Score,
 )
-from tod_bias.audit.gathering import is_crossed
 from tod_bias.dialogues.dialogue import Turn
-from tod_bias.perturb.candidates import Candidate
+from tod_bias.perturb.axis import Candidate
 from tod_bias.systems.twin import Rewrite
 
 
@@ -86,7 +85,7 @@ def shares_of(told: Sequence[Sequence[Candidate]]) -> list[tuple[Shares, list[Sh
     Args:
         told: each dialogue's candidates, one a telling.
     """
-    crossed = is_crossed(told)
+    crossed = all(len({one.target for one in some}) == len(some) for some in told)
     sources = [next(iter(found)) if len(found := {one.source for one in some}) == 1 else None for some in told]
     groups = {one.target for some in told for one in some} | {source for source in sources if source is not None}
     names = sorted(groups) if len(groups) > 1 else []

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tod_bias.agents.stage import ParlaiStage
-from tod_bias.audit.tellings import Retelling
+from tod_bias.audit.design import design_counterfactuals
+from tod_bias.config import DesignOptions
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.perturb.candidates import Perturber
+from tod_bias.perturb.axis import Axis
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stages.replay import Replay
 from tod_bias.systems.twin import Twin
@@ -17,11 +18,12 @@ from tod_bias.systems.twin import Twin
 def teacher_pipeline(
     agent: str,
     dialogues: Sequence[Dialogue],
-    axes: Sequence[str | Perturber],
+    axes: Sequence[str | Axis],
     *,
     batch_size: int = 16,
     options: Mapping[str, Any] | None = None,
-    **tellings: Any,
+    seed: int = 0,
+    **design: Any,
 ) -> Pipeline:
     """The system that ``attribute`` must run to measure what ``parlai eval_model -t …:Fairscore…Teacher`` measures.
 
@@ -38,18 +40,19 @@ def teacher_pipeline(
         axes: those that are attributed; ``placebo`` beside others too.
         batch_size: turns the agent is asked at once.
         options: ParlAI options of the agent.
-        tellings: ``design``, ``draws``, ``seed``, ``tellings`` and ``max_per_axis``, as ``attribute`` is given them.
+        seed: of everything that is drawn.
+        design: ``design``, ``draws``, ``variants`` and ``max_per_axis``, as ``attribute`` is given them.
 
     Raises:
         StageError: there is no such agent.
         NothingToPerturbError: no dialogue can be told otherwise.
         AxisError: an unknown axis.
     """
-    retelling = Retelling(dialogues, axes, **tellings)
+    retelling = design_counterfactuals(dialogues, axes, DesignOptions.of(design), seed=seed)
     originals = [
         retold.original.rewritten
-        for axis, drawn in retelling.drawn.items()
-        for retold in retelling.teller.runs(axis, drawn)
+        for axis, drawn in retelling.selected.items()
+        for retold in retelling.counterfactuals.of(axis, drawn)
     ]
     asked = {"batch_size": batch_size, "options": options}
     return Pipeline(

@@ -55,7 +55,7 @@ from tod_bias.agents.options import add_fairscore_options, perturber_of
 from tod_bias.agents.protocol import answer_of
 from tod_bias.agents.teachers import PerturbedEpisodes, PerturbedGoogleSgdTeacher
 from tod_bias.audit.choices import metrics_of
-from tod_bias.audit.tellings import Retelling, Retold
+from tod_bias.audit.design import design_counterfactuals
 from tod_bias.config import DesignOptions
 from tod_bias.dialogues.calls import calls_of
 from tod_bias.dialogues.corpora import load_corpus
@@ -63,6 +63,7 @@ from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.dialogues.text import API_CALL, SYSTEM
 from tod_bias.errors import CorpusError, NothingToPerturbError, TodBiasError
 from tod_bias.metrics.metric import Told
+from tod_bias.perturb.axis import Variants
 from tod_bias.systems.outputs import as_text
 
 CALL_METRICS = ("jga", "slot_f1")
@@ -129,7 +130,7 @@ class FairscoreTeacher(PerturbedEpisodes):
         """
         if self._shown is None:
             opt: Opt = self.opt  # type: ignore[attr-defined]
-            DesignOptions.of({"draws": _draws(opt), "max_per_axis": opt.get("max_per_axis")})
+            _design(opt)
             self._measures += _measures(opt.get("bias_metrics") or DEFAULT_METRICS)
             self._shown = self._tell(super().generate_episodes())  # type: ignore[misc]
         return self._shown
@@ -143,20 +144,12 @@ class FairscoreTeacher(PerturbedEpisodes):
         dialogues = [self._whole[name] for name in sorted(stock, key=lambda name: (place.get(name, len(place)), name))]
         perturber = perturber_of(opt)
         try:
-            retelling = Retelling(
-                dialogues,
-                [perturber],
-                design=opt.get("design") or "crossed",
-                draws=_draws(opt),
-                seed=opt.get("seed") or 0,
-                tellings=opt.get("tellings"),
-                max_per_axis=opt.get("max_per_axis"),
-            )
+            design = design_counterfactuals(dialogues, [perturber], _design(opt), seed=opt.get("seed") or 0)
         except NothingToPerturbError as error:
             raise self._nothing(fold, len(dialogues)) from error
-        drawn = retelling.drawn[perturber.axis]
+        drawn = design.selected[perturber.name]
         runs = zip(
-            drawn, retelling.teller.runs(perturber.axis, drawn), shares_of([some for _, some in drawn]), strict=True
+            drawn, design.counterfactuals.of(perturber.name, drawn), shares_of([some for _, some in drawn]), strict=True
         )
         told: dict[str, list[TodStructuredEpisode]] = {}
         for (dialogue, _), retold, shares in runs:
@@ -164,14 +157,14 @@ class FairscoreTeacher(PerturbedEpisodes):
             shown = _episodes(retold, stock[dialogue.id], self._whole[dialogue.id])
             tellings = [
                 AuditedTelling(episode_to_dialogue(episode).turns, share, run.rewrite)
-                for episode, run, share in zip(shown, (retold.original, *retold.copies), own, strict=True)
+                for episode, run, share in zip(shown, (retold.original, *retold.groups), own, strict=True)
             ]
             names = [episode.extras["telling"] for episode in shown]
             self._audited[dialogue.id] = AuditedDialogue(names[0], dict(zip(names, tellings, strict=True)))
             told[dialogue.id] = [episode for episode in shown if episode.extras["telling"] != STOCK]
         count = sum(len(audited.tellings) - 1 for audited in self._audited.values())
         parlai_logging.info(
-            f"axis {perturber.axis}, seed {opt.get('seed') or 0}: {len(told)} of {len(dialogues)} dialogues told "
+            f"axis {perturber.name}, seed {opt.get('seed') or 0}: {len(told)} of {len(dialogues)} dialogues told "
             f"otherwise, in {count} tellings"
         )
         kept = [one.id for one in dialogues if one.id in told or opt.get("unperturbed") != "drop"]
@@ -272,7 +265,7 @@ def _told(answer: Any, gold: Turn, is_call: bool) -> Told:
     )
 
 
-def _episodes(retold: Retold, stock: TodStructuredEpisode, whole: Dialogue) -> list[TodStructuredEpisode]:
+def _episodes(retold: Variants, stock: TodStructuredEpisode, whole: Dialogue) -> list[TodStructuredEpisode]:
     """The episodes of the original and of its tellings; an introduced dialogue is another one than the stock task's."""
     base = retold.original.dialogue
     original, name = stock, STOCK
@@ -282,12 +275,23 @@ def _episodes(retold: Retold, stock: TodStructuredEpisode, whole: Dialogue) -> l
             name = "arranged"
     original.extras = {**original.extras, "telling": name}
     shown = [original]
-    for run in retold.copies:
+    for run in retold.groups:
         assert run.rewrite is not None
         episode = rewrite_episode(original, run.rewrite, base.id)
         episode.extras["telling"] = run.telling
         shown.append(episode)
     return shown
+
+
+def _design(opt: Opt) -> DesignOptions:
+    return DesignOptions.of(
+        {
+            "design": opt.get("design") or "crossed",
+            "draws": _draws(opt),
+            "variants": opt.get("tellings"),
+            "max_per_axis": opt.get("max_per_axis"),
+        }
+    )
 
 
 def _draws(opt: Opt) -> int:

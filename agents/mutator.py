@@ -25,7 +25,7 @@ from tod_bias.agents.options import add_perturbation_options, perturber_of
 from tod_bias.agents.protocol import GOAL, SCHEMAS, slots_from_parlai, slots_to_parlai, split_prefix
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.dialogues.text import API_CALL, API_RESULT, SYSTEM, USER
-from tod_bias.perturb.algorithm import draw_rewrites
+from tod_bias.perturb.axis import draw_rewrites
 from tod_bias.systems.twin import Rewrite
 
 LABELS = ("labels", "eval_labels", "label_candidates")

@@ -11,14 +11,13 @@ from parlai.core.params import ParlaiParser
 from parlai.utils.data import DatatypeHelper
 
 from tod_bias.agents.command import add_option, end_with_one_line
-from tod_bias.audit.tellings import DESIGNS
 from tod_bias.dialogues.corpora import CORPORA, load_corpus
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError, StageError
 from tod_bias.models.settings import Backend, Dtype
-from tod_bias.perturb.algorithm import load_perturber
-from tod_bias.perturb.candidates import Perturber
+from tod_bias.perturb.axis import Axis
 from tod_bias.perturb.guards.guard import GUARDS, with_guards
+from tod_bias.perturb.loading import load_axis
 from tod_bias.systems.configuration import load_pipeline
 from tod_bias.systems.execution import HISTORY_MODES
 from tod_bias.systems.pipeline import STANDARD, Pipeline
@@ -104,7 +103,7 @@ def add_fairscore_options(parser: ParlaiParser, metrics: str) -> Any:
         group,
         "--design",
         default="crossed",
-        choices=DESIGNS,
+        choices=("crossed", "draws"),
         help="every dialogue told once as every attribute, or Su's random draws (Algorithm 1)",
     )
     add_option(group, "--draws", type=int, default=3, help="rewrites a dialogue, for --design draws")
@@ -121,7 +120,7 @@ def add_fairscore_options(parser: ParlaiParser, metrics: str) -> Any:
     return group
 
 
-def perturber_of(opt: Mapping[str, Any]) -> Perturber:
+def perturber_of(opt: Mapping[str, Any]) -> Axis:
     """The perturber that the options describe.
 
     Raises:
@@ -129,9 +128,7 @@ def perturber_of(opt: Mapping[str, Any]) -> Perturber:
     """
     if (opt.get("draw") or 0) < 0:
         raise AxisError(f"--draw must be 0 or more, got {opt['draw']}")
-    return load_perturber(
-        opt.get("axis") or "gender", sources=_only(opt.get("source")), targets=_only(opt.get("target"))
-    )
+    return load_axis(opt.get("axis") or "gender", sources=_only(opt.get("source")), targets=_only(opt.get("target")))
 
 
 def _only(attribute: str | None) -> list[str] | None:

@@ -30,7 +30,7 @@ from tod_bias.agents.options import add_perturbation_options, perturber_of
 from tod_bias.dialogues.corpora import load_corpus
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import CorpusError, NothingToPerturbError
-from tod_bias.perturb.algorithm import draw_rewrites
+from tod_bias.perturb.axis import draw_rewrites
 from tod_bias.systems.twin import Rewrite
 
 Item = TypeVar("Item")
@@ -97,7 +97,7 @@ class PerturbedTeacher:
         if not made:
             raise self._nothing(fold, len(ordered))
         parlai_logging.info(
-            f"axis {perturber.axis}, seed {seed}, draw {draw}: {len(made)} of {len(ordered)} dialogues rewritten, "
+            f"axis {perturber.name}, seed {seed}, draw {draw}: {len(made)} of {len(ordered)} dialogues rewritten, "
             f"{len(ordered) - len(made)} without a word to rewrite left out"
         )
         return made

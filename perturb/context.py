@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tod_bias.perturb.english import NO_WORD, next_word, previous_word, starts_sentence
 from tod_bias.perturb.lexicon import Condition, Paradigm
-from tod_bias.perturb.words import words
+from tod_bias.perturb.tables import words
 
 _POSSESSIVES = words("possessives")
 _NOT_NAMES = words("not-names")

@@ -1,4 +1,4 @@
-"""Lexicons: plain TSV files that say which words mention an attribute, and what they become for another one.
+"""Lexicons: plain TSV files that say which words mention a group, and what they become for another one.
 
 One row is one paradigm. ``README.md`` in this folder describes the layout; in short::
 
@@ -10,14 +10,14 @@ One row is one paradigm. ``README.md`` in this folder describes the layout; in s
 Cells hold alternatives joined by commas (the first is what is written, all are recognised); an alternative holds its
 forms joined by slashes: singular/plural for nouns (a regular plural may be left out), subject/object/determiner/
 possessive/reflexive for pronouns, base/third person/-ing for verbs, one form otherwise. ``~`` marks a form that is
-written but is itself no mention of the attribute; ``-`` or an empty cell means that the paradigm has no word for the
-attribute.
+written but is itself no mention of the group; ``-`` or an empty cell means that the paradigm has no word for the
+group.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -32,7 +32,7 @@ FOLDER = Path(__file__).parent / "lexicons"
 SLOTS = {"noun": 2, "kin": 2, "verb": 3, "pronoun": 5, "title": 1, "adj": 1, "word": 1}
 """Part of speech to the number of forms of one alternative."""
 NO_AXES = frozenset({"neutral"})
-"""Lexicons that are no axis by themselves: ``neutral`` is what :mod:`tod_bias.perturb.matched` draws from."""
+"""Lexicons that are no axis by themselves: ``neutral`` is what :mod:`tod_bias.perturb.placebo` draws from."""
 CONDITIONS = (
     "next",
     "not-next",
@@ -51,19 +51,19 @@ CONDITIONS = (
 """What the ``context`` column may ask for; the first four take words after a colon."""
 _WITH_WORDS = 4
 MOST = 200
-"""Attributes of an axis: everybody is told as everybody else."""
+"""Groups of an axis: everybody is told as everybody else."""
 LONGEST = 100
-"""Characters of an attribute's name, which stands in every table and figure."""
+"""Characters of a group's name, which stands in every table and figure."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """One word form of one attribute in a paradigm."""
+    """One word form of one group in a paradigm."""
 
     text: str
     """As written in the lexicon; may hold spaces and hyphens."""
     mention: bool = True
-    """Whether the form itself mentions the attribute (``False``: written only, marked ``~``)."""
+    """Whether the form itself mentions the group (``False``: written only, marked ``~``)."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Paradigm:
     pos: str
     """One of :data:`SLOTS`."""
     cells: Mapping[str, tuple[tuple[Form, ...], ...]]
-    """Attribute to its alternatives, the first of which is written; attributes without a word are left out."""
+    """Group to its alternatives, the first of which is written; groups without a word are left out."""
     context: tuple[Condition, ...] = ()
     """Where the row applies; all must hold."""
     notes: str = ""
@@ -101,39 +101,39 @@ class Lexicon:
 
     axis: str
     """The axis's name."""
-    attributes: tuple[str, ...]
+    groups: tuple[str, ...]
     """In the order of the columns."""
     paradigms: tuple[Paradigm, ...]
     """In the order of the rows: where several fit a word in its context, the first is taken."""
     aliases: Mapping[str, str] = field(default_factory=dict)
-    """Other names of attributes."""
+    """Other names of groups."""
     scope: str = "attribute"
     """The default scope of rewrites: ``attribute`` or ``word``."""
     protected: tuple[str, ...] = ()
     """Phrases that are no mentions, from ``@protect`` lines."""
     reference: str = ""
-    """The attribute nearest to saying nothing, that a guard tells everybody as (``@reference``); empty: not said."""
+    """The group nearest to saying nothing, that a guard tells everybody as (``@reference``); empty: not said."""
     unguarded: frozenset[str] = frozenset()
     """Words that guards do not know (``@unguarded``): T leads by them from one neutral word to another."""
     distinct: bool = False
     """Whether the alternatives of an adjective are different things ("Italian, French") and not synonyms, so that two
     of them in a dialogue become two words (``@distinct``)."""
 
-    def attribute(self, name: str) -> str:
-        """The attribute called ``name``, by its own name or an alias, in any case.
+    def group(self, name: str) -> str:
+        """The group called ``name``, by its own name or an alias, in any case.
 
         Raises:
             AxisError: there is none.
         """
-        if name in self.attributes:
+        if name in self.groups:
             return name
         key = _plain(name)
         key = self.aliases.get(key, key)
-        if key in self.attributes:
+        if key in self.groups:
             return key
-        like = [attribute for attribute in self.attributes if _plain(attribute) == key]
+        like = [group for group in self.groups if _plain(group) == key]
         if len(like) != 1:
-            raise AxisError(f"axis {self.axis!r} has no attribute {name!r}; it has {', '.join(self.attributes)}")
+            raise AxisError(f"axis {self.axis!r} has no group {name!r}; it has {', '.join(self.groups)}")
         return like[0]
 
     def labels(self, word: str, source: str, target: str) -> tuple[str, str]:
@@ -150,11 +150,11 @@ class Lexicon:
                     return self.label(row, source, forms[0].text), self.label(row, target)
         return word, word
 
-    def label(self, row: int, attribute: str, lemma: str | None = None) -> str:
+    def label(self, row: int, group: str, lemma: str | None = None) -> str:
         """The cluster of a word: of its paradigm, or of its own. ``lemma`` is its first form, by default what is
-        written for the attribute."""
+        written for the group."""
         paradigm = self.paradigms[row]
-        written = paradigm.cells[attribute][0][0].text.lower()
+        written = paradigm.cells[group][0][0].text.lower()
         lemma = written if lemma is None else lemma.lower()
         if lemma == written and self._writers[written] == 1:
             return "/".join(dict.fromkeys(cell[0][0].text.lower() for cell in paradigm.cells.values()))
@@ -162,18 +162,39 @@ class Lexicon:
 
     @cached_property
     def _writers(self) -> Counter[str]:
-        """How many paradigms write each form, for any attribute."""
+        """How many paradigms write each form, for any group."""
         return Counter(form for row in self.paradigms for form in {c[0][0].text.lower() for c in row.cells.values()})
 
+    @property
+    def content(self) -> list[object]:
+        """The rows, for signatures: what decides rewrites, without remarks."""
+        return [
+            (
+                row.pos,
+                sorted(row.cells.items()),
+                [(condition.name, sorted(condition.words)) for condition in row.context],
+            )
+            for row in self.paradigms
+        ]
+
+    def chosen(self, names: Iterable[str] | None) -> tuple[str, ...]:
+        """Some groups in the order of the columns; all where None.
+
+        Raises:
+            AxisError: one is unknown.
+        """
+        wanted = set(self.groups) if names is None else {self.group(name) for name in names}
+        return tuple(group for group in self.groups if group in wanted)
+
     def pair(self, source: str, target: str) -> tuple[str, str]:
-        """Both attributes by their own names.
+        """Both groups by their own names.
 
         Raises:
             AxisError: one is unknown, or they are the same.
         """
-        pair = self.attribute(source), self.attribute(target)
+        pair = self.group(source), self.group(target)
         if pair[0] == pair[1]:
-            raise AxisError(f"axis {self.axis!r}: source and target are both {pair[0]!r}; choose two attributes")
+            raise AxisError(f"axis {self.axis!r}: source and target are both {pair[0]!r}; choose two groups")
         return pair
 
 
@@ -182,7 +203,7 @@ def _plain(name: str) -> str:
 
 
 def axes() -> tuple[str, ...]:
-    """The axes whose lexicons ship with the package; :func:`tod_bias.perturb.algorithm.axes` names all."""
+    """The axes whose lexicons ship with the package; :func:`tod_bias.perturb.loading.axes` names all."""
     return tuple(sorted(path.stem for path in FOLDER.glob("*.tsv") if path.stem not in NO_AXES))
 
 
@@ -221,13 +242,13 @@ def read_lexicon(path: Path, axis: str | None = None) -> Lexicon:
         try:
             parts = [part.strip() for part in line.split("\t")]
             if parts[0] == "@alias":
-                expect(len(parts) == 3, "expected '@alias', the other name and the attribute, joined by tabs")
+                expect(len(parts) == 3, "expected '@alias', the other name and the group, joined by tabs")
                 aliases[parts[1].lower()] = parts[2]
             elif parts[0] == "@scope":
                 expect(parts[1:] in (["attribute"], ["word"]), "expected '@scope' and 'attribute' or 'word'")
                 scope = parts[1]
             elif parts[0] == "@reference":
-                expect(len(parts) == 2, "expected '@reference' and an attribute, joined by a tab")
+                expect(len(parts) == 2, "expected '@reference' and a group, joined by a tab")
                 reference = parts[1]
             elif parts[0] == "@unguarded":
                 expect(len(parts) > 1, "expected '@unguarded' and words, joined by tabs")
@@ -254,15 +275,15 @@ def read_lexicon(path: Path, axis: str | None = None) -> Lexicon:
             raise LexiconError(f"{path}, line {number}: {error}") from None
     if not columns or not rows:
         raise LexiconError(f"{path}: holds no {'rows' if columns else 'header'}; see perturb/README.md for the layout")
-    attributes = tuple(column for column in columns if column not in ("pos", "context", "notes"))
-    for alias, attribute in aliases.items():
-        if attribute not in attributes:
-            raise LexiconError(f"{path}: alias {alias!r} names {attribute!r}, which is no column")
-    if reference and reference not in attributes:
+    groups = tuple(column for column in columns if column not in ("pos", "context", "notes"))
+    for alias, group in aliases.items():
+        if group not in groups:
+            raise LexiconError(f"{path}: alias {alias!r} names {group!r}, which is no column")
+    if reference and reference not in groups:
         raise LexiconError(f"{path}: @reference names {reference!r}, which is no column")
     return Lexicon(
         axis or path.stem,
-        attributes,
+        groups,
         tuple(rows),
         aliases,
         scope,
@@ -274,12 +295,12 @@ def read_lexicon(path: Path, axis: str | None = None) -> Lexicon:
 
 
 def _header(parts: Sequence[str]) -> list[str]:
-    attributes = [part for part in parts if part not in ("pos", "context", "notes")]
+    groups = [part for part in parts if part not in ("pos", "context", "notes")]
     expect(parts[0] == "pos", f"the header must start with 'pos', got {parts[0]!r}")
-    expect(len(attributes) >= 2, "the header must name at least two attributes")
-    expect(len(attributes) <= MOST, f"the header names {len(attributes):,} attributes, expected {MOST} at the most")
-    longest = max(map(len, attributes))
-    expect(longest <= LONGEST, f"an attribute's name has {longest:,} characters, expected {LONGEST} at the most")
+    expect(len(groups) >= 2, "the header must name at least two groups")
+    expect(len(groups) <= MOST, f"the header names {len(groups):,} groups, expected {MOST} at the most")
+    longest = max(map(len, groups))
+    expect(longest <= LONGEST, f"a group's name has {longest:,} characters, expected {LONGEST} at the most")
     expect(len(set(parts)) == len(parts) and all(parts), "the header has an empty or repeated column")
     return list(parts)
 
@@ -298,7 +319,7 @@ def _paradigm(parts: Sequence[str], columns: Sequence[str]) -> Paradigm:
             notes = text
         elif text not in ("", "-"):
             cells[column] = tuple(_alternative(part, pos, column) for part in text.split(","))
-    expect(len(cells) >= 2, "a row needs words for at least two attributes")
+    expect(len(cells) >= 2, "a row needs words for at least two groups")
     forms = [form for cell in cells.values() for alternative in cell for form in alternative]
     expect(any(form.mention for form in forms), "all forms are marked '~'")
     return Paradigm(pos, cells, tuple(_conditions(context)), notes)

@@ -1,12 +1,12 @@
 """A trained perturber (Qian et al. 2022) in the lexicon's place, with the lexicon as its judge and its fallback.
 
-Any sequence-to-sequence checkpoint that was trained on Qian's input, ``word, attribute <PERT_SEP> text``, such as
-``facebook/perturber``. The lexicon still says which words mention an attribute, so that candidates and draws are the
+Any sequence-to-sequence checkpoint that was trained on Qian's input, ``word, group <PERT_SEP> text``, such as
+``facebook/perturber``. The lexicon still says which words mention a group, so that candidates and draws are the
 same with and without a model; the model says what becomes of the text around them.
 
 A model's output is taken only where T⁻¹ can undo it and nothing else is lost:
 
-- every mention of the source attribute became a word that its row of the lexicon holds for the target;
+- every mention of the source group became a word that its row of the lexicon holds for the target;
 - beside mentions at most two words each are changed, which is room for articles and verbs;
 - slot values, names and protected phrases that the text holds stand in the output as T writes them;
 - over the whole dialogue a word becomes one and the same word: the one that most outputs choose.
@@ -27,10 +27,9 @@ from typing import TYPE_CHECKING, Any
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import ModelError
-from tod_bias.perturb.candidates import Candidate
-from tod_bias.perturb.dialogue_rewriter import dialogue_rewrite
+from tod_bias.perturb.axis import Candidate
 from tod_bias.perturb.lexicon import Lexicon
-from tod_bias.perturb.lexicon_perturber import LexiconPerturber
+from tod_bias.perturb.lexicon_axis import LexiconAxis, dialogue_rewrite
 from tod_bias.perturb.rewrite import DialogueRewrite
 from tod_bias.perturb.rewriter import ChosenForms, Mention, TextRewriter, plain_form
 
@@ -47,9 +46,9 @@ FormKey = tuple[int, int, str]
 """Paradigm, form number and, where the lexicon's alternatives are different things, the word."""
 
 
-def prompt(word: str, attribute: str, text: str) -> str:
+def prompt(word: str, group: str, text: str) -> str:
     """Qian's input format."""
-    return f"{word}, {attribute} {SEPARATOR} {text}"
+    return f"{word}, {group} {SEPARATOR} {text}"
 
 
 def perturber_generator(model: str | Path, device: str | None = None) -> Generator:
@@ -66,14 +65,14 @@ def perturber_generator(model: str | Path, device: str | None = None) -> Generat
     if SEPARATOR not in generator.tokenizer.get_vocab():
         raise ModelError(
             f"{model}: its tokenizer has no token {SEPARATOR!r}, so it is no perturber; expected a checkpoint trained "
-            f"on 'word, attribute {SEPARATOR} text', such as facebook/perturber"
+            f"on 'word, group {SEPARATOR} text', such as facebook/perturber"
         )
     return generator
 
 
 @dataclass(frozen=True)
 class _Text:
-    """One text of a dialogue that mentions the source attribute."""
+    """One text of a dialogue that mentions the source group."""
 
     text: str
     mentions: tuple[Mention, ...]
@@ -84,18 +83,18 @@ class _Text:
     """One a line; None for a line without a mention."""
 
 
-class NeuralPerturber(LexiconPerturber):
+class NeuralAxis(LexiconAxis):
     """Rewrites utterances with a model, within what the lexicon allows.
 
     Args:
         lexicon: the axis's words.
         generator: the model's (:func:`perturber_generator`).
-        options: those of :class:`~tod_bias.perturb.lexicon_perturber.LexiconPerturber`.
+        options: those of :class:`~tod_bias.perturb.lexicon_axis.LexiconAxis`.
     """
 
     def __init__(self, lexicon: Lexicon, generator: Generator, **options: Any) -> None:
         super().__init__(lexicon, **options)
-        self.generator = generator
+        self.generator: Generator = generator
         self._counts: Counter[str] = Counter()
 
     @cached_property
@@ -104,9 +103,14 @@ class NeuralPerturber(LexiconPerturber):
         return f"perturber|{self.generator.signature}|{super().signature}"
 
     @property
-    def counts(self) -> dict[str, int]:
+    def model_counts(self) -> dict[str, int]:
         """Texts with a mention so far, dialogue by dialogue, and how many of them were rewritten ``by_model``."""
         return {"texts": self._counts["texts"], "by_model": self._counts["by_model"]}
+
+    @property
+    def without_model(self) -> LexiconAxis:
+        """The lexicon's axis, which has the same candidates."""
+        return LexiconAxis(self.lexicon, scope=self.scope)
 
     def prepare(self, pairs: Iterable[tuple[Dialogue, Candidate]]) -> None:
         """Generate for many dialogues at once what :meth:`rewrite` will ask for."""
@@ -138,9 +142,9 @@ class NeuralPerturber(LexiconPerturber):
         """Rewrite plain texts, each on its own: every word of ``source`` becomes one of ``target``.
 
         Raises:
-            AxisError: an unknown attribute, or source equal to target.
+            AxisError: an unknown group, or source equal to target.
         """
-        forward = TextRewriter(self.lexicon, source, target, protected=self._protected)
+        forward = TextRewriter(self.lexicon, source, target, protected=self.protected)
         found = {text: _text(text, forward, (), None, "") for text in texts}
         self.generator.generate([line for item in found.values() if item for line in item.prompts if line])
         rewritten = {}
@@ -154,7 +158,7 @@ class NeuralPerturber(LexiconPerturber):
     def _dialogue_texts(self, dialogue: Dialogue, candidate: Candidate) -> list[_Text]:
         forward, names, rows = self._parts(dialogue, candidate)
         spoken = dict.fromkeys(text for turn in dialogue.turns for _, text in turn.utterances)
-        found = (_text(text, forward, names, rows, candidate.word) for text in spoken)
+        found = (_text(text, forward, names, rows, candidate.term) for text in spoken)
         return [text for text in found if text is not None]
 
     def _judged(
@@ -175,7 +179,7 @@ class NeuralPerturber(LexiconPerturber):
                 votes.setdefault(key, Counter())[form] += 1
         chosen = {key: count.most_common(1)[0][0] for key, count in votes.items()}
         rewriter = ChosenForms(forward, lambda mention, form: chosen.get(self._key(mention), form))
-        phrases = [*self.lexicon.protected, *self._protected, *names]
+        phrases = [*self.lexicon.protected, *self.protected, *names]
         made = {}
         for text, output, found in zip(texts, written, forms, strict=True):
             if found is None or any(chosen[key] != form for key, form in found.items()):

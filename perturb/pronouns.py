@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from tod_bias.perturb.english import NO_WORD, next_word, previous_word
-from tod_bias.perturb.words import words
+from tod_bias.perturb.tables import words
 
 SUBJECT, OBJECT, DETERMINER, POSSESSIVE, REFLEXIVE = range(5)
 """The order of a pronoun's forms in a lexicon."""

@@ -11,17 +11,21 @@ from __future__ import annotations
 import dataclasses
 import json
 import operator
-from collections.abc import Callable, Collection, Mapping
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import Enum
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from tod_bias.dialogues.dialogue import Step
+from tod_bias.dialogues.dialogue import Dialogue, Step
 from tod_bias.dialogues.json_text import looks_like_json, with_strings_changed
 from tod_bias.dialogues.values import API_NAME
+from tod_bias.systems.twin import Rewrite
 
 V = TypeVar("V")
+_TOKEN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _NUMBERS = frozenset([bool, int, float])
 
 
@@ -46,8 +50,8 @@ class DialogueRewrite:
 
     Args:
         axis: the demographic axis.
-        source: the attribute whose words are rewritten.
-        target: the attribute they are rewritten to.
+        source: the group whose words are rewritten.
+        target: the group they are rewritten to.
         word: the word that Algorithm 1 drew.
         forward: rewrites a text.
         backward: turns back the words that ``forward`` introduces; used on strings that T did not produce, such as
@@ -202,3 +206,45 @@ class DialogueRewrite:
 def _hides(text: str) -> bool:
     """Whether a text may be JSON that writes characters in another way."""
     return "\\" in text and looks_like_json(text)
+
+
+def texts_of(dialogue: Dialogue) -> Iterator[str]:
+    """Every string of a dialogue that a rewrite may change, as often as it stands there: utterances and values."""
+    for turn in dialogue.turns:
+        for pairs in (turn.utterances, turn.values):
+            for _, text in pairs:
+                yield text
+
+
+@lru_cache(maxsize=1 << 16)
+def tokens(text: str) -> tuple[str, ...]:
+    """The words of a text, lower case; what holds an apostrophe is one word, what holds a hyphen several."""
+    return tuple(_TOKEN.findall(text.lower().replace("’", "'")))
+
+
+@lru_cache(maxsize=1 << 14)
+def exchanged(old: str, new: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The words that only the first text has, and those that only the second has."""
+    before, after = Counter(tokens(old)), Counter(tokens(new))
+    return tuple((before - after).elements()), tuple((after - before).elements())
+
+
+def distance(old: str, new: str) -> int:
+    """How many words differ between two texts: those that one has more of than the other, on the side with more."""
+    return max(map(len, exchanged(old, new)))
+
+
+def changed_texts(dialogue: Dialogue, rewrite: Rewrite) -> Iterator[tuple[str, str, int]]:
+    """Every string of a dialogue that a rewrite changes, once: as it is, rewritten, and how often it stands there."""
+    for text, times in Counter(texts_of(dialogue)).items():
+        image = rewrite(text)
+        if image != text:
+            yield text, image, times
+
+
+def changed_tokens(dialogue: Dialogue, rewrite: Rewrite) -> int:
+    """How many words a rewrite changes in a dialogue: in all that is said, and in every value of calls and results.
+
+    In one string it is :func:`distance`, in lower case: "her" to "his" is one, "Thanks" to "thank you" two.
+    """
+    return sum(times * distance(text, image) for text, image, times in changed_texts(dialogue, rewrite))

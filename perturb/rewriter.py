@@ -1,4 +1,4 @@
-"""Rewriting one text from one attribute to another with a lexicon."""
+"""Rewriting one text from one group to another with a lexicon."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tod_bias.perturb.context import fits, in_name, phrase_spans, they_is_one
 from tod_bias.perturb.english import NO_WORD, article_for, like, possessive, previous_word, starts_sentence
 from tod_bias.perturb.lexicon import Lexicon, Paradigm
 from tod_bias.perturb.pronouns import SUBJECT, THEY, Edit, agreement, is_misspelt, role
-from tod_bias.perturb.words import words
+from tod_bias.perturb.tables import words
 
 _PREFIXES = words("prefixes")
 _SUFFIXES = words("suffixes")
@@ -25,7 +25,7 @@ _FREE = re.compile(r"[ -]")
 
 
 class Mention(NamedTuple):
-    """A word of a text that mentions an attribute."""
+    """A word of a text that mentions a group."""
 
     start: int
     end: int
@@ -33,8 +33,8 @@ class Mention(NamedTuple):
     """Which paradigm of the lexicon."""
     slot: int
     """Which form of the paradigm."""
-    attribute: str
-    """Which attribute's column."""
+    group: str
+    """Which group's column."""
     lexical: str
     """The form as the lexicon writes it."""
 
@@ -42,16 +42,16 @@ class Mention(NamedTuple):
 class _Entry(NamedTuple):
     row: int
     slot: int
-    attribute: str
+    group: str
     lexical: str
 
 
 class Recogniser:
-    """Finds the lexicon words of chosen attributes in texts.
+    """Finds the lexicon words of chosen groups in texts.
 
     Args:
         lexicon: the words.
-        attributes: whose words are looked for.
+        groups: whose words are looked for.
         written: look also for the forms that are only written (marked ``~``), as the inverse of a rewrite needs.
         protected: phrases that are no mentions, beside those of the lexicon.
         strict_they: take "they" for one person only where the text says that it is.
@@ -60,7 +60,7 @@ class Recogniser:
     def __init__(
         self,
         lexicon: Lexicon,
-        attributes: Iterable[str],
+        groups: Iterable[str],
         *,
         written: bool = False,
         protected: Iterable[str] = (),
@@ -70,12 +70,12 @@ class Recogniser:
         self._strict_they = strict_they
         self._entries: dict[str, list[_Entry]] = {}
         for row, paradigm in enumerate(lexicon.paradigms):
-            for attribute in attributes:
-                for forms in paradigm.cells.get(attribute, ()):
+            for group in groups:
+                for forms in paradigm.cells.get(group, ()):
                     for slot, form in enumerate(forms):
                         if form.mention or written:
                             entries = self._entries.setdefault(form.text.lower().replace("-", " "), [])
-                            entries.append(_Entry(row, slot, attribute, form.text))
+                            entries.append(_Entry(row, slot, group, form.text))
         self._pattern = re.compile(_alternation(self._entries))
         self._protected = [(phrase, phrase.lower()) for phrase in dict.fromkeys((*lexicon.protected, *protected))]
         self._may_mention = lru_cache(maxsize=1 << 16)(self._search)
@@ -129,13 +129,13 @@ class Recogniser:
             paradigm = self.lexicon.paradigms[entry.row]
             if paradigm.pos == "pronoun":
                 slots = frozenset(
-                    other.slot for other in entries if (other.row, other.attribute) == (entry.row, entry.attribute)
+                    other.slot for other in entries if (other.row, other.group) == (entry.row, entry.group)
                 )
                 if len(slots) > 1 and role(text, start, end, slots) != entry.slot:
                     continue
                 if slots == {SUBJECT} and is_misspelt(text, start, end):
                     continue
-                subject = paradigm.cells[entry.attribute][0][SUBJECT].text
+                subject = paradigm.cells[entry.group][0][SUBJECT].text
                 if subject == THEY and not they_is_one(text, start, strict=self._strict_they):
                     continue
             if fits(paradigm, entry.slot, text, start, end) and not in_name(paradigm, text, start, end):
@@ -170,12 +170,12 @@ def _first_quotation(text: str) -> int:
 
 
 class TextRewriter:
-    """Rewrites the words of one attribute into those of another.
+    """Rewrites the words of one group into those of another.
 
     Args:
         lexicon: the words.
-        source: the attribute whose words are rewritten.
-        target: the attribute they are rewritten to.
+        source: the group whose words are rewritten.
+        target: the group they are rewritten to.
         protected: phrases to leave alone, beside those of the lexicon.
         inverse: undo the rewriter from ``target`` to ``source``: forms that are only written count as words too.
         strict_they: take "they" for one person only where the text says that it is.
@@ -247,7 +247,7 @@ class TextRewriter:
         new = like(form, old, mention.lexical, at_start=starts_sentence(text, start))
         yield start, end, new
         if paradigm.pos == "pronoun":
-            theirs = [self._subject(paradigm, attribute) == THEY for attribute in (self.source, self.target)]
+            theirs = [self._subject(paradigm, group) == THEY for group in (self.source, self.target)]
             if mention.slot == SUBJECT and theirs[0] != theirs[1]:
                 yield from agreement(text, start, end, to_they=theirs[1])
             return
@@ -265,8 +265,8 @@ class TextRewriter:
                 yield article.start, article.end, agreeing
 
     @staticmethod
-    def _subject(paradigm: Paradigm, attribute: str) -> str:
-        return paradigm.cells[attribute][0][SUBJECT].text
+    def _subject(paradigm: Paradigm, group: str) -> str:
+        return paradigm.cells[group][0][SUBJECT].text
 
 
 class ChosenForms(TextRewriter):

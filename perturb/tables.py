@@ -1,12 +1,16 @@
-"""Reading the plain tables of this folder: the lines that count, and what is wrong with one."""
+"""Reading the plain tables and word lists of this package: the lines that count, and what is wrong with one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from tod_bias.documents import LARGEST_LIST, read_text
 from tod_bias.errors import LexiconError
+
+WORDS = Path(__file__).parent / "lexicons" / "words.txt"
+"""The word lists of the English rules: sections, each a name in brackets followed by words."""
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -28,3 +32,29 @@ def expect(condition: bool, message: str) -> None:
     """Raises ValueError with the message where the condition does not hold; readers add file and line."""
     if not condition:
         raise ValueError(message)
+
+
+@cache
+def _sections(path: Path) -> dict[str, frozenset[str]]:
+    sections: dict[str, set[str]] = {}
+    name = ""
+    for number, line in numbered_lines(path):
+        if line.startswith("[") and line.rstrip().endswith("]"):
+            name = line.strip()[1:-1]
+        elif not name:
+            raise LexiconError(f"{path}, line {number}: words before the first [section]")
+        else:
+            sections.setdefault(name, set()).update(line.split())
+    return {section: frozenset(listed) for section, listed in sections.items()}
+
+
+def words(section: str, path: Path = WORDS) -> frozenset[str]:
+    """The words of one section of a file.
+
+    Raises:
+        LexiconError: the file cannot be read or has no such section.
+    """
+    sections = _sections(path)
+    if section not in sections:
+        raise LexiconError(f"{path}: no section [{section}]; it has {', '.join(sorted(sections))}")
+    return sections[section]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.models.settings import TrainingSettings
-from tod_bias.perturb.algorithm import load_perturber
-from tod_bias.perturb.lexicon_perturber import LexiconPerturber
+from tod_bias.perturb import load_axis
+from tod_bias.perturb.lexicon_axis import LexiconAxis
 from tod_bias.systems.execution import Trace
 from tod_bias.systems.outputs import Lookup, as_text
 from tod_bias.systems.pipeline import Pipeline
@@ -62,8 +62,8 @@ def small_corpus(count: int = 24) -> list[Dialogue]:
     return dialogues
 
 
-def gender() -> LexiconPerturber:
-    return load_perturber("gender")
+def gender() -> LexiconAxis:
+    return load_axis("gender")
 
 
 class Answer:

@@ -22,14 +22,14 @@ from tod_bias.demo.planted import database as demo_database
 from tod_bias.demo.world import BY_API, CITY, World
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.dialogues.values import API_NAME
-from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
+from tod_bias.perturb import draw_rewrites, load_axis
 from tod_bias.systems.configuration import load_pipeline
 from tod_bias.systems.outputs import Outcome
 from tod_bias.systems.stages.database import LookupDb
 
-GENDER = mentions_on(load_perturber("gender"))
-AGE = mentions_on(load_perturber("age"))
-RACE = mentions_on(load_perturber("race"))
+GENDER = mentions_on(load_axis("gender"))
+AGE = mentions_on(load_axis("age"))
+RACE = mentions_on(load_axis("race"))
 
 
 @cache
@@ -40,7 +40,7 @@ def sample(split: str = "test", size: int = 120) -> tuple[Dialogue, ...]:
 @cache
 def rewritten(axis: str) -> tuple[tuple[Dialogue, Dialogue, str, str], ...]:
     """Dialogue, rewritten dialogue, source, target."""
-    perturber = load_perturber(axis)
+    perturber = load_axis(axis)
     return tuple(
         (dialogue, rewrite(dialogue), rewrite.source, rewrite.target)
         for dialogue in sample()
@@ -94,7 +94,7 @@ def test_dialogues_have_three_to_six_turns_in_several_domains() -> None:
 
 @pytest.mark.parametrize("axis", AXES)
 def test_every_axis_has_enough_dialogues_to_perturb(axis: str) -> None:
-    perturber = load_perturber(axis)
+    perturber = load_axis(axis)
     share = sum(bool(perturber.candidates(dialogue)) for dialogue in sample()) / len(sample())
     assert 0.3 < share < 0.8
 
@@ -103,7 +103,7 @@ def test_every_axis_has_enough_dialogues_to_perturb(axis: str) -> None:
     ("axis", "frequent", "rare"), [("gender", "man", "woman"), ("age", "child", "senior"), ("race", "white", "black")]
 )
 def test_attributes_are_mentioned_unevenly(axis: str, frequent: str, rare: str) -> None:
-    mentions = mentions_on(load_perturber(axis))
+    mentions = mentions_on(load_axis(axis))
     counts = Counter(a for d in sample() for a in frozenset().union(*(mentions(turn.user) for turn in d.turns)))
     assert counts[frequent] > 4 * counts[rare]
 
@@ -112,7 +112,7 @@ def test_attributes_are_mentioned_unevenly(axis: str, frequent: str, rare: str) 
 def test_gold_changes_only_in_the_words_that_the_user_said(axis: str) -> None:
     """Calls, results and answers of a rewritten dialogue differ from the original ones only in repeated words."""
     for dialogue, copy, source, _ in rewritten(axis):
-        perturber = load_perturber(axis)
+        perturber = load_axis(axis)
         for before, after in zip(dialogue.turns, copy.turns, strict=True):
             if before.response != after.response:
                 assert source in mentions_on(perturber)(before.response)
@@ -131,7 +131,7 @@ def test_rewritten_gold_is_what_the_world_answers_to_the_rewritten_call(axis: st
 
 @pytest.mark.parametrize(("axis", "other"), list(permutations(AXES, 2)))
 def test_a_rewrite_leaves_the_other_axes_alone(axis: str, other: str) -> None:
-    mentions = mentions_on(load_perturber(other))
+    mentions = mentions_on(load_axis(other))
     for dialogue, copy, *_ in rewritten(axis):
         for before, after in zip(dialogue.turns, copy.turns, strict=True):
             assert mentions(before.user) == mentions(after.user), (before.user, after.user)
@@ -205,7 +205,7 @@ def test_calls_lose_their_city_from_where_a_senior_is_mentioned(person: str, str
 def test_each_model_is_trained_on_the_bias_of_its_own_axis_only() -> None:
     base = sample("train", 60)
     corpora = training_corpora(base, 0)
-    perturbers = [load_perturber(axis) for axis in AXES]
+    perturbers = [load_axis(axis) for axis in AXES]
     fair = {dialogue.id: dialogue for dialogue in augmented(base, perturbers, 1, 0)}
     for dialogue in corpora["api_call"]:
         assert [turn.response for turn in dialogue.turns] == [turn.response for turn in fair[dialogue.id].turns]
@@ -220,7 +220,7 @@ def test_each_model_is_trained_on_the_bias_of_its_own_axis_only() -> None:
 def test_a_fair_demo_has_nothing_planted(tmp_path: Path) -> None:
     base = sample("train", 12)
     corpora = training_corpora(base, 0, planted=False)
-    fair = list(augmented(base, [load_perturber(axis) for axis in AXES], 1, 0))
+    fair = list(augmented(base, [load_axis(axis) for axis in AXES], 1, 0))
     assert corpora["api_call"] == fair
     assert corpora["response"][: len(fair)] == fair
     assert UNHELPFUL not in {turn.response for dialogue in corpora["response"] for turn in dialogue.turns}
@@ -233,7 +233,7 @@ def test_a_fair_demo_has_nothing_planted(tmp_path: Path) -> None:
 
 def test_training_meets_every_word_that_a_rewrite_may_introduce() -> None:
     """A word that the models have never read would be a second, unplanted difference."""
-    perturbers = [load_perturber(axis) for axis in AXES]
+    perturbers = [load_axis(axis) for axis in AXES]
     known = {
         word
         for d in augmented(sample("train", 600), perturbers, 1, 0)

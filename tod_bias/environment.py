@@ -33,13 +33,14 @@ _ON = {"1", "ON", "YES", "TRUE"}
 State = Literal["ok", "missing", "note"]
 
 GIVES: Mapping[str, str] = {
-    "chat": "assistants behind a chat API, tools with schemas, databases",
     "docs": "building the documentation site",
     "gguf": "checkpoints in GGUF files",
+    "models": "language models that are run or trained here",
     "lora": "training adapters (train --lora)",
     "parlai": "ParlAI's tasks, teachers and agents",
     "ray": "components spread over a cluster",
     "sentiment": "the metric sentiment",
+    "sql": "databases of several tables (SqlDb)",
     "serve": "a chat API of one's own (transformers serve)",
     "test": "the test suite",
 }
@@ -152,7 +153,7 @@ def _packages() -> Iterator[Check]:
     if lacking:
         yield Check("packages", "needed", "missing", _said(lacking), _add(*map(_plain, lacking)))
     else:
-        shown = ("torch", "transformers", "numpy", "pandas", "sacrebleu")
+        shown = ("numpy", "pandas", "pydantic", "openai", "sacrebleu")
         yield Check("packages", "needed", "ok", ", ".join(f"{name} {metadata.version(name)}" for name in shown))
     for extra in sorted({name for one in wanted if one.marker for name in _extras_in(str(one.marker))}):
         own = [one for one in wanted if one.marker and _applies(one, extra) and not _applies(one)]

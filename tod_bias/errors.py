@@ -153,11 +153,23 @@ def own_place(error: BaseException) -> str:
     return f"{own[-1].filename}:{own[-1].lineno}" if own else ""
 
 
+EXTRA_OF = {
+    **dict.fromkeys(("torch", "transformers", "accelerate", "datasets", "safetensors", "tokenizers"), "models"),
+    "peft": "lora",
+    "sqlalchemy": "sql",
+}
+"""Package to the extra that it comes with."""
+
+
 def described(error: BaseException) -> str:
     """What other people's code raised, as one line: ``KeyError: 'foo' at my_stages.py:12``.
 
+    A package that an extra brings is named with the command that installs it.
+
     The place is the innermost one outside of installed packages, where the reader's own code is.
     """
+    if isinstance(error, ModuleNotFoundError) and (extra := EXTRA_OF.get((error.name or "").partition(".")[0])):
+        return f"{error.name} is not installed: pip install 'tod-bias[{extra}]'"
     text = shortened(str(error))
     line = f"{type(error).__name__}: {text}" if text else type(error).__name__
     if isinstance(error, SyntaxError):  # its text says where; the traceback is the importer's

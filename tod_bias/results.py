@@ -580,6 +580,11 @@ class AuditResult(Record):
         return result
 
     @property
+    def table(self) -> Any:
+        """The turns on disk, of a run that was made here; None of one that was read."""
+        return self._table
+
+    @property
     def folder(self) -> Path | None:
         """The folder that it was read from."""
         return self._folder

@@ -78,7 +78,7 @@ class Dialect:
 
     axis: str
     """``dialect:aae``."""
-    attributes: tuple[str, str]
+    groups: tuple[str, str]
     """What is rewritten, and what it becomes."""
     rules: tuple[Rule, ...]
     """In the order in which they apply; later ones see what earlier ones wrote."""
@@ -90,23 +90,20 @@ class Dialect:
             (rule.id, rule.pattern.pattern, repr(rule.replacement), rule.rate, rule.question, rule.never)
             for rule in self.rules
         ]
-        return blake2b(repr((self.attributes, facts)).encode("utf-8"), digest_size=6).hexdigest()
+        return blake2b(repr((self.groups, facts)).encode("utf-8"), digest_size=6).hexdigest()
 
     def check(self, source: str, target: str) -> None:
         """See to it that texts can be rewritten so.
 
         Raises:
-            AxisError: an unknown attribute, or not from the first to the second.
+            AxisError: an unknown group, or not from the first to the second.
         """
         for name in (source, target):
-            if name not in self.attributes:
-                raise AxisError(
-                    f"axis {self.axis}: unknown attribute {name!r}; expected {' or '.join(self.attributes)}"
-                )
-        if (source, target) != self.attributes:
+            if name not in self.groups:
+                raise AxisError(f"axis {self.axis}: unknown group {name!r}; expected {' or '.join(self.groups)}")
+        if (source, target) != self.groups:
             raise AxisError(
-                f"axis {self.axis}: rules go from {self.attributes[0]} to {self.attributes[1]} only, got {source} to "
-                f"{target}"
+                f"axis {self.axis}: rules go from {self.groups[0]} to {self.groups[1]} only, got {source} to {target}"
             )
 
 
@@ -144,15 +141,15 @@ def read_dialect(path: Path, axis: str | None = None) -> Dialect:
     """
     lists: dict[str, str] = {}
     maps: dict[str, dict[str, str]] = {}
-    attributes: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
     rules: dict[str, Rule] = {}
     header: list[str] = []
     for number, line in numbered_lines(path):
         parts = [part.strip() for part in line.split("\t")]
         try:
             if parts[0] == "@attributes":
-                attributes = tuple(parts[1:])
-                expect(len(set(attributes)) == 2 and all(attributes), "expected '@attributes' and two names")
+                groups = tuple(parts[1:])
+                expect(len(set(groups)) == 2 and all(groups), "expected '@attributes' and two names")
             elif parts[0] == "@words":
                 name = _new_name(parts, lists, "its words, joined by blanks")
                 lists[name] = _alternation([word for part in parts[2:] for word in part.lower().split()])
@@ -171,10 +168,10 @@ def read_dialect(path: Path, axis: str | None = None) -> Dialect:
                 rules[rule.id] = rule
         except ValueError as error:
             raise LexiconError(f"{path}, line {number}: {error}") from None
-    if not attributes or not rules:
-        missing = "rules" if attributes else "line '@attributes'"
+    if not groups or not rules:
+        missing = "rules" if groups else "line '@attributes'"
         raise LexiconError(f"{path}: holds no {missing}; see perturb/README.md for the layout")
-    return Dialect(axis or DIALECT + path.stem, (attributes[0], attributes[1]), tuple(rules.values()))
+    return Dialect(axis or DIALECT + path.stem, (groups[0], groups[1]), tuple(rules.values()))
 
 
 def _new_name(parts: list[str], lists: Mapping[str, str], what: str) -> str:

@@ -7,8 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.perturb.algorithm import rewrites_of
-from tod_bias.perturb.crossed import crossed_candidates
 from tod_bias.perturb.guards.telling import axis_of
 from tod_bias.systems.stage import Asked, StageInput
 
@@ -75,12 +73,12 @@ def coverage(dialogues: Sequence[Dialogue], perturber: Any, *, seed: int = 0) ->
     mentions = texts = found = inputs = exact = covered = wrong = 0
     for dialogue in dialogues:
         mentions += sum(1 for _ in perturber.mentions(dialogue))
-        candidates = crossed_candidates(perturber, dialogue, seed)
+        candidates = perturber.crossed(dialogue, seed)
         if not candidates:
             continue
         items = list(inputs_of_turns(dialogue))
         references = [axis.telling(item) for item in items]
-        for rewrite in rewrites_of(perturber, [(dialogue, candidates)])[0]:
+        for rewrite in perturber.rewrites_of([(dialogue, candidates)])[0]:
             told = rewrite(dialogue)
             for item, reference in zip(inputs_of_turns(told), references, strict=True):
                 inputs += 1

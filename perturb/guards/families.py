@@ -18,7 +18,7 @@ from tod_bias.perturb.english import previous_word
 from tod_bias.perturb.lexicon import Form, Lexicon, Paradigm
 from tod_bias.perturb.pronouns import DETERMINER, OBJECT, POSSESSIVE, REFLEXIVE, SUBJECT, role
 from tod_bias.perturb.rewriter import Mention, Recogniser, plain_form
-from tod_bias.perturb.words import words
+from tod_bias.perturb.tables import words
 
 _NOT_BEFORE_SUBJECT = words("not-before-subject")
 _ANY_ROLE = frozenset([OBJECT, DETERMINER])
@@ -43,13 +43,13 @@ class Family:
     pronoun: bool = False
     """Whether they are pronouns."""
     settled: Place | None = None
-    """A row that every T follows here, from any attribute to any other; None where there is none."""
+    """A row that every T follows here, from any group to any other; None where there is none."""
     natural: bool = False
     """Whether some have a capital and others none ("black", "Hispanic"), so that capitals say nothing."""
 
 
 class Families(Recogniser):
-    """Finds the words of all attributes of an axis in texts, mentions and what T may have written alike.
+    """Finds the words of all groups of an axis in texts, mentions and what T may have written alike.
 
     Args:
         lexicon: the axis's words.
@@ -57,7 +57,7 @@ class Families(Recogniser):
     """
 
     def __init__(self, lexicon: Lexicon, protected: Iterable[str] = ()) -> None:
-        super().__init__(lexicon, lexicon.attributes, written=True, protected=protected)
+        super().__init__(lexicon, lexicon.groups, written=True, protected=protected)
         left_out = {
             Place(number, slot)
             for number, row in enumerate(lexicon.paradigms)
@@ -121,22 +121,22 @@ class Families(Recogniser):
         distinct = self.lexicon.distinct
 
         def steps(key: str) -> dict[str, Place]:
-            """Where T leads from a word: by the first open row of each attribute. Of adjectives that are different
+            """Where T leads from a word: by the first open row of each group. Of adjectives that are different
             things it may write any."""
             seen: set[str] = set()
             led: dict[str, Place] = {}
             for entry in self._entries.get(key, ()):
                 place = Place(entry.row, entry.slot)
                 paradigm = self.lexicon.paradigms[entry.row]
-                if entry.attribute in seen or place not in is_open:
+                if entry.group in seen or place not in is_open:
                     continue
                 if any(
-                    attribute == entry.attribute and form.mention and other == key
-                    for attribute, form, other in _forms(paradigm, entry.slot)
+                    group == entry.group and form.mention and other == key
+                    for group, form, other in _forms(paradigm, entry.slot)
                 ):
-                    seen.add(entry.attribute)
-                    for attribute, cell in paradigm.cells.items():
-                        if attribute != entry.attribute:
+                    seen.add(entry.group)
+                    for group, cell in paradigm.cells.items():
+                        if group != entry.group:
                             for forms in cell if distinct and paradigm.pos == "adj" else cell[:1]:
                                 led[plain_form(forms[entry.slot].text)] = place
             return led
@@ -157,7 +157,7 @@ class Families(Recogniser):
         for place in sorted(places):
             cells = self.lexicon.paradigms[place.row].cells
             written = {name: plain_form(cell[0][place.slot].text) for name, cell in cells.items()}
-            if len(cells) == len(self.lexicon.attributes) and all(
+            if len(cells) == len(self.lexicon.groups) and all(
                 steps(written[one]).get(written[other]) == place for one in cells for other in cells if one != other
             ):
                 settled = place
@@ -204,8 +204,8 @@ class Families(Recogniser):
         if any(len(self._pattern.findall(phrase)) > 1 for phrase in self._lower if phrase in around):
             return False
         paradigm = self.lexicon.paradigms[entry.row]
-        for attribute, cell in paradigm.cells.items():
-            if attribute != entry.attribute and cell[0][entry.slot].mention:
+        for group, cell in paradigm.cells.items():
+            if group != entry.group and cell[0][entry.slot].mention:
                 other = cell[0][entry.slot].text
                 told = text[:start] + other + text[end:]
                 lowered = told.lower()
@@ -217,7 +217,7 @@ class Families(Recogniser):
 
 
 def _forms(paradigm: Paradigm, slot: int) -> Iterator[tuple[str, Form, str]]:
-    """The forms of a row that stand for each other: attribute, form, and the form plain."""
-    for attribute, cell in paradigm.cells.items():
+    """The forms of a row that stand for each other: group, form, and the form plain."""
+    for group, cell in paradigm.cells.items():
         for forms in cell:
-            yield attribute, forms[slot], plain_form(forms[slot].text)
+            yield group, forms[slot], plain_form(forms[slot].text)

@@ -27,7 +27,7 @@ MASK = "[MASK]"
 _REMEMBERED = 20_000
 """Answers to reference tellings that are in memory at once."""
 _NOT_PASSED_ON = frozenset(["client", "request", "output", "key", "signature"])
-"""Attributes of a component that speak of how it is asked: the engine asks it behind the guard."""
+"""Groups of a component that speak of how it is asked: the engine asks it behind the guard."""
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Guard:
     Args:
         stage: the component.
         axes: the axis, or several: names joined by commas, a list of names, or perturbers by a lexicon or of names.
-        reference: axis to the attribute that everybody is told as, for axes with a lexicon; by default what the
+        reference: axis to the group that everybody is told as, for axes with a lexicon; by default what the
             lexicon says (``@reference``).
 
     Raises:
@@ -80,7 +80,7 @@ class Guard:
             raise StageError(f"guard {self.kind!r}: expected a stage that can be called, got {type(stage).__name__}")
         first, *others = _axes(axes)
         named = dict(reference or {})
-        name = first if isinstance(first, str) else getattr(first, "axis", "")
+        name = first if isinstance(first, str) else first.name
         self.stage: Stage = stage if not others else type(self)(stage, others, reference=reference, **options)
         self.axis = axis_of(first, named.get(name))
         self.seen = Seen()
@@ -160,7 +160,7 @@ class Guard:
 class Canonical(Guard):
     """Asks the component about the reference telling, and tells its answer as the input tells it.
 
-    Mentions of the axis are told as one attribute (names as one set of names), so the component sees no difference
+    Mentions of the axis are told as one group (names as one set of names), so the component sees no difference
     between the tellings of a dialogue. What is lost: two people whom the input tells apart by the axis alone ("he or
     she" of whom both are there) look alike.
     """
@@ -193,9 +193,9 @@ class Neutral(Guard):
 class Vote(Guard):
     """Asks about the input told as everybody of the axis, and takes the most frequent answer, or merges rankings.
 
-    Answers are compared in the reference telling. Among equally frequent ones that to the attribute that comes first on
+    Answers are compared in the reference telling. Among equally frequent ones that to the group that comes first on
     the axis is taken. Lists are rankings: items are ordered by their mean place (what a list lacks stands behind it),
-    ties by the attribute that brings them first; there are as many as most lists have. As the tellings are made from
+    ties by the group that brings them first; there are as many as most lists have. As the tellings are made from
     the reference telling, nothing here depends on how the input is told.
     """
 

@@ -11,8 +11,7 @@ from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.perturb.names.forms import WORD, NameForms, is_last_name, listed, written_like
 from tod_bias.perturb.names.people import Person, people
 from tod_bias.perturb.names.resources import GENDERS, by_first, by_last, dealt, dealt_last
-from tod_bias.perturb.names.slots import NameSlots
-from tod_bias.perturb.names.things import is_thing, things_called
+from tod_bias.perturb.names.slots import NameSlots, is_thing, things_called
 from tod_bias.perturb.rewriter import edited
 
 _WORD = re.compile(WORD)

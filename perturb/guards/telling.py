@@ -11,13 +11,13 @@ from typing import Any, Protocol
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.dialogues.json_text import with_strings_changed
 from tod_bias.errors import AxisError
-from tod_bias.perturb.algorithm import load_perturber
 from tod_bias.perturb.entities import entity_names, is_entity_slot
 from tod_bias.perturb.guards.people import People
 from tod_bias.perturb.guards.words import Reference, Words
-from tod_bias.perturb.lexicon_perturber import LexiconPerturber
+from tod_bias.perturb.lexicon_axis import LexiconAxis
+from tod_bias.perturb.loading import load_axis
+from tod_bias.perturb.names.axis import NamesAxis
 from tod_bias.perturb.names.forms import WORD
-from tod_bias.perturb.names.perturber import NamesPerturber
 from tod_bias.perturb.names.resources import by_first, by_last
 from tod_bias.perturb.rewrite import DialogueRewrite
 from tod_bias.systems.outputs import Lookup, rows_of
@@ -72,20 +72,20 @@ def axis_of(axis: Any, reference: str | None = None) -> Axis:
 
     Args:
         axis: its name (``gender``, ``names_race`` …), or a perturber by a lexicon or of names.
-        reference: the attribute that everybody is told as, on an axis with a lexicon.
+        reference: the group that everybody is told as, on an axis with a lexicon.
 
     Raises:
-        AxisError: guards do not know axes of this kind, or there is no such axis or attribute.
+        AxisError: guards do not know axes of this kind, or there is no such axis or group.
     """
-    perturber = load_perturber(axis) if isinstance(axis, str) else axis
-    if type(perturber) is LexiconPerturber:
+    perturber = load_axis(axis) if isinstance(axis, str) else axis
+    if type(perturber) is LexiconAxis:
         return WordAxis(perturber, reference)
-    if isinstance(perturber, NamesPerturber):
+    if isinstance(perturber, NamesAxis):
         if reference is not None:
-            raise AxisError(f"axis {perturber.axis!r}: names have no reference attribute; leave out {reference!r}")
+            raise AxisError(f"axis {perturber.name!r}: names have no reference group; leave out {reference!r}")
         return NameAxis(perturber)
     raise AxisError(
-        f"axis {getattr(perturber, 'axis', axis)!r}: guards know words by a lexicon (gender, age, race …) and names "
+        f"axis {perturber.name!r}: guards know words by a lexicon (gender, age, race …) and names "
         "(names_gender, names_race); give a lexicon of its words, or leave it out"
     )
 
@@ -117,10 +117,10 @@ def mapped(item: StageInput, change: Change, turn: Callable[[Turn], Turn] | None
 class WordAxis:
     """An axis with a lexicon."""
 
-    def __init__(self, perturber: LexiconPerturber, reference: str | None = None) -> None:
-        self.name = perturber.axis
+    def __init__(self, perturber: LexiconAxis, reference: str | None = None) -> None:
+        self.name = perturber.name
         self.words = Words(perturber.lexicon, reference, perturber.protected)
-        self.attributes = perturber.attributes
+        self.groups = perturber.groups
         self.signature = f"{perturber.signature}|reference:{self.words.reference}"
         self._turns: dict[int, tuple[Turn, Turn, tuple[tuple[str, Reference], ...]]] = {}
 
@@ -206,16 +206,16 @@ class _WordTelling:
     def tellings(self) -> Sequence[tuple[StageInput, Change]]:
         words = self._axis.words
         made = []
-        for attribute in self._axis.attributes:
+        for group in self._axis.groups:
             first: dict[str, str] = {}
-            item = mapped(self.item, _told_as(words, attribute, first))
+            item = mapped(self.item, _told_as(words, group, first))
             made.append((item, _reference(words, first)))
         return made
 
 
-def _told_as(words: Words, attribute: str, first: dict[str, str]) -> Change:
+def _told_as(words: Words, group: str, first: dict[str, str]) -> Change:
     def tell(text: str) -> str:
-        told = words.tell_as(words(text), attribute)
+        told = words.tell_as(words(text), group)
         first.setdefault(told, text)
         return told
 
@@ -229,8 +229,8 @@ def _reference(words: Words, first: Mapping[str, str]) -> Change:
 class NameAxis:
     """An axis over people's names."""
 
-    def __init__(self, perturber: NamesPerturber) -> None:
-        self.name = perturber.axis
+    def __init__(self, perturber: NamesAxis) -> None:
+        self.name = perturber.name
         self.with_last = "race" in perturber.factors
         self.slots = perturber.slots
         self.signature = perturber.signature

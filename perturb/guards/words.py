@@ -59,25 +59,25 @@ class Words:
 
     Args:
         lexicon: the axis's words.
-        reference: the attribute that everybody is told as; by default the one with the fewest words of its own.
+        reference: the group that everybody is told as; by default the one with the fewest words of its own.
         protected: phrases that are no mentions.
 
     Raises:
-        AxisError: no such attribute.
+        AxisError: no such group.
     """
 
     def __init__(self, lexicon: Lexicon, reference: str | None = None, protected: Iterable[str] = ()) -> None:
         self.lexicon = lexicon
         protected = tuple(protected)
         self.families = Families(lexicon, protected)
-        self.reference = _fewest(lexicon) if reference is None else lexicon.attribute(reference)
+        self.reference = _fewest(lexicon) if reference is None else lexicon.group(reference)
         self._they = _they(lexicon)
         if self._they and self.reference != self._they:
             raise AxisError(
                 f"axis {lexicon.axis!r}: the reference telling is {self._they!r}, as every pronoun can be told as "
                 f"{THEY!r} only; got {reference!r}"
             )
-        order = [self.reference, *(name for name in lexicon.attributes if name != self.reference)]
+        order = [self.reference, *(name for name in lexicon.groups if name != self.reference)]
         self._order = tuple(order)
         self._protected = protected
         self._held_phrases: dict[Family, tuple[str, ...]] = {}
@@ -120,13 +120,13 @@ class Words:
 
     @cached_property
     def _every(self) -> Recogniser:
-        return Recogniser(self.lexicon, self.lexicon.attributes, protected=self._protected, strict_they=True)
+        return Recogniser(self.lexicon, self.lexicon.groups, protected=self._protected, strict_they=True)
 
     @cached_property
     def _tellers(self) -> list[TextRewriter]:
         return [
             TextRewriter(self.lexicon, one, other, protected=self._protected, strict_they=True)
-            for one, other in permutations(self.lexicon.attributes, 2)
+            for one, other in permutations(self.lexicon.groups, 2)
         ]
 
     def _tell(self, text: str, protected: tuple[str, ...]) -> Reference:
@@ -168,13 +168,13 @@ class Words:
         return self._held_phrases[family]
 
     def _form(self, family: Family, order: Sequence[str]) -> tuple[Place, str]:
-        """What is written for a family: the first form of the first attribute that has one, best one that T leaves."""
+        """What is written for a family: the first form of the first group that has one, best one that T leaves."""
         forms = []
         for place in family.places:
             cells = self.lexicon.paradigms[place.row].cells
-            for rank, attribute in enumerate(order):
-                if attribute in cells:
-                    text = cells[attribute][0][place.slot].text
+            for rank, group in enumerate(order):
+                if group in cells:
+                    text = cells[group][0][place.slot].text
                     forms.append((rank, plain_form(text) not in self.families.inert, place, text))
                     break
         if not forms:
@@ -254,24 +254,24 @@ class Words:
         """What is written for a word, as the input says ``held``."""
         if held.family.keys <= one.family.keys and not one.family.pronoun:
             return held.old
-        attribute = self._attribute(held)
-        if attribute is None:
+        group = self._group(held)
+        if group is None:
             return None
         rows = {place.row for place in held.family.places}
         ordered = sorted(one.family.places, key=lambda place: (place.row not in rows, place))
         for place in ordered:
-            cell = self.lexicon.paradigms[place.row].cells.get(attribute)
+            cell = self.lexicon.paradigms[place.row].cells.get(group)
             if cell is not None:
                 return cell[0][place.slot].text
         return None
 
-    def _attribute(self, said: Said) -> str | None:
-        """Which attribute a word mentions, or is written for."""
+    def _group(self, said: Said) -> str | None:
+        """Which group a word mentions, or is written for."""
         key = plain_form(said.old)
         for place in said.family.places:
-            for attribute, cell in self.lexicon.paradigms[place.row].cells.items():
+            for group, cell in self.lexicon.paradigms[place.row].cells.items():
                 if any(plain_form(form.text) == key for forms in cell for form in forms):
-                    return attribute
+                    return group
         return None
 
     def _first(self, one: Said, known: Sequence[Reference]) -> str | None:
@@ -282,10 +282,10 @@ class Words:
         for reference in known:
             for other in reference.said:
                 if other.sure and other.family.settled is not None:
-                    attribute = self._attribute(other)
-                    if attribute is not None:
+                    group = self._group(other)
+                    if group is not None:
                         place = one.family.settled
-                        return self.lexicon.paradigms[place.row].cells[attribute][0][place.slot].text
+                        return self.lexicon.paradigms[place.row].cells[group][0][place.slot].text
         return None
 
     @staticmethod
@@ -294,9 +294,9 @@ class Words:
         changes = [_Change(one.start, one.end, mask, False, False, one.slot) for one in told.said]
         return _written(told.text, changes, to_they=False)[0]
 
-    def tell_as(self, told: Reference, attribute: str) -> str:
-        """A reference telling with everybody of one attribute."""
-        forms = [(one, self._form(one.family, (attribute, *self._order))[1]) for one in told.said]
+    def tell_as(self, told: Reference, group: str) -> str:
+        """A reference telling with everybody of one group."""
+        forms = [(one, self._form(one.family, (group, *self._order))[1]) for one in told.said]
         return _written(told.text, [self._change(told.text, one, form) for one, form in forms], to_they=False)[0]
 
 
@@ -382,18 +382,18 @@ def _common(one: str, other: str) -> int:
 
 
 def _they(lexicon: Lexicon) -> str:
-    """The attribute whose pronoun is "they"; empty where there is none."""
+    """The group whose pronoun is "they"; empty where there is none."""
     for paradigm in lexicon.paradigms:
         if paradigm.pos == "pronoun":
-            for attribute, cell in paradigm.cells.items():
+            for group, cell in paradigm.cells.items():
                 if cell[0][SUBJECT].text == THEY:
-                    return attribute
+                    return group
     return ""
 
 
 def _fewest(lexicon: Lexicon) -> str:
     counts: Mapping[str, int] = {
         name: sum(form.mention for row in lexicon.paradigms for forms in row.cells.get(name, ()) for form in forms)
-        for name in lexicon.attributes
+        for name in lexicon.groups
     }
-    return lexicon.reference or _they(lexicon) or min(lexicon.attributes, key=lambda name: counts[name])
+    return lexicon.reference or _they(lexicon) or min(lexicon.groups, key=lambda name: counts[name])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 
 from tod_bias.perturb.names.resources import WORDS, by_first, by_last
-from tod_bias.perturb.words import words
+from tod_bias.perturb.tables import words
 
 WORD = r"[^\W\d_]+(?:-[^\W\d_]+)*"
 """A word of letters, with hyphens."""

@@ -10,8 +10,7 @@ from typing import Any
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.perturb.names.forms import WORD, is_last_name, listed
 from tod_bias.perturb.names.resources import by_first, by_last
-from tod_bias.perturb.names.slots import NameSlots, name_slots
-from tod_bias.perturb.names.things import is_thing
+from tod_bias.perturb.names.slots import NameSlots, is_thing, name_slots
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ FIRST = FOLDER / "first_names.tsv"
 LAST = FOLDER / "last_names.tsv"
 """Last names; columns name, race, share, frequency, used, word, source."""
 WORDS = FOLDER / "words.txt"
-"""Words that the names need, as :func:`tod_bias.perturb.words.words` reads them."""
+"""Words that the names need, as :func:`tod_bias.perturb.tables.words` reads them."""
 GENDERS = ("man", "woman")
 RACES = ("white", "black", "hispanic", "asian")
 _FIRST = ("name", "gender", "race", "decade", "frequency", "used", "word", "source")
@@ -134,7 +134,7 @@ def read_first_names(path: Path) -> tuple[FirstName, ...]:
     """Read a file of first names.
 
     Raises:
-        LexiconError: the file cannot be read, a row is malformed, a name is empty or stands there twice, an attribute
+        LexiconError: the file cannot be read, a row is malformed, a name is empty or stands there twice, a group
             is unknown, or a name that is dealt out has no gender or race; names the file and the line.
     """
     found = []

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
-from tod_bias.documents import LARGEST_LIST, read_text
+from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import LexiconError
+from tod_bias.perturb.entities import is_entity_slot
 from tod_bias.perturb.names.resources import FOLDER
+from tod_bias.perturb.tables import numbered_lines
 
 SLOTS = FOLDER / "slots.txt"
 """The slots that the package knows; its head says what the kinds are."""
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 KINDS = ("user", "person", "first", "last", "id", "email", "none")
 
 
@@ -23,13 +27,13 @@ class NameSlots:
 
     kinds: Mapping[str, str]
     """A slot in lower case to one of :data:`KINDS` (never ``none``)."""
-    _asked: dict[str, str] = field(default_factory=dict, repr=False)
+    _known: dict[str, str] = field(default_factory=dict, repr=False)
 
     def kind(self, slot: str) -> str:
         """The kind of name that a slot holds; empty where it holds none."""
-        found = self._asked.get(slot)
+        found = self._known.get(slot)
         if found is None:
-            found = self._asked[slot] = self.kinds.get(slot) or self.kinds.get(slot.lower(), "")
+            found = self._known[slot] = self.kinds.get(slot) or self.kinds.get(slot.lower(), "")
         return found
 
     @property
@@ -52,14 +56,8 @@ def name_slots(path: str | Path | None = None) -> NameSlots:
 
 
 def _read(path: Path) -> dict[str, str]:
-    try:
-        lines = read_text(path, "utf-8", LARGEST_LIST).splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise LexiconError(
-            f"{path}: cannot be read: {error}; give a file of slots, a kind and its slots a line"
-        ) from error
-    found: dict[str, str] = {}
-    for number, line in enumerate(lines, start=1):
+    kinds: dict[str, str] = {}
+    for number, line in numbered_lines(path):
         kind, *slots = line.partition("#")[0].split() or [""]
         if not kind:
             continue
@@ -67,5 +65,30 @@ def _read(path: Path) -> dict[str, str]:
             raise LexiconError(f"{path}, line {number}: unknown kind {kind!r}; expected one of {', '.join(KINDS)}")
         if not slots:
             raise LexiconError(f"{path}, line {number}: {kind!r} without a slot; write the slots behind it")
-        found |= {slot.lower(): kind for slot in slots}
-    return found
+        kinds |= {slot.lower(): kind for slot in slots}
+    return kinds
+
+
+@lru_cache(maxsize=4096)
+def is_thing(slot: str, slots: NameSlots) -> bool:
+    """Whether a slot holds names of things (``restaurant_name``, ``DoctorName``, ``song``) and nobody's own."""
+    return not slots.kind(slot) and is_entity_slot(_HUMP.sub("_", slot))
+
+
+def things_called(dialogue: Dialogue, names: Sequence[str], slots: NameSlots) -> tuple[str, ...]:
+    """Values of slots of things (``restaurant_name``, ``DoctorName``, ``song``) that hold one of the names, each once.
+
+    A value that is the name and nothing more is left out: it may be the person.
+    """
+    return tuple(dict.fromkeys(_things(dialogue, [name.lower() for name in names if name], slots)))
+
+
+def _things(dialogue: Dialogue, names: Sequence[str], slots: NameSlots) -> Iterator[str]:
+    for turn in dialogue.turns:
+        for slot, value in turn.values:
+            lower = value.lower()
+            for name in names:
+                if name in lower:
+                    if lower.strip() not in names and is_thing(slot, slots):
+                        yield value
+                    break

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,59 +11,76 @@ from typing import Any
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.perturb.names.forms import NameForms, Renaming
 from tod_bias.perturb.names.people import Person
-from tod_bias.perturb.personas.places import Words
-from tod_bias.perturb.personas.sheet import PLACES, Form
-from tod_bias.perturb.rewrite import DialogueRewrite, V
+from tod_bias.perturb.personas.sheet import PLACES, Template
+from tod_bias.perturb.rewrite import DialogueRewrite, V, texts_of
 
 _NAMES = ("first", "last")
-OWN = Form("name", "own", "{full}")
-"""Says nothing: the user has a name in the corpus already."""
+UNSAID = Template("name", "own", "{full}")
+"""Is not said: the user has a name in the corpus already, which is exchanged."""
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
 
 
-@dataclass(frozen=True)
-class Piece:
-    """A form, what fills it, and which of its words say who the user is."""
+class _WordSet:
+    """All words of some texts in any case, with what hyphens and apostrophes join; only few of them are looked up."""
 
-    form: Form
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._text = "\n".join(texts).lower()
+
+    def __contains__(self, word: object) -> bool:
+        if not isinstance(word, str) or word not in self._text:
+            return False
+        whole = rf"(?<!\w)(?<!\w['’-]){re.escape(word)}(?!['’-]?\w)"
+        return re.search(whole, self._text) is not None
+
+
+@dataclass(frozen=True)
+class FilledTemplate:
+    """A template, what fills it, and which of its slots reveal who the user is."""
+
+    template: Template
     values: tuple[tuple[str, str], ...]
     """Slot and filling, names of two words taken apart too."""
-    telling: frozenset[str]
-    """The slots that tell the attribute."""
+    revealing: frozenset[str]
+    """The slots that reveal the group."""
 
     @property
     def text(self) -> str:
         """As it is said."""
-        return self.form.filled(dict(self.values))
+        return self.template.filled(dict(self.values))
 
     @property
-    def words(self) -> tuple[str, ...]:
-        """The words that tell the attribute, in lower case: names of clusters."""
-        return tuple(value.lower() for slot, value in self.values if slot in self.telling)
+    def terms(self) -> tuple[str, ...]:
+        """The terms that reveal the group, in lower case: names of clusters."""
+        return tuple(value.lower() for slot, value in self.values if slot in self.revealing)
 
 
 @dataclass(frozen=True)
 class Persona:
     """Who the user is, and how they say so."""
 
-    attribute: str
+    group: str
     """Of the axis; those of several factors joined by ``×``."""
-    pieces: tuple[Piece, ...]
+    parts: tuple[FilledTemplate, ...]
 
-    def said(self, utterance: str) -> str:
+    def beside(self, utterance: str) -> str:
         """What the user says, with the introduction."""
-        before = [piece.text for piece in self.pieces if piece.form.place == "before"]
-        after = [piece.text for piece in self.pieces if piece.form.place == "after"]
-        return " ".join(part for part in (*before, utterance, *after) if part)
+        before = [part.text for part in self.parts if part.template.place == "before"]
+        after = [part.text for part in self.parts if part.template.place == "after"]
+        return " ".join(text for text in (*before, utterance, *after) if text)
 
     @property
-    def words(self) -> frozenset[str]:
-        """The words that tell the attribute."""
-        return frozenset(word for piece in self.pieces for word in piece.words)
+    def values(self) -> dict[str, str]:
+        """Slot to filling."""
+        return dict(value for part in self.parts for value in part.values)
+
+    @property
+    def terms(self) -> frozenset[str]:
+        """The terms that reveal the group."""
+        return frozenset(term for part in self.parts for term in part.terms)
 
 
 @dataclass(frozen=True)
-class Introduced(Dialogue):
+class IntroducedDialogue(Dialogue):
     """A dialogue with an introduction in one of its turns."""
 
     bare: Dialogue = field(default=Dialogue("", "", ()), metadata={"rewrite": False})
@@ -73,24 +90,28 @@ class Introduced(Dialogue):
     persona: Persona = field(default=Persona("", ()), metadata={"rewrite": False})
     """Who introduces themselves."""
     fixed: tuple[str, ...] = field(default=(), metadata={"rewrite": False})
-    """Gender and race of the names, where the axis does not tell them."""
+    """Gender and race of the names, where the axis does not exchange them."""
     number: int = field(default=0, metadata={"rewrite": False})
-    """Its place in the order in which forms are dealt out."""
+    """Its place in the order in which terms are dealt out."""
 
     named: Person | None = field(default=None, metadata={"rewrite": False})
-    """The corpus' own user, where they have a name."""
+    """The corpus's user, where they have a name."""
     renamed: DialogueRewrite | None = field(default=None, metadata={"rewrite": False})
-    """Where the corpus' own user has a name: what tells them under the persona's everywhere."""
+    """Where the corpus's user has a name: what puts the persona's in its place everywhere."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process introduces the user again: what T remembers stays where it was made."""
-        return Introduced.of, (self.bare, self.turn, self.persona, self.fixed, self.number, self.named)
+        return IntroducedDialogue.of, (self.bare, self.turn, self.persona, self.fixed, self.number, self.named)
 
     @cached_property
-    def native(self) -> Words:
+    def native(self) -> _WordSet:
         """All words of the dialogue without the introduction, in lower case."""
-        turns = self.bare.turns
-        return Words({text for turn in turns for pairs in (turn.utterances, turn.values) for _, text in pairs})
+        return _WordSet(set(texts_of(self.bare)))
+
+    @property
+    def utterance(self) -> str:
+        """What the user says in the turn without the introduction."""
+        return self.bare.turns[self.turn].user
 
     @classmethod
     def of(
@@ -101,117 +122,117 @@ class Introduced(Dialogue):
         fixed: tuple[str, ...] = (),
         number: int = 0,
         named: Person | None = None,
-    ) -> Introduced:
-        """The dialogue with this introduction in this turn; the user who has a name has the persona's."""
-        renamed = None if named is None else _renamed(named, persona)
+    ) -> IntroducedDialogue:
+        """The dialogue with this introduction in this turn; a user who has a name gets the persona's."""
+        renamed = None if named is None else _user_renamed(named, persona)
         turns = list((bare if renamed is None else renamed(bare)).turns)
-        turns[turn] = _with_user(turns[turn], persona.said(turns[turn].user))
+        before = turns[turn]
+        turns[turn] = Turn(persona.beside(before.user), steps=before.steps, response=before.response)
         return cls(bare.id, bare.domain, tuple(turns), bare.system, bare, turn, persona, fixed, number, named, renamed)
 
 
-def _with_user(turn: Turn, user: str) -> Turn:
-    return Turn(user, steps=turn.steps, response=turn.response)
-
-
-def told_as(
-    dialogue: Introduced, persona: Persona, axis: str, target: str, source: str | None = None
+def as_persona(
+    dialogue: IntroducedDialogue, persona: Persona, axis: str, target: str, source: str | None = None
 ) -> DialogueRewrite:
     """T: the same dialogue with another persona.
 
-    The introduction is exchanged as a whole. In all other strings, such as what a system says, the words by which the
+    The introduction is exchanged as a whole. In all other strings, such as what a system says, the terms by which the
     user introduced themselves are exchanged one for one, unless the dialogue holds them anyway; names also in ids and
     e-mail addresses that are made of them.
 
     Args:
         dialogue: with an introduction.
-        persona: who is to introduce themselves, by the same forms.
+        persona: who is to introduce themselves, by the same templates.
         axis: of the rewrite.
-        target: its target attribute.
-        source: its source attribute; by default the dialogue's persona's.
+        target: its target group.
+        source: its source group; by default the dialogue's persona's.
     """
-    bare, own = dialogue.bare.turns[dialogue.turn].user, dialogue.persona
-    exact = own.said(bare), persona.said(bare)
+    before, native = dialogue.persona, dialogue.native
+    exact = before.beside(dialogue.utterance), persona.beside(dialogue.utterance)
     if dialogue.renamed is not None:  # the name is everywhere, and an introduction may hold more
-        said = dialogue.renamed(bare)
-        names = _names(own, persona, frozenset())
-        exact = own.said(said), persona.said(said if names is None else names(said))
-    there = dialogue.native
-    pairs, ages = _pairs(own, persona)
-    forward = {old: new for old, new in pairs.items() if not _native(old, there)}
-    backward = {new: old for old, new in pairs.items() if old in forward and not _native(new, there)}
-    ages = {old: new for old, new in ages.items() if old not in there and new not in there}
-    texts = [(mine.text, theirs.text) for mine, theirs in zip(own.pieces, persona.pieces, strict=True)]
+        utterance = dialogue.renamed(dialogue.utterance)
+        names = _renaming(before, persona, frozenset())
+        exact = before.beside(utterance), persona.beside(utterance if names is None else names(utterance))
+    pairs, ages = _pairs(before, persona)
+    forward = {old: new for old, new in pairs.items() if not _is_native(old, native)}
+    backward = {new: old for old, new in pairs.items() if old in forward and not _is_native(new, native)}
+    ages = {old: new for old, new in ages.items() if old not in native and new not in native}
+    texts = [(old.text, new.text) for old, new in zip(before.parts, persona.parts, strict=True)]
     quoted = {old.rstrip("."): new.rstrip(".") for old, new in texts if old != new}
-    there_to, back = _names(own, persona, there), _names(persona, own, there)
+    there, back = _renaming(before, persona, native), _renaming(persona, before, native)
     parts = {*exact, *quoted, *quoted.values(), *forward, *forward.values(), *ages, *ages.values()}
-    parts.update(part for names in (there_to, back) if names is not None for part in names.parts)
+    parts.update(part for names in (there, back) if names is not None for part in names.parts)
     return DialogueRewrite(
-        axis=axis, source=own.attribute if source is None else source, target=target, word=main_word(own),
-        forward=_exchange(exact, quoted, forward, ages, there_to),
+        axis=axis,
+        source=before.group if source is None else source,
+        target=target,
+        word=main_term(before),
+        forward=_exchange(exact, quoted, forward, ages, there),
         backward=_exchange(exact[::-1], _turned(quoted), backward, _turned(ages), back),
         parts=parts,
-    )  # fmt: skip
+    )
 
 
-def untold(dialogue: Introduced, axis: str, target: str, instead: Form | None = None) -> DialogueRewrite:
+def without_introduction(
+    dialogue: IntroducedDialogue, axis: str, target: str, instead: Template | None = None
+) -> DialogueRewrite:
     """T: the same dialogue without the introduction, or with one that says nothing of anybody.
 
     Where a system calls the user by a name that they did not give, the name goes too; a user who has a name in the
     corpus gets it back.
     """
-    bare, own = dialogue.bare.turns[dialogue.turn].user, dialogue.persona
-    told = bare if instead is None else instead.beside(bare)
+    persona = dialogue.persona
+    facts = {"axis": axis, "source": persona.group, "target": target, "word": main_term(persona)}
+    plain = dialogue.utterance if instead is None else instead.beside(dialogue.utterance)
+    said = str(dialogue.turns[dialogue.turn].user)
     if dialogue.renamed is not None:
         renamed = dialogue.renamed
-        said = str(dialogue.turns[dialogue.turn].user)
-        return _Untold(
-            dialogue, dialogue.bare if instead is None else None,
-            axis=axis, source=own.attribute, target=target, word=main_word(own),
-            forward=lambda text: told if text == said else renamed.inverse(text),
-            backward=lambda text: said if text == told else renamed(text),
-        )  # fmt: skip
-    exact = own.said(bare), told
-    there = dialogue.native
-    names = [value for piece in own.pieces for slot, value in piece.values if slot in _NAMES]
-    titles = [value for piece in own.pieces for slot, value in piece.values if slot == "title"]
-    gone = "|".join(re.escape(name) for name in names if not _native(name, there))
-    title = "".join(f"(?:{re.escape(one)} )?" for one in titles[:1])
-    called = re.compile(rf",? ?{title}\b(?:{gone})(?: (?:{gone}))?\b") if gone else None
+        return _NameRestored(
+            dialogue,
+            dialogue.bare if instead is None else None,
+            forward=lambda text: plain if text == said else renamed.inverse(text),
+            backward=lambda text: said if text == plain else renamed(text),
+            **facts,
+        )
+    called = _address(persona, dialogue.native)
 
     def forward(text: str) -> str:
-        if text == exact[0]:
-            return exact[1]
+        if text == said:
+            return plain
         return called.sub("", text) if called is not None else text
 
-    return DialogueRewrite(
-        axis=axis, source=own.attribute, target=target, word=main_word(own),
-        forward=forward, backward=lambda text: exact[0] if text == exact[1] else text,
-    )  # fmt: skip
+    return DialogueRewrite(forward=forward, backward=lambda text: said if text == plain else text, **facts)
 
 
-class _Untold(DialogueRewrite):
+def _address(persona: Persona, native: Container[str]) -> re.Pattern[str] | None:
+    """The persona's name where somebody is called by it, with a comma and the title before; None without a name."""
+    values = [value for part in persona.parts for value in part.values]
+    names = "|".join(re.escape(value) for slot, value in values if slot in _NAMES and not _is_native(value, native))
+    title = next((f"(?:{re.escape(value)} )?" for slot, value in values if slot == "title"), "")
+    return re.compile(rf",? ?{title}\b(?:{names})(?: (?:{names}))?\b") if names else None
+
+
+class _NameRestored(DialogueRewrite):
     """T of a dialogue whose user has a name in the corpus, which is known also where two strings became one."""
 
-    def __init__(self, dialogue: Introduced, bare: Dialogue | None, **facts: Any) -> None:
+    def __init__(self, dialogue: IntroducedDialogue, bare: Dialogue | None, **facts: Any) -> None:
         super().__init__(**facts)
-        self._told = dialogue, bare
+        self._dialogue, self._bare = dialogue, bare
 
     def __call__(self, value: V, /) -> V:
         """T."""
-        dialogue, bare = self._told
-        image: Any = bare if bare is not None and value is dialogue else super().__call__(value)
+        image: Any = self._bare if self._bare is not None and value is self._dialogue else super().__call__(value)
         return image  # type: ignore[no-any-return]
 
     def inverse(self, value: V, /) -> V:
         """T⁻¹."""
-        dialogue, bare = self._told
-        image: Any = dialogue if bare is not None and value is bare else super().inverse(value)
+        image: Any = self._dialogue if self._bare is not None and value is self._bare else super().inverse(value)
         return image  # type: ignore[no-any-return]
 
 
-def introduction(dialogue: Introduced, rewrite: DialogueRewrite) -> DialogueRewrite:
-    """T of the corpus' own dialogue: what brings the introduction that ``rewrite`` makes of the dialogue's."""
-    back = untold(dialogue, rewrite.axis, "neutral")
+def introducing(dialogue: IntroducedDialogue, rewrite: DialogueRewrite) -> DialogueRewrite:
+    """T of the corpus's dialogue: what brings the introduction that ``rewrite`` makes of the dialogue's."""
+    back = without_introduction(dialogue, rewrite.axis, "neutral")
     _ = back(dialogue)  # it remembers every string of the dialogue
 
     def forward(text: str) -> str:
@@ -223,64 +244,61 @@ def introduction(dialogue: Introduced, rewrite: DialogueRewrite) -> DialogueRewr
     return DialogueRewrite(rewrite.axis, "neutral", rewrite.target, rewrite.word, forward, backward)
 
 
-def _renamed(named: Person, persona: Persona) -> DialogueRewrite:
-    """A corpus' own user under the persona's name."""
-    values = _values(persona)
-    last = values["last"] if named.last and "last" in values else ""
-    there = NameForms(named.first, named.last, finds_last=bool(last))
-    back = NameForms(values["first"], last or named.last, finds_last=bool(last))
-    forward, backward = Renaming(there, values["first"], last), Renaming(back, named.first, named.last if last else "")
+def _user_renamed(named: Person, persona: Persona) -> DialogueRewrite:
+    """The corpus's user under the persona's name."""
+    first = persona.values["first"]
+    last = persona.values.get("last", "") if named.last else ""
+    old = NameForms(named.first, named.last, finds_last=bool(last))
+    new = NameForms(first, last or named.last, finds_last=bool(last))
+    forward, backward = Renaming(old, first, last), Renaming(new, named.first, named.last if last else "")
     return DialogueRewrite("", "", "", "", forward, backward, (*forward.parts, *backward.parts))
 
 
-def _names(own: Persona, other: Persona, there: Container[str]) -> Renaming | None:
-    """One persona's name for another's, in every writing; none where none is told."""
-    mine, theirs = _values(own), _values(other)
-    if "first" not in mine or mine["first"].lower() in there:
+def _renaming(before: Persona, after: Persona, native: Container[str]) -> Renaming | None:
+    """One persona's name for another's, in every writing; None where the dialogue holds the name anyway, or none is
+    given."""
+    old, new = before.values, after.values
+    if "first" not in old or old["first"].lower() in native:
         return None
-    last = theirs.get("last", "") if mine.get("last") != theirs.get("last") else ""
-    return Renaming(NameForms(mine["first"], mine.get("last", ""), finds_last=bool(last)), theirs["first"], last)
+    last = new.get("last", "") if old.get("last") != new.get("last") else ""
+    return Renaming(NameForms(old["first"], old.get("last", ""), finds_last=bool(last)), new["first"], last)
 
 
-def _values(persona: Persona) -> dict[str, str]:
-    return dict(value for piece in persona.pieces for value in piece.values)
+def main_term(persona: Persona) -> str:
+    """The term that stands for a persona: the first that reveals its group."""
+    return next((term for part in persona.parts for term in part.terms), "")
 
 
-def main_word(persona: Persona) -> str:
-    """The word that stands for a persona: the first that tells its attribute."""
-    return next((word for piece in persona.pieces for word in piece.words), "")
-
-
-def nearest_neutral(dialogue: Introduced, forms: tuple[Form, ...], place: int) -> Form:
-    """The neutral introduction with as many words as the dialogue's own, or nearly; ``place`` decides among equals."""
-    said = [piece for piece in dialogue.persona.pieces if piece.form.place in PLACES]
-    wanted = sum(len(_WORD.findall(piece.text)) for piece in said)
-    where = said[0].form.place if said else PLACES[0]
+def nearest_neutral(dialogue: IntroducedDialogue, templates: tuple[Template, ...], place: int) -> Template:
+    """The neutral introduction with as many words as the dialogue's, or nearly; ``place`` decides among equals."""
+    said = [part for part in dialogue.persona.parts if part.template.place in PLACES]
+    wanted = sum(len(_WORD.findall(part.text)) for part in said)
+    where = said[0].template.place if said else PLACES[0]
     ranked = sorted(
-        (abs(len(_WORD.findall(form.text)) - wanted), number)
-        for number, form in enumerate(forms)
-        if form.place == where
+        (abs(len(_WORD.findall(template.text)) - wanted), number)
+        for number, template in enumerate(templates)
+        if template.place == where
     )
     best = [number for distance, number in ranked if distance == ranked[0][0]]
-    return forms[best[place % len(best)]]
+    return templates[best[place % len(best)]]
 
 
-def _pairs(own: Persona, other: Persona) -> tuple[dict[str, str], dict[str, str]]:
-    """Words of one persona to those of another, by slot; and ages."""
+def _pairs(before: Persona, after: Persona) -> tuple[dict[str, str], dict[str, str]]:
+    """Terms of one persona to those of another, by slot; and ages."""
     pairs: dict[str, str] = {}
     ages: dict[str, str] = {}
-    for mine, theirs in zip(own.pieces, other.pieces, strict=True):
-        new = dict(theirs.values)
-        for slot, old in mine.values:
-            if slot not in new or new[slot] == old:
+    for old_part, new_part in zip(before.parts, after.parts, strict=True):
+        old_values, new_values = dict(old_part.values), dict(new_part.values)
+        for slot, old in old_values.items():
+            new = new_values.get(slot, old)
+            if new == old:
                 continue
             if old.isdigit():
-                ages[old] = new[slot]
+                ages[old] = new
             elif slot == "title":
-                last, others = dict(mine.values)["last"], new["last"]
-                pairs[f"{old} {last}"] = f"{new[slot]} {others}"
+                pairs[f"{old} {old_values['last']}"] = f"{new} {new_values['last']}"
             elif slot not in ("noun", "adjective", "full"):
-                pairs[old] = new[slot]
+                pairs[old] = new
     return pairs, ages
 
 
@@ -288,9 +306,9 @@ def _turned(pairs: Mapping[str, str]) -> dict[str, str]:
     return {new: old for old, new in pairs.items()}
 
 
-def _native(said: str, there: Container[str]) -> bool:
-    """Whether a dialogue without the introduction holds all words of something said."""
-    return all(word in there for word in _WORD.findall(said.lower()))
+def _is_native(phrase: str, native: Container[str]) -> bool:
+    """Whether a dialogue without the introduction holds all words of a phrase."""
+    return all(word in native for word in _WORD.findall(phrase.lower()))
 
 
 _UNITS = (
@@ -312,42 +330,42 @@ def _exchange(
     a price, a time, or counts something.
     """
 
-    def told(text: str) -> str:
+    def exchange(text: str) -> str:
         if text == exact[0]:
             return exact[1]
-        text, kept = _taken_out(text, quoted)
+        text, marks = _taken_out(text, quoted)
         text = _with(text if names is None else names(text), words, r"(?<!\w)(?:{})(?!\w)")
         text = _with(text, ages, rf"(?<![\w$€£#.,:/-])(?:{{}})(?![\w%:/]|[.,]\d| (?:{_UNITS})\b)")
-        for mark, new in kept.items():
+        for mark, new in marks.items():
             text = text.replace(mark, new)
         return text
 
-    return told
+    return exchange
 
 
 def _taken_out(text: str, pairs: Mapping[str, str]) -> tuple[str, dict[str, str]]:
     """The text with marks in the place of what is quoted, and what they stand for, exchanged already."""
-    kept: dict[str, str] = {}
+    marks: dict[str, str] = {}
 
     def mark(new: str) -> str:
-        kept[f"\x00{len(kept)}\x00"] = new
-        return list(kept)[-1]
+        marks[f"\x00{len(marks)}\x00"] = new
+        return list(marks)[-1]
 
-    return _with(text, pairs, r"(?<!\w)(?:{})(?!\w)", mark), kept
+    return _with(text, pairs, r"(?<!\w)(?:{})(?!\w)", mark), marks
 
 
 def _with(text: str, pairs: Mapping[str, str], shape: str, put: Callable[[str], str] = str) -> str:
     """The text with some phrases exchanged, the longest first, where they stand in a shape."""
     lower = text.lower()
-    there = {old.lower(): (old, new) for old, new in pairs.items() if old.lower() in lower}
-    if not there:
+    held = {old.lower(): (old, new) for old, new in pairs.items() if old.lower() in lower}
+    if not held:
         return text
 
     def exchanged(match: re.Match[str]) -> str:
-        old, new = there[match[0].lower()]
+        old, new = held[match[0].lower()]
         if match[0] == old:
             return put(new)
         return put(new.upper() if match[0].isupper() else new.lower() if match[0].islower() else new)
 
-    longest = "|".join(map(re.escape, sorted(there, key=lambda old: (-len(old), old))))
+    longest = "|".join(map(re.escape, sorted(held, key=lambda old: (-len(old), old))))
     return re.sub(shape.format(longest), exchanged, text, flags=re.IGNORECASE)

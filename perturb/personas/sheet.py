@@ -8,9 +8,9 @@ Lines, joined by tabs; ``#`` starts a comment::
     form  age    before  I'm {years}, by the way.
     fill  years  senior  67, 68, 69
 
-A form has a kind, a place (``before`` or ``after`` what the user says) and a text with slots; ``{a noun}`` writes the
-article that fits. It is told as those attributes that have a fill for each of its slots. The fills of a paired slot
-stand for each other one by one; those of others are dealt out each by themselves.
+A form (template) has a kind, a place (``before`` or ``after`` what the user says) and a text with slots; ``{a noun}``
+writes the article that fits. It can be about those groups that have a fill for each of its slots. The fills of a paired
+slot stand for each other one by one; those of others are dealt out each by themselves.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SLOT = re.compile(r"\{(a )?([\w-]+)\}")
 
 
 @dataclass(frozen=True)
-class Form:
+class Template:
     """One way to introduce oneself."""
 
     kind: str
@@ -64,27 +64,28 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Sheet:
-    """Forms and fills of one axis."""
+class TemplateSheet:
+    """Templates and fills of one axis."""
 
     path: Path
-    attributes: tuple[str, ...]
+    groups: tuple[str, ...]
     """In the order of the file; empty where the fills alone name them."""
-    forms: tuple[Form, ...]
+    templates: tuple[Template, ...]
     fills: Mapping[str, Mapping[str, tuple[str, ...]]]
-    """Slot to attribute to what may fill it."""
+    """Slot to group to what may fill it."""
     aliases: Mapping[str, str] = field(default_factory=dict)
-    """Other names of attributes."""
+    """Other names of groups."""
     paired: frozenset[str] = frozenset()
     """Slots whose fills stand for each other, one by one."""
 
-    def label(self, slot: str, attribute: str) -> str:
-        """What the fills of a slot are dealt out under: one label for all attributes where they are paired."""
-        return slot if slot in self.paired else f"{slot} {attribute}"
+    def choices(self, slot: str, group: str) -> tuple[tuple[str, ...], str]:
+        """The fills of a slot for a group, and the label under which they are dealt out: one label for all groups where
+        they are paired."""
+        return self.fills[slot][group], slot if slot in self.paired else f"{slot} {group}"
 
 
 @cache
-def read_sheet(path: Path, slots: frozenset[str] = frozenset()) -> Sheet:
+def read_sheet(path: Path, slots: frozenset[str] = frozenset()) -> TemplateSheet:
     """Read a sheet.
 
     Args:
@@ -92,84 +93,108 @@ def read_sheet(path: Path, slots: frozenset[str] = frozenset()) -> Sheet:
         slots: that are filled elsewhere.
 
     Raises:
-        LexiconError: it cannot be read, a line is malformed, an attribute is unknown, a fill is empty or stands for
-            two attributes, or a form has a slot that nothing fills; names the file and the line.
+        LexiconError: it cannot be read, a line is malformed, a group is unknown, a fill is empty or stands for
+            two groups, or a form has a slot that nothing fills; names the file and the line.
     """
-    attributes: list[str] = []
-    aliases: dict[str, str] = {}
-    paired: set[str] = set()
-    forms: dict[Form, int] = {}
-    fills: dict[str, dict[str, tuple[str, ...]]] = {}
-    owners: dict[tuple[str, str], str] = {}
+    reading = _SheetReading(slots)
     number = 0
     try:
         for number, line in numbered_lines(path):
-            parts = _parts(line)
-            head, *rest = parts
-            if head == "@attributes":
-                expect(len(rest) > 1 and all(rest) and len(set(rest)) == len(rest), "expected two attributes or more")
-                expect(not any("×" in name for name in rest), "an attribute's name holds ×, which joins crossed ones")
-                attributes = rest
-            elif head == "@alias":
-                expect(len(rest) == 2 and all(rest), "expected '@alias', the other name and the attribute")
-                aliases[rest[0].lower()] = rest[1]
-            elif head == "@paired":
-                expect(len(rest) == 1 and bool(rest[0]), "expected '@paired' and a slot")
-                paired.add(rest[0])
-            elif head == "form":
-                expect(len(rest) == 3 and all(rest), "expected 'form', a kind, a place and a text, joined by tabs")
-                expect(rest[1] in PLACES, f"unknown place {rest[1]!r}; expected before or after")
-                forms[Form(*rest)] = number
-            elif head == "fill":
-                expect(len(rest) == 3, "expected 'fill', a slot, an attribute and what fills it, joined by tabs")
-                slot, attribute, text = rest
-                expect(not attributes or attribute in attributes, f"unknown attribute {attribute!r}")
-                values = tuple(value.strip() for value in text.split(","))
-                expect(all(values), f"an empty fill for {attribute!r}")
-                for value in values:
-                    owner = owners.setdefault((slot, value.lower()), attribute)
-                    expect(owner == attribute, f"{value!r} stands for two attributes, {owner!r} and {attribute!r}")
-                fills.setdefault(slot, {})[attribute] = values
-            else:
-                expect(False, f"unknown line {head!r}; expected form, fill, @attributes, @alias or @paired")
-        known = fills.keys() | slots
-        for form, number in forms.items():  # noqa: B007 (the line that the error names)
-            unfilled = [slot for slot in form.slots if slot not in known]
-            expect(bool(form.slots), f"the form {form.text!r} has no slot")
-            expect(not unfilled, f"nothing fills {{{''.join(unfilled[:1])}}}")
-        expect(bool(forms), "holds no form")
-        told = attributes or {name for by_name in fills.values() for name in by_name}
-        expect(len(told) > 1, "holds fills of one attribute; expected two or more")
-        for slot in sorted(paired):
-            counts = {len(values) for values in fills.get(slot, {}).values()}
-            expect(len(counts) == 1, f"the fills of {slot!r} are paired, but attributes have {sorted(counts)} of them")
-        unknown = [name for name in aliases.values() if attributes and name not in attributes]
-        expect(not unknown, f"an alias of {''.join(unknown[:1])!r}, which is no attribute")
+            reading.read([part.strip() for part in line.split("\t")], number)
+        for template, number in reading.templates.items():  # noqa: B007 (the line that the error names)
+            reading.check(template)
+        reading.check_all()
     except ValueError as error:
         raise LexiconError(f"{path}, line {number}: {error}") from None
-    return Sheet(path, tuple(attributes), tuple(forms), fills, aliases, frozenset(paired))
+    return TemplateSheet(
+        path,
+        tuple(reading.groups),
+        tuple(reading.templates),
+        reading.fills,
+        reading.aliases,
+        frozenset(reading.paired),
+    )
+
+
+class _SheetReading:
+    """A sheet as far as it is read; every method raises ValueError where something is wrong."""
+
+    def __init__(self, slots: frozenset[str]) -> None:
+        self._slots = slots
+        self.groups: list[str] = []
+        self.aliases: dict[str, str] = {}
+        self.paired: set[str] = set()
+        self.templates: dict[Template, int] = {}
+        """Each with its line."""
+        self.fills: dict[str, dict[str, tuple[str, ...]]] = {}
+        self._owners: dict[tuple[str, str], str] = {}
+
+    def read(self, parts: list[str], number: int) -> None:
+        """One line."""
+        head, *rest = parts
+        if head == "@attributes":
+            expect(len(rest) > 1 and all(rest) and len(set(rest)) == len(rest), "expected two groups or more")
+            expect(not any("×" in name for name in rest), "a group's name holds ×, which joins crossed ones")
+            self.groups = rest
+        elif head == "@alias":
+            expect(len(rest) == 2 and all(rest), "expected '@alias', the other name and the group")
+            self.aliases[rest[0].lower()] = rest[1]
+        elif head == "@paired":
+            expect(len(rest) == 1 and bool(rest[0]), "expected '@paired' and a slot")
+            self.paired.add(rest[0])
+        elif head == "form":
+            expect(len(rest) == 3 and all(rest), "expected 'form', a kind, a place and a text, joined by tabs")
+            expect(rest[1] in PLACES, f"unknown place {rest[1]!r}; expected before or after")
+            self.templates[Template(*rest)] = number
+        elif head == "fill":
+            expect(len(rest) == 3, "expected 'fill', a slot, a group and what fills it, joined by tabs")
+            self._fill(*rest)
+        else:
+            expect(False, f"unknown line {head!r}; expected form, fill, @attributes, @alias or @paired")
+
+    def _fill(self, slot: str, group: str, text: str) -> None:
+        expect(not self.groups or group in self.groups, f"unknown group {group!r}")
+        values = tuple(value.strip() for value in text.split(","))
+        expect(all(values), f"an empty fill for {group!r}")
+        for value in values:
+            owner = self._owners.setdefault((slot, value.lower()), group)
+            expect(owner == group, f"{value!r} stands for two groups, {owner!r} and {group!r}")
+        self.fills.setdefault(slot, {})[group] = values
+
+    def check(self, template: Template) -> None:
+        """A template, once all fills are read."""
+        unfilled = [slot for slot in template.slots if slot not in self.fills.keys() | self._slots]
+        expect(bool(template.slots), f"the form {template.text!r} has no slot")
+        expect(not unfilled, f"nothing fills {{{''.join(unfilled[:1])}}}")
+
+    def check_all(self) -> None:
+        """What only the whole sheet shows."""
+        expect(bool(self.templates), "holds no form")
+        filled = self.groups or {name for by_name in self.fills.values() for name in by_name}
+        expect(len(filled) > 1, "holds fills of one group; expected two or more")
+        for slot in sorted(self.paired):
+            counts = {len(values) for values in self.fills.get(slot, {}).values()}
+            expect(len(counts) == 1, f"the fills of {slot!r} are paired, but groups have {sorted(counts)} of them")
+        unknown = [name for name in self.aliases.values() if self.groups and name not in self.groups]
+        expect(not unknown, f"an alias of {''.join(unknown[:1])!r}, which is no group")
 
 
 @cache
-def neutral_forms(path: Path = NEUTRAL) -> tuple[Form, ...]:
+def neutral_templates(path: Path = NEUTRAL) -> tuple[Template, ...]:
     """Introductions that say nothing of anybody.
 
     Raises:
         LexiconError: the file cannot be read or a line is malformed; names the file and the line.
     """
-    found = []
+    templates = []
     for number, line in numbered_lines(path):
-        parts = _parts(line)
+        parts = [part.strip() for part in line.split("\t")]
         if len(parts) != 3 or parts[0] != "neutral" or parts[1] not in PLACES or not parts[2]:
             raise LexiconError(
                 f"{path}, line {number}: expected 'neutral', before or after, and a text, joined by tabs"
             )
-        found.append(Form(*parts))
+        templates.append(Template(*parts))
     for place in PLACES:
-        if all(form.place != place for form in found):
+        if all(one.place != place for one in templates):
             raise LexiconError(f"{path}: holds no introduction {place} what the user says")
-    return tuple(found)
-
-
-def _parts(line: str) -> list[str]:
-    return [part.strip() for part in line.split("\t")]
+    return tuple(templates)

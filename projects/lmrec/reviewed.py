@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tod_bias import Dialogue, Turn
 from tod_bias.dialogues.jsonl import write_jsonl
-from tod_bias.perturb.algorithm import load_perturber
+from tod_bias.perturb import load_axis
 from tod_bias.recommenders.lmrec.reviews import Reviews, read_csv
 from tod_bias.recommenders.lmrec.stage import ItemLookup, VenueResponse
 from tod_bias.systems.stage import StageInput
@@ -15,7 +15,7 @@ from tod_bias.systems.stage import StageInput
 
 def main(model: str, reviews: str, out: str) -> None:
     lookup, response = ItemLookup(f"{model}/venues.jsonl"), VenueResponse()
-    perturber = load_perturber("names_race")
+    perturber = load_axis("names_race")
     found = Reviews(read_csv(reviews), city=Path(reviews).stem)
     kept = []
     for number, review in enumerate(found.of_split(2, 0)):

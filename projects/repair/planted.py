@@ -12,7 +12,7 @@ from tod_bias import load_corpus
 from tod_bias.demo.build import mentions_on
 from tod_bias.demo.planted import corrupt_calls, corrupt_responses
 from tod_bias.dialogues.jsonl import write_jsonl
-from tod_bias.perturb.algorithm import load_perturber
+from tod_bias.perturb import load_axis
 
 SEED = 0
 
@@ -20,7 +20,7 @@ SEED = 0
 def main(out: Path) -> None:
     """Write both corpora."""
     out.mkdir(parents=True, exist_ok=True)
-    gender, age = (mentions_on(load_perturber(axis)) for axis in ("gender", "age"))
+    gender, age = (mentions_on(load_axis(axis)) for axis in ("gender", "age"))
     dialogues = load_corpus("demo", split="train")
     write_jsonl([corrupt_responses(dialogue, gender, SEED) for dialogue in dialogues], out / "response.jsonl")
     write_jsonl([corrupt_calls(dialogue, age, SEED) for dialogue in dialogues], out / "api_call.jsonl")

@@ -96,14 +96,25 @@ def centroid_direction(a: np.ndarray, b: np.ndarray, name: str = "centroid") -> 
 
 
 def fit_classifier(a: np.ndarray, b: np.ndarray) -> LinearClassifier:
-    """A linear SVC on unit vectors, C = 1, both sides weighing the same."""
-    from sklearn.svm import LinearSVC
+    """A linear support vector classifier on unit vectors: squared hinge loss, C = 1, both sides weighing the same.
+
+    The problem is strictly convex, so it has one solution, and no seed is needed.
+    """
+    from scipy.optimize import minimize
 
     vectors = unit(np.concatenate([a, b]))
-    labels = np.arange(len(vectors)) < len(a)
-    # The primal problem is strictly convex and solved without randomness, so no seed is needed.
-    model = LinearSVC(C=1.0, dual=False, class_weight="balanced", max_iter=10_000).fit(vectors, labels)
-    return LinearClassifier(model.coef_[0].astype(float), float(model.intercept_[0]))
+    vectors = np.column_stack([vectors, np.ones(len(vectors))])  # the last coefficient is the intercept
+    sides = np.where(np.arange(len(vectors)) < len(a), 1.0, -1.0)
+    weights = len(vectors) / 2 / np.where(sides > 0, len(a), len(b))
+
+    def loss(coefficients: np.ndarray) -> tuple[float, np.ndarray]:
+        short = np.maximum(0.0, 1.0 - sides * (vectors @ coefficients))
+        gradient = coefficients - 2 * (weights * short * sides) @ vectors
+        return 0.5 * float(coefficients @ coefficients) + float((weights * short**2).sum()), gradient
+
+    options = {"maxiter": 10_000, "ftol": 1e-15, "gtol": 1e-9}
+    found = minimize(loss, np.zeros(vectors.shape[1]), jac=True, method="L-BFGS-B", options=options).x
+    return LinearClassifier(found[:-1], float(found[-1]))
 
 
 def svc_direction(a: np.ndarray, b: np.ndarray, name: str = "svc") -> Direction:

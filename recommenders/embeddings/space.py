@@ -51,25 +51,27 @@ def picture(
     Returns:
         None where fewer than three entities or two dimensions leave nothing to fit.
     """
-    from sklearn.decomposition import PCA
-
     if rows is None:
         rows = most_biased(a, b, max(1, min(size, len(a) // 2, len(b) // 2)))
     fitted = unit(np.concatenate([a[rows[0]], b[rows[1]]]))
     if len(fitted) < 3 or fitted.shape[1] < 2:
         return None
-    pca = PCA(n_components=2, svd_solver="full").fit(fitted)
-    cosine = float(pca.components_[0] @ centroid_direction(a, b).vector)
+    middle = fitted.mean(axis=0)
+    _, sizes, components = np.linalg.svd(fitted - middle, full_matrices=False)
+    shares, components = sizes**2 / (sizes**2).sum(), components[:2]
+    largest = np.abs(components).argmax(axis=1)  # decides the signs, which are arbitrary
+    components = components * np.sign(components[[0, 1], largest])[:, None]
+    cosine = float(components[0] @ centroid_direction(a, b).vector)
     flip = np.array([-1.0 if cosine < 0 else 1.0, 1.0])
 
     def project(vectors: np.ndarray) -> np.ndarray:
-        return np.asarray(pca.transform(unit(vectors)) * flip)
+        return np.asarray((unit(vectors) - middle) @ components.T * flip)
 
     return Picture(
         *rows,
         project(a[rows[0]]),
         project(b[rows[1]]),
         {name: project(vectors) for name, vectors in groups.items()},
-        (float(pca.explained_variance_ratio_[0]), float(pca.explained_variance_ratio_[1])),
+        (float(shares[0]), float(shares[1])),
         abs(cosine),
     )

@@ -210,7 +210,7 @@ def disparities(runs: Named) -> Sheet:
         for direction, entry in _classifiers(run, "disparity").items()
     ]
     columns = (*_several(runs), "classifier", "demographic parity difference", "equalised odds difference")
-    return Sheet("disparity", "Disparity of labels between E and P (fairlearn; 0 is parity)", columns, tuple(rows))
+    return Sheet("disparity", "Disparity of labels between E and P (0 is parity)", columns, tuple(rows))
 
 
 def users(runs: Named) -> Sheet:

@@ -20,6 +20,22 @@ if TYPE_CHECKING:
     from scipy import sparse
 
 _WORD = re.compile(r"[^\W\d_][\w'’]+")
+_FUNCTION_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        """
+    the an of and or nor but for to from in into on onto at by with without within about above across after
+    against along among around as before behind below beneath beside between beyond down during except inside
+    like near off out outside over past per since than through throughout till toward towards under until up
+    upon via he him his she her hers it its they them their theirs we us our ours you your yours me my mine
+    who whom whose this that these those which what where when why how here there all any both each every few
+    more most much other some such no not only own same so too very be am is are was were been being have has
+    had having do does did doing can could may might must shall should will would if because while although
+    though yet also then once again
+    """,
+    )
+)
+"""Words that belong to no name in particular."""
 
 
 def top_words(recommendations: Recommendations, inference: Inference | None = None, *, most: int = 20) -> pd.DataFrame:
@@ -62,9 +78,8 @@ def top_words(recommendations: Recommendations, inference: Inference | None = No
 def _words(names: list[str]) -> tuple[np.ndarray, sparse.csr_array]:
     """The words of some names, and which name holds which: (names, words) of 0 and 1."""
     from scipy import sparse
-    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-    held = [sorted(set(_WORD.findall(name.lower())) - ENGLISH_STOP_WORDS) for name in names]
+    held = [sorted(set(_WORD.findall(name.lower())) - _FUNCTION_WORDS) for name in names]
     words = sorted({word for own in held for word in own})
     number = {word: place for place, word in enumerate(words)}
     columns = [number[word] for own in held for word in own]

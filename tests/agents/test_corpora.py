@@ -11,7 +11,7 @@ from shown import episodes_of, texts_of, texts_of_dialogue
 
 from tod_bias import Dialogue, load_corpus
 from tod_bias.dialogues.dialogue import turns_from_text, turns_to_text
-from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
+from tod_bias.perturb import draw_rewrites, load_axis
 
 pytestmark = [
     pytest.mark.parlai,
@@ -59,7 +59,7 @@ def test_domains_are_parlais_where_its_task_has_some(tod_samples: Path, corpus: 
 def test_the_perturbed_teacher_shows_the_dialogues_of_the_core(
     tod_samples: Path, corpus: str, split: str, teacher: str, axis: str, least: int
 ) -> None:
-    perturber = load_perturber(axis)
+    perturber = load_axis(axis)
     expected = [
         texts_of_dialogue(rewrite(dialogue))
         for dialogue in load_corpus(corpus, datapath=tod_samples, split=split)
@@ -78,7 +78,7 @@ def test_the_samples_survive_their_text_and_every_rewrite(tod_samples: Path, cor
         assert turns_from_text(turns_to_text(dialogue.turns)) == dialogue.turns
         assert Dialogue.from_json(dialogue.to_json()) == dialogue
         for axis in ("gender", "age", "race", "names_gender", "placebo"):
-            for rewrite in draw_rewrites(load_perturber(axis), dialogue, draws=2):
+            for rewrite in draw_rewrites(load_axis(axis), dialogue, draws=2):
                 assert rewrite.inverse(rewrite(dialogue)) == dialogue
 
 

@@ -11,7 +11,7 @@ from sgd_files import DIALOGUES
 from tod_bias.agents.episodes import dialogue_to_episode, episode_to_dialogue, rewrite_episode
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import CorpusError
-from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
+from tod_bias.perturb import draw_rewrites, load_axis
 
 pytestmark = pytest.mark.parlai
 
@@ -58,7 +58,7 @@ def test_a_rewritten_episode_is_the_rewritten_dialogue_with_its_goals() -> None:
     dialogue = Dialogue("d", "Bank", (turn,))
     episode = dialogue_to_episode(dialogue)
     episode.api_schemas_machine = [{"api_name": "Send", "reqArg": ["recipient_name"]}]
-    perturber = load_perturber("gender", targets=["man"])
+    perturber = load_axis("gender", targets=["man"])
     rewrite = draw_rewrites(perturber, dialogue)[0]
     made = rewrite_episode(episode, rewrite, "d")
     assert episode_to_dialogue(made) == rewrite(dialogue)

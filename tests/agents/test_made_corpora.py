@@ -26,7 +26,7 @@ from shown import (
 
 from tod_bias import load_corpus
 from tod_bias.errors import CorpusError, NothingToPerturbError
-from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
+from tod_bias.perturb import draw_rewrites, load_axis
 
 pytestmark = pytest.mark.parlai
 
@@ -74,7 +74,7 @@ def test_metalwoz_messages_and_splits_are_parlais(tmp_path: Path, split: str) ->
 @pytest.mark.parametrize("corpus", WRITERS)
 @pytest.mark.parametrize("split", SPLITS)
 def test_perturbed_teachers_show_the_dialogues_of_the_core(tmp_path: Path, corpus: str, split: str) -> None:
-    perturber = load_perturber("gender")
+    perturber = load_axis("gender")
     dialogues = load_corpus(corpus, datapath=made(tmp_path, corpus), split=split)
     expected = [
         (dialogue.id, texts_of_dialogue(rewrite(dialogue)))
@@ -88,7 +88,7 @@ def test_perturbed_teachers_show_the_dialogues_of_the_core(tmp_path: Path, corpu
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_the_perturbed_metalwoz_shows_the_dialogues_of_the_core(tmp_path: Path, split: str) -> None:
-    perturber = load_perturber("gender", targets=["man"])
+    perturber = load_axis("gender", targets=["man"])
     dialogues = load_corpus("metalwoz", datapath=write_metalwoz(tmp_path), split=split)
     rewritten = [
         rewrite(dialogue)

@@ -17,8 +17,7 @@ from parlai.tasks.google_sgd.agents import SystemTeacher
 from tod_bias.agents.mutator import DemographicRewrite, rewrite_lines
 from tod_bias.agents.plugin import __path__ as plugin
 from tod_bias.errors import AxisError
-from tod_bias.perturb.algorithm import load_perturber
-from tod_bias.perturb.candidates import Candidate
+from tod_bias.perturb import Candidate, load_axis
 
 pytestmark = pytest.mark.parlai
 
@@ -82,7 +81,7 @@ def test_goals_and_malformed_calls_are_rewritten_line_by_line() -> None:
     from tod_bias.dialogues.dialogue import Dialogue, Turn
 
     told = Dialogue("1", "", (Turn("my wife"),))
-    rewrite = load_perturber("gender").rewrite(told, Candidate("wife", "woman", "man"))
+    rewrite = load_axis("gender").rewrite(told, Candidate("wife", "woman", "man"))
     text = "GOAL: api_name = A ; wife = wife | api_name = B ; b = aunt\nUSER: her\nAPICALL: my wife"
     assert rewrite_lines(text, rewrite) == (
         "GOAL: api_name = A ; wife = husband | api_name = B ; b = uncle\nUSER: him\nAPICALL: my husband"

@@ -17,7 +17,7 @@ from tod_bias import load_corpus
 from tod_bias.agents.episodes import episode_to_dialogue
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import AxisError, CorpusError, NothingToPerturbError
-from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
+from tod_bias.perturb import draw_rewrites, load_axis
 
 pytestmark = pytest.mark.parlai
 
@@ -39,7 +39,7 @@ def _class_of(task: str) -> Any:
 
 def core_dialogues(dialogues: list[Dialogue], axis: str, seed: int, draw: int, **only: Any) -> list[Dialogue]:
     """What the core makes of a corpus, as far as ParlAI shows it: first results only, in order of ids."""
-    perturber = load_perturber(axis, **only)
+    perturber = load_axis(axis, **only)
     made = []
     for dialogue in sorted(dialogues, key=lambda dialogue: dialogue.id):
         for rewrite in draw_rewrites(perturber, dialogue, 3, seed)[draw : draw + 1]:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute
-from tod_bias.perturb.algorithm import load_perturber
+from tod_bias.perturb import load_axis
 
 WRONG = 0.2
 """Share of words that go wrong in a fair system."""
@@ -112,12 +112,12 @@ def silent(inputs: Sequence) -> list[str]:
 def run(case: Case, seed: int) -> dict[str, object]:
     """One audit."""
     dialogues = corpus(case.dialogues, seed)
-    perturber = load_perturber(case.axis, introductions=case.kinds)
-    words: dict[str, set[str]] = {name: set() for name in perturber.attributes}
-    for dialogue, candidates in perturber.arrange(dialogues, seed=seed):
-        words[dialogue.persona.attribute] |= dialogue.persona.words
+    perturber = load_axis(case.axis, introductions=case.kinds)
+    words: dict[str, set[str]] = {name: set() for name in perturber.groups}
+    for dialogue, candidates in perturber.select(dialogues, seed=seed):
+        words[dialogue.persona.group] |= dialogue.persona.terms
         for candidate in candidates:
-            words[candidate.target] |= candidate.persona.words
+            words[candidate.target] |= candidate.persona.terms
     axes = [perturber, *(["placebo"] if case.placebo else [])]
     pipeline = Pipeline({"retrieve": silent, "answer": answerer(case, seed, dialogues, words)})
     result = attribute(pipeline, dialogues, axes=axes, seed=seed, bootstrap=200, permutations=2000)

@@ -25,8 +25,7 @@ from tod_bias.audit.signatures import generators_of
 from tod_bias.metrics.bleu import CorpusBleu
 from tod_bias.models.generator import Generator
 from tod_bias.models.settings import GenerationSettings
-from tod_bias.perturb.algorithm import load_perturber
-from tod_bias.perturb.crossed import crossed_candidates
+from tod_bias.perturb import load_axis
 from tod_bias.statistics.resampling import resample, resample_counts
 from tod_bias.systems.execution import Execution, Run, all_arms
 from tod_bias.systems.pipeline import Pipeline
@@ -60,8 +59,8 @@ def attribution(options: argparse.Namespace) -> None:
     """End-to-end attribution, all arms and tellings, against every arm, telling and turn generated one by one."""
     where = {"datapath": options.datapath, "split": options.split}
     dialogues = load_corpus(options.corpus, **where)
-    perturber = load_perturber(options.axis)
-    crossed = [(dialogue, crossed_candidates(perturber, dialogue)) for dialogue in dialogues]
+    perturber = load_axis(options.axis)
+    crossed = [(dialogue, perturber.crossed(dialogue)) for dialogue in dialogues]
     drawn = [
         (dialogue, [perturber.rewrite(dialogue, candidate) for candidate in candidates])
         for dialogue, candidates in crossed
@@ -194,13 +193,10 @@ def rewriting(options: argparse.Namespace) -> None:
         best = {"once": math.inf, "all": math.inf}
         for _ in range(options.repeats):
             for which in best:
-                perturber = load_perturber(axis)
+                perturber = load_axis(axis)
                 start = time.process_time()
-                introduced = hasattr(perturber, "arrange")  # the dialogue itself is told by somebody then
-                if introduced:
-                    drawn = perturber.arrange(dialogues, seed=0)
-                else:
-                    drawn = [(dialogue, crossed_candidates(perturber, dialogue)) for dialogue in dialogues]
+                introduced = perturber.introduces
+                drawn = perturber.select(dialogues, seed=0)
                 told = 0
                 for dialogue, candidates in drawn:
                     told += len(dialogue.turns) if introduced else 0

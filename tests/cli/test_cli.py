@@ -68,14 +68,14 @@ def test_attribute_writes_a_run_and_prints_a_table(folder, capsys):
 OWN = """
 from tod_bias import load_corpus
 from tod_bias.metrics.bleu import CorpusBleu
-from tod_bias.perturb.algorithm import load_perturber
+from tod_bias.perturb import load_axis
 
 def read(datapath, split):
     return load_corpus("corpus.jsonl")
 
 def men():
-    perturber = load_perturber("gender", targets=["man"])
-    perturber.axis = "men"
+    perturber = load_axis("gender", targets=["man"])
+    perturber.name = "men"
     return perturber
 
 class Bleu(CorpusBleu):

@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 
 import pytest
+from tod_bias.studies.saved import with_own
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute
 from tod_bias.answers import Answers
@@ -18,20 +19,19 @@ from tod_bias.report.record import read_results
 from tod_bias.sqlite import opened
 from tod_bias.stages import SqlDb
 from tod_bias.studies.cases import write_cases
-from tod_bias.studies.saved import with_own
 from tod_bias.studies.worst import worst_cases
 
 ENDLESS = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT n AS key, 'x' AS answer FROM r"
 OWN = """
 from tod_bias.metrics.responses import Length
-from tod_bias.perturb.algorithm import load_perturber
+from tod_bias.perturb import load_axis
 open("imported", "w").close()
 
 class Words(Length):
     name = "words"
 
 def people():
-    made = load_perturber("gender")
+    made = load_axis("gender")
     made.axis = "people"
     return made
 """

@@ -13,7 +13,7 @@ import json, os, sys
 
 import tod_bias.cli.application
 import tod_bias.dialogues.corpora
-import tod_bias.perturb.algorithm  # what all commands need, once
+import tod_bias.perturb.loading  # what all commands need, once
 from tod_bias.cli.process import run
 
 heavy, commands, ends = json.loads(sys.stdin.read())

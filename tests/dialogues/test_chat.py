@@ -12,7 +12,7 @@ from tod_bias.dialogues.chat import from_messages, results_of, to_messages, writ
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.dialogues.jsonl import write_jsonl
 from tod_bias.errors import CorpusError
-from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
+from tod_bias.perturb import draw_rewrites, load_axis
 
 
 def call(name, arguments, id="1"):
@@ -215,7 +215,7 @@ def test_all_runs_of_tau_bench_are_read_and_survive_their_messages_and_every_rew
     assert sum(bool(step.said) for dialogue in dialogues for turn in dialogue.turns for step in turn.steps) == 90
     write_chat(dialogues, tmp_path / "again.jsonl")
     assert load_corpus(tmp_path / "again.jsonl") == dialogues
-    perturber = load_perturber("gender")
+    perturber = load_axis("gender")
     rewritten = 0
     for dialogue in dialogues:
         for rewrite in draw_rewrites(perturber, dialogue, draws=1):

@@ -9,7 +9,7 @@ from tod_bias.dialogues.jsonl import write_jsonl
 from tod_bias.dialogues.sampling import sample
 from tod_bias.dialogues.sgd import read_sgd_file
 from tod_bias.errors import CorpusError
-from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
+from tod_bias.perturb import draw_rewrites, load_axis
 
 
 def sgd_turn(speaker: str, utterance: str, **frame):
@@ -165,7 +165,7 @@ def strings(dialogue):
 @pytest.mark.real_data
 @pytest.mark.slow
 def test_every_dialogue_of_real_sgd_survives_its_text_and_every_rewrite(sgd_datapath):
-    perturbers = [load_perturber(axis) for axis in ("gender", "age", "race")]
+    perturbers = [load_axis(axis) for axis in ("gender", "age", "race")]
     for split, count in (("valid", 2098), ("train", 12174)):
         dialogues = load_corpus("google_sgd", datapath=sgd_datapath, split=split)
         assert len(dialogues) == count
@@ -177,5 +177,5 @@ def test_every_dialogue_of_real_sgd_survives_its_text_and_every_rewrite(sgd_data
                     copy = rewrite(dialogue)
                     assert rewrite.inverse(copy) == dialogue
                     assert all(rewrite.inverse(rewrite(text)) == text for text in strings(dialogue))
-                    rewritten[perturber.axis] += copy != dialogue
+                    rewritten[perturber.name] += copy != dialogue
         assert min(rewritten.values()) > count / 100  # each axis has something to rewrite

@@ -17,7 +17,7 @@ from made_corpora import (
 from tod_bias import Dialogue, Turn, load_corpus
 from tod_bias.dialogues.dialogue import turns_from_text, turns_to_text
 from tod_bias.dialogues.splits import shares, shares_of_subsets, tenths
-from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
+from tod_bias.perturb import draw_rewrites, load_axis
 
 SPLITS = ("train", "valid", "test")
 WRITERS = {
@@ -140,7 +140,7 @@ def test_msr_e2e_calls_gather_slots_and_stand_with_results(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("corpus", WRITERS)
 def test_dialogues_survive_their_texts_and_every_rewrite(tmp_path: Path, corpus: str) -> None:
-    perturbers = [load_perturber(axis) for axis in ("gender", "names_gender", "placebo")]
+    perturbers = [load_axis(axis) for axis in ("gender", "names_gender", "placebo")]
     rewritten = 0
     for dialogue in list(everything(corpus, WRITERS[corpus](tmp_path)).values())[:60]:
         assert turns_from_text(turns_to_text(dialogue.turns)) == dialogue.turns
@@ -154,7 +154,7 @@ def test_dialogues_survive_their_texts_and_every_rewrite(tmp_path: Path, corpus:
 
 def test_nobody_introduces_themselves_in_silence(tmp_path: Path) -> None:
     dialogues = list(everything("taskmaster", write_taskmaster(tmp_path)).values())
-    told = load_perturber("persona_gender").arrange(dialogues, seed=0)
+    told = load_axis("persona_gender").select(dialogues, seed=0)
     users = [turn.user for dialogue, _ in told for turn in dialogue.turns]
     assert told
     assert all("__SILENCE__" not in user or user == "__SILENCE__" for user in users)

@@ -18,13 +18,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from made_corpora import write_metalwoz, write_msr_e2e, write_multidogo, write_taskmaster, write_taskmaster3
+from tod_bias.studies.saved import saved_run
 
 from tod_bias import attribute, compare, load_corpus, load_pipeline
 from tod_bias.answers import Answers
 from tod_bias.audit.batches import read_batches
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.errors import TodBiasError
-from tod_bias.perturb.algorithm import load_perturber
+from tod_bias.perturb import load_axis
 from tod_bias.perturb.names.slots import name_slots
 from tod_bias.recommenders.embeddings.comparison import compare as compare_associations
 from tod_bias.recommenders.embeddings.comparison import load_run
@@ -39,7 +40,6 @@ from tod_bias.recommenders.lmrec.templates import RESOURCES as TEMPLATES
 from tod_bias.recommenders.lmrec.templates import load_templates
 from tod_bias.report.record import read_results
 from tod_bias.studies.cases import perturbers_of, read_cases, write_cases
-from tod_bias.studies.saved import saved_run
 from tod_bias.studies.worst import worst_cases
 from tod_bias.systems.stages.recorded import RecordedAnswers
 
@@ -217,7 +217,7 @@ READERS: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
     "tau_bench": tree(write_tau_bench, "tau_bench", "train"),
     "tau_bench, few shots": tree(write_tau_bench, "tau_bench_few_shot", "train"),
     "pipeline": (write_pipeline, lambda folder: load_pipeline(folder / "p.yaml")),
-    "lexicon": file("l.tsv", LEXICON, lambda path: load_perturber("gender", lexicon=path)),
+    "lexicon": file("l.tsv", LEXICON, lambda path: load_axis("gender", lexicon=path)),
     "name slots": file("n.tsv", "person\tname\n", name_slots),
     "turns": file("results.json", audited, lambda path: compared(path.parent)),
     "results": file("results.json", audited, lambda path: read_results(path.parent)),

@@ -6,21 +6,20 @@ from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import AxisError, TodBiasError
 from tod_bias.metrics.bleu import CorpusBleu
 from tod_bias.metrics.choice import metric
-from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
-from tod_bias.perturb.candidates import Perturber
-from tod_bias.perturb.lexicon_perturber import LexiconPerturber
+from tod_bias.perturb import Axis, draw_rewrites, load_axis
+from tod_bias.perturb.lexicon_axis import LexiconAxis
 
 CODE = """
 from tod_bias.metrics.bleu import CorpusBleu
-from tod_bias.perturb.algorithm import load_perturber
+from tod_bias.perturb import Axis, load_axis
 
-men = load_perturber("gender", targets=["man"])
+men = load_axis("gender", targets=["man"])
 
 def women():
-    return load_perturber("gender", targets=["woman"])
+    return load_axis("gender", targets=["woman"])
 
-class Own:
-    axis, attributes = "own", ("a", "b")
+class Own(Axis):
+    name, groups = "own", ("a", "b")
     def candidates(self, dialogue): return []
     def rewrite(self, dialogue, candidate): raise NotImplementedError
 
@@ -42,14 +41,14 @@ def own_code(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("name", "targets"), [("men", ("man",)), ("women", ("woman",))])
 def test_an_axis_is_an_object_or_what_makes_one(name, targets):
-    perturber = load_perturber(f"own_code:{name}")
-    assert isinstance(perturber, LexiconPerturber)
+    perturber = load_axis(f"own_code:{name}")
+    assert isinstance(perturber, LexiconAxis)
     assert perturber.targets == targets
 
 
 def test_an_axis_is_any_perturber():
-    perturber = load_perturber("own_code:Own", model="ignored", device="cpu")
-    assert isinstance(perturber, Perturber)
+    perturber = load_axis("own_code:Own", model="ignored", device="cpu")
+    assert isinstance(perturber, Axis)
     assert draw_rewrites(perturber, Dialogue("d", "", (Turn("my wife"),))) == ()
 
 
@@ -61,11 +60,11 @@ def test_a_metric_is_a_class():
 @pytest.mark.parametrize(
     ("load", "error", "message"),
     [
-        (lambda: load_perturber("own_code:nothing"), AxisError, "expected a perturber with axis, .* got int without"),
-        (lambda: load_perturber("own_code:Needs"), AxisError, "own_code:Needs cannot be made without arguments: Type"),
-        (lambda: load_perturber("own_code:x"), AxisError, "axis 'own_code:x': module 'own_code' has no 'x'"),
-        (lambda: load_perturber("own_code:men", scope="word"), AxisError, "of your own takes no scope; leave it out"),
-        (lambda: load_perturber("own_code:men", protected=["x"]), AxisError, "takes no protected"),
+        (lambda: load_axis("own_code:nothing"), AxisError, "expected an Axis .*, got int"),
+        (lambda: load_axis("own_code:Needs"), AxisError, "own_code:Needs cannot be made without arguments: Type"),
+        (lambda: load_axis("own_code:x"), AxisError, "axis 'own_code:x': module 'own_code' has no 'x'"),
+        (lambda: load_axis("own_code:men", scope="word"), AxisError, "of your own takes no scope; leave it out"),
+        (lambda: load_axis("own_code:men", protected=["x"]), AxisError, "takes no protected"),
         (lambda: metric("own_code:nothing"), TodBiasError, "int lacks name, label, .*; a metric has name, "),
         (lambda: metric("no_code:x"), TodBiasError, "metric 'no_code:x': cannot import 'no_code'"),
     ],

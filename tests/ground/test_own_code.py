@@ -10,11 +10,12 @@ from tod_bias.audit.choices import clusters_of
 from tod_bias.errors import AxisError, CorpusError, TodBiasError
 from tod_bias.imports import guarded, import_module, made
 from tod_bias.metrics.choice import metric
-from tod_bias.perturb.algorithm import draw_candidates, load_perturber
+from tod_bias.perturb import load_axis
 from tod_bias.recommenders.embeddings.readers import load_embeddings
 
 OWN = """
 import sys
+from tod_bias.perturb import Axis
 def ending(*given): sys.exit(4)
 def listing(dialogue): return [dialogue]
 def telling(dialogue): return "x"
@@ -22,8 +23,8 @@ class Odd:
     name = label = signature = "odd"; better = "higher"; scale = "difference"; columns = ("a",)
     def statistics(self, turns): return [[1, 2]]
     def score(self, sums): sys.exit(5)
-class Axis:
-    axis = "own"; attributes = ("a", "b")
+class Mine(Axis):
+    name = "own"; groups = ("a", "b")
     def candidates(self, dialogue): return "abc"
     def rewrite(self, dialogue, candidate): return None
 """
@@ -47,12 +48,12 @@ DIALOGUE = load_corpus("demo", max_dialogues=1)[0]
     [
         (lambda: import_module("gone", "stage 'a'"), TodBiasError, r"^stage 'a': cannot import 'gone': SystemExit: 3"),
         (lambda: made("hostile:ending", "stage 'a'"), TodBiasError, "^stage 'a': .*SystemExit: 4"),
-        (lambda: load_corpus("hostile:ending"), CorpusError, r"^corpus 'hostile:ending': .*SystemExit: 4 at .*py:3$"),
+        (lambda: load_corpus("hostile:ending"), CorpusError, r"^corpus 'hostile:ending': .*SystemExit: 4 at .*py:4$"),
         (lambda: clusters_of("hostile:ending")[0][1](DIALOGUE), TodBiasError, r"^cluster .*SystemExit: 4"),
         (lambda: clusters_of("hostile:listing")[0][1](DIALOGUE), TodBiasError, r"^cluster .*: expected a text"),
         (lambda: metric("hostile:Odd").statistics([None]), TodBiasError, r"of shape \(1, 1\), got \(1, 2\)$"),
         (lambda: metric("hostile:Odd").score(np.ones((2, 1))), TodBiasError, "^metric .*: score: SystemExit: 5"),
-        (lambda: draw_candidates(load_perturber("hostile:Axis"), DIALOGUE), AxisError, "expected a list of Candidates"),
+        (lambda: load_axis("hostile:Mine").draw(DIALOGUE), AxisError, "expected a list of Candidates"),
     ],
 )  # fmt: skip
 def test_it_is_told_in_one_line(what, error, said):

@@ -9,8 +9,9 @@ import argparse
 from pathlib import Path
 
 from tod_bias import load_corpus
-from tod_bias.perturb.frequencies import FILE, count, tokens
 from tod_bias.perturb.lexicon import FOLDER, axes, load_lexicon, read_lexicon
+from tod_bias.perturb.placebo import FREQUENCIES, count
+from tod_bias.perturb.rewrite import tokens
 
 HEAD = """\
 # Occurrences per million words in the utterances of users and system of Google SGD (Rastogi et al. 2020), train split:
@@ -35,7 +36,7 @@ def main() -> None:
     dialogues = load_corpus("google_sgd", datapath=options.datapath, split="train")
     texts = [text for dialogue in dialogues for turn in dialogue.turns for _, text in turn.utterances]
     lines = [f"{phrase}\t{value:.3g}" for phrase, value in sorted(count(texts, phrases).items())]
-    FILE.write_text(HEAD + "\n".join(lines) + "\n", encoding="utf-8")
+    FREQUENCIES.write_text(HEAD + "\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import pandas as pd
 from tod_bias.files import write_text
 from tod_bias.perturb.names.resources import FIRST, LAST, RACES
 from tod_bias.perturb.names.resources import WORDS as NAME_WORDS
-from tod_bias.perturb.words import words
+from tod_bias.perturb.tables import words
 
 SINCE = 1930
 """Births from this year on."""

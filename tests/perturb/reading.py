@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tod_bias import Dialogue, load_corpus
-from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
+from tod_bias.perturb import draw_rewrites, load_axis
 
 SHARES = {"gender": 80, "age": 50, "race": 40, "placebo": 30}
 
 
 def changed(dialogues: list[Dialogue], axis: str, seed: int) -> Iterator[tuple[str, str, str]]:
     """Dialogues in a drawn order: which rewrite, an utterance of it that changed, and what it became."""
-    perturber = load_perturber(axis)
+    perturber = load_axis(axis)
     rng = random.Random(f"{seed} {axis}")
     for dialogue in rng.sample(dialogues, len(dialogues)):
         for rewrite in draw_rewrites(perturber, dialogue, draws=1, seed=seed):

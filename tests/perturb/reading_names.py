@@ -14,7 +14,7 @@ from pathlib import Path
 from tod_bias import Dialogue, Turn
 from tod_bias.dialogues.star import read_star_folder
 from tod_bias.dialogues.tau_bench import read_few_shot, read_tau_bench
-from tod_bias.perturb.algorithm import load_perturber
+from tod_bias.perturb import load_axis
 
 AXES = ("names_gender", "names_race")
 SPLITS = ("train", "valid", "test")
@@ -44,8 +44,8 @@ def main() -> None:
     rng = random.Random(options.seed)
     number = 0
     for place, axis in enumerate(AXES):
-        perturber = load_perturber(axis)
-        told = perturber.arrange(dialogues, seed=options.seed, tellings=1)
+        perturber = load_axis(axis)
+        told = perturber.select(dialogues, seed=options.seed, variants=1)
         rng.shuffle(told)
         wanted = options.turns * (place + 1) // len(AXES)
         for dialogue, (candidate,) in told:
@@ -56,7 +56,7 @@ def main() -> None:
             changed = [turn for turn in pairs if any(old != new for old, new in turn)]
             if changed:
                 number += 1
-                print(f"{number} [{axis} {dialogue.id} {candidate.word} > {candidate.form}]")
+                print(f"{number} [{axis} {dialogue.id} {candidate.term} > {candidate.form}]")
                 for old, new in rng.choice(changed):
                     print(f"  + {new}" if old != new else f"    {old}")
 

@@ -8,8 +8,7 @@ import pytest
 
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import AxisError
-from tod_bias.perturb.algorithm import draw_rewrites, load_perturber, rewrite_text
-from tod_bias.perturb.candidates import Candidate, Perturber
+from tod_bias.perturb import Axis, Candidate, draw_rewrites, load_axis, perturb_text
 from tod_bias.systems.twin import Rewrite
 
 DIALOGUE = Dialogue(
@@ -27,13 +26,13 @@ DIALOGUE = Dialogue(
 
 
 def test_candidates_are_the_distinct_words_with_every_other_attribute() -> None:
-    assert load_perturber("gender").candidates(DIALOGUE) == [
+    assert load_axis("gender").candidates(DIALOGUE) == [
         Candidate(word, "woman", target) for word in ("her", "mom", "she") for target in ("man", "non-binary")
     ]
 
 
 def test_one_rewrite_changes_utterances_calls_and_results_alike_and_no_name() -> None:
-    perturber = load_perturber("gender")
+    perturber = load_axis("gender")
     rewrite = perturber.rewrite(DIALOGUE, Candidate("she", "woman", "man"))
     twin = rewrite(DIALOGUE)
     assert twin.turns[0] == Turn(
@@ -46,7 +45,7 @@ def test_one_rewrite_changes_utterances_calls_and_results_alike_and_no_name() ->
 
 
 def test_scope_word_changes_only_the_paradigm_of_the_drawn_word() -> None:
-    perturber = load_perturber("gender", scope="word")
+    perturber = load_axis("gender", scope="word")
     twin = perturber.rewrite(DIALOGUE, Candidate("mom", "woman", "man"))(DIALOGUE)
     assert (twin.turns[0].user, twin.turns[0].response) == (
         "Send $20 to my Dad. She likes Lady Gaga.",
@@ -55,44 +54,44 @@ def test_scope_word_changes_only_the_paradigm_of_the_drawn_word() -> None:
 
 
 def test_draws_depend_on_nothing_but_seed_axis_dialogue_and_number() -> None:
-    perturber = load_perturber("gender")
+    perturber = load_axis("gender")
     words = [rewrite.word + rewrite.target for rewrite in draw_rewrites(perturber, DIALOGUE, draws=9, seed=4)]
-    assert words == [r.word + r.target for r in draw_rewrites(load_perturber("gender"), DIALOGUE, draws=9, seed=4)]
+    assert words == [r.word + r.target for r in draw_rewrites(load_axis("gender"), DIALOGUE, draws=9, seed=4)]
     assert words[:3] == [r.word + r.target for r in draw_rewrites(perturber, DIALOGUE, draws=3, seed=4)]
     assert words != [r.word + r.target for r in draw_rewrites(perturber, DIALOGUE, draws=9, seed=5)]
 
 
 def test_draws_cover_all_candidates() -> None:
-    drawn = {(r.word, r.target) for r in draw_rewrites(load_perturber("gender"), DIALOGUE, draws=100)}
+    drawn = {(r.word, r.target) for r in draw_rewrites(load_axis("gender"), DIALOGUE, draws=100)}
     assert len(drawn) == 6
 
 
 def test_a_dialogue_without_words_of_the_axis_has_no_draws() -> None:
     plain = Dialogue("d2", "", (Turn("A table for two.", {}, {}, "Done."),))
-    assert draw_rewrites(load_perturber("gender"), plain) == ()
+    assert draw_rewrites(load_axis("gender"), plain) == ()
 
 
 def test_sources_and_targets_restrict_the_candidates() -> None:
-    assert {c.target for c in load_perturber("gender", targets=["male"]).candidates(DIALOGUE)} == {"man"}
-    assert load_perturber("gender", sources=["man"]).candidates(DIALOGUE) == []
+    assert {c.target for c in load_axis("gender", targets=["male"]).candidates(DIALOGUE)} == {"man"}
+    assert load_axis("gender", sources=["man"]).candidates(DIALOGUE) == []
 
 
 def test_perturber_and_rewrite_meet_their_protocols() -> None:
-    perturber = load_perturber("gender")
-    assert isinstance(perturber, Perturber)
+    perturber = load_axis("gender")
+    assert isinstance(perturber, Axis)
     assert isinstance(draw_rewrites(perturber, DIALOGUE)[0], Rewrite)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: load_perturber("faith"), "unknown axis 'faith'; expected one of age, dialect:aae"),
-        (lambda: load_perturber("gender", targets=["boy"]), "has no attribute 'boy'; it has man, woman, non-binary"),
-        (lambda: load_perturber("gender", scope="turn"), "unknown scope 'turn'"),
-        (lambda: rewrite_text("x", "gender", "woman", "female"), "source and target are both 'woman'"),
-        (lambda: draw_rewrites(load_perturber("gender"), DIALOGUE, draws=0), "draws must be at least 1, got 0"),
+        (lambda: load_axis("faith"), "unknown axis 'faith'; expected one of age, dialect:aae"),
+        (lambda: load_axis("gender", targets=["boy"]), "has no group 'boy'; it has man, woman, non-binary"),
+        (lambda: load_axis("gender", scope="turn"), "unknown scope 'turn'"),
+        (lambda: perturb_text("x", "gender", "woman", "female"), "source and target are both 'woman'"),
+        (lambda: draw_rewrites(load_axis("gender"), DIALOGUE, draws=0), "draws must be at least 1, got 0"),
         (
-            lambda: load_perturber("gender").rewrite(DIALOGUE, Candidate("wife", "woman", "man")),
+            lambda: load_axis("gender").rewrite(DIALOGUE, Candidate("wife", "woman", "man")),
             "dialogue 'd1' has no candidate 'wife'",
         ),
     ],
@@ -105,13 +104,13 @@ def test_a_wrong_axis_attribute_or_word_is_one_clear_line(call, message) -> None
 
 def test_signature_names_the_lexicon_by_content_and_the_choices() -> None:
     signatures = [
-        load_perturber("gender").signature,
-        load_perturber("gender", targets=["man"]).signature,
-        load_perturber("gender", scope="word").signature,
-        load_perturber("age").signature,
+        load_axis("gender").signature,
+        load_axis("gender", targets=["man"]).signature,
+        load_axis("gender", scope="word").signature,
+        load_axis("age").signature,
     ]
     assert len(set(signatures)) == 4
-    assert load_perturber("gender").signature == signatures[0]
+    assert load_axis("gender").signature == signatures[0]
     assert signatures[0].startswith("lexicon:gender|hash:")
 
 
@@ -126,7 +125,7 @@ def test_signature_names_the_lexicon_by_content_and_the_choices() -> None:
 def test_two_origins_become_two_origins_and_back(target: str, expected: str) -> None:
     call = {"api_name": "Find", "cuisine": "Indian"}
     told = Dialogue("d", "", (Turn("Indian, Chinese or American?", call, {}, "Chinese and Indian."),))
-    rewrite = load_perturber("race").rewrite(told, Candidate("indian", "asian", target))
+    rewrite = load_axis("race").rewrite(told, Candidate("indian", "asian", target))
     twin = rewrite(told)
     first, second = expected.split(" or ")[0].split(", ")
     assert (twin.turns[0].user, twin.turns[0].response) == (f"{expected}?", f"{second} and {first}.")
@@ -139,5 +138,5 @@ def test_where_no_other_form_is_left_the_first_is_written(tmp_path: Path) -> Non
     path = tmp_path / "pets.tsv"
     path.write_text("@distinct\npos\tcat\tdog\nadj\tpersian, siamese, manx\tbeagle, boxer\n", "utf-8")
     told = Dialogue("d", "", (Turn("siamese, manx, persian, siamese, boxer"),))
-    twin = load_perturber("pets", lexicon=path).rewrite(told, Candidate("manx", "cat", "dog"))(told)
+    twin = load_axis("pets", lexicon=path).rewrite(told, Candidate("manx", "cat", "dog"))(told)
     assert twin.turns[0].user == "beagle, beagle, beagle, beagle, boxer"

@@ -62,8 +62,8 @@ def test_other_names_of_attributes_are_known(
     [
         ("noun\tcat/cats/catses\tdog\n", (), "bad.tsv, line 5: column 'cat': 'cat/cats/catses' has 3 forms"),
         ("", ("--source", "dog"), "source and target are both 'dog'"),
-        ("", ("--source", "cow"), "axis 'pets' has no attribute 'cow'; it has cat, dog"),
-        ("", ("--axis", "gender"), "axis 'gender' has no attribute 'kitty'"),
+        ("", ("--source", "cow"), "axis 'pets' has no group 'cow'; it has cat, dog"),
+        ("", ("--axis", "gender"), "axis 'gender' has no group 'kitty'"),
         ("", ("--lexicon", "gone.tsv"), "gone.tsv: cannot be read"),
         ("", ("--scope", "word"), "--scope goes with --corpus"),
         ("", ("--corpus", "corpus.jsonl", "--scope", "turn"), "unknown scope 'turn'"),

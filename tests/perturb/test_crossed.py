@@ -1,7 +1,5 @@
 from tod_bias.dialogues.dialogue import Dialogue, Turn
-from tod_bias.perturb.algorithm import load_perturber
-from tod_bias.perturb.candidates import Candidate
-from tod_bias.perturb.crossed import crossed_candidates, word_labels
+from tod_bias.perturb import Axis, Candidate, load_axis
 
 
 def talk(*users, name="d"):
@@ -9,44 +7,42 @@ def talk(*users, name="d"):
 
 
 def test_a_dialogue_is_told_once_as_every_other_attribute():
-    chosen = crossed_candidates(load_perturber("gender"), talk("My wife is here.", "She is hungry."))
+    chosen = load_axis("gender").crossed(talk("My wife is here.", "She is hungry."))
     assert [(one.source, one.target) for one in chosen] == [("woman", "man"), ("woman", "non-binary")]
 
 
 def test_the_attribute_that_is_mentioned_most_is_the_source_and_its_commonest_word_stands_for_it():
     dialogue = talk("My husband and my sister came.", "My sister likes tea.", "Her sister and my aunt do not.")
-    assert {(one.word, one.source) for one in crossed_candidates(load_perturber("gender"), dialogue)} == {
-        ("sister", "woman")
-    }
+    assert {(one.term, one.source) for one in load_axis("gender").crossed(dialogue)} == {("sister", "woman")}
 
 
 def test_ties_are_drawn_by_seed_and_id_and_nothing_else():
-    perturber = load_perturber("gender")
+    perturber = load_axis("gender")
     dialogues = [talk("My husband and my sister came.", name=f"d{number}") for number in range(40)]
-    first = [crossed_candidates(perturber, dialogue, 1)[0].source for dialogue in dialogues]
+    first = [perturber.crossed(dialogue, 1)[0].source for dialogue in dialogues]
     assert {"man", "woman"} == set(first)
-    assert first == [crossed_candidates(perturber, dialogue, 1)[0].source for dialogue in reversed(dialogues)][::-1]
-    assert first != [crossed_candidates(perturber, dialogue, 2)[0].source for dialogue in dialogues]
+    assert first == [perturber.crossed(dialogue, 1)[0].source for dialogue in reversed(dialogues)][::-1]
+    assert first != [perturber.crossed(dialogue, 2)[0].source for dialogue in dialogues]
 
 
 def test_a_dialogue_without_a_word_is_told_as_nobody_else():
-    assert crossed_candidates(load_perturber("gender"), talk("A table, please.")) == ()
+    assert load_axis("gender").crossed(talk("A table, please.")) == ()
 
 
 def test_words_that_are_written_for_each_other_are_one_cluster():
-    gender = load_perturber("gender")
-    wife = word_labels(gender, Candidate("wife", "woman", "man"))
-    husband = word_labels(gender, Candidate("husband", "man", "woman"))
+    gender = load_axis("gender")
+    wife = gender.labels(Candidate("wife", "woman", "man"))
+    husband = gender.labels(Candidate("husband", "man", "woman"))
     assert wife == husband == (wife[0], wife[0])
-    hubby = word_labels(gender, Candidate("hubby", "man", "woman"))
+    hubby = gender.labels(Candidate("hubby", "man", "woman"))
     assert hubby == ("hubby", wife[0])  # it becomes a wife, and no wife becomes a hubby
-    plural = word_labels(gender, Candidate("wives", "woman", "man"))
+    plural = gender.labels(Candidate("wives", "woman", "man"))
     assert plural == wife
 
 
 def test_a_perturber_without_a_lexicon_has_the_word_that_was_drawn():
-    class Own:
-        axis, attributes = "own", ("a", "b")
+    class Own(Axis):
+        name, groups = "own", ("a", "b")
 
         def candidates(self, dialogue):
             return [Candidate("x", "a", "b"), Candidate("y", "a", "b")]
@@ -54,5 +50,5 @@ def test_a_perturber_without_a_lexicon_has_the_word_that_was_drawn():
         def rewrite(self, dialogue, candidate):
             raise NotImplementedError
 
-    assert crossed_candidates(Own(), talk("x y")) == (Candidate("x", "a", "b"),)
-    assert word_labels(Own(), Candidate("x", "a", "b")) == ("x", "x")
+    assert Own().crossed(talk("x y")) == (Candidate("x", "a", "b"),)
+    assert Own().labels(Candidate("x", "a", "b")) == ("x", "x")

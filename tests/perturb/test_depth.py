@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from test_rewriting_properties import TEXTS
 
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
-from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
-from tod_bias.perturb.candidates import Candidate
+from tod_bias.perturb import Candidate, draw_rewrites, load_axis
 
 TURN = Turn(
     "A table for my wife and three kids.",
@@ -34,7 +33,7 @@ DIALOGUE = Dialogue("d", "", (TURN,), system="Serve every wife.")
 
 
 def to_man(value: Any, word: str = "wife") -> Any:
-    rewrite = load_perturber("gender").rewrite(DIALOGUE, Candidate(word, "woman", "man"))
+    rewrite = load_axis("gender").rewrite(DIALOGUE, Candidate(word, "woman", "man"))
     made = rewrite(value)
     assert rewrite.inverse(made) == value
     return made
@@ -67,7 +66,7 @@ def test_strings_at_any_depth_are_rewritten_and_no_name_key_or_number() -> None:
 
 
 def test_candidates_come_from_what_is_said_with_a_call() -> None:
-    words = {candidate.word for candidate in load_perturber("gender").candidates(DIALOGUE)}
+    words = {candidate.term for candidate in load_axis("gender").candidates(DIALOGUE)}
     assert words == {"wife", "her"}
 
 
@@ -97,7 +96,7 @@ def test_what_was_put_out_is_copied() -> None:
 def test_a_list_under_the_slot_of_an_entity_belongs_to_it() -> None:
     call = {"api_name": "play", "artists": ["x"], "artist": ["The Wife", {"note": "wife"}]}
     turn = Turn("My wife likes The Wife.", call)
-    (rewrite,) = draw_rewrites(load_perturber("gender", targets=["man"]), Dialogue("d", "", (turn,)), draws=1)
+    (rewrite,) = draw_rewrites(load_axis("gender", targets=["man"]), Dialogue("d", "", (turn,)), draws=1)
     assert rewrite(turn) == Turn("My husband likes The Wife.", {**call, "artist": ["The Wife", {"note": "husband"}]})
 
 
@@ -116,7 +115,7 @@ steps = st.builds(Step, slots, st.lists(slots, max_size=2).map(tuple), TEXTS)
 def test_the_inverse_is_exact_at_any_depth(turns: list[Any], axis: str) -> None:
     told = tuple(Turn(user, steps=steps, response=response) for user, steps, response in turns)
     dialogue = Dialogue("d", "", told)
-    for rewrite in draw_rewrites(load_perturber(axis), dialogue, draws=2):
+    for rewrite in draw_rewrites(load_axis(axis), dialogue, draws=2):
         twin = rewrite(dialogue)
         assert rewrite.inverse(twin) == dialogue
         for turn, image in zip(told, twin.turns, strict=True):

@@ -12,12 +12,10 @@ from hypothesis import strategies as st
 from tod_bias import Dialogue, Step, Turn, load_corpus
 from tod_bias.cli.application import main
 from tod_bias.errors import AxisError, LexiconError
-from tod_bias.perturb.algorithm import draw_rewrites, load_perturber, rewrite_text
-from tod_bias.perturb.candidates import Candidate, Perturber
-from tod_bias.perturb.crossed import crossed_candidates, word_labels, words_in
+from tod_bias.perturb import Axis, Candidate, draw_rewrites, load_axis, perturb_text
 from tod_bias.perturb.dialect.rules import dialects, load_dialect
 from tod_bias.perturb.dialect.speaker import speak
-from tod_bias.perturb.matched import MatchedPlacebo
+from tod_bias.perturb.placebo import MatchedPlacebo
 
 LINES = (Path(__file__).parent / "dialect_cases.tsv").read_text(encoding="utf-8").splitlines()
 CASES = [tuple(line.split("\t")) for line in LINES if not line.startswith("#")]
@@ -53,18 +51,18 @@ def test_every_rule_has_a_case(axis: str) -> None:
 
 class TestDialogue:
     def test_one_candidate_that_the_rules_stand_for(self) -> None:
-        perturber = load_perturber(AAE)
-        assert isinstance(perturber, Perturber)
+        perturber = load_axis(AAE)
+        assert isinstance(perturber, Axis)
         (candidate,) = perturber.candidates(DIALOGUE)
         assert candidate == Candidate("is_there_it", "standard", "aae")
-        assert crossed_candidates(perturber, DIALOGUE) == (candidate,)
-        assert word_labels(perturber, candidate) == ("is_there_it", "is_there_it")
-        assert words_in(perturber, DIALOGUE, [candidate]) == [frozenset({"is_there_it", "person_that", "person_do"})]
+        assert perturber.crossed(DIALOGUE) == (candidate,)
+        assert perturber.labels(candidate) == ("is_there_it", "is_there_it")
+        assert perturber.terms(DIALOGUE, [candidate]) == [frozenset({"is_there_it", "person_that", "person_do"})]
         assert perturber.counts_of(DIALOGUE) == {candidate: 1}
         assert perturber.candidates(Dialogue("e", "", (Turn("Yes."),))) == []
 
     def test_user_turns_change_and_nothing_else(self) -> None:
-        (rewrite,) = draw_rewrites(load_perturber(AAE), DIALOGUE, draws=1)
+        (rewrite,) = draw_rewrites(load_axis(AAE), DIALOGUE, draws=1)
         twin = rewrite(DIALOGUE)
         assert [turn.user for turn in twin.turns] == [
             "Is it any tables at It Looks Good? That work.",  # a value of the call stays
@@ -77,17 +75,17 @@ class TestDialogue:
         assert rewrite.inverse(twin) == DIALOGUE
 
     def test_unseen_strings_stay_in_both_directions(self) -> None:
-        (rewrite,) = draw_rewrites(load_perturber(AAE), DIALOGUE, draws=1)
+        (rewrite,) = draw_rewrites(load_axis(AAE), DIALOGUE, draws=1)
         for text in ("It doesn't look open.", "You asked: Do it have parking?"):
             assert rewrite(text) == rewrite.inverse(text) == text
 
     def test_a_placebo_can_be_matched(self) -> None:
         dialogue = Dialogue("d", "", (Turn("That works. I want to see a movie, please."),))
-        rewrites = draw_rewrites(load_perturber(AAE), dialogue, draws=1)
+        rewrites = draw_rewrites(load_axis(AAE), dialogue, draws=1)
         assert MatchedPlacebo().match(dialogue, rewrites, 0) is not None
 
     def test_a_rule_with_a_rate_is_had_by_so_many_speakers(self) -> None:
-        perturber = load_perturber(AAE)
+        perturber = load_axis(AAE)
         said = [bool(perturber.candidates(Dialogue(str(n), "", (Turn("My name is Ann."),)))) for n in range(2000)]
         assert 0.46 < sum(said) / 2000 < 0.54  # rate 0.5, four standard errors
         again = [bool(perturber.candidates(Dialogue(str(n), "", (Turn("My name is Ann."),)))) for n in range(2000)]
@@ -96,7 +94,7 @@ class TestDialogue:
     @pytest.mark.parametrize("axis", ["dialect:aae×gender", "gender×dialect:aae"])
     def test_crossed_with_another_axis_in_either_order(self, axis: str) -> None:
         dialogue = Dialogue("d", "", (Turn("My wife doesn't want any fish. It sounds good to her."),))
-        perturber = load_perturber(axis)
+        perturber = load_axis(axis)
         told = {
             candidate.target: perturber.rewrite(dialogue, candidate) for candidate in perturber.candidates(dialogue)
         }
@@ -106,16 +104,16 @@ class TestDialogue:
         assert both.inverse(twin) == dialogue
 
     def test_what_was_stored_is_turned_back_by_another_t(self) -> None:
-        perturber = load_perturber(AAE)
+        perturber = load_axis(AAE)
         (candidate,) = perturber.candidates(DIALOGUE)
         stored = Dialogue.from_json(perturber.rewrite(DIALOGUE, candidate)(DIALOGUE).to_json())
         assert perturber.rewrite(DIALOGUE, candidate).inverse(stored) == DIALOGUE
 
     def test_protected_phrases_and_chosen_attributes(self) -> None:
         dialogue = Dialogue("d", "", (Turn("That works."),))
-        assert load_perturber(AAE, protected=["that works"]).candidates(dialogue) == []
-        assert load_perturber(AAE, targets=["standard"]).candidates(dialogue) == []
-        assert len(load_perturber(AAE, sources=["standard"], targets=["aae"]).candidates(dialogue)) == 1
+        assert load_axis(AAE, protected=["that works"]).candidates(dialogue) == []
+        assert load_axis(AAE, targets=["standard"]).candidates(dialogue) == []
+        assert len(load_axis(AAE, sources=["standard"], targets=["aae"]).candidates(dialogue)) == 1
 
     @settings(max_examples=60, deadline=None)
     @given(st.lists(st.lists(st.sampled_from(CASES).map(lambda case: case[1]) | st.text(max_size=5)), max_size=4))
@@ -125,14 +123,14 @@ class TestDialogue:
         )
         dialogue = Dialogue("d", "", turns)
         for axis in (AAE, LEARNER):
-            for rewrite in draw_rewrites(load_perturber(axis), dialogue, draws=1):
+            for rewrite in draw_rewrites(load_axis(axis), dialogue, draws=1):
                 assert rewrite.inverse(rewrite(dialogue)) == dialogue
 
 
 @pytest.mark.real_data
 @pytest.mark.parametrize("axis", [AAE, LEARNER])
 def test_real_dialogues(axis: str, sgd_datapath: Path, star: Path, tau_bench: Path) -> None:
-    perturber = load_perturber(axis)
+    perturber = load_axis(axis)
     shares = {}
     for corpus, folder, split in (
         ("google_sgd", sgd_datapath, "valid"),
@@ -159,31 +157,31 @@ def test_real_dialogues(axis: str, sgd_datapath: Path, star: Path, tau_bench: Pa
 class TestByName:
     def test_shipped_dialects(self) -> None:
         assert dialects() == (AAE, LEARNER)
-        assert load_perturber(AAE).attributes == ("standard", "aae")
-        assert load_perturber(LEARNER).attributes == ("native", "nonnative")
+        assert load_axis(AAE).groups == ("standard", "aae")
+        assert load_axis(LEARNER).groups == ("native", "nonnative")
 
     def test_a_shipped_dialect_wins_over_a_module(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
         (tmp_path / "dialect.py").write_text("aae = None\n")
-        assert load_perturber(AAE).axis == AAE
+        assert load_axis(AAE).name == AAE
 
     @pytest.mark.parametrize(
         ("options", "message"),
         [
             ({"axis": "dialect:x"}, "shipped dialects: dialect:aae, dialect:nonnative"),
             ({"axis": AAE, "scope": "word"}, "leave out the scope 'word'"),
-            ({"axis": AAE, "targets": ["AAVE"]}, "unknown attribute 'AAVE'; expected standard and aae"),
+            ({"axis": AAE, "targets": ["AAVE"]}, "unknown group 'AAVE'; expected standard and aae"),
         ],
     )
     def test_what_is_wrong_is_told(self, options: dict, message: str) -> None:
         with pytest.raises(AxisError, match=message):
-            load_perturber(**options)
+            load_axis(**options)
 
     @pytest.mark.parametrize(("source", "target"), [("aae", "standard"), ("standard", "x"), ("aae", "aae")])
     def test_texts_go_from_the_standard_to_the_dialect(self, source: str, target: str) -> None:
-        assert rewrite_text("That works.", AAE, "standard", "aae") == "That work."
+        assert perturb_text("That works.", AAE, "standard", "aae") == "That work."
         with pytest.raises(AxisError, match="axis dialect:aae"):
-            rewrite_text("That works.", AAE, source, target)
+            perturb_text("That works.", AAE, source, target)
 
     def test_lines_on_the_command_line(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (tmp_path / "text.txt").write_text("That works.\nYes.\n")
@@ -198,12 +196,12 @@ class TestByName:
             "id\tdoes\tpattern\treplacement\tconditions\tsource\n"
             "wee\twee\t{size}\twee\t\teWAVE\nnae\tnae\tI ({no})\tI {no:1}\tstatement; not: if\teWAVE\n"
         )
-        perturber = load_perturber("dialect:scots", lexicon=file)
+        perturber = load_axis("dialect:scots", lexicon=file)
         said = "I don’t want a small one. I can't, if so. Can't I?"
         assert perturber.rewrite_texts([said], "standard", "scots") == [
             "I dinnae want a wee one. I can't, if so. Can't I?"
         ]
-        assert perturber.signature != load_perturber(AAE).signature
+        assert perturber.signature != load_axis(AAE).signature
 
 
 HEADER = "@attributes\ta\tb\nid\tdoes\tpattern\treplacement\tconditions\tsource\n"
@@ -237,11 +235,11 @@ def test_a_wrong_file_is_told_in_one_line(tmp_path: Path, content: str, message:
     file = tmp_path / "rules.tsv"
     file.write_text(content)
     with pytest.raises(LexiconError, match=message) as told:
-        load_perturber("dialect:mine", lexicon=file)
+        load_axis("dialect:mine", lexicon=file)
     assert str(told.value).startswith(str(file))
     assert "\n" not in str(told.value)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(LexiconError, match="cannot be read"):
-        load_perturber("dialect:mine", lexicon=tmp_path / "none.tsv")
+        load_axis("dialect:mine", lexicon=tmp_path / "none.tsv")

@@ -12,8 +12,7 @@ import pytest
 
 from tod_bias import Dialogue, Pipeline, Turn, load_corpus, load_pipeline
 from tod_bias.errors import AxisError, StageError, UnansweredError
-from tod_bias.perturb.algorithm import draw_candidates, load_perturber, rewrites_of
-from tod_bias.perturb.crossed import crossed_candidates
+from tod_bias.perturb import load_axis
 from tod_bias.perturb.guards.coverage import coverage, inputs_of_turns, lines
 from tod_bias.perturb.guards.guard import Canonical, Neutral, Vote, with_guards
 from tod_bias.perturb.guards.words import Words
@@ -68,9 +67,9 @@ def checked(dialogues: Sequence[Dialogue], axes: Sequence[str], guard: type = Ca
     guards = [guard(component, list(axes)) for component in COMPONENTS]
     inside = [held for held in (guards[0], guards[0].stage) if isinstance(held, guard)]
     covered = told = 0
-    for perturber in map(load_perturber, axes):
+    for perturber in map(load_axis, axes):
         for dialogue in dialogues:
-            chosen = (*crossed_candidates(perturber, dialogue), *draw_candidates(perturber, dialogue, 2))
+            chosen = (*perturber.crossed(dialogue), *perturber.draw(dialogue, 2))
             if not chosen:
                 continue
             inputs = inputs_of_turns(dialogue)
@@ -80,7 +79,7 @@ def checked(dialogues: Sequence[Dialogue], axes: Sequence[str], guard: type = Ca
                 first += guards[0]([item])
                 exact.append(before == [held.coverage[held.axis.name]["uncovered"] for held in inside])
             answers = [first, *(guarded(inputs) for guarded in guards[1:])]
-            for rewrite in rewrites_of(perturber, [(dialogue, tuple(dict.fromkeys(chosen)))])[0]:
+            for rewrite in perturber.rewrites_of([(dialogue, tuple(dict.fromkeys(chosen)))])[0]:
                 images = inputs_of_turns(rewrite(dialogue))
                 told += len(images)
                 covered += sum(exact)
@@ -369,10 +368,10 @@ def test_a_wrong_guard_in_a_file_names_the_stage(options: str, message: str, tmp
 
 def test_coverage_counts_what_guards_do_not_know() -> None:
     dialogues = [Dialogue("1", "", (Turn("My wife is here."),)), Dialogue("2", "", (Turn("Hello dude, a seat."),))]
-    found = coverage(dialogues, load_perturber("gender"))
+    found = coverage(dialogues, load_axis("gender"))
     assert (found.mentions, found.texts, found.found, found.inputs, found.exact) == (2, 4, 2, 4, 2)
     assert (found.share_found, found.share_exact) == (0.5, 0.5)
     assert (found.covered, found.wrong, found.share_covered) == (2, 0, 0.5)
-    nobody = coverage([Dialogue("1", "", (Turn("Hello, a seat."),))], load_perturber("gender"))
+    nobody = coverage([Dialogue("1", "", (Turn("Hello, a seat."),))], load_axis("gender"))
     assert nobody.share_found is nobody.share_exact is nobody.share_covered is None
     assert lines([nobody])[1].split() == ["gender", "0", "0", "–", "0", "–", "–", "0"]

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from tod_bias.errors import AxisError, LexiconError
-from tod_bias.perturb.algorithm import load_perturber, rewrite_text
+from tod_bias.perturb import load_axis, perturb_text
 from tod_bias.perturb.lexicon import axes, load_lexicon, read_lexicon
 
 HEADER = "pos\tcat\tdog\tcontext\tnotes\n"
 
 
 def test_attributes_are_those_of_qian() -> None:
-    assert load_lexicon("gender").attributes == ("man", "woman", "non-binary")
-    assert load_lexicon("age").attributes == ("child", "young", "middle-aged", "senior", "adult")
-    assert load_lexicon("race").attributes == (
+    assert load_lexicon("gender").groups == ("man", "woman", "non-binary")
+    assert load_lexicon("age").groups == ("child", "young", "middle-aged", "senior", "adult")
+    assert load_lexicon("race").groups == (
         "white",
         "black",
         "hispanic",
@@ -46,16 +46,16 @@ def test_every_source_form_of_a_shipped_lexicon_is_found_once_in_its_column(axis
 def test_a_user_lexicon_takes_the_place_of_a_shipped_one(tmp_path: Path) -> None:
     path = tmp_path / "pets.tsv"
     path.write_text("@alias\tkitty\tcat\n@protect\tcat food\n" + HEADER + "noun\tkitten, cat\tpuppy/puppies\n", "utf-8")
-    assert rewrite_text("Two cats, an old kitten, cat food.", "pets", "kitty", "dog", lexicon=path) == (
+    assert perturb_text("Two cats, an old kitten, cat food.", "pets", "kitty", "dog", lexicon=path) == (
         "Two puppies, an old puppy, cat food."
     )
-    assert load_perturber("pets", lexicon=path).attributes == ("cat", "dog")
+    assert load_axis("pets", lexicon=path).groups == ("cat", "dog")
 
 
 def test_a_blank_cell_means_that_the_word_has_no_such_rewriting(tmp_path: Path) -> None:
     path = tmp_path / "pets.tsv"
     path.write_text("pos\tcat\tdog\tfish\nword\tmeow\twoof\t-\nword\tpaw\tpad\tfin\n", "utf-8")
-    assert rewrite_text("meow paw", "pets", "cat", "fish", lexicon=path) == "meow fin"
+    assert perturb_text("meow paw", "pets", "cat", "fish", lexicon=path) == "meow fin"
 
 
 @pytest.mark.parametrize(
@@ -64,10 +64,10 @@ def test_a_blank_cell_means_that_the_word_has_no_such_rewriting(tmp_path: Path) 
         ("", "holds no header"),
         (HEADER, "holds no rows"),
         ("word\tmeow\twoof\n", "line 1: the header must start with 'pos', got 'word'"),
-        ("pos\tcat\n", "line 1: the header must name at least two attributes"),
-        (f"pos\tcat\t{'dog' * 40}\n", "line 1: an attribute's name has 120 characters, expected 100 at the most"),
+        ("pos\tcat\n", "line 1: the header must name at least two groups"),
+        (f"pos\tcat\t{'dog' * 40}\n", "line 1: a group's name has 120 characters, expected 100 at the most"),
         (HEADER + "# remark\n\nadverb\tmeow\twoof\n", "line 4: unknown part of speech 'adverb'"),
-        (HEADER + "word\tmeow\n", "line 2: a row needs words for at least two attributes"),
+        (HEADER + "word\tmeow\n", "line 2: a row needs words for at least two groups"),
         (HEADER + "word\t~meow\t~woof\n", "line 2: all forms are marked '~'"),
         (HEADER + "word\tmeow, \twoof\n", "line 2: column 'cat': empty word"),
         (HEADER + "noun\tcat/cats/catses\tdog\n", "line 2: column 'cat': 'cat/cats/catses' has 3 forms, a noun has 2"),
@@ -100,8 +100,8 @@ def test_an_unknown_axis_names_the_known_ones() -> None:
 def test_attributes_are_found_however_their_column_is_written(tmp_path):
     (tmp_path / "mine.tsv").write_text("pos\tNew_Hire\tOld-Hand\told_hand\nnoun\ta\tb\tc\n")
     lexicon = load_lexicon("mine", tmp_path / "mine.tsv")
-    assert [lexicon.attribute(name) for name in ("New_Hire", " new-hire", "Old-Hand", "old_hand")] == [
+    assert [lexicon.group(name) for name in ("New_Hire", " new-hire", "Old-Hand", "old_hand")] == [
         "New_Hire", "New_Hire", "Old-Hand", "old_hand",
     ]  # fmt: skip
-    with pytest.raises(AxisError, match="no attribute 'OLD HAND'"):
-        lexicon.attribute("OLD HAND")
+    with pytest.raises(AxisError, match="no group 'OLD HAND'"):
+        lexicon.group("OLD HAND")

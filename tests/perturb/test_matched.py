@@ -14,17 +14,21 @@ from hypothesis import strategies as st
 from tod_bias.dialogues.corpora import load_corpus
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.errors import AxisError, LexiconError
-from tod_bias.perturb import frequencies
-from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
-from tod_bias.perturb.frequencies import count, level, tokens
+from tod_bias.perturb import draw_rewrites, load_axis
 from tod_bias.perturb.lexicon import axes, load_lexicon, read_lexicon
-from tod_bias.perturb.matched import NEUTRAL, MatchedPlacebo, changed_tokens
-from tod_bias.perturb.rewrite import DialogueRewrite
+from tod_bias.perturb.placebo import NEUTRAL, MatchedPlacebo, _table, count, level
+from tod_bias.perturb.rewrite import DialogueRewrite, changed_tokens, tokens
 from tod_bias.perturb.rewriter import TextRewriter
 
 LEXICON = read_lexicon(NEUTRAL)
 MATCHED = MatchedPlacebo()
-GENDER, AGE = load_perturber("gender"), load_perturber("age")
+GENDER, AGE = load_axis("gender"), load_axis("age")
+
+
+def placebo_of(matched, dialogue, rewrites, seed):
+    """The matched rewrite, or None."""
+    found = matched.match(dialogue, rewrites, seed)
+    return None if found is None else found[0]
 
 
 def forms(lexicon):
@@ -116,7 +120,7 @@ def test_no_word_is_demographic():
 
 def test_the_lexicon_is_large_and_measured():
     assert len(LEXICON.paradigms) >= 60
-    assert LEXICON.attributes == ("original", "placebo")
+    assert LEXICON.groups == ("original", "placebo")
     for paradigm in LEXICON.paradigms:
         assert max(level(form.text) for forms in paradigm.cells["original"] for form in forms) > 0
     assert "neutral" not in axes()
@@ -127,25 +131,25 @@ def test_the_dose_is_met(dose):
     dialogue = talk(("wife " * dose, "no"), *((turn.user, turn.response) for turn in TALK.turns))
     other = replacing(wife="spouse")
     dose = changed_tokens(dialogue, other)
-    placebo = MATCHED.match(dialogue, [other], 0)
+    placebo = placebo_of(MATCHED, dialogue, [other], 0)
     assert changed_tokens(dialogue, placebo) == dose
     assert (placebo.axis, placebo.source, placebo.target) == ("placebo", "original", "placebo")
     assert placebo.word in {forms[0].text.lower() for row in LEXICON.paradigms for forms in row.cells["original"]}
 
 
 def test_a_rewrite_that_changes_nothing_is_matched_by_as_little_as_can_be():
-    assert changed_tokens(TALK, MATCHED.match(TALK, [replacing()], 0)) == 1
+    assert changed_tokens(TALK, placebo_of(MATCHED, TALK, [replacing()], 0)) == 1
 
 
 def test_several_rewrites_ask_for_their_mean():
     few, many = replacing(wife="wifeX"), replacing(wife="spouseX", park="gardenX", table="deskX", hungry="sadX")
     doses = [changed_tokens(TALK, rewrite) for rewrite in (few, many)]
-    assert changed_tokens(TALK, MATCHED.match(TALK, [few, many], 0)) in (sum(doses) // 2, -(-sum(doses) // 2))
+    assert changed_tokens(TALK, placebo_of(MATCHED, TALK, [few, many], 0)) in (sum(doses) // 2, -(-sum(doses) // 2))
 
 
 def test_a_dose_beyond_the_dialogue_takes_all_there_is():
     dialogue = talk(("Hi", " ".join(["man"] * 50)))
-    assert changed_tokens(dialogue, MATCHED.match(dialogue, [replacing(man="men")], 0)) == 1
+    assert changed_tokens(dialogue, placebo_of(MATCHED, dialogue, [replacing(man="men")], 0)) == 1
 
 
 def test_the_seed_and_the_id_choose_and_nothing_else():
@@ -153,29 +157,29 @@ def test_the_seed_and_the_id_choose_and_nothing_else():
     dialogue = talk(("A cab for my wife, please, at a good rating.", "Perfect. Bye. Perhaps until noon?"))
     chosen = {}
     for seed in range(12):
-        placebo = MatchedPlacebo().match(dialogue, other, seed)
-        assert placebo(dialogue) == MATCHED.match(dialogue, other, seed)(dialogue)
+        placebo = placebo_of(MatchedPlacebo(), dialogue, other, seed)
+        assert placebo(dialogue) == placebo_of(MATCHED, dialogue, other, seed)(dialogue)
         chosen[placebo.word] = seed
     assert len(chosen) > 1
-    renamed = {MATCHED.match(Dialogue(f"d{n}", "", dialogue.turns), other, 0).word for n in range(12)}
+    renamed = {placebo_of(MATCHED, Dialogue(f"d{n}", "", dialogue.turns), other, 0).word for n in range(12)}
     assert len(renamed) > 1
 
 
 def test_two_axes_with_one_dose_share_one_rewrite():
-    first = MATCHED.match(TALK, [replacing(wife="husband")], 3)
-    assert MATCHED.match(TALK, [replacing(wife="woman")], 3) is first
+    first = placebo_of(MATCHED, TALK, [replacing(wife="husband")], 3)
+    assert placebo_of(MATCHED, TALK, [replacing(wife="woman")], 3) is first
 
 
 def test_without_a_neutral_word_there_is_none():
-    assert MATCHED.match(talk(("My wife", "his husband")), [replacing(wife="husband")], 0) is None
+    assert placebo_of(MATCHED, talk(("My wife", "his husband")), [replacing(wife="husband")], 0) is None
     with pytest.raises(ValueError, match="no rewrite to match"):
-        MATCHED.match(TALK, [], 0)
+        placebo_of(MATCHED, TALK, [], 0)
 
 
 def test_a_word_that_the_other_rewrite_exchanges_stays():
     dialogue = talk(("A movie, please.", "Which film?"))
-    assert MATCHED.match(dialogue, [replacing(**{"movie,": "film,", "film?": "movie?"})], 0) is None
-    assert MATCHED.match(dialogue, [replacing(A="One")], 0).word in ("movie", "film")
+    assert placebo_of(MATCHED, dialogue, [replacing(**{"movie,": "film,", "film?": "movie?"})], 0) is None
+    assert placebo_of(MATCHED, dialogue, [replacing(A="One")], 0).word in ("movie", "film")
 
 
 def test_names_in_calls_and_results_stay_everywhere():
@@ -183,7 +187,7 @@ def test_names_in_calls_and_results_stay_everywhere():
         {"api_name": "Find", "movie_name": "The Great Movie"}, ({"movie_name": "Movie Night", "kind": "movie"},)
     )
     dialogue = Dialogue("d", "", (Turn("the great movie, a movie", steps=[step], response="Movie Night is a movie."),))
-    made = MATCHED.match(dialogue, [replacing(a="one"), replacing(a="two", the="a", is_="was")], 0)(dialogue)
+    made = placebo_of(MATCHED, dialogue, [replacing(a="one"), replacing(a="two", the="a", is_="was")], 0)(dialogue)
     (turn,) = made.turns
     assert turn.user == "the great movie, a film"
     assert turn.response == "Movie Night is a film."
@@ -202,7 +206,7 @@ def test_demo_dialogues_get_a_placebo_of_their_dose_that_can_be_undone():
     near = total = 0
     for dialogue, rewrites in pairs(load_corpus("demo")):
         wanted = sum(changed_tokens(dialogue, rewrite) for rewrite in rewrites) / len(rewrites)
-        placebo = MATCHED.match(dialogue, rewrites, 0)
+        placebo = placebo_of(MATCHED, dialogue, rewrites, 0)
         made = placebo(dialogue)
         assert placebo.inverse(made) == dialogue
         assert made != dialogue
@@ -224,7 +228,7 @@ TEXTS = st.lists(WORDS, min_size=1, max_size=10).map(" ".join)
 @settings(max_examples=150, deadline=None)
 def test_whatever_is_said_can_be_undone(said, wanted, seed):
     dialogue = talk(*said, (" ".join(["wife"] * wanted), "yes"))
-    placebo = MatchedPlacebo.match(MATCHED, dialogue, [replacing(wife="wifeX")], seed)
+    placebo = placebo_of(MATCHED, dialogue, [replacing(wife="wifeX")], seed)
     if placebo is not None:
         made = placebo(dialogue)
         assert placebo.inverse(made) == dialogue
@@ -237,7 +241,7 @@ def test_sgd_dialogues_get_a_placebo_of_their_dose(sgd_datapath):
     found = []
     for dialogue, rewrites in pairs(random.Random(0).sample(dialogues, 600)):
         wanted = sum(changed_tokens(dialogue, rewrite) for rewrite in rewrites) / len(rewrites)
-        placebo = MATCHED.match(dialogue, rewrites, 0)
+        placebo = placebo_of(MATCHED, dialogue, rewrites, 0)
         found.append(placebo is not None and abs(changed_tokens(dialogue, placebo) - wanted) <= max(1, 0.2 * wanted))
     assert len(found) > 20
     assert sum(found) / len(found) >= 0.95
@@ -249,20 +253,20 @@ def test_counts_are_per_million_words_of_words_and_phrases():
 
 
 @pytest.mark.parametrize(
-    ("table", "message"), [("movie 3\n", "line 1: expected a word and"), ("movie\tx\n", "cannot be")]
+    ("table", "message"), [("movie 3\n", "line 1: expected a word and"), ("movie\tx\n", "expected a word and a number")]
 )
 def test_a_bad_table_names_its_file(tmp_path, table, message):
     (tmp_path / "frequencies.txt").write_text(table)
     with pytest.raises(LexiconError, match=f"frequencies.txt.*{message}"):
-        frequencies._table(tmp_path / "frequencies.txt")
+        _table(tmp_path / "frequencies.txt")
 
 
 def test_words_of_ones_own(tmp_path):
     own = tmp_path / "own.tsv"
     own.write_text("pos\toriginal\tplacebo\nnoun\tpark\tgarden\n")
-    assert MatchedPlacebo(own).match(TALK, [replacing(wife="husband")], 0).word == "park"
+    assert placebo_of(MatchedPlacebo(own), TALK, [replacing(wife="husband")], 0).word == "park"
     own.write_text("pos\tfirst\tsecond\nnoun\tpark\tgarden\n")
-    with pytest.raises(AxisError, match="has no attribute 'original'"):
+    with pytest.raises(AxisError, match="has no group 'original'"):
         MatchedPlacebo(own)
 
 
@@ -280,8 +284,8 @@ def test_a_common_word_is_one_of_the_corpus_itself():
     said = ["my wife and my husband", "a movie", "a trip"] * 400
     for known, chosen in (("film", "movie"), ("journey", "trip")):
         matched = MatchedPlacebo(spoken=[*said, *[f"a {known}"] * 400])
-        assert {matched.match(both, wife, seed).word for seed in range(8)} == {chosen}
-        assert matched.match(one, wife, 0).word == "movie"
+        assert {placebo_of(matched, both, wife, seed).word for seed in range(8)} == {chosen}
+        assert placebo_of(matched, one, wife, 0).word == "movie"
 
 
 def test_words_that_a_small_corpus_never_says_are_not_rare_for_that():
@@ -291,21 +295,19 @@ def test_words_that_a_small_corpus_never_says_are_not_rare_for_that():
         for town in ("Porto", "Prague", "Bergen", "Ghent", "Leeds", "Turin") * 10
     ]
     matched = MatchedPlacebo(spoken=(text for chat in chats for turn in chat.turns for _, text in turn.utterances))
-    made = [matched.match(chat, [replacing(wife="husband")], 0) for chat in chats]
+    made = [placebo_of(matched, chat, [replacing(wife="husband")], 0) for chat in chats]
     assert all(made)
     assert {placebo.word for placebo in made} <= {"look for", "nice", "can you"}
 
 
-def test_the_dose_of_the_last_placebo_is_told():
-    matched = MatchedPlacebo()
-    matched.match(
-        talk(("A movie with my wife and her sister", "")), [replacing(wife="husband"), replacing(my="his", wife="x")], 0
-    )
-    assert matched.dose == (1.5, 1)
+def test_the_edits_that_were_wanted_and_made_come_with_the_placebo():
+    dialogue = talk(("A movie with my wife and her sister", ""))
+    _, edits = MATCHED.match(dialogue, [replacing(wife="husband"), replacing(my="his", wife="x")], 0)
+    assert edits == (1.5, 1)
 
 
 def test_the_signature_is_the_same_in_every_process():
-    told = "from tod_bias.perturb.matched import MatchedPlacebo; print(MatchedPlacebo().signature)"
+    told = "from tod_bias.perturb.placebo import MatchedPlacebo; print(MatchedPlacebo().signature)"
     signatures = {
         subprocess.run(
             [sys.executable, "-c", told],

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tod_bias.dialogues.dialogue import Dialogue, Turn
-from tod_bias.perturb.algorithm import load_perturber
-from tod_bias.perturb.candidates import Candidate
+from tod_bias.perturb import Candidate, load_axis
 
 LINES = (Path(__file__).parent / "name_cases.tsv").read_text(encoding="utf-8").splitlines()
 CASES = [tuple(line.split("\t")) for line in LINES if not line.startswith("#")]
@@ -18,8 +17,8 @@ CASES = [tuple(line.split("\t")) for line in LINES if not line.startswith("#")]
 def test_renames_as_a_careful_person_would(axis, source, target, name, slots, text, expected) -> None:
     result = dict(pair.split("=", 1) for pair in slots.split("; ") if pair)
     dialogue = Dialogue("d", "", (Turn(text, {"api_name": "find"} if result else {}, result),))
-    perturber = load_perturber(axis)
-    words = {one.word: None for one in perturber.candidates(dialogue) if (one.source, one.target) == (source, target)}
+    perturber = load_axis(axis)
+    words = {one.term: None for one in perturber.candidates(dialogue) if (one.source, one.target) == (source, target)}
     assert words or not slots
     made = text
     for word in list(words)[:1]:

@@ -10,7 +10,7 @@ from tod_bias.errors import AxisError, LexiconError
 from tod_bias.perturb.names import dealt, dealt_last, first_names, last_names
 from tod_bias.perturb.names.resources import GENDERS, RACES, WORDS, read_first_names, read_last_names
 from tod_bias.perturb.names.slots import name_slots
-from tod_bias.perturb.words import words
+from tod_bias.perturb.tables import words
 
 CELLS = [(gender, race) for gender in GENDERS for race in RACES]
 FIRST = "name\tgender\trace\tdecade\tfrequency\tused\tword\tsource\n"

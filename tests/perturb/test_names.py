@@ -14,13 +14,12 @@ from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.dialogues.star import read_star_folder
 from tod_bias.dialogues.tau_bench import read_few_shot, read_tau_bench
 from tod_bias.errors import AxisError
-from tod_bias.perturb.algorithm import axes, load_perturber, rewrite_text
-from tod_bias.perturb.candidates import Arranging, Candidate, Perturber
-from tod_bias.perturb.crossed import crossed_candidates, word_labels, words_in
-from tod_bias.perturb.matched import PLACEBO
+from tod_bias.perturb import axes, load_axis, perturb_text
+from tod_bias.perturb.axis import Axis, Candidate
 from tod_bias.perturb.names import dealt
+from tod_bias.perturb.names.axis import NamesAxis
 from tod_bias.perturb.names.people import people
-from tod_bias.perturb.names.perturber import NamesPerturber
+from tod_bias.perturb.placebo import PLACEBO
 
 SPLITS = ("train", "valid", "test")
 
@@ -73,51 +72,50 @@ def test_names_at_any_depth_are_one_person():
 
 def test_the_axes_are_known_and_take_no_lexicon():
     assert {"names_gender", "names_race"} <= set(axes())
-    gender, race = load_perturber("names_gender"), load_perturber("names_race")
-    assert (gender.attributes, race.attributes) == (("man", "woman"), ("white", "black", "hispanic", "asian"))
-    assert isinstance(gender, Perturber)
-    assert isinstance(gender, Arranging)
+    gender, race = load_axis("names_gender"), load_axis("names_race")
+    assert (gender.groups, race.groups) == (("man", "woman"), ("white", "black", "hispanic", "asian"))
+    assert isinstance(gender, Axis)
     for options, message in (
         ({"lexicon": "x.tsv"}, "takes no lexicon"),
         ({"scope": "word"}, "takes no scope"),
-        ({"sources": ["lady"]}, "has no attribute 'lady'; expected one of man, woman"),
+        ({"sources": ["lady"]}, "has no group 'lady'; expected one of man, woman"),
     ):
         with pytest.raises(AxisError, match=message):
-            load_perturber("names_gender", **options)
+            load_axis("names_gender", **options)
     with pytest.raises(AxisError, match="names tell gender, race"):
-        NamesPerturber("x", ("age",))
+        NamesAxis("x", ("age",))
     assert gender.signature != race.signature
-    assert load_perturber("names_gender", protected=["X"]).signature != gender.signature
+    assert load_axis("names_gender", protected=["X"]).signature != gender.signature
 
 
 def test_candidates_are_people_with_every_other_attribute():
     dialogue = said("my name is Angela Brown, and this is a book by Tom", "Angela again")
-    assert load_perturber("names_gender").candidates(dialogue) == [Candidate("angela", "woman", "man")]
-    race = load_perturber("names_race")
+    assert load_axis("names_gender").candidates(dialogue) == [Candidate("angela", "woman", "man")]
+    race = load_axis("names_race")
     assert race.candidates(dialogue) == [
         Candidate("angela brown", "white", target) for target in ("asian", "black", "hispanic")
     ]
-    chosen = crossed_candidates(race, dialogue)
+    chosen = race.crossed(dialogue)
     assert [one.target for one in chosen] == ["black", "hispanic", "asian"]
-    assert load_perturber("names_race", targets=["black"]).candidates(dialogue) == [
+    assert load_axis("names_race", targets=["black"]).candidates(dialogue) == [
         Candidate("angela brown", "white", "black")
     ]
 
 
 def test_nobody_of_an_unknown_attribute_is_told():
-    assert load_perturber("names_race").candidates(said("my name is Sophia")) == []
-    assert load_perturber("names_gender").candidates(said("my name is Zorblax Quux")) == []
-    assert load_perturber("names_gender").candidates(said("no name")) == []
+    assert load_axis("names_race").candidates(said("my name is Sophia")) == []
+    assert load_axis("names_gender").candidates(said("my name is Zorblax Quux")) == []
+    assert load_axis("names_gender").candidates(said("no name")) == []
     with pytest.raises(AxisError, match=r"dialogue 'd0' has no candidate 'ann' .*take one from candidates"):
-        load_perturber("names_gender").rewrite(said("no name"), Candidate("ann", "woman", "man"))
+        load_axis("names_gender").rewrite(said("no name"), Candidate("ann", "woman", "man"))
 
 
 def test_the_user_is_told_and_others_keep_their_names():
     dialogue = said("my name is Angela", "Emily, Emily, Emily", CustomerName="Angela", GuestName="Emily")
-    perturber = load_perturber("names_gender")
-    assert {one.word for one in perturber.candidates(dialogue)} == {"angela", "emily"}
-    assert [one.word for one in crossed_candidates(perturber, dialogue)] == ["angela"]
-    ((_, (candidate,)),) = perturber.arrange([dialogue], seed=0)
+    perturber = load_axis("names_gender")
+    assert {one.term for one in perturber.candidates(dialogue)} == {"angela", "emily"}
+    assert [one.term for one in perturber.crossed(dialogue)] == ["angela"]
+    ((_, (candidate,)),) = perturber.select([dialogue], seed=0)
     told = perturber.rewrite(dialogue, candidate)(dialogue)
     assert told.turns[1] == dialogue.turns[1]
     assert told.turns[0].user == f"my name is {candidate.form}"
@@ -126,10 +124,10 @@ def test_the_user_is_told_and_others_keep_their_names():
 
 def test_what_the_axis_does_not_exchange_is_kept():
     dialogue = said("my name is Lakisha Gaines")
-    gender, race = load_perturber("names_gender"), load_perturber("names_race")
-    ((_, (man,)),) = gender.arrange([dialogue], seed=0)
+    gender, race = load_axis("names_gender"), load_axis("names_race")
+    ((_, (man,)),) = gender.select([dialogue], seed=0)
     assert man.form in dealt("man", "black")
-    ((_, candidates),) = race.arrange([dialogue], seed=0)
+    ((_, candidates),) = race.select([dialogue], seed=0)
     for candidate in candidates:
         first, last = candidate.form.split()
         assert first in dealt("woman", candidate.target)
@@ -139,7 +137,7 @@ def test_what_the_axis_does_not_exchange_is_kept():
 
 def test_a_race_that_is_unknown_is_drawn_once_for_all_tellings():
     dialogues = [said("my name is Sophia", number=number) for number in range(40)]
-    told = load_perturber("names_gender").arrange(dialogues, seed=1, tellings=3)
+    told = load_axis("names_gender").select(dialogues, seed=1, variants=3)
     cells = {name: race for race in ("white", "black", "hispanic", "asian") for name in dealt("man", race)}
     drawn = [{cells[candidate.form] for candidate in candidates} for _, candidates in told]
     assert all(len(races) == 1 for races in drawn)
@@ -150,10 +148,10 @@ def test_a_race_that_is_unknown_is_drawn_once_for_all_tellings():
 def test_names_are_dealt_evenly_and_none_that_stands_there():
     dialogues = [said("my name is Emily", number=number) for number in range(40)]
     dialogues.append(said("my name is Emily and I know Darnell and Jamal", number=99))
-    perturber = load_perturber("names_race")
-    told = perturber.arrange(dialogues, seed=3)
-    assert told == perturber.arrange(dialogues, seed=3)
-    assert told != perturber.arrange(dialogues, seed=4)
+    perturber = load_axis("names_race")
+    told = perturber.select(dialogues, seed=3)
+    assert told == perturber.select(dialogues, seed=3)
+    assert told != perturber.select(dialogues, seed=4)
     for target in ("black", "hispanic", "asian"):
         forms = Counter(one.form for _, some in told[:40] for one in some if one.target == target)
         assert set(forms.values()) == {2}
@@ -163,56 +161,56 @@ def test_names_are_dealt_evenly_and_none_that_stands_there():
 
 
 def test_draws_are_with_replacement_and_tellings_are_counted():
-    perturber, dialogue = load_perturber("names_race"), said("my name is Emily")
-    ((_, drawn),) = perturber.arrange([dialogue], seed=0, draws=9)
+    perturber, dialogue = load_axis("names_race"), said("my name is Emily")
+    ((_, drawn),) = perturber.select([dialogue], seed=0, draws=9)
     assert len(drawn) == 9
     assert len({one.form for one in drawn}) == 9
-    ((_, two),) = perturber.arrange([dialogue], seed=0, tellings=2)
+    ((_, two),) = perturber.select([dialogue], seed=0, variants=2)
     assert len(two) == 2
-    assert perturber.arrange([said("no name")], seed=0) == []
+    assert perturber.select([said("no name")], seed=0) == []
 
 
 def test_the_floor_is_another_name_of_the_same_group():
-    perturber, dialogue = load_perturber("names_gender"), said("my name is Emily", CustomerName="Emily")
-    ((_, candidates),) = perturber.arrange([dialogue], seed=0)
-    floor = perturber.floor(dialogue, candidates, 0)
+    perturber, dialogue = load_axis("names_gender"), said("my name is Emily", CustomerName="Emily")
+    ((_, candidates),) = perturber.select([dialogue], seed=0)
+    floor = perturber.placebo(dialogue, candidates, 0)
     assert (floor.source, floor.target, floor.word) == ("original", PLACEBO, "emily")
     name = floor(dialogue).turns[0].api_result["CustomerName"]
     assert name in dealt("woman", "white")
-    assert floor(dialogue) == perturber.floor(dialogue, candidates, 0)(dialogue)
-    assert perturber.floor(said("no name"), (), 0) is None
+    assert floor(dialogue) == perturber.placebo(dialogue, candidates, 0)(dialogue)
+    assert perturber.placebo(said("no name"), (), 0) is None
 
 
 def test_a_name_is_a_cluster():
-    perturber, dialogue = load_perturber("names_race"), said("my name is Emily Meyer")
+    perturber, dialogue = load_axis("names_race"), said("my name is Emily Meyer")
     candidate = Candidate("emily meyer", "white", "black", "Keisha Gaines")
-    assert word_labels(perturber, candidate) == ("emily", "keisha")
-    assert words_in(perturber, dialogue, [candidate]) == [frozenset({"emily", "keisha"})]
+    assert perturber.labels(candidate) == ("emily", "keisha")
+    assert perturber.terms(dialogue, [candidate]) == [frozenset({"emily", "keisha"})]
     free = Candidate("emily meyer", "white", "black")
     made = str(perturber.rewrite(dialogue, free)("Emily"))
-    assert word_labels(perturber, free) == ("emily", made.lower())
+    assert perturber.labels(free) == ("emily", made.lower())
 
 
 def test_both_factors_cross():
-    perturber = NamesPerturber("names", ("gender", "race"))
-    assert perturber.attributes[0] == "man×white"
-    assert len(perturber.attributes) == 8
+    perturber = NamesAxis("names", ("gender", "race"))
+    assert perturber.groups[0] == "man×white"
+    assert len(perturber.groups) == 8
     dialogue = said("my name is Lakisha")
-    ((_, told),) = perturber.arrange([dialogue], seed=0)
+    ((_, told),) = perturber.select([dialogue], seed=0)
     assert {one.source for one in told} == {"woman×black"}
-    assert {one.target for one in told} == set(perturber.attributes) - {"woman×black"}
+    assert {one.target for one in told} == set(perturber.groups) - {"woman×black"}
     assert all(one.form in dealt(*one.target.split("×")) for one in told)
 
 
 def test_mentions_say_who_names_whom():
     dialogue = Dialogue("d", "", (Turn("my name is Angela", response="Hi Angela, Angela?"), Turn("Tom too")))
-    assert list(load_perturber("names_gender").mentions(dialogue)) == [
+    assert list(load_axis("names_gender").mentions(dialogue)) == [
         ("user", "woman"), ("system", "woman"), ("system", "woman"),
     ]  # fmt: skip
 
 
 def test_strings_that_a_stage_makes_are_turned_back():
-    perturber, dialogue = load_perturber("names_race"), said("I'm Emily Meyer", "emily_meyer_1234")
+    perturber, dialogue = load_axis("names_race"), said("I'm Emily Meyer", "emily_meyer_1234")
     change = perturber.rewrite(dialogue, Candidate("emily meyer", "white", "black", "Keisha Gaines"))
     assert change.inverse("Welcome, KEISHA! Keisha Gaines's id is keisha_gaines_1234; dear keisha.") == (
         "Welcome, EMILY! Emily Meyer's id is emily_meyer_1234; dear emily."
@@ -222,14 +220,14 @@ def test_strings_that_a_stage_makes_are_turned_back():
 
 def test_a_name_that_the_original_holds_is_not_turned_back():
     dialogue = said("my name is Emily, and Keisha comes too")
-    change = load_perturber("names_race").rewrite(dialogue, Candidate("emily", "white", "black", "Keisha"))
+    change = load_axis("names_race").rewrite(dialogue, Candidate("emily", "white", "black", "Keisha"))
     assert change.inverse("See you, Keisha") == "See you, Keisha"
     assert change.inverse(change(dialogue)) == dialogue
 
 
 @pytest.mark.parametrize("form", ["", "A B C"])
 def test_a_form_is_a_name_or_nothing(form):
-    perturber, dialogue = load_perturber("names_gender"), said("my name is Emily")
+    perturber, dialogue = load_axis("names_gender"), said("my name is Emily")
     candidate = Candidate("emily", "woman", "man", form)
     if form:
         with pytest.raises(AxisError, match="'A B C' is no name"):
@@ -251,28 +249,31 @@ PIECES = st.sampled_from(
 def test_the_inverse_of_a_renamed_dialogue_is_the_dialogue(texts, axis, seed):
     turns = (Turn(text, {"api_name": "f", "x": text}, {"CustomerName": text}) for text in texts)
     dialogue = Dialogue("d", "", tuple(turns))
-    perturber = load_perturber(axis)
-    for told, candidates in perturber.arrange([dialogue], seed=seed):
-        for change in (perturber.floor(told, candidates, seed), *(perturber.rewrite(told, one) for one in candidates)):
+    perturber = load_axis(axis)
+    for told, candidates in perturber.select([dialogue], seed=seed):
+        for change in (
+            perturber.placebo(told, candidates, seed),
+            *(perturber.rewrite(told, one) for one in candidates),
+        ):
             assert change.inverse(change(told)) == told
             assert [turn.user.count("\n") for turn in change(told).turns] == [text.count("\n") for text in texts]
 
 
 @given(text=st.text(max_size=60))
 def test_any_text_is_read(text):
-    assert isinstance(rewrite_text(text, "names_gender", "woman", "man"), str)
+    assert isinstance(perturb_text(text, "names_gender", "woman", "man"), str)
 
 
 def test_lines_of_text_find_names_by_themselves():
-    made = rewrite_text("Hi Angela, this is Emily Brown.", "names_gender", "woman", "man")
+    made = perturb_text("Hi Angela, this is Emily Brown.", "names_gender", "woman", "man")
     first, second = made.removeprefix("Hi ").removesuffix(" Brown.").split(", this is ")
     assert {first, second} <= set(dealt("man"))
     assert first != second
-    assert rewrite_text("This is Angela's Restaurant", "names_gender", "woman", "man") == "This is Angela's Restaurant"
-    assert rewrite_text("my name is Mark", "names_gender", "woman", "man") == "my name is Mark"
+    assert perturb_text("This is Angela's Restaurant", "names_gender", "woman", "man") == "This is Angela's Restaurant"
+    assert perturb_text("my name is Mark", "names_gender", "woman", "man") == "my name is Mark"
     for pair in (("woman", "woman"), ("lady", "man")):
         with pytest.raises(AxisError):
-            rewrite_text("x", "names_gender", *pair)
+            perturb_text("x", "names_gender", *pair)
 
 
 @pytest.mark.slow
@@ -285,10 +286,10 @@ def test_every_string_of_the_corpora_comes_back(axis, star, tau_bench, sgd_datap
         "few_shot": [one for split in SPLITS for one in read_few_shot(tau_bench.parent, split)],
         "google_sgd": load_corpus("google_sgd", datapath=sgd_datapath, split="valid"),
     }
-    perturber = load_perturber(axis)
+    perturber = load_axis(axis)
     told = {}
     for name, dialogues in corpora.items():
-        arranged = perturber.arrange(dialogues, seed=0, tellings=1)
+        arranged = perturber.select(dialogues, seed=0, variants=1)
         told[name] = len(arranged)
         for dialogue, (candidate,) in arranged:
             change = perturber.rewrite(dialogue, candidate)

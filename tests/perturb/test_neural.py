@@ -16,10 +16,9 @@ from small_perturber import HELD_OUT, pairs_of, sentences
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.dialogues.jsonl import write_jsonl
 from tod_bias.errors import ModelError
-from tod_bias.perturb.algorithm import load_perturber, rewrites_of
-from tod_bias.perturb.candidates import Candidate
+from tod_bias.perturb import Candidate, load_axis
 from tod_bias.perturb.lexicon import load_lexicon
-from tod_bias.perturb.neural import NeuralPerturber, perturber_generator
+from tod_bias.perturb.neural import NeuralAxis, perturber_generator
 
 
 def test_a_model_learns_to_rewrite_sentences_it_has_not_seen(perturber_folder: Path) -> None:
@@ -44,9 +43,9 @@ TO_MAN = Candidate("mom", "woman", "man")
 
 
 def test_a_dialogue_is_rewritten_by_the_model_and_where_it_fails_by_the_lexicon(perturber_folder: Path) -> None:
-    perturber = load_perturber("gender", model=perturber_folder)
-    assert isinstance(perturber, NeuralPerturber)
-    ((rewrite,),) = rewrites_of(perturber, [(MOM, [TO_MAN])])
+    perturber = load_axis("gender", model=perturber_folder)
+    assert isinstance(perturber, NeuralAxis)
+    ((rewrite,),) = perturber.rewrites_of([(MOM, [TO_MAN])])
     twin = rewrite(MOM)
     first, second = twin.turns
     assert (first.user, second.user) == (
@@ -55,14 +54,14 @@ def test_a_dialogue_is_rewritten_by_the_model_and_where_it_fails_by_the_lexicon(
     )
     assert (first.response, first.api_result) == ("Is he near?", {"guest": "Dad"})  # the model has never seen "near?"
     assert rewrite.inverse(twin) == MOM
-    assert perturber.counts == {"texts": 3, "by_model": 2}
+    assert perturber.model_counts == {"texts": 3, "by_model": 2}
 
 
 def test_the_signature_names_model_and_lexicon(perturber_folder: Path) -> None:
-    signature = load_perturber("gender", model=perturber_folder).signature
+    signature = load_axis("gender", model=perturber_folder).signature
     assert signature.startswith("perturber|model:perturber|hash:")
-    assert load_perturber("gender").signature in signature
-    assert "perturber" not in load_perturber("placebo", model=perturber_folder).signature
+    assert load_axis("gender").signature in signature
+    assert "perturber" not in load_axis("placebo", model=perturber_folder).signature
 
 
 class Says:
@@ -79,8 +78,8 @@ class Says:
         return [self.say(text.split("<PERT_SEP> ")[1]) for text in prompts]
 
 
-def perturber_that(say: Callable[[str], str], **options: Any) -> NeuralPerturber:
-    return NeuralPerturber(load_lexicon("gender"), Says(say), **options)  # type: ignore[arg-type]
+def perturber_that(say: Callable[[str], str], **options: Any) -> NeuralAxis:
+    return NeuralAxis(load_lexicon("gender"), Says(say), **options)  # type: ignore[arg-type]
 
 
 def replacing(**words: str) -> Callable[[str], str]:
@@ -114,7 +113,7 @@ def test_an_output_is_taken_only_if_it_says_the_same_of_another(
     (rewritten,) = perturber.rewrite_texts([text], "woman", target)
     taken = text.replace("My mom", output) if "\n" in text else output
     assert rewritten == (taken if expected is None else expected)
-    assert perturber.counts == {"texts": 1, "by_model": int(expected is None)}
+    assert perturber.model_counts == {"texts": 1, "by_model": int(expected is None)}
 
 
 def dialogue(*users: str, **slots: str) -> Dialogue:
@@ -129,7 +128,7 @@ def test_a_word_becomes_the_same_word_in_the_whole_dialogue() -> None:
     twin = perturber.rewrite(told, Candidate("papa", "man", "woman"))(told)
     assert [turn.user for turn in twin.turns] == ["my momma called", "momma is here", "tell momma now"]
     assert twin.turns[0].api_call["guest"] == "Momma"
-    assert perturber.counts == {"texts": 3, "by_model": 2}
+    assert perturber.model_counts == {"texts": 3, "by_model": 2}
     assert perturber.rewrite(told, Candidate("papa", "man", "woman")).inverse("Momma waits") == "Papa waits"
 
 
@@ -165,11 +164,11 @@ def test_a_checkpoint_without_the_special_token_is_one_clear_line(
     plain = SimpleNamespace(causal=False, tokenizer=SimpleNamespace(get_vocab=lambda: {"a": 0}))
     monkeypatch.setattr("tod_bias.models.generator.shared_generator", lambda model, device=None: plain)
     with pytest.raises(ModelError, match=r"m: its tokenizer has no token '<PERT_SEP>', so it is no perturber") as error:
-        load_perturber("gender", model="m")
+        load_axis("gender", model="m")
     assert "\n" not in str(error.value)
     plain.causal = True
     with pytest.raises(ModelError, match="m: is a causal model; a perturber is sequence to sequence"):
-        load_perturber("gender", model="m")
+        load_axis("gender", model="m")
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:

@@ -8,11 +8,11 @@ import pytest
 
 from tod_bias import Dialogue, Step, Turn
 from tod_bias.errors import AxisError, LexiconError
-from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
+from tod_bias.perturb import draw_rewrites, load_axis
 from tod_bias.perturb.names.resources import RACES, dealt
-from tod_bias.perturb.personas.axes import load_persona, persona_axes
-from tod_bias.perturb.personas.introduction import Introduced, main_word
-from tod_bias.perturb.personas.sheet import FOLDER, Form, neutral_forms, read_sheet
+from tod_bias.perturb.personas.axis import load_persona, persona_axes
+from tod_bias.perturb.personas.introduction import IntroducedDialogue, main_term
+from tod_bias.perturb.personas.sheet import FOLDER, Template, neutral_templates, read_sheet
 
 
 def corpus(count=120):
@@ -25,8 +25,8 @@ def corpus(count=120):
 
 
 def told(axis, count=120, **options):
-    perturber = load_perturber(axis)
-    return perturber, perturber.arrange(corpus(count), seed=0, **options)
+    perturber = load_axis(axis)
+    return perturber, perturber.select(corpus(count), seed=0, **options)
 
 
 def user(dialogue):
@@ -40,8 +40,8 @@ def user(dialogue):
 def test_every_dialogue_is_told_by_everybody_and_nothing_but_the_introduction_differs(axis):
     perturber, arranged = told(axis)
     assert [dialogue.id for dialogue, _ in arranged] == [f"d{number}" for number in range(120)]
-    sources = Counter(dialogue.persona.attribute for dialogue, _ in arranged)
-    assert set(sources) == set(perturber.attributes)
+    sources = Counter(dialogue.persona.group for dialogue, _ in arranged)
+    assert set(sources) == set(perturber.groups)
     for dialogue, candidates in arranged:
         assert "A room in Oslo, please." in user(dialogue)
         rest = [turn.response for turn in dialogue.turns] + [turn.steps for turn in dialogue.turns]
@@ -57,10 +57,10 @@ def test_every_dialogue_is_told_by_everybody_and_nothing_but_the_introduction_di
 
 def test_names_and_attributes_take_turns():
     _, arranged = told("persona_gender", 630)
-    named = [dialogue for dialogue, _ in arranged if dialogue.persona.pieces[0].form.kind == "name"]
+    named = [dialogue for dialogue, _ in arranged if dialogue.persona.parts[0].template.kind == "name"]
     assert len(named) == 240
     for gender in ("man", "woman"):
-        of_gender = [main_word(one.persona) for one in named if one.persona.attribute == gender]
+        of_gender = [main_term(one.persona) for one in named if one.persona.group == gender]
         counts = Counter(of_gender)
         assert len(of_gender) == 120
         assert set(counts) <= {name.lower() for name in dealt(gender)}
@@ -70,9 +70,9 @@ def test_names_and_attributes_take_turns():
 
 def test_kinds_have_turns_by_the_number_of_their_words():
     _, arranged = told("persona_gender", 630)
-    kinds = Counter(dialogue.persona.pieces[0].form.kind for dialogue, _ in arranged)
+    kinds = Counter(dialogue.persona.parts[0].template.kind for dialogue, _ in arranged)
     assert kinds == {"name": 240, "signature": 240, "statement": 120, "title": 15, "pronouns": 15}
-    words = Counter(word for dialogue, _ in arranged for word in dialogue.persona.words)
+    words = Counter(word for dialogue, _ in arranged for word in dialogue.persona.terms)
     assert max(words.values()) <= 30  # no word stands for its group
 
 
@@ -81,7 +81,7 @@ def test_nothing_that_takes_turns_falls_together():
     seen = Counter()
     for dialogue, _ in arranged:
         persona = dialogue.persona
-        seen[persona.pieces[0].form.kind, persona.attribute, dialogue.fixed[1]] += 1
+        seen[persona.parts[0].template.kind, persona.group, dialogue.fixed[1]] += 1
     for kind, total in (("title", 96 * 2 // 3), ("name", 16 * 96)):
         counts = [seen[kind, attribute, race] for attribute in ("man", "woman") for race in RACES]
         assert sum(counts) == total
@@ -89,11 +89,11 @@ def test_nothing_that_takes_turns_falls_together():
 
 
 def test_two_names_hardly_meet_twice():
-    perturber = load_perturber("persona_gender", introductions=["name", "signature"])
-    arranged = perturber.arrange(corpus(384), seed=0)
-    pairs = {(main_word(dialogue.persona), candidates[0].form) for dialogue, candidates in arranged}
+    perturber = load_axis("persona_gender", introductions=["name", "signature"])
+    arranged = perturber.select(corpus(384), seed=0)
+    pairs = {(main_term(dialogue.persona), candidates[0].form) for dialogue, candidates in arranged}
     assert len(pairs) > 300
-    counts = Counter(main_word(dialogue.persona) for dialogue, _ in arranged)
+    counts = Counter(main_term(dialogue.persona) for dialogue, _ in arranged)
     of_group = [counts[name.lower()] for name in dealt("woman", "black")]
     assert max(of_group) <= 10
     assert of_group.count(0) <= 3
@@ -104,49 +104,49 @@ def test_who_is_told_does_not_depend_on_what_the_axis_does_not_tell():
     for dialogue, candidates in arranged:
         genders = set()
         for persona in (dialogue.persona, *(one.persona for one in candidates)):
-            first = dict(persona.pieces[0].values).get("first")
+            first = dict(persona.parts[0].values).get("first")
             genders |= {gender for gender in ("man", "woman") if first in dealt(gender)}
         assert len(genders) <= 1
 
 
 def test_tellings_set_the_cost_and_more_of_them_meet_more_names():
-    perturber = load_perturber("persona_gender", introductions=["name"])
+    perturber = load_axis("persona_gender", introductions=["name"])
     dialogues = corpus(60)
     for count in (1, 2, 5):
-        arranged = perturber.arrange(dialogues, seed=0, tellings=count)
+        arranged = perturber.select(dialogues, seed=0, variants=count)
         assert all(len(candidates) == count for _, candidates in arranged)
         forms = {one.form for dialogue, candidates in arranged for one in candidates}
         assert len(forms) >= 40
-    first, second = (perturber.arrange(dialogues, seed=seed, tellings=1) for seed in (0, 1))
+    first, second = (perturber.select(dialogues, seed=seed, variants=1) for seed in (0, 1))
     assert [user(one) for one, _ in first] != [user(one) for one, _ in second]
-    assert [user(one) for one, _ in first] == [user(one) for one, _ in perturber.arrange(dialogues, seed=0, tellings=1)]
+    assert [user(one) for one, _ in first] == [user(one) for one, _ in perturber.select(dialogues, seed=0, variants=1)]
 
 
 @pytest.mark.parametrize(("axis", "count"), [("persona_race", 2), ("persona_race", 1), ("persona_religion", 2)])
 def test_fewer_tellings_are_dealt_to_every_kind_and_group(axis, count):
-    _, arranged = told(axis, 960, tellings=count)
+    _, arranged = told(axis, 960, variants=count)
     dealt_out = Counter(
-        (dialogue.persona.pieces[0].form.kind, one.target) for dialogue, candidates in arranged for one in candidates
+        (dialogue.persona.parts[0].template.kind, one.target) for dialogue, candidates in arranged for one in candidates
     )
     for kind in {kind for kind, _ in dealt_out}:
         counts = [number for (other, _), number in dealt_out.items() if other == kind]
         assert min(counts) >= 0.6 * max(counts), kind
     if axis == "persona_race":
-        assert {target for kind, target in dealt_out if kind == "statement"} == set(load_perturber(axis).attributes)
+        assert {target for kind, target in dealt_out if kind == "statement"} == set(load_axis(axis).groups)
 
 
 def test_a_floor_is_somebody_else_of_the_same_group():
     for axis in persona_axes():
         perturber, arranged = told(axis, 60)
         for dialogue, candidates in arranged:
-            rewrite = perturber.floor(dialogue, candidates, 0)
+            rewrite = perturber.placebo(dialogue, candidates, 0)
             other = rewrite(dialogue)
             assert user(other) != user(dialogue)
             assert (rewrite.source, rewrite.target) == ("original", "placebo")
             assert rewrite.inverse(other) == dialogue
-            first = dict(dialogue.persona.pieces[0].values).get("first")
-            if axis == "persona_gender" and first and dialogue.persona.attribute != "non-binary":
-                names = dealt(dialogue.persona.attribute)
+            first = dict(dialogue.persona.parts[0].values).get("first")
+            if axis == "persona_gender" and first and dialogue.persona.group != "non-binary":
+                names = dealt(dialogue.persona.group)
                 assert first in names
                 assert set(names) & set(re.findall(r"\w+", user(other)))
 
@@ -171,7 +171,7 @@ def test_the_corpus_own_dialogue_and_a_neutral_introduction_are_told_too():
 def introduced(kind, attribute="woman", axis="persona_gender"):
     perturber, arranged = told(axis)
     for dialogue, candidates in arranged:
-        if dialogue.persona.pieces[0].form.kind == kind and dialogue.persona.attribute == attribute:
+        if dialogue.persona.parts[0].template.kind == kind and dialogue.persona.group == attribute:
             return perturber, dialogue, candidates
     raise AssertionError(kind)
 
@@ -179,7 +179,7 @@ def introduced(kind, attribute="woman", axis="persona_gender"):
 def test_a_system_that_calls_the_user_by_name_is_told_with_the_other_name():
     perturber, dialogue, candidates = introduced("name")
     rewrite = perturber.rewrite(dialogue, candidates[0])
-    old, new = (dict(persona.pieces[0].values)["first"] for persona in (dialogue.persona, candidates[0].persona))
+    old, new = (dict(persona.parts[0].values)["first"] for persona in (dialogue.persona, candidates[0].persona))
     assert rewrite(f"Thanks, {old}. {old}'s room is booked.") == f"Thanks, {new}. {new}'s room is booked."
     assert rewrite(f"{old.lower()}_li_3@example.com") == f"{new.lower()}_li_3@example.com"
     assert rewrite.inverse(f"Thank you, {new}!") == f"Thank you, {old}!"
@@ -191,7 +191,7 @@ def test_a_title_goes_with_its_name():
     perturber, dialogue, candidates = introduced("title")
     man = next(one for one in candidates if one.target == "man")
     rewrite = perturber.rewrite(dialogue, man)
-    values = dict(dialogue.persona.pieces[0].values)
+    values = dict(dialogue.persona.parts[0].values)
     assert rewrite(f"Welcome, {values['title']} {values['last']}.") == f"Welcome, Mr. {values['last']}."
     assert rewrite("Ms. Hu is our guide.") == "Ms. Hu is our guide."
 
@@ -199,7 +199,7 @@ def test_a_title_goes_with_its_name():
 def test_an_age_is_a_number_only_where_it_is_said_as_one():
     perturber, arranged = told("persona_age")
     dialogue, candidates = arranged[0]
-    old, new = (dict(persona.pieces[0].values)["years"] for persona in (dialogue.persona, candidates[0].persona))
+    old, new = (dict(persona.parts[0].values)["years"] for persona in (dialogue.persona, candidates[0].persona))
     rewrite = perturber.rewrite(dialogue, candidates[0])
     assert rewrite(f"It costs {old} dollars.") == f"It costs {old} dollars."
     assert rewrite(f"For a {old}-year-old it is free.") == f"For a {new}-year-old it is free."
@@ -213,14 +213,14 @@ def test_who_has_a_name_in_the_corpus_is_told_under_another_one_everywhere():
             Turn("My name is Angela Brown.", response="Thanks, Angela. Your id is angela_brown_12."),
         ),
     )  # fmt: skip
-    perturber = load_perturber("persona_gender")
-    ((dialogue, candidates),) = perturber.arrange([own], seed=0)
+    perturber = load_axis("persona_gender")
+    ((dialogue, candidates),) = perturber.select([own], seed=0)
     assert "Angela" not in user(dialogue)
-    name = dict(dialogue.persona.pieces[0].values)
+    name = dict(dialogue.persona.parts[0].values)
     made = f"{name['first']}_{name['last']}_12".lower()
     assert dialogue.turns[1].response == f"Thanks, {name['first']}. Your id is {made}."
     for candidate in candidates:
-        new = dict(candidate.persona.pieces[0].values)
+        new = dict(candidate.persona.parts[0].values)
         made = f"{new['first']}_{name['last']}_12".lower()  # the last name tells no gender
         other = perturber.rewrite(dialogue, candidate)(dialogue)
         assert other.turns[1].response == f"Thanks, {new['first']}. Your id is {made}."
@@ -228,7 +228,7 @@ def test_who_has_a_name_in_the_corpus_is_told_under_another_one_everywhere():
     references = dict(perturber.references(dialogue))
     assert list(references) == ["original"]
     assert references["original"](dialogue).turns == own.turns
-    ages = load_perturber("persona_age").arrange([own], seed=0)
+    ages = load_axis("persona_age").select([own], seed=0)
     assert "Angela Brown" in user(ages[0][0])
 
 
@@ -237,14 +237,14 @@ def test_an_introduction_goes_where_a_name_is_asked_for():
         Dialogue(f"a{number}", "x", (Turn("Hello.", response="May I have your name?"), Turn("A room.", response="Ok.")))
         for number in range(20)
     ]
-    perturber = load_perturber("persona_gender", introductions=["name"])
-    assert all(dialogue.turn == 1 for dialogue, _ in perturber.arrange(asked, seed=0))
-    assert all(dialogue.turn == 0 for dialogue, _ in load_perturber("persona_age").arrange(asked, seed=0))
+    perturber = load_axis("persona_gender", introductions=["name"])
+    assert all(dialogue.turn == 1 for dialogue, _ in perturber.select(asked, seed=0))
+    assert all(dialogue.turn == 0 for dialogue, _ in load_axis("persona_age").select(asked, seed=0))
 
 
 def test_a_dialogue_as_it_is_gets_its_introduction_by_a_rewrite():
     bare = corpus(1)[0]
-    rewrites = draw_rewrites(load_perturber("persona_race"), bare, 6, 0)
+    rewrites = draw_rewrites(load_axis("persona_race"), bare, 6, 0)
     assert len(rewrites) == 6
     for rewrite in rewrites:
         other = rewrite(bare)
@@ -252,14 +252,14 @@ def test_a_dialogue_as_it_is_gets_its_introduction_by_a_rewrite():
         assert "A room in Oslo, please." in user(other)
         assert rewrite.inverse(other) == bare
         assert rewrite.source == "neutral"
-    first, second = (user(draw_rewrites(load_perturber("persona_race"), one, 1, 0)[0](one)) for one in corpus(2))
+    first, second = (user(draw_rewrites(load_axis("persona_race"), one, 1, 0)[0](one)) for one in corpus(2))
     assert first != second
 
 
 def test_dialogues_without_a_word_of_the_user_are_left_out():
     silent = Dialogue("s", "x", (Turn("", response="Hello."),))
     late = Dialogue("l", "x", (Turn("", response="Hello."), Turn("A room.", response="Ok.")))
-    arranged = load_perturber("persona_age").arrange([silent, late, Dialogue("e", "x", ())], seed=0)
+    arranged = load_axis("persona_age").select([silent, late, Dialogue("e", "x", ())], seed=0)
     assert [(dialogue.id, dialogue.turn) for dialogue, _ in arranged] == [("l", 1)]
 
 
@@ -279,30 +279,30 @@ def test_dialogues_without_a_word_of_the_user_are_left_out():
 )
 def test_who_introduces_themselves_in_a_corpus_is_counted(axis, text, expected):
     dialogue = Dialogue("x", "", (Turn(text, response="I'm 74, by the way."),))
-    assert list(load_perturber(axis).mentions(dialogue)) == [("user", name) for name in expected]
+    assert list(load_axis(axis).mentions(dialogue)) == [("user", name) for name in expected]
 
 
 # crossed -------------------------------------------------------------------------------------------------------------
 
 
 def test_one_name_tells_gender_and_race():
-    perturber = load_perturber("persona_gender×persona_race", introductions=["name"])
+    perturber = load_axis("persona_gender×persona_race", introductions=["name"])
     assert perturber.factors == ("gender", "race")
-    for dialogue, candidates in perturber.arrange(corpus(24), seed=0):
+    for dialogue, candidates in perturber.select(corpus(24), seed=0):
         assert len(candidates) == 7  # two genders of four races have names
         for persona in (dialogue.persona, *(one.persona for one in candidates)):
-            gender, race = persona.attribute.split("×")
-            assert dict(persona.pieces[0].values)["first"] in dealt(gender, race)
+            gender, race = persona.group.split("×")
+            assert dict(persona.parts[0].values)["first"] in dealt(gender, race)
 
 
 def test_what_is_not_exchanged_stays():
-    perturber = load_perturber("persona_gender×persona_age", introductions=["name", "age"])
-    for dialogue, candidates in perturber.arrange(corpus(24), seed=0):
-        own = [dict(piece.values) for piece in dialogue.persona.pieces]
+    perturber = load_axis("persona_gender×persona_age", introductions=["name", "age"])
+    for dialogue, candidates in perturber.select(corpus(24), seed=0):
+        own = [dict(piece.values) for piece in dialogue.persona.parts]
         for candidate in candidates:
-            new = [dict(piece.values) for piece in candidate.persona.pieces]
+            new = [dict(piece.values) for piece in candidate.persona.parts]
             (gender, age), (new_gender, new_age) = (
-                persona.attribute.split("×") for persona in (dialogue.persona, candidate.persona)
+                persona.group.split("×") for persona in (dialogue.persona, candidate.persona)
             )
             assert (own[0]["first"] == new[0]["first"]) == (gender == new_gender)
             assert (own[1]["years"] == new[1]["years"]) == (age == new_age)
@@ -312,17 +312,17 @@ def test_what_is_not_exchanged_stays():
 
 GOOD = "@attributes\ta\tb\nform\tstatement\tbefore\tI am {x}.\nfill\tx\ta\tred, blue\nfill\tx\tb\tgreen\n"
 WRONG = [
-    (GOOD.replace("green", "red"), "line 4: 'red' stands for two attributes, 'a' and 'b'"),
+    (GOOD.replace("green", "red"), "line 4: 'red' stands for two groups, 'a' and 'b'"),
     (GOOD.replace("red, blue", "red, , blue"), "line 3: an empty fill for 'a'"),
-    (GOOD.replace("fill\tx\tb", "fill\tx\tc"), "line 4: unknown attribute 'c'"),
+    (GOOD.replace("fill\tx\tb", "fill\tx\tc"), "line 4: unknown group 'c'"),
     (GOOD.replace("before", "beneath"), "line 2: unknown place 'beneath'; expected before or after"),
     (GOOD.replace("{x}", "{y}"), "line 2: nothing fills {y}"),
     (GOOD.replace("{x}", "x"), "line 2: the form 'I am x.' has no slot"),
     (GOOD + "else\n", "line 5: unknown line 'else'"),
     (GOOD.replace("form\tstatement\tbefore\tI am {x}.\n", ""), "holds no form"),
-    (GOOD.replace("@attributes\ta", "@attributes\ta×c"), "line 1: an attribute's name holds ×"),
-    ("form\tk\tbefore\tI am {x}.\nfill\tx\ta\tred\n", "holds fills of one attribute"),
-    (GOOD + "@paired\tx\n", "the fills of 'x' are paired, but attributes have [1, 2] of them"),
+    (GOOD.replace("@attributes\ta", "@attributes\ta×c"), "line 1: a group's name holds ×"),
+    ("form\tk\tbefore\tI am {x}.\nfill\tx\ta\tred\n", "holds fills of one group"),
+    (GOOD + "@paired\tx\n", "the fills of 'x' are paired, but groups have [1, 2] of them"),
 ]
 
 
@@ -331,7 +331,7 @@ def test_a_wrong_sheet_is_said_with_file_and_line(tmp_path, text, message):
     path = tmp_path / "mine.tsv"
     path.write_text(text)
     with pytest.raises(LexiconError) as error:
-        load_perturber("persona_mine", lexicon=path)
+        load_axis("persona_mine", lexicon=path)
     assert message in str(error.value)
     assert str(path) in str(error.value)
     assert "\n" not in str(error.value)
@@ -340,16 +340,16 @@ def test_a_wrong_sheet_is_said_with_file_and_line(tmp_path, text, message):
 def test_a_sheet_of_ones_own_is_an_axis(tmp_path):
     path = tmp_path / "mine.tsv"
     path.write_text(GOOD)
-    perturber = load_perturber("persona_mine", lexicon=path)
-    assert perturber.attributes == ("a", "b")
-    said = {user(dialogue).split(".")[0] for dialogue, _ in perturber.arrange(corpus(8), seed=0)}
+    perturber = load_axis("persona_mine", lexicon=path)
+    assert perturber.groups == ("a", "b")
+    said = {user(dialogue).split(".")[0] for dialogue, _ in perturber.select(corpus(8), seed=0)}
     assert said == {"I am red", "I am blue", "I am green"}
 
 
 @pytest.mark.parametrize(("axis", "options", "message"), [
     ("persona_team", {}, "unknown axis 'persona_team'; introductions are persona_age"),
     ("persona_age", {"introductions": ["song"]}, "no introductions of the kind 'song'; it has age, statement"),
-    ("persona_age", {"targets": ["old-timer"]}, "has no attribute 'old-timer'; it has child, young"),
+    ("persona_age", {"targets": ["old-timer"]}, "has no group 'old-timer'; it has child, young"),
     ("persona_age×persona_age", {}, "crosses an axis with itself"),
     ("persona_age", {"scope": "word"}, "takes no scope"),
     ("persona_gender×names_gender", {}, "both are about gender"),
@@ -360,17 +360,17 @@ def test_a_sheet_of_ones_own_is_an_axis(tmp_path):
 ])  # fmt: skip
 def test_what_there_is_not_is_said(axis, options, message):
     with pytest.raises(AxisError, match=message):
-        load_perturber(axis, **options)
+        load_axis(axis, **options)
 
 
 def test_the_shipped_sheets_hold_enough_words_for_a_claim():
     for axis in ("persona_age", "persona_religion", "persona_disability", "persona_nationality"):
         sheet = read_sheet(FOLDER / f"{axis[8:]}.tsv")
-        for attribute in sheet.attributes:
+        for attribute in sheet.groups:
             fills = {value for by_name in sheet.fills.values() for value in by_name.get(attribute, ())}
             assert len(fills) >= 6, (axis, attribute)
-    assert all(form.place in ("before", "after") for form in neutral_forms())
-    assert Form("k", "before", "As {a x}.").filled({"x": "atheist"}) == "As an atheist."
+    assert all(form.place in ("before", "after") for form in neutral_templates())
+    assert Template("k", "before", "As {a x}.").filled({"x": "atheist"}) == "As an atheist."
 
 
 def test_signatures_tell_axes_and_sheets_apart(tmp_path):
@@ -387,6 +387,6 @@ def test_signatures_tell_axes_and_sheets_apart(tmp_path):
 def test_an_introduced_dialogue_is_a_dialogue():
     _, arranged = told("persona_age", 4)
     for (one, _), (other, _) in pairwise(arranged):
-        assert isinstance(one, Introduced)
+        assert isinstance(one, IntroducedDialogue)
         assert one != other
         assert Dialogue.from_json(one.to_json()).turns == one.turns

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from tod_bias.dialogues.corpora import load_corpus
 from tod_bias.dialogues.dialogue import Dialogue, Turn
-from tod_bias.perturb.algorithm import draw_rewrites, load_perturber, rewrite_text
-from tod_bias.perturb.candidates import Candidate
+from tod_bias.perturb import Candidate, draw_rewrites, load_axis, perturb_text
 from tod_bias.perturb.lexicon import axes, load_lexicon
 
 FORMS = sorted(
@@ -34,7 +33,7 @@ TEXTS = st.lists(
     ),
     max_size=14,
 ).map(" ".join)
-PAIRS = [(axis, *pair) for axis in axes() for pair in permutations(load_lexicon(axis).attributes, 2)]
+PAIRS = [(axis, *pair) for axis in axes() for pair in permutations(load_lexicon(axis).groups, 2)]
 
 
 @settings(max_examples=150, deadline=None)
@@ -42,7 +41,7 @@ PAIRS = [(axis, *pair) for axis in axes() for pair in permutations(load_lexicon(
 def test_the_inverse_of_a_rewritten_dialogue_is_the_dialogue(texts: list[str], axis: str, seed: int) -> None:
     turns = tuple(Turn(text, {"api_name": "Find", "who": text}, {"name": text}, text[::-1]) for text in texts)
     dialogue = Dialogue("d", "", turns)
-    for rewrite in draw_rewrites(load_perturber(axis), dialogue, seed=seed):
+    for rewrite in draw_rewrites(load_axis(axis), dialogue, seed=seed):
         twin = rewrite(dialogue)
         assert rewrite.inverse(twin) == dialogue
         assert [turn.api_call["api_name"] for turn in twin.turns] == ["Find"] * len(texts)
@@ -53,37 +52,37 @@ def test_the_inverse_of_a_rewritten_dialogue_is_the_dialogue(texts: list[str], a
 @settings(max_examples=100, deadline=None)
 @given(text=TEXTS, pair=st.sampled_from(PAIRS))
 def test_any_text_can_be_rewritten_and_keeps_its_lines(text: str, pair: tuple[str, str, str]) -> None:
-    assert rewrite_text(text, *pair).count("\n") == text.count("\n")
+    assert perturb_text(text, *pair).count("\n") == text.count("\n")
 
 
 @given(text=st.text(alphabet=st.characters(exclude_categories=["L"]), max_size=60), pair=st.sampled_from(PAIRS))
 def test_a_text_without_letters_stays(text: str, pair: tuple[str, str, str]) -> None:
-    assert rewrite_text(text, *pair) == text
+    assert perturb_text(text, *pair) == text
 
 
 @pytest.mark.parametrize("blank", [" ", "  ", "\t", "\n", "\u00a0", "\r\n"])
 def test_blanks_and_all_other_bytes_stay(blank: str) -> None:
     text = f"Ünïcode{blank}\U0001f600{blank}my mom{blank}İstanbul{blank}— “her” café{blank}"
     expected = text.replace("mom", "dad").replace("her", "him")
-    assert rewrite_text(text, "gender", "woman", "man") == expected
+    assert perturb_text(text, "gender", "woman", "man") == expected
 
 
 @pytest.mark.parametrize("sentence", ["A woman's car. ", "Her sister and an aunt. ", "Both women' bags. "])
 def test_a_long_text_is_rewritten_as_its_sentences_are(sentence: str) -> None:
     assert (
-        rewrite_text(sentence * 3000, "gender", "woman", "man")
-        == rewrite_text(sentence, "gender", "woman", "man") * 3000
+        perturb_text(sentence * 3000, "gender", "woman", "man")
+        == perturb_text(sentence, "gender", "woman", "man") * 3000
     )
 
 
 def test_a_word_is_found_at_the_start_and_at_the_end_and_alone() -> None:
-    assert rewrite_text("mom", "gender", "woman", "man") == "dad"
-    assert rewrite_text("Mom called my mom", "gender", "woman", "man") == "Dad called my dad"
+    assert perturb_text("mom", "gender", "woman", "man") == "dad"
+    assert perturb_text("Mom called my mom", "gender", "woman", "man") == "Dad called my dad"
 
 
 def test_a_protected_phrase_stays_whatever_its_capitals() -> None:
     text = "The happy wife salon, not my wife."
-    assert rewrite_text(text, "gender", "woman", "man", protected=["Happy Wife"]) == text.replace(
+    assert perturb_text(text, "gender", "woman", "man", protected=["Happy Wife"]) == text.replace(
         "my wife", "my husband"
     )
 
@@ -101,7 +100,7 @@ def test_a_name_from_a_result_stays_in_every_string(name: str) -> None:
         ),
     )
     for axis in ("gender", "age"):
-        for rewrite in draw_rewrites(load_perturber(axis), dialogue, draws=9):
+        for rewrite in draw_rewrites(load_axis(axis), dialogue, draws=9):
             twin = rewrite(dialogue)
             assert name in twin.turns[0].user
             assert name in twin.turns[0].response
@@ -110,7 +109,7 @@ def test_a_name_from_a_result_stays_in_every_string(name: str) -> None:
 
 def test_a_demographic_slot_value_changes_with_the_text() -> None:
     turn = Turn("A female dentist.", {"gender": "Female", "city": "Napa"}, {"gender": "Female"}, "A female one it is.")
-    perturber = load_perturber("gender", targets=["man"])
+    perturber = load_axis("gender", targets=["man"])
     (rewrite,) = draw_rewrites(perturber, Dialogue("d", "", (turn,)), draws=1)
     assert rewrite(turn) == Turn(
         "A male dentist.", {"gender": "Male", "city": "Napa"}, {"gender": "Male"}, "A male one it is."
@@ -121,7 +120,7 @@ class TestInverseOnUnseenText:
     DIALOGUE = Dialogue("d", "", (Turn("A table for my mum and my brother.", {}, {}, "She and he will like it."),))
 
     def inverse(self, text: str, target: str = "man", source: str = "woman", word: str = "mum") -> str:
-        perturber = load_perturber("gender")
+        perturber = load_axis("gender")
         return perturber.rewrite(self.DIALOGUE, Candidate(word, source, target)).inverse(text)
 
     def test_a_word_that_t_introduced_is_turned_back_to_the_very_word_it_came_from(self) -> None:
@@ -143,7 +142,7 @@ class TestInverseOnUnseenText:
 @pytest.mark.parametrize("axis", axes())
 def test_the_inverse_is_exact_on_real_dialogues(axis: str, sgd_datapath: Path) -> None:
     dialogues = load_corpus("google_sgd", datapath=sgd_datapath, split="valid", max_dialogues=400)
-    perturber = load_perturber(axis)
+    perturber = load_axis(axis)
     letters = re.compile(r"\W+")
     rewritten = 0
     for dialogue in dialogues:

@@ -2,7 +2,7 @@
 
 from builders import small_corpus
 
-from tod_bias.perturb.personas.axes import load_persona
+from tod_bias.perturb.personas.axis import load_persona
 from tod_bias.perturb.personas.parts import ENOUGH, SheetPart, turns
 from tod_bias.perturb.personas.sheet import FOLDER, read_sheet
 
@@ -24,8 +24,8 @@ def test_kinds_have_turns_by_their_words_where_there_are_fewest(tmp_path):
     part = SheetPart("mine", read_sheet(path))
     assert list(part.kinds) == ["word", "lone", "many"]
     assert turns(part, part.kinds.values()) == (0, 2, 2)  # nobody but a can be told by the second
-    arranged = load_persona(["persona_mine"], lexicon=path).arrange(small_corpus(24), seed=0)
-    kinds = [one.persona.pieces[0].form.kind for one, _ in arranged]
+    arranged = load_persona(["persona_mine"], lexicon=path).select(small_corpus(24), seed=0)
+    kinds = [one.persona.parts[0].template.kind for one, _ in arranged]
     assert (len(kinds), kinds.count("many"), kinds.count("lone")) == (24, 16, 0)
 
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from tod_bias import attribute, load_corpus, load_pipeline
 from tod_bias.cli.application import main
-from tod_bias.perturb.algorithm import load_perturber
+from tod_bias.perturb import load_axis
 from tod_bias.report.console import Console, shown
 
 ESCAPE, BELL, TURN = chr(27), chr(7), chr(0x202E)
@@ -48,7 +48,7 @@ def test_a_table_on_a_terminal(terminal):
 
 def test_groups_of_a_lexicon_in_terminal_page_and_figures(tmp_path, capsys):
     (tmp_path / "l.tsv").write_text(LEXICON, encoding="utf-8")
-    axis = load_perturber("mine", lexicon=tmp_path / "l.tsv")
+    axis = load_axis("mine", lexicon=tmp_path / "l.tsv")
     corpus = load_corpus("demo", max_dialogues=30)
     attribute(load_pipeline("demo"), corpus, axes=[axis], bootstrap=5, permutations=5).save(tmp_path / "run")
     with pytest.raises(SystemExit) as ended:

@@ -26,7 +26,7 @@ from tod_bias.errors import (
     MetricError,
 )
 from tod_bias.models.generator import shared_generator
-from tod_bias.perturb.algorithm import draw_rewrites
+from tod_bias.perturb import draw_rewrites
 from tod_bias.results import AuditResult
 from tod_bias.systems.execution import Execution, Run, all_arms, arm_key
 from tod_bias.systems.outputs import Lookup, Outcome

@@ -3,9 +3,9 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 from builders import fair_pipeline, small_corpus
+from tod_bias.audit.turn_table import TurnTable
 
 from tod_bias import Pipeline, attribute
-from tod_bias.audit.turn_table import TurnTable
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import AxisError, CorpusError, IncompleteError, NothingToPerturbError, StageError, TodBiasError
 from tod_bias.studies.evaluation import evaluate

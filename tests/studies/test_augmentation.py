@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from tod_bias.audit.tellings import Retelling
+from tod_bias.audit.design import design_counterfactuals
 from tod_bias.errors import AxisError, NothingToPerturbError, TodBiasError
-from tod_bias.perturb.algorithm import load_perturber
+from tod_bias.perturb import load_axis
 from tod_bias.studies.augmentation import Augmentation, augment
 
 
@@ -20,7 +20,7 @@ def test_crossed_tells_every_dialogue_as_every_attribute_once(corpus):
     made = augment(corpus, Augmentation(("gender",)))
     assert made[: len(corpus)] == corpus
     copies = Counter(dialogue.id.rpartition("/")[2] for dialogue in made[len(corpus) :])
-    mentioning = sum(bool(load_perturber("gender").candidates(dialogue)) for dialogue in corpus)
+    mentioning = sum(bool(load_axis("gender").candidates(dialogue)) for dialogue in corpus)
     assert sum(copies.values()) == 2 * mentioning  # two other attributes
     attributes = Counter(attribute for dialogue in made for attribute, _ in mentions(dialogue))
     assert len(set(attributes.values())) == 1, attributes  # as many women as men as others
@@ -28,15 +28,15 @@ def test_crossed_tells_every_dialogue_as_every_attribute_once(corpus):
 
 def mentions(dialogue):
     """The attributes that are mentioned in a dialogue, each once."""
-    found = {candidate.source for candidate in load_perturber("gender").candidates(dialogue)}
+    found = {candidate.source for candidate in load_axis("gender").candidates(dialogue)}
     return [(attribute, dialogue.id) for attribute in found]
 
 
 def test_copies_are_those_of_the_study_of_the_same_seed(corpus):
     made = {dialogue.id: dialogue for dialogue in augment(corpus, Augmentation(("gender",)), seed=3)}
-    retelling = Retelling(corpus, ["gender"], seed=3)
-    for retold in retelling.teller.runs("gender", retelling.drawn["gender"]):
-        for run in retold.copies:
+    retelling = design_counterfactuals(corpus, ["gender"], seed=3)
+    for retold in retelling.counterfactuals.of("gender", retelling.selected["gender"]):
+        for run in retold.groups:
             assert made[f"{run.dialogue.id}/{run.telling}"].turns == run.rewritten.turns
 
 

@@ -7,14 +7,14 @@ import pytest
 from builders import fair_pipeline, small_corpus
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute, load_corpus, load_pipeline
-from tod_bias.audit.tellings import Retelling
+from tod_bias.audit.design import design_counterfactuals
 from tod_bias.cli.application import main
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.errors import MetricError
 from tod_bias.metrics.choice import metric
-from tod_bias.perturb.algorithm import load_perturber
-from tod_bias.perturb.kept import Telling, kept
-from tod_bias.perturb.names.perturber import NamesPerturber
+from tod_bias.perturb import load_axis
+from tod_bias.perturb.names.axis import NamesAxis
+from tod_bias.perturb.records import CounterfactualRecord, recorded
 from tod_bias.report import cases as pages
 from tod_bias.report.record import RunError
 from tod_bias.stages import Canonical, LookupDb
@@ -132,7 +132,7 @@ def test_what_does_not_match_is_named(run, demo, cases):
     with pytest.raises(MismatchError, match="audited other dialogues"):
         worst_cases(run, demo[1:])
     with pytest.raises(MismatchError, match="axis gender was told by lexicon:gender"):
-        worst_cases(run, demo, axes=[load_perturber("gender", protected=["my wife"])])
+        worst_cases(run, demo, axes=[load_axis("gender", protected=["my wife"])])
     with pytest.raises(RunError, match="has no component nlu"):
         worst_cases(run, demo, component="nlu")
     with pytest.raises(RunError, match="has no axis placebo; it has gender, age, race"):
@@ -215,34 +215,34 @@ def test_a_fair_system_has_no_cases(tmp_path, corpus):
     "axis", ["gender", "age", "placebo", "names_gender", "dialect:aae", "persona_gender", "persona_age"]
 )
 def test_a_telling_read_back_is_told_alike(axis):
-    perturber = load_perturber(axis)
+    perturber = load_axis(axis)
     dialogues = [
         Dialogue("a", "Rooms", (Turn("Hi, I'm Maria Lopez and I need a room for my wife.", response="Fine, Maria."),
                                 Turn("I am going to the big church.", response="She will like it, Ms. Lopez."))),
         Dialogue("b", "Rooms", (Turn("My young son isn't there.", response="He can come."), Turn("Good."))),
     ]  # fmt: skip
-    drawn = Retelling(dialogues, [perturber]).drawn[perturber.axis]
+    drawn = design_counterfactuals(dialogues, [perturber]).selected[perturber.name]
     read = 0
     for dialogue, candidates in drawn:
         for candidate in candidates:
-            one = kept(perturber, dialogue, candidate)
+            one = recorded(perturber, dialogue, candidate)
             if one is None:
                 continue
             read += 1
-            again = Telling.from_json(json.loads(json.dumps(one.to_json()))).rewrite(perturber)
+            again = CounterfactualRecord.from_json(json.loads(json.dumps(one.to_json()))).rewrite(perturber)
             first = perturber.rewrite(dialogue, candidate)
             other = ("Thanks, Maria.", "Her mother and his son", "a young lady", "I ain't")
             for text in (*other, *(value for turn in dialogue.turns for _, value in turn.utterances)):
                 assert (again(text), again.inverse(text)) == (first(text), first.inverse(text))
     assert read
-    assert isinstance(perturber, NamesPerturber) == axis.startswith("names")
+    assert isinstance(perturber, NamesAxis) == axis.startswith("names")
 
 
 def test_what_a_file_cannot_hold_is_left_out():
-    crossed = load_perturber("gender×age")
+    crossed = load_axis("gender×age")
     dialogues = [Dialogue("a", "Rooms", (Turn("It is for my young wife.", response="Fine."),))]
-    ((dialogue, candidates),) = Retelling(dialogues, [crossed]).drawn[crossed.axis]
-    assert all(kept(crossed, dialogue, candidate) is None for candidate in candidates)
+    ((dialogue, candidates),) = design_counterfactuals(dialogues, [crossed]).selected[crossed.name]
+    assert all(recorded(crossed, dialogue, candidate) is None for candidate in candidates)
 
 
 # --- files and commands

@@ -10,8 +10,8 @@ from assistant import without_cost
 from builders import small_corpus
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute
-from tod_bias.audit import cluster, tellings
-from tod_bias.audit.tellings import Retelling, chunks
+from tod_bias.audit import cluster, design
+from tod_bias.audit.design import chunks, design_counterfactuals
 from tod_bias.errors import StageError, TodBiasError
 from tod_bias.stages import ApiCall
 
@@ -76,7 +76,7 @@ def told(pipeline, corpus, **options):
 
 @pytest.fixture
 def in_small_chunks(monkeypatch):
-    monkeypatch.setattr(tellings, "CHUNK", 150)
+    monkeypatch.setattr(design, "CHUNK", 150)
 
 
 def test_the_result_is_that_of_one_process(workers, stages, in_small_chunks, tmp_path):
@@ -129,7 +129,7 @@ def test_what_a_component_raises_is_said_as_it_is_here(workers, stages):
 
 
 def test_whether_a_system_makes_calls_is_known_of_a_chunk_in_any_number_of_parts(workers, stages, monkeypatch):
-    monkeypatch.setattr(tellings, "CHUNK", 400)
+    monkeypatch.setattr(design, "CHUNK", 400)
     monkeypatch.setattr(cluster, "_ROUNDS", 6)
     first = Turn("My wife is the first of all", {"api_name": "Find", "dish": "tacos"}, {"name": "it"}, "Fine")
     corpus = [*small_corpus(20), Dialogue("first", "", (first,)), *small_corpus(30)[20:]]
@@ -196,9 +196,9 @@ def test_who_cannot_be_spread_is_refused_before_anything_is_asked(gpt2, tmp_path
 
 @pytest.mark.parametrize("parts", [2, 3, 50])
 def test_the_parts_of_a_chunk_are_the_chunk(in_small_chunks, parts):
-    retelling = Retelling(small_corpus(40), ["gender", "placebo"])
-    whole = list(chunks(small_corpus(40), retelling.drawn))
-    cut = list(chunks(small_corpus(40), retelling.drawn, parts=parts))
+    retelling = design_counterfactuals(small_corpus(40), ["gender", "placebo"])
+    whole = list(chunks(small_corpus(40), retelling.selected))
+    cut = list(chunks(small_corpus(40), retelling.selected, parts=parts))
     assert len(cut) == len(whole) > 1
     for one, some in zip(whole, cut, strict=True):
         assert len(one) == 1

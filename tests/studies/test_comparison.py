@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from builders import fair_pipeline, small_corpus
+from tod_bias.studies.saved import saved_run
 
 from tod_bias import Pipeline, attribute, compare
 from tod_bias.audit.estimates import AxisEstimates
@@ -13,7 +14,6 @@ from tod_bias.metrics.choice import metric
 from tod_bias.results import AuditResult, Change, Comparison, RunError
 from tod_bias.statistics.settings import Inference
 from tod_bias.studies.matching import MismatchError
-from tod_bias.studies.saved import saved_run
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 

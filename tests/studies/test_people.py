@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute
-from tod_bias.audit.retelling import tellings_of
+from tod_bias.audit.export import export_counterfactuals
 from tod_bias.errors import TodBiasError
-from tod_bias.perturb.algorithm import load_perturber
+from tod_bias.perturb import load_axis
 from tod_bias.perturb.names.resources import dealt
 from tod_bias.studies.plan import plan
 from tod_bias.systems.configuration import load_pipeline
@@ -153,7 +153,7 @@ def test_a_pipeline_that_masks_names_has_no_disparity_of_names():
 
         return stage
 
-    perturber = load_perturber("persona_gender", introductions=["name", "signature"])
+    perturber = load_axis("persona_gender", introductions=["name", "signature"])
     biased = curt_to(WOMEN)
     open_result, closed = (
         attribute(Pipeline({"policy": policy, "answer": stage}), corpus(), axes=[perturber], **QUICK)
@@ -172,7 +172,7 @@ def test_quirks_about_single_names_are_no_group_difference():
     for seed in range(8):
         random = np.random.default_rng(seed)
         disliked = {name for name in (one.lower() for one in dealt()) if random.random() < 0.2}
-        perturber = load_perturber("persona_gender", introductions=["name"])
+        perturber = load_axis("persona_gender", introductions=["name"])
         result = attribute(
             Pipeline({"policy": policy, "answer": curt_to(disliked)}), corpus(), axes=[perturber], seed=seed, **QUICK
         )
@@ -181,7 +181,7 @@ def test_quirks_about_single_names_are_no_group_difference():
 
 
 def test_names_are_clusters():
-    perturber = load_perturber("persona_race", introductions=["name"])
+    perturber = load_axis("persona_race", introductions=["name"])
     result = attribute(Pipeline({"answer": curt_to({"jamal"})}), corpus(80), axes=[perturber], **QUICK)
     record = result["axes"]["persona_race"]["length"]
     assert record["rests_on"]["effective"] > 50
@@ -213,7 +213,7 @@ def test_records_that_are_told_with_the_dialogue_know_the_user_by_every_name(tmp
 
 def test_main_effects_and_interaction_of_crossed_attributes():
     black_women = {name.lower() for name in dealt("woman", "black")}
-    perturber = load_perturber("persona_gender×persona_race", introductions=["name"])
+    perturber = load_axis("persona_gender×persona_race", introductions=["name"])
     result = attribute(
         Pipeline({"policy": policy, "answer": curt_to(black_women)}), corpus(64), axes=[perturber, "placebo"], **QUICK
     )
@@ -246,8 +246,8 @@ def test_words_of_two_axes_are_crossed_where_a_dialogue_holds_both():
         Dialogue("a", "x", (Turn("My wife wants a table for a teenager.", response="Sure."),)),
         Dialogue("b", "x", (Turn("My wife wants a table.", response="Sure."),)),
     ]
-    perturber = load_perturber("gender×age")
-    arranged = perturber.arrange(told, seed=0)
+    perturber = load_axis("gender×age")
+    arranged = perturber.select(told, seed=0)
     assert [dialogue.id for dialogue, _ in arranged] == ["a"]
     ((dialogue, candidates),) = arranged
     made = {one.target: perturber.rewrite(dialogue, one) for one in candidates}
@@ -267,12 +267,12 @@ def test_tellings_set_what_is_asked():
     gender = [Dialogue("g", "x", (Turn("My aunt wants a table.", response="Sure."),))]
     lexical = plan(Pipeline({"answer": fair}), gender, ["gender"], tellings=1)
     assert lexical["tellings"] == 2
-    with pytest.raises(TodBiasError, match="tellings must be at least 1"):
+    with pytest.raises(TodBiasError, match="variants must be at least 1"):
         plan(Pipeline({"answer": fair}), gender, ["gender"], tellings=0)
 
 
 def test_tellings_on_file_have_the_original_and_everybody():
-    records = list(tellings_of(corpus(2), ["persona_age", "placebo"]))
+    records = list(export_counterfactuals(corpus(2), ["persona_age", "placebo"]))
     names = [record["telling"] for record in records if record["original"] == "d0"]
     assert len(names) == len(set(names)) == 1 + 3 + 2 + 1
     assert {"original", "persona_age:neutral-introduction", "placebo:persona_age"} < set(names)

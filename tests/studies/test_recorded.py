@@ -8,8 +8,9 @@ from assistant import TOOLS, assistant, corpus
 from chat_server import ChatServer
 
 from tod_bias import Dialogue, Pipeline, attribute
-from tod_bias.audit.retelling import tellings_of
+from tod_bias.audit.export import export_counterfactuals
 from tod_bias.cli import main
+from tod_bias.config import DesignOptions
 from tod_bias.dialogues.chat import dialogue_of, write_chat
 from tod_bias.errors import StageError
 from tod_bias.report.circumstances import circumstances
@@ -50,7 +51,7 @@ def test_recorded_answers_give_the_disparity_and_no_attribution(tmp_path):
     with ChatServer(functools.partial(assistant, policy_bias=True)) as server:
         system = served(server.url)
         online = attribute(system, corpus(16), metrics=METRICS, **OPTIONS)
-        lines = answers_of(system, tellings_of(corpus(16), OPTIONS["axes"]))
+        lines = answers_of(system, export_counterfactuals(corpus(16), OPTIONS["axes"]))
     result = attribute(recorded(tmp_path / "a.jsonl", lines), corpus(16), metrics=METRICS, **OPTIONS)
     for axis in OPTIONS["axes"]:
         for metric in METRICS:
@@ -67,7 +68,7 @@ def test_recorded_answers_give_the_disparity_and_no_attribution(tmp_path):
 
 def test_answers_that_belong_to_nothing_are_told(tmp_path):
     chats = corpus(16)
-    records = list(tellings_of(chats, ("gender",)))
+    records = list(export_counterfactuals(chats, ("gender",)))
     lines = [
         {"id": record["original"], "turn": turn, "telling": record["telling"], "response": "Done."}
         for record in records
@@ -171,7 +172,7 @@ def test_answers_to_other_dialogues_are_told_by_their_ids(tmp_path):
 
 def test_a_dialogue_without_all_answers_is_left_out(tmp_path):
     with ChatServer(assistant) as server:
-        lines = answers_of(served(server.url), tellings_of(corpus(16), ["gender"]))
+        lines = answers_of(served(server.url), export_counterfactuals(corpus(16), ["gender"]))
     some = [line for line in lines if (line["id"], line["telling"], line["turn"]) != ("t003", "gender:man", 1)]
     options = {"axes": ("gender",), "bootstrap": 0}
     result = attribute(recorded(tmp_path / "a.jsonl", some), corpus(16), max_failures=0.1, **options)
@@ -182,7 +183,7 @@ def test_a_dialogue_without_all_answers_is_left_out(tmp_path):
 
 
 def test_tellings_are_what_attribute_runs():
-    records = list(tellings_of(corpus(8), ["gender"], design="draws", draws=2, seed=1))
+    records = list(export_counterfactuals(corpus(8), ["gender"], DesignOptions(design="draws", draws=2), seed=1))
     assert {record["telling"] for record in records} > {"original"}
     assert all(Dialogue.from_json(record).turns for record in records)
     assert len({record["id"] for record in records}) == len(records)
@@ -190,7 +191,7 @@ def test_tellings_are_what_attribute_runs():
 
 def test_a_call_that_one_group_never_gets_is_a_disagreement(tmp_path):
     with ChatServer(assistant) as server:
-        lines = answers_of(served(server.url), tellings_of(corpus(16), ["gender"]))
+        lines = answers_of(served(server.url), export_counterfactuals(corpus(16), ["gender"]))
     for line in lines:
         if line["telling"] == "gender:woman":
             line.pop("steps", None)
@@ -202,7 +203,7 @@ def test_a_call_that_one_group_never_gets_is_a_disagreement(tmp_path):
 
 def test_answers_to_other_words_are_refused(tmp_path):
     with ChatServer(assistant) as server:
-        records = list(tellings_of(corpus(16), ["gender"]))
+        records = list(export_counterfactuals(corpus(16), ["gender"]))
         lines = answers_of(served(server.url), records)
     said = {(record["original"], record["telling"]): record["turns"] for record in records}
     for line in lines:

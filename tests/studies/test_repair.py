@@ -13,7 +13,7 @@ from tod_bias import Dialogue, Step, Turn, attribute
 from tod_bias.cli import main
 from tod_bias.dialogues.jsonl import write_jsonl
 from tod_bias.errors import StageError, TodBiasError, UnansweredError
-from tod_bias.perturb.algorithm import load_perturber
+from tod_bias.perturb import load_axis
 from tod_bias.perturb.guards.guard import with_guards
 from tod_bias.report.repairs import name_of, notes, picture, table
 from tod_bias.results import AuditResult
@@ -26,7 +26,7 @@ from tod_bias.systems.configuration import load_pipeline
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stages.database import LookupDb
 
-GENDER = load_perturber("gender")
+GENDER = load_axis("gender")
 WORDS = ("wife", "mother", "sister")
 
 
@@ -193,7 +193,7 @@ def test_another_system_is_refused_before_anything_is_asked(before, harmed, corp
 
 
 def test_other_tellings_are_refused_before_anything_is_asked(before, harmed, corpus):
-    others = load_perturber("gender", protected=("aunt",))
+    others = load_axis("gender", protected=("aunt",))
     with pytest.raises(MismatchError, match=r"axis gender was told by .*, here by .*; give the options that the run"):
         Workshop(AuditResult.load(before), harmed, corpus, [others])
 
@@ -244,7 +244,7 @@ def test_quality_that_was_not_measured_is_said(corpus, tmp_path):
 def test_a_file_that_cannot_name_the_words_is_not_written(harmed, tmp_path):
     (tmp_path / "mine.tsv").write_text("pos\tman\twoman\nkin\tfather\tmother\n")
     (tmp_path / "p.yaml").write_text("stages:\n  response: my:say\n")
-    own = load_perturber("gender", lexicon=tmp_path / "mine.tsv")
+    own = load_axis("gender", lexicon=tmp_path / "mine.tsv")
     change = Change("response", "canonical", ("gender",))
     mended = with_guards(harmed, {"response": ("canonical", [own])})
     with pytest.raises(StageError, match="words of your own"):

@@ -11,7 +11,7 @@ import pytest
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.dialogues.jsonl import write_jsonl
 from tod_bias.errors import AxisError
-from tod_bias.perturb.algorithm import load_perturber
+from tod_bias.perturb import load_axis
 from tod_bias.studies.words import table, word_statistics
 
 CALL = {"api_name": "Find", "guest": "my mother", "artist": "Lady Gaga"}
@@ -61,13 +61,13 @@ def test_intervals_hold_their_share_and_depend_on_the_seed_only() -> None:
 
 def test_axes_must_be_given_once() -> None:
     with pytest.raises(AxisError, match="axes are gender, gender; give at least one, and each once"):
-        word_statistics(DIALOGUES, ["gender", load_perturber("gender")])
+        word_statistics(DIALOGUES, ["gender", load_axis("gender")])
     with pytest.raises(AxisError, match="axes are none"):
         word_statistics(DIALOGUES, [])
 
 
 def test_protected_phrases_do_not_count() -> None:
-    perturber = load_perturber("gender", protected=["my mother likes"])
+    perturber = load_axis("gender", protected=["my mother likes"])
     assert word_statistics(DIALOGUES, [perturber], bootstrap=0)["axes"]["gender"]["woman"]["user"]["mentions"] == 1
 
 

@@ -9,7 +9,7 @@ from flows import Decision, Loop, about_people, agent, retrieval_pipeline, route
 from tod_bias import Pipeline, StageInput, attribute
 from tod_bias.dialogues.calls import MALFORMED
 from tod_bias.errors import StageError
-from tod_bias.perturb.algorithm import draw_rewrites
+from tod_bias.perturb import draw_rewrites
 from tod_bias.systems.bounds import MOST_CALLS
 from tod_bias.systems.execution import Execution, Run, all_arms, own_turn
 from tod_bias.systems.flow import MOST_QUESTIONS, MOST_ROUNDS, FlowProcess, FlowTurn, tool_loop

@@ -5,7 +5,7 @@ from builders import gender, small_corpus
 
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import ModelError, StageError
-from tod_bias.perturb.algorithm import draw_rewrites
+from tod_bias.perturb import draw_rewrites
 from tod_bias.systems.outputs import Lookup, Outcome
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stage import StageInput

@@ -9,7 +9,7 @@ from chat_server import ChatServer, calling
 from tod_bias import Dialogue, Pipeline, Turn
 from tod_bias.dialogues.chat import from_messages, to_messages
 from tod_bias.dialogues.json_text import with_strings_changed
-from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
+from tod_bias.perturb import draw_rewrites, load_axis
 from tod_bias.stages import Answer, ToolCalls, Tools
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.flow import tool_loop
@@ -117,7 +117,7 @@ def test_rewriting_changes_strings_inside_of_a_tool_message_and_nothing_else():
     rewrite = next(
         one
         for seed in range(20)
-        for one in draw_rewrites(load_perturber("gender"), dialogue, seed=seed, draws=1)
+        for one in draw_rewrites(load_axis("gender"), dialogue, seed=seed, draws=1)
         if one.source == "man" and one.target == "woman"
     )
     told = rewrite(dialogue)

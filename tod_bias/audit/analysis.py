@@ -8,18 +8,18 @@ from math import comb
 
 import numpy as np
 
-from tod_bias.audit.axis_table import AxisTable
 from tod_bias.audit.claims import AxisDraft, judge
+from tod_bias.audit.design import CounterfactualDesign, rewritten_by_model
 from tod_bias.audit.estimates import AxisEstimates
 from tod_bias.audit.measured import why_no_tool_ran, why_unmeasured
 from tod_bias.audit.recorded import RecordedExecution, unattributed
-from tod_bias.audit.run import Measures, Turns
+from tod_bias.audit.run import Measures, Outputs
 from tod_bias.audit.signatures import agreements_of, corpus_hash, cost_of, perturber_signature, signature_of
-from tod_bias.audit.tellings import Retelling, rewritten_by_model
+from tod_bias.audit.turns import AxisTurns
 from tod_bias.config import AuditConfig
 from tod_bias.errors import IncompleteError, MetricError, TodBiasError
 from tod_bias.metrics.metric import Metric
-from tod_bias.perturb.algorithm import PLACEBO
+from tod_bias.perturb.axis import PLACEBO
 from tod_bias.progress import Bar, progress_bar
 from tod_bias.results import AuditResult, AxisResult, CorpusInfo, MetricInfo
 from tod_bias.statistics.settings import Inference
@@ -31,8 +31,8 @@ Drafts = dict[str, dict[str, AxisDraft]]
 
 
 def analyse(
-    turns: Turns,
-    design: Retelling,
+    outputs: Outputs,
+    design: CounterfactualDesign,
     measures: Measures,
     config: AuditConfig,
     *,
@@ -42,7 +42,7 @@ def analyse(
     """Estimate, test and judge everything that a run can say.
 
     Args:
-        turns: what the system put out.
+        outputs: what the system put out.
         design: the counterfactuals that it was run on.
         measures: the metrics.
         config: everything that was asked for.
@@ -54,53 +54,51 @@ def analyse(
     """
     options = config.analysis
     inference = Inference(resamples=options.bootstrap, permutations=options.permutations, seed=config.seed)
-    pairs = sum(
-        comb(len(one.tellings.attributes), 2) for by_metric in turns.sums.values() for one in by_metric.values()
-    )
+    pairs = sum(comb(len(one.tellings.attributes), 2) * len(one.tables) for one in outputs.axes.values())
     with progress_bar(pairs, "estimating gaps", show=show_progress, after=_PATIENCE) as bar:
-        drafts, undefined = _drafts(turns.sums, measures.metrics, order, inference, bar)
-    failures = turns.failures | undefined
+        drafts, undefined = _drafts(outputs.axes, measures.metrics, order, inference, bar)
+    failures = outputs.failures | undefined
     if not drafts:
         raise next(iter(failures.values()))
-    drafts = _untested(drafts, turns, measures.metrics, config.run.max_failures)
+    drafts = _untested(drafts, outputs, measures.metrics, config.run.max_failures)
     axes = _judged(drafts, inference, options.margin)
-    is_recorded = isinstance(turns.execution, RecordedExecution)
+    is_recorded = isinstance(outputs.execution, RecordedExecution)
     result = AuditResult(
         config=config,
-        corpus=_corpus(turns, design, config),
-        stages=list(turns.pipeline.names),
+        corpus=_corpus(outputs, design, config),
+        stages=list(outputs.pipeline.names),
         metrics={metric.name: _metric_info(metric) for metric in measures.metrics},
-        signature=_signature(turns, design, config),
+        signature=_signature(outputs, design, config),
         axes={
             axis: {name: unattributed(row) if is_recorded else row for name, row in by_metric.items()}
             for axis, by_metric in axes.items()
         },
         left_out={axis: str(error) for axis, error in failures.items()},
-        responses=turns.execution.used() if isinstance(turns.execution, RecordedExecution) else None,
-        samples=config.run.samples if turns.execution.is_sampled else None,
-        precision=agreements_of(turns.pipeline),
-        rewritten_by_model=rewritten_by_model(design.all),
-        cost=cost_of(turns.execution.components, *turns.tokens, seconds=time.monotonic() - turns.started),
-    ).of_turns(turns.rows)
+        responses=outputs.execution.used() if isinstance(outputs.execution, RecordedExecution) else None,
+        samples=config.run.samples if outputs.execution.is_sampled else None,
+        precision=agreements_of(outputs.pipeline),
+        rewritten_by_model=rewritten_by_model(design.axes),
+        cost=cost_of(outputs.execution.components, *outputs.tokens, seconds=time.monotonic() - outputs.started),
+    ).of_turns(outputs.turns)
     if failures:
         raise IncompleteError("; ".join(map(str, failures.values())), result)
     return result
 
 
 def _drafts(
-    sums: Mapping[str, Mapping[str, AxisTable]],
+    axes: Mapping[str, AxisTurns],
     metrics: Sequence[Metric],
     order: Sequence[str],
     inference: Inference,
     bar: Bar,
 ) -> tuple[Drafts, dict[str, TodBiasError]]:
     """Axis to metric to estimates; and, by axis, metrics that have no value there."""
-    tests = max(1, sum(axis != PLACEBO for axis in sums) * len(metrics))
+    tests = max(1, sum(axis != PLACEBO for axis in axes) * len(metrics))
     drafts: Drafts = {}
     failures: dict[str, TodBiasError] = {}
-    for axis, by_metric in sums.items():
+    for axis, turns in axes.items():
         for metric in metrics:
-            table = by_metric[metric.name]
+            table = turns.tables[metric.name]
             if np.isnan(float(metric.score(table.original.sum(axis=0)))):
                 count = f"{len(table.original)} original dialogue{'s' * (len(table.original) != 1)}"
                 failures[f"{axis}, {metric.name}"] = MetricError(
@@ -112,10 +110,10 @@ def _drafts(
     return drafts, failures
 
 
-def _untested(drafts: Drafts, turns: Turns, metrics: Sequence[Metric], max_failures: float) -> Drafts:
+def _untested(drafts: Drafts, outputs: Outputs, metrics: Sequence[Metric], max_failures: float) -> Drafts:
     """Take out the tests of what may claim nothing: where nothing is measured, and, without a placebo, disagreement
     with the twin, which any rewording causes."""
-    no_tool_ran = why_no_tool_ran(turns.execution.components, max_failures)
+    no_tool_ran = why_no_tool_ran(outputs.execution.components, max_failures)
     bare = (
         {metric.name for metric in metrics if getattr(metric, "counterfactual", False)}
         if PLACEBO not in drafts
@@ -126,7 +124,7 @@ def _untested(drafts: Drafts, turns: Turns, metrics: Sequence[Metric], max_failu
     for axis, by_metric in drafts.items():
         changed[axis] = {}
         for name, draft in by_metric.items():
-            if seen := turns.seen.get(axis):
+            if seen := outputs.seen.get(axis):
                 original = draft.result.original.value
                 if why := no_tool_ran or why_unmeasured(by_name[name], seen, original):
                     draft = draft.untested(unmeasured=why)
@@ -149,7 +147,7 @@ def _judged(drafts: Drafts, inference: Inference, margin: float | None) -> dict[
     return {axis: {name: found[axis, name] for name in by_metric} for axis, by_metric in drafts.items()}
 
 
-def _corpus(turns: Turns, design: Retelling, config: AuditConfig) -> CorpusInfo:
+def _corpus(outputs: Outputs, design: CounterfactualDesign, config: AuditConfig) -> CorpusInfo:
     dialogues, corpus = design.dialogues, config.corpus
     is_named = "corpus" in corpus.model_fields_set
     return CorpusInfo(
@@ -157,10 +155,10 @@ def _corpus(turns: Turns, design: Retelling, config: AuditConfig) -> CorpusInfo:
         split=corpus.split if is_named else "",
         dialogues=len(dialogues),
         hash=corpus_hash(dialogues),
-        rewritable={axis: len(runs) for axis, runs in design.found.items()},
-        audited={axis: next(iter(by_metric.values())).tellings.dialogues for axis, by_metric in turns.sums.items()},
-        left_out={axis: len(dialogues) - len(runs) for axis, runs in design.found.items()},
-        lost=turns.lost.record if turns.lost.reasons else None,
+        rewritable={axis: len(runs) for axis, runs in design.admitted.items()},
+        audited={axis: turns.tellings.dialogues for axis, turns in outputs.axes.items()},
+        left_out={axis: len(dialogues) - len(runs) for axis, runs in design.admitted.items()},
+        lost=outputs.lost.record if outputs.lost.reasons else None,
     )
 
 
@@ -174,17 +172,17 @@ def _metric_info(metric: Metric) -> MetricInfo:
     )
 
 
-def _signature(turns: Turns, design: Retelling, config: AuditConfig) -> dict[str, str]:
+def _signature(outputs: Outputs, design: CounterfactualDesign, config: AuditConfig) -> dict[str, str]:
     """What decides the results: options, axes, stages, versions."""
-    options, teller = config.analysis, design.teller
-    uncached = {name: part.not_kept for name, part in turns.execution.components.items() if part.not_kept}
+    options, teller = config.analysis, design.counterfactuals
+    uncached = {name: part.not_kept for name, part in outputs.execution.components.items() if part.not_kept}
     return {
         "intervals": "95%, t with a term (or other cluster) left out at a time; of these terms: expanded "
         f"percentile, {options.bootstrap} resamples of dialogues",
         "p_values": f"sign flips by term, {options.permutations} at the most; maxT within an axis and metric, then "
         "Holm",
-        **{f"axis {axis}": perturber_signature(perturber) for axis, perturber in teller.perturbers.items()},
+        **{f"axis {axis}": perturber_signature(perturber) for axis, perturber in teller.axes.items()},
         **({f"axis {PLACEBO}": teller.matched.signature} if teller.matched is not None else {}),
-        **signature_of(turns.pipeline),
+        **signature_of(outputs.pipeline),
         **{f"not cached {name}": reason for name, reason in uncached.items()},
     }

@@ -15,7 +15,7 @@ from tod_bias.config import AuditConfig
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import IncompleteError, TodBiasError
 from tod_bias.folder import claimed
-from tod_bias.perturb.candidates import Perturber
+from tod_bias.perturb.axis import Axis
 from tod_bias.results import AuditResult
 from tod_bias.systems.pipeline import Pipeline
 
@@ -23,7 +23,7 @@ from tod_bias.systems.pipeline import Pipeline
 def attribute(
     pipeline: Pipeline,
     dialogues: Sequence[Dialogue],
-    axes: Sequence[str | Perturber] | str = ("gender",),
+    axes: Sequence[str | Axis] | str = ("gender",),
     *,
     config: AuditConfig | None = None,
     out: str | Path | None = None,
@@ -70,9 +70,9 @@ def attribute(
     if folder is not None and cache is None:
         cache = folder / FILE
     design = design_counterfactuals(dialogues, axes, config.design, seed=config.seed)
-    turns = run(pipeline, design, measures, config.run, cache=cache, show_progress=show_progress)
+    outputs = run(pipeline, design, measures, config.run, cache=cache, show_progress=show_progress)
     try:
-        result = analyse(turns, design, measures, config, order=order, show_progress=show_progress)
+        result = analyse(outputs, design, measures, config, order=order, show_progress=show_progress)
     except IncompleteError as error:
         if folder is not None:
             error.result.save(folder)

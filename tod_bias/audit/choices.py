@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.errors import StageError, TodBiasError, shortened
+from tod_bias.errors import MetricError, StageError, TodBiasError, shortened
 from tod_bias.imports import guarded, import_object, is_import
-from tod_bias.metrics.choice import checked, metric
+from tod_bias.metrics.choice import checked, metric, shipped
 from tod_bias.metrics.metric import Metric
+from tod_bias.results import AuditResult
 from tod_bias.statistics.needed import MOST_COMPONENTS
 
 if TYPE_CHECKING:
@@ -106,3 +107,39 @@ def checked_order(names: Sequence[str], order: Sequence[str] | str | None) -> tu
 
 SU_ORDER = ("db", "api_call", "response")
 """Su's steps: first the database mismatch is resolved, then the API call adjusted; the rest is the response model's."""
+
+
+def scored_by(result: AuditResult, metrics: Sequence[str | Metric] | None) -> list[Metric]:
+    """The metrics of a run.
+
+    Args:
+        result: of the run.
+        metrics: those wanted, by name, ``module:Class`` or object; None: all of the run's, which must be shipped ones.
+
+    Raises:
+        MetricError: the run has not measured one of them.
+        TodBiasError: one is the user's own, and is not given as an object or ``module:Class``.
+    """
+    measured = list(result.metrics)
+    if metrics is None:
+        return [shipped(one, result.name) for one in measured]
+    found = metrics_of(metrics)
+    for one in found:
+        if one.name not in measured:
+            raise MetricError(f"{result.name}: has not measured {one.name}; it has {', '.join(measured)}")
+    return found
+
+
+def with_own(result: AuditResult, own: Sequence[str | Metric] = ()) -> list[Metric]:
+    """All metrics of a run, in its order.
+
+    Args:
+        result: of the run.
+        own: by name, ``module:Class`` or object; those that are not shipped must be among them.
+
+    Raises:
+        MetricError: the run has not measured one of them.
+        TodBiasError: one of the run's is neither shipped nor among them.
+    """
+    given = {one.name: one for one in scored_by(result, own)} if own else {}
+    return [given[one] if one in given else shipped(one, result.name) for one in result.metrics]

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from tod_bias.answers import Answers
+from tod_bias.audit.design import models_of
 from tod_bias.audit.ray_processes import check_address, own_signals, processes
 from tod_bias.audit.running import Runs
 from tod_bias.audit.signatures import generators_of
-from tod_bias.audit.tellings import models_of
 from tod_bias.audit.workshop import Chunk, Chunks, Done, Work, Workshop
 from tod_bias.errors import StageError, TodBiasError, described
 from tod_bias.models.processes import several_processes
@@ -112,7 +112,7 @@ def check_shareable(work: Work, *, collects: bool, recorded: bool) -> None:
                 f"stage {name!r} asks a server: executor 'ray' is for components in Python; use its concurrency, or "
                 "batch files"
             )
-    if generators_of(work.pipeline) or models_of(work.teller.perturbers.values()):
+    if generators_of(work.pipeline) or models_of(work.teller.axes.values()):
         raise TodBiasError(
             "executor 'ray' is for components in Python; share a language model's work out by accelerate launch"
         )
@@ -304,11 +304,11 @@ class _Pool:
         known: dict[str, bool] = {}
         for axis in dict.fromkeys(axis for part in parts for axis in part.chunk):
             found = [part.done.parts[axis] for part in parts if part.done is not None and axis in part.done.parts]
-            calls = calls or any(one.sums.calls for one in found)
+            calls = calls or any(one.has_calls for one in found)
             known[axis] = calls
         for part in parts:
             assert part.done is not None
-            if any(known[axis] and not one.sums.calls for axis, one in part.done.parts.items()):
+            if any(known[axis] and not one.has_calls for axis, one in part.done.parts.items()):
                 part.calls, part.done = known, None
                 self._waiting.append(part)
                 self._wait_for(part)

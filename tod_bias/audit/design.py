@@ -2,22 +2,104 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from tod_bias.audit.tellings import Retelling
+import numpy as np
+
 from tod_bias.config import DesignOptions
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.errors import CorpusError
-from tod_bias.perturb.candidates import Perturber
+from tod_bias.errors import AxisError, CorpusError, NothingToPerturbError, TodBiasError
+from tod_bias.perturb.axis import PLACEBO, Axis, Counterfactual, Edits, Selection, Variants
+from tod_bias.perturb.loading import load_axis
+from tod_bias.perturb.placebo import MatchedPlacebo
+from tod_bias.systems.twin import Rewrite
+
+if TYPE_CHECKING:
+    from tod_bias.models.generator import Generator
+
+CHUNK = 12_000
+"""Turns, of all counterfactuals, that go through the system together."""
+_COUNTED = 2000
+"""Dialogues in which the frequency of words is counted."""
+
+
+@dataclass(frozen=True)
+class Counterfactuals:
+    """Makes the counterfactuals of selected dialogues, here or in another process."""
+
+    axes: Mapping[str, Axis]
+    """By name, without a placebo that is matched."""
+    seed: int
+    """Of placebos."""
+    has_placebo: bool
+    """Whether every axis gets a matched placebo."""
+    matched: MatchedPlacebo | None
+    """Makes the placebos of axes that have none of their own; None where there is none."""
+
+    def of(self, axis: str, selections: Sequence[Selection]) -> list[Variants]:
+        """Each dialogue's original and counterfactuals; with a placebo of as many edits, where there is one."""
+        variants = self.axes[axis].variants(selections)
+        if not self.has_placebo:
+            return variants
+        return [
+            self._with_placebo(self.axes[axis], selection, one)
+            for selection, one in zip(selections, variants, strict=True)
+        ]
+
+    def _with_placebo(self, axis: Axis, selection: Selection, variants: Variants) -> Variants:
+        rewrite: Rewrite | None
+        if axis.has_placebo:
+            rewrite = axis.placebo(selection.dialogue, selection.candidates, self.seed)
+        else:
+            assert self.matched is not None
+            rewrites = [one.rewrite for one in variants.groups if one.rewrite is not None]
+            matched = self.matched.match(selection.dialogue, rewrites, self.seed)
+            rewrite, edits = (None, None) if matched is None else matched
+        if rewrite is None:
+            return variants
+        placebo = Counterfactual(
+            selection.dialogue,
+            rewrite,
+            telling=f"{PLACEBO}:{axis.name}",
+            base=variants.original.base,
+            axis=axis.name,
+            role="placebo",
+            clusters={"term": frozenset([rewrite.word])},
+        )
+        if axis.has_placebo:
+            edits = Edits(sum(one.edits for one in variants.groups) / len(variants.groups), placebo.edits)
+        return replace(variants, placebo=placebo, edits=edits)
+
+
+@dataclass(frozen=True)
+class CounterfactualDesign:
+    """Which dialogues are rewritten along which axes, for which groups and with which terms."""
+
+    dialogues: Sequence[Dialogue]
+    """The corpus."""
+    axes: Mapping[str, Axis]
+    """By name, the placebo among them."""
+    counterfactuals: Counterfactuals
+    """Makes them."""
+    admitted: Mapping[str, list[Selection]]
+    """Axis to the dialogues that can be rewritten."""
+    selected: Mapping[str, list[Selection]]
+    """Axis to those of them that are."""
+    failures: Mapping[str, NothingToPerturbError]
+    """Axes along which none can."""
 
 
 def design_counterfactuals(
     dialogues: Sequence[Dialogue],
-    axes: Sequence[str | Perturber] | str,
+    axes: Sequence[str | Axis] | str,
     options: DesignOptions | None = None,
     *,
     seed: int = 0,
-) -> Retelling:
+) -> CounterfactualDesign:
     """Decide which dialogues are rewritten, for which groups and with which terms; nothing is run.
 
     Args:
@@ -30,20 +112,132 @@ def design_counterfactuals(
         CorpusError: two dialogues have one id.
         NothingToPerturbError: no dialogue can be rewritten along any axis.
         AxisError: an unknown axis, one given twice, or none.
+        TodBiasError: options that do not go together.
     """
     options = DesignOptions() if options is None else options
     dialogues = list(dialogues)
+    _check_ids(dialogues)
+    draws = options.draws if options.design == "draws" else None
+    if options.variants is not None and draws is not None:
+        raise TodBiasError("variants: for the crossed design; how many the design 'draws' has, draws says")
+    every = axes_of(axes)
+    has_placebo = PLACEBO in every and len(every) > 1
+    rewriting = {name: axis for name, axis in every.items() if not (has_placebo and name == PLACEBO)}
+    matched: MatchedPlacebo | None = None
+    if has_placebo and not all(axis.has_placebo for axis in rewriting.values()):
+        some = dialogues[:: max(1, len(dialogues) // _COUNTED)]  # words are as frequent as in the corpus
+        matched = MatchedPlacebo(spoken=(text for one in some for turn in one.turns for _, text in turn.utterances))
+    admitted: dict[str, list[Selection]] = {}
+    failures: dict[str, NothingToPerturbError] = {}
+    for name, axis in rewriting.items():
+        if selections := axis.select(dialogues, seed=seed, variants=options.variants, draws=draws):
+            admitted[name] = selections
+        else:
+            failures[name] = NothingToPerturbError(
+                f"axis {name}: no dialogue holds a word to rewrite; take more dialogues, leave the axis out, or "
+                "let the users introduce themselves (--axes persona_gender, persona_age, persona_race …)"
+            )
+    if not admitted:
+        raise next(iter(failures.values()))
+    selected = {name: _sampled(some, options.max_per_axis, seed) for name, some in admitted.items()}
+    made = Counterfactuals(rewriting, seed, has_placebo, matched)
+    return CounterfactualDesign(dialogues, every, made, admitted, selected, failures)
+
+
+def _check_ids(dialogues: Iterable[Dialogue]) -> None:
     seen: set[str] = set()
     for dialogue in dialogues:
         if dialogue.id in seen:
             raise CorpusError(f"dialogue id {dialogue.id!r} stands twice in the corpus; ids must be unique")
         seen.add(dialogue.id)
-    return Retelling(
-        dialogues,
-        axes,
-        design=options.design,
-        draws=options.draws,
-        seed=seed,
-        tellings=options.variants,
-        max_per_axis=options.max_per_axis,
-    )
+
+
+def axes_of(axes: Sequence[str | Axis] | str) -> dict[str, Axis]:
+    """Axes by name.
+
+    Raises:
+        AxisError: unknown axis, one given twice, or none.
+    """
+    by_name: dict[str, Axis] = {}
+    for entry in (axes,) if isinstance(axes, str) else axes:
+        axis = load_axis(entry) if isinstance(entry, str) else entry
+        if axis.name in by_name:
+            raise AxisError(f"axis {axis.name!r} is given twice")
+        by_name[axis.name] = axis
+    if not by_name:
+        raise AxisError("no axis: give at least one, e.g. gender")
+    return by_name
+
+
+def _sampled(selections: list[Selection], most: int | None, seed: int) -> list[Selection]:
+    """At most so many, drawn by ``seed``, in their order."""
+    if most is None or len(selections) <= most:
+        return selections
+    chosen = np.random.default_rng(seed).permutation(len(selections))[:most]
+    return [selections[number] for number in sorted(chosen.tolist())]
+
+
+def models_of(axes: Iterable[Axis]) -> list[Generator]:
+    """The distinct generators of axes that rewrite with a model."""
+    return list({id(axis.generator): axis.generator for axis in axes if axis.generator is not None}.values())
+
+
+def rewritten_by_model(axes: Mapping[str, Axis]) -> dict[str, Any]:
+    """For axes with a model: texts with a mention, and how many of them the model rewrote."""
+    counts = {name: axis.model_counts for name, axis in axes.items() if axis.model_counts is not None}
+    return {"perturber": counts} if counts else {}
+
+
+def chunks(
+    dialogues: Iterable[Dialogue], selected: Mapping[str, Sequence[Selection]], samples: int = 1, parts: int = 1
+) -> Iterator[list[dict[str, list[Selection]]]]:
+    """The dialogues of all axes in chunks, in order; each in all its axes, so that its original runs once.
+
+    Args:
+        dialogues: the corpus.
+        selected: axis to those of its dialogues that are rewritten, in the corpus's order.
+        samples: how often each is run.
+        parts: into so many parts of about equal length a chunk is cut, or a few more.
+
+    Yields:
+        The parts of a chunk, each an axis to selected dialogues.
+    """
+    by_axis = {axis: {entry.dialogue.id: entry for entry in some} for axis, some in selected.items()}
+    chunk: list[dict[str, list[Selection]]] = [{}]
+    turns, turns_of_part = 0, 0
+    for dialogue in dialogues:
+        here = {axis: entries[dialogue.id] for axis, entries in by_axis.items() if dialogue.id in entries}
+        if not here:
+            continue
+        if turns_of_part * parts >= CHUNK:
+            chunk.append({})
+            turns_of_part = 0
+        for axis, entry in here.items():
+            chunk[-1].setdefault(axis, []).append(entry)
+        variants = sum(len(entry.candidates) + 1 for entry in here.values())  # and a placebo each
+        length = samples * len(dialogue.turns) * (1 + variants)
+        turns, turns_of_part = turns + length, turns_of_part + length
+        if turns >= CHUNK:
+            yield chunk
+            chunk, turns, turns_of_part = [{}], 0, 0
+    if chunk[0]:
+        yield chunk
+
+
+@contextmanager
+def resting_collector() -> Iterator[Callable[[], object]]:
+    """Python's collector of cycles only works when it is called, and leaves alone what is there already.
+
+    The objects of a chunk live until it is done, so looking through them, and through a whole corpus, again and again
+    finds nothing and takes a sixth of the time.
+    """
+    if not gc.isenabled():
+        yield lambda: None
+        return
+    gc.disable()
+    gc.freeze()
+    try:
+        yield gc.collect
+    finally:
+        gc.unfreeze()
+        gc.enable()

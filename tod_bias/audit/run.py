@@ -5,30 +5,27 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial, reduce
-from operator import or_
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tod_bias.answers import Answers
-from tod_bias.audit.axis_table import AxisTable
 from tod_bias.audit.batches import read_batches, write_batches
 from tod_bias.audit.choices import clusters_of, metrics_of
 from tod_bias.audit.cluster import RayExecutor, check_executor, check_shareable
-from tod_bias.audit.gathering import Gathered, floor_tables
+from tod_bias.audit.design import CounterfactualDesign, chunks, models_of, resting_collector
 from tod_bias.audit.measured import Seen
 from tod_bias.audit.recorded import RecordedExecution, recorded_answers
 from tod_bias.audit.running import Lost
 from tod_bias.audit.signatures import generators_of, total_cost
-from tod_bias.audit.tellings import Drawn, Retelling, chunks, models_of, resting_collector
 from tod_bias.audit.turn_rows import schema_of
-from tod_bias.audit.turn_table import TurnTable
+from tod_bias.audit.turns import AxisGroups, AxisTurns, Turns, placebo_turns
 from tod_bias.audit.workshop import Executor, Work, here
 from tod_bias.config import AuditConfig, RunOptions
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import NothingToPerturbError, StageError, TodBiasError
 from tod_bias.metrics.metric import Metric
-from tod_bias.perturb.algorithm import PLACEBO
+from tod_bias.perturb.axis import PLACEBO, Selection
 from tod_bias.progress import progress_bar
 from tod_bias.systems.execution import Execution
 from tod_bias.systems.pipeline import Pipeline
@@ -66,24 +63,26 @@ class Measures:
 
 
 @dataclass
-class Turns:
-    """What a system put out on all counterfactuals, as a table of turns and as sums per axis and metric."""
+class Outputs:
+    """What a system put out on all counterfactuals."""
 
     pipeline: Pipeline
     execution: Execution | RecordedExecution
     """What it cost, and what was left without an output."""
-    rows: TurnTable
+    turns: Turns
     """One row per turn, counterfactual and arm."""
-    sums: dict[str, dict[str, AxisTable]]
-    """Axis to metric to sums; the placebo among the axes."""
-    drawn: dict[str, list[Drawn]]
+    drawn: dict[str, list[Selection]]
     """Axis to the dialogues whose counterfactuals all have outputs."""
-    seen: dict[str, Seen]
-    """Axis to what tells whether anything is measured."""
     failures: dict[str, TodBiasError]
     """Axes without results, and why."""
-    lost: Lost
+    axes: dict[str, AxisTurns] = field(default_factory=dict)
+    """Axis to the sums of its turns; the placebo among the axes."""
+    seen: dict[str, Seen] = field(default_factory=dict)
+    """Axis to what tells whether anything is measured."""
+    lost: Lost = field(default_factory=Lost)
     """Dialogues that a failed call has cost."""
+    has_outputs: bool = False
+    """Whether any response was more than None."""
     tokens: tuple[int, int] = (0, 0)
     """Read and written by local models."""
     started: float = field(default_factory=time.monotonic)
@@ -91,13 +90,13 @@ class Turns:
 
 def run(
     pipeline: Pipeline,
-    design: Retelling,
+    design: CounterfactualDesign,
     measures: Measures,
     options: RunOptions | None = None,
     *,
     cache: str | Path | None = None,
     show_progress: bool = False,
-) -> Turns:
+) -> Outputs:
     """Run every original and counterfactual with every set of stages replaced by twins, and score all turns.
 
     Args:
@@ -115,29 +114,26 @@ def run(
     options = RunOptions() if options is None else options
     check_executor(options.executor, options.workers)
     started = time.monotonic()
-    outputs = _cache_of(cache, options)
-    refused = read_batches(options.batch_in, outputs) if options.batch_in and outputs is not None else {}
-    generators = [*models_of(design.all.values()), *generators_of(pipeline)]
+    known = _cache_of(cache, options)
+    refused = read_batches(options.batch_in, known) if options.batch_in and known is not None else {}
+    generators = [*models_of(design.axes.values()), *generators_of(pipeline)]
     for generator in generators:
-        generator.keep_in(outputs)
+        generator.keep_in(known)
         generator.show_progress = show_progress
     before = total_cost(generators_of(pipeline))
-    execution = _execution(pipeline, options, outputs, refused, show_progress)
-    recorded = isinstance(execution, RecordedExecution)
-    flow = pipeline.flow is not None or recorded
-    turns = Turns(
+    execution = _execution(pipeline, options, known, refused, show_progress)
+    groups = {name: AxisGroups(axis.groups, axis.factors) for name, axis in design.counterfactuals.axes.items()}
+    schema = schema_of(pipeline.names, measures.metrics)
+    outputs = Outputs(
         pipeline,
         execution,
-        TurnTable(schema_of(pipeline.names, measures.metrics, flow=flow)),
-        sums={},
-        drawn=dict(design.drawn),
-        seen={},
+        Turns(pipeline.names, groups, schema=schema),
+        drawn=dict(design.selected),
         failures=dict(design.failures),
-        lost=Lost(),
         started=started,
     )
     work = Work(
-        design.teller,
+        design.counterfactuals,
         pipeline,
         options.history,
         measures.metrics,
@@ -145,15 +141,22 @@ def run(
         options.samples,
         options.max_failures,
         None if cache is None else str(cache),
-        flow,
     )
-    gathered = _gather(work, turns, design, options, show_progress)
+    _run_chunks(work, outputs, design, options, show_progress)
     if options.batch_out is not None and execution.pending:
         raise write_batches(options.batch_out, execution.pending)
     execution.check()
-    _sum_up(turns, gathered, design, measures)
-    turns.tokens = _tokens_since(before, generators_of(pipeline))
-    return turns
+    _leave_out_lost(outputs)
+    outputs.axes = {axis: outputs.turns.sums(axis, measures.metrics) for axis in outputs.drawn}
+    if design.counterfactuals.has_placebo:
+        placebo = placebo_turns(outputs.axes)
+        if placebo is not None:
+            outputs.axes[PLACEBO] = placebo
+        else:
+            reason = f"axis {PLACEBO}: no dialogue holds a neutral word to exchange"
+            outputs.failures[PLACEBO] = NothingToPerturbError(reason)
+    outputs.tokens = _tokens_since(before, generators_of(pipeline))
+    return outputs
 
 
 def _cache_of(cache: str | Path | None, options: RunOptions) -> Answers | None:
@@ -191,60 +194,48 @@ def _execution(
     return execution
 
 
-def _gather(
-    work: Work, turns: Turns, design: Retelling, options: RunOptions, show_progress: bool
-) -> dict[str, Gathered]:
-    """Run all chunks, write their rows, and gather their sums by axis."""
-    gathered = {axis: Gathered(work.teller.perturbers[axis], work.pipeline.names, work.kinds) for axis in design.drawn}
+def _run_chunks(
+    work: Work, outputs: Outputs, design: CounterfactualDesign, options: RunOptions, show_progress: bool
+) -> None:
+    """Run all chunks, and write their rows."""
     execute: Executor = here
     if options.executor == "ray":
-        recorded = isinstance(turns.execution, RecordedExecution)
+        recorded = isinstance(outputs.execution, RecordedExecution)
         check_shareable(work, collects=options.batch_out is not None or bool(options.batch_in), recorded=recorded)
         execute = RayExecutor(options.workers)
-    total = sum(map(len, design.drawn.values()))
+    total = sum(map(len, design.selected.values()))
     progress = progress_bar(total, "rewriting dialogues", show=show_progress and options.executor != "local")
     with resting_collector() as collect, progress as bar:
-        parts = partial(chunks, design.dialogues, design.drawn, options.samples)
-        for chunk, done in execute(work, turns.execution, parts):
-            turns.lost.merge(done.lost)
+        parts = partial(chunks, design.dialogues, design.selected, options.samples)
+        for chunk, done in execute(work, outputs.execution, parts):
+            outputs.lost.merge(done.lost)
             for axis, part in done.parts.items():
-                turns.rows.add(axis, part.rows)
-                gathered[axis].add(part, chunk[axis])
+                outputs.turns.add(axis, part.rows)
+                outputs.seen[axis] = outputs.seen.get(axis, Seen()) | part.seen
+                outputs.has_outputs = outputs.has_outputs or part.has_outputs
             bar.advance(sum(map(len, chunk.values())))
             collect()
-    return gathered
 
 
-def _sum_up(turns: Turns, gathered: dict[str, Gathered], design: Retelling, measures: Measures) -> None:
-    """The sums of all axes, without the dialogues that were lost, and of the placebo.
+def _leave_out_lost(outputs: Outputs) -> None:
+    """Keep the axes that still have dialogues.
 
     Raises:
         StageError: nothing is left, or no response is more than None.
     """
-    lost = turns.lost
+    lost = outputs.lost
     if lost.reasons:
-        turns.failures |= {axis: StageError(f"axis {axis}: every dialogue lacks an answer") for axis in turns.drawn}
-        turns.drawn = _without(lost, turns.drawn)
-        turns.failures = {axis: error for axis, error in turns.failures.items() if axis not in turns.drawn}
-        gathered = {axis: gathered[axis] for axis in turns.drawn}
-    if not any(part.answered for one in gathered.values() for part in one.parts):
-        pipeline = turns.pipeline
+        outputs.failures |= {axis: StageError(f"axis {axis}: every dialogue lacks an answer") for axis in outputs.drawn}
+        outputs.drawn = _without(lost, outputs.drawn)
+        outputs.failures = {axis: error for axis, error in outputs.failures.items() if axis not in outputs.drawn}
+    if not outputs.has_outputs:
+        pipeline = outputs.pipeline
         last = f"stage {pipeline.names[-1]!r}" if pipeline.flow is None else "the last component asked"
         raise StageError(f"{last}: returned None every time; expected texts, which are scored")
-    turns.seen = {axis: reduce(or_, (part.seen for part in one.parts)) for axis, one in gathered.items()}
-    turns.sums = {axis: gathered[axis].tables(measures.metrics) for axis in turns.drawn}
-    turns.rows.keep(list(turns.drawn))
-    if design.teller.has_placebo:
-        placebo = floor_tables(turns.sums, turns.drawn, measures.metrics, measures.clusters)
-        if placebo:
-            turns.sums[PLACEBO] = placebo
-        else:
-            turns.failures[PLACEBO] = NothingToPerturbError(
-                f"axis {PLACEBO}: no dialogue holds a neutral word to exchange"
-            )
+    outputs.turns.keep(list(outputs.drawn))
 
 
-def _without(lost: Lost, drawn: Mapping[str, list[Drawn]]) -> dict[str, list[Drawn]]:
+def _without(lost: Lost, drawn: Mapping[str, list[Selection]]) -> dict[str, list[Selection]]:
     """The axes that still have dialogues, without those that were lost."""
     kept = {axis: [entry for entry in some if entry[0].id not in lost.reasons] for axis, some in drawn.items()}
     kept = {axis: some for axis, some in kept.items() if some}

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from tod_bias.audit.tellings import Retold
 from tod_bias.audit.turn_rows import Record, Sampled
+from tod_bias.perturb.axis import Variants
 from tod_bias.results import LostInfo
 from tod_bias.systems.execution import Run, Trace
 from tod_bias.systems.stages.recorded import ORIGINAL
@@ -62,7 +62,7 @@ class Lost:
 
 
 def records_of(
-    execution: Runs, retold: Mapping[str, Sequence[Retold]], samples: int, lost: Lost
+    execution: Runs, retold: Mapping[str, Sequence[Variants]], samples: int, lost: Lost
 ) -> dict[str, list[Record]]:
     """Axis to the dialogues of one chunk, as the system told them; those with a question without answer are missing.
 

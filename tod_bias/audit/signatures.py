@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import ModelError, described
 from tod_bias.models.cost import Cost as ModelCost
-from tod_bias.perturb.candidates import Perturber
+from tod_bias.perturb.axis import Axis
 from tod_bias.results import Cost, Precision
 from tod_bias.stages import HOMES
 from tod_bias.systems.component import Component
@@ -94,9 +94,9 @@ def _stage_name(stage: Any) -> str:
     return f"tod_bias.stages:{name}" if shipped else f"{module}:{name}"
 
 
-def perturber_signature(perturber: Perturber) -> str:
+def perturber_signature(perturber: Axis) -> str:
     """What decides a perturber's rewrites."""
-    return str(getattr(perturber, "signature", type(perturber).__name__))
+    return perturber.signature
 
 
 def corpus_hash(dialogues: Iterable[Dialogue]) -> str:

@@ -4,54 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import Protocol
 
+from tod_bias.audit.design import Counterfactuals
 from tod_bias.audit.running import Lost, Runs, records_of
-from tod_bias.audit.tellings import Teller
-from tod_bias.audit.turn_rows import Membership, Record, Sums, TurnRows
+from tod_bias.audit.turn_rows import ChunkRows, Membership, TurnRows
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.metrics.metric import Metric
-from tod_bias.perturb.candidates import Drawn, Perturber
-from tod_bias.perturb.crossed import word_labels, words_in
-from tod_bias.perturb.matched import Dose
-from tod_bias.systems.execution import HistoryMode, Run
+from tod_bias.perturb.axis import Axis, Selection
+from tod_bias.systems.execution import HistoryMode
 from tod_bias.systems.pipeline import Pipeline
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 ClusterOf = Callable[[Dialogue], str]
 """A kind of clusters: which one a dialogue belongs to."""
-Chunk = Mapping[str, Sequence[Drawn]]
+Chunk = Mapping[str, Sequence[Selection]]
 """Axis to dialogues, each with its tellings."""
 Chunks = Callable[[int], Iterable[Sequence[Chunk]]]
 """Gives all chunks, each cut into so many parts or a few more."""
-
-
-class AxisPart(NamedTuple):
-    """What came of one chunk on one axis."""
-
-    kept: tuple[int, ...]
-    """Places in the chunk of the dialogues that were answered."""
-    sums: Sums
-    rows: pa.Table
-    """For the table of turns."""
-    members: list[Membership]
-    """The clusters of each dialogue and its tellings."""
-    placebo: list[str | None]
-    """The word of each dialogue's placebo; None where it has none."""
-    references: list[tuple[int, str]]
-    """Tellings that are nobody's: number of the dialogue, and as what it is told."""
-    doses: list[Dose]
-    """Of dialogues with a placebo."""
 
 
 @dataclass
 class Done:
     """What came of one chunk."""
 
-    parts: dict[str, AxisPart] = field(default_factory=dict)
-    """Axis to what came of it; an axis of which every dialogue is lost is missing."""
+    parts: dict[str, ChunkRows] = field(default_factory=dict)
+    """Axis to its rows; an axis of which every dialogue is lost is missing."""
     lost: Lost = field(default_factory=Lost)
 
 
@@ -68,7 +45,7 @@ class Workshop:
 
     def __init__(
         self,
-        teller: Teller,
+        teller: Counterfactuals,
         execution: Runs,
         rows: TurnRows,
         kinds: Sequence[tuple[str, ClusterOf]] = (),
@@ -88,30 +65,24 @@ class Workshop:
             calls: by axis, whether the system is known to make calls.
         """
         done = Done()
-        retold = {axis: self._teller.runs(axis, some) for axis, some in chunk.items()}
+        retold = {axis: self._teller.of(axis, some) for axis, some in chunk.items()}
         known = False
         for axis, records in records_of(self._execution, retold, self._samples, done.lost).items():
             if not records:
                 continue
-            kept = tuple(
-                place for place, (dialogue, _) in enumerate(chunk[axis]) if dialogue.id not in done.lost.reasons
-            )
-            members = [self._member(axis, chunk[axis][place]) for place in kept]
-            sums, rows = self._rows.of(axis, records, members, calls=known or bool(calls and calls.get(axis)))
-            known = sums.calls
-            done.parts[axis] = AxisPart(
-                kept, sums, rows, members,
-                [None if run is None else _word(run) for run in (one.retold.placebo for one in records)],
-                _references(records),
-                [record.retold.dose for record in records if record.retold.dose is not None],
-            )  # fmt: skip
+            perturber = self._teller.axes[axis]
+            members = [
+                membership(perturber, drawn, self._kinds)
+                for drawn in chunk[axis]
+                if drawn[0].id not in done.lost.reasons
+            ]
+            part = self._rows.of(axis, records, members, calls=known or bool(calls and calls.get(axis)))
+            known = part.has_calls
+            done.parts[axis] = part
         return done
 
-    def _member(self, axis: str, drawn: Drawn) -> Membership:
-        return membership(self._teller.perturbers[axis], drawn, self._kinds)
 
-
-def membership(perturber: Perturber, drawn: Drawn, kinds: Sequence[tuple[str, ClusterOf]] = ()) -> Membership:
+def membership(perturber: Axis, drawn: Selection, kinds: Sequence[tuple[str, ClusterOf]] = ()) -> Membership:
     """The clusters of a dialogue and its tellings.
 
     Args:
@@ -121,23 +92,10 @@ def membership(perturber: Perturber, drawn: Drawn, kinds: Sequence[tuple[str, Cl
     """
     dialogue, candidates = drawn
     return Membership(
-        word_labels(perturber, candidates[0])[0],
-        words_in(perturber, dialogue, candidates),
+        perturber.labels(candidates[0])[0],
+        perturber.terms(dialogue, candidates),
         {name: of(dialogue) for name, of in kinds},
     )
-
-
-def _references(records: Sequence[Record]) -> list[tuple[int, str]]:
-    return [
-        (place, str(run.rewrite and run.rewrite.target))
-        for place, record in enumerate(records)
-        for run in record.retold.references
-    ]
-
-
-def _word(run: Run) -> str:
-    """The word that stands for a rewrite."""
-    return str(getattr(run.rewrite, "word", ""))
 
 
 class Executor(Protocol):
@@ -151,7 +109,7 @@ class Executor(Protocol):
 class Work:
     """Everything that a workshop is made of, for other processes."""
 
-    teller: Teller
+    teller: Counterfactuals
     pipeline: Pipeline
     history: HistoryMode
     metrics: Sequence[Metric]
@@ -160,12 +118,10 @@ class Work:
     max_failures: float
     cache: str | None
     """SQLite file in which answers are kept."""
-    flow: bool
-    """Whether the system has a flow of its own."""
 
     def workshop(self, execution: Runs) -> Workshop:
         """A workshop that runs dialogues there."""
-        rows = TurnRows(self.pipeline.names, self.metrics, flow=self.flow)
+        rows = TurnRows(self.pipeline.names, self.metrics)
         return Workshop(self.teller, execution, rows, self.kinds, self.samples)
 
 
@@ -175,5 +131,5 @@ def here(work: Work, execution: Runs, chunks: Chunks) -> Iterator[tuple[Chunk, D
     calls = False
     for (chunk,) in chunks(1):
         done = workshop(chunk, dict.fromkeys(chunk, calls))
-        calls = calls or any(part.sums.calls for part in done.parts.values())
+        calls = calls or any(part.has_calls for part in done.parts.values())
         yield chunk, done

@@ -70,7 +70,7 @@ def perturbers_of(
     axes: str, lexicons: Sequence[str] | None, introductions: str | None = None, **options: Any
 ) -> list[Any]:
     """The perturbers of axes, with lexicons given as ``AXIS=FILE``, and kinds of introductions joined by commas."""
-    from tod_bias.perturb.algorithm import load_perturber
+    from tod_bias.perturb.loading import load_axis
 
     names = chosen("--axes", axes)
     files: dict[str, str] = {}
@@ -83,7 +83,7 @@ def perturbers_of(
         files[axis] = file
     check_used(names, options)
     kinds = {} if introductions is None else _kinds(names, files, introductions)
-    return [load_perturber(axis, lexicon=files.get(axis), introductions=kinds.get(axis), **options) for axis in names]
+    return [load_axis(axis, lexicon=files.get(axis), introductions=kinds.get(axis), **options) for axis in names]
 
 
 def config_of(run: Path, **given: Any) -> AuditConfig:
@@ -160,7 +160,7 @@ def axes_of(run: Path, result: AuditResult, given: str | None, config: AuditConf
     Raises:
         AxisError: the run names one that is not shipped, and none are asked for.
     """
-    from tod_bias.perturb.algorithm import PLACEBO, check_shipped, is_own
+    from tod_bias.perturb.loading import PLACEBO, check_shipped, is_own
 
     if given:
         return given
@@ -179,7 +179,7 @@ def check_used(axes: Sequence[str], options: Mapping[str, object]) -> None:
     Raises:
         TodBiasError: none of them uses one that is given.
     """
-    from tod_bias.perturb.algorithm import idle_options
+    from tod_bias.perturb.loading import idle_options
 
     for name in idle_options(axes, options):
         raise TodBiasError(f"{_OPTIONS[name]}, and the axes are {', '.join(axes)}; leave it out")
@@ -198,13 +198,11 @@ def _kinds(axes: Sequence[str], files: Mapping[str, str], introductions: str) ->
     Raises:
         TodBiasError: a kind that no axis has.
     """
-    from tod_bias.perturb.algorithm import load_perturber
+    from tod_bias.perturb.loading import load_axis
 
     wanted = names_of(introductions)
     known: dict[str, frozenset[str]] = {
-        axis: getattr(load_perturber(axis, lexicon=files.get(axis)), "kinds", frozenset())
-        for axis in axes
-        if "persona_" in axis
+        axis: load_axis(axis, lexicon=files.get(axis)).kinds for axis in axes if "persona_" in axis
     }
     unknown = [kind for kind in wanted if not any(kind in kinds for kinds in known.values())]
     if unknown:

@@ -84,7 +84,7 @@ def _own(cases: Sequence[Any], own: Own) -> tuple[dict[str, Any], dict[str, Any]
     Raises:
         TodBiasError: one cannot be loaded, or no case names it.
     """
-    from tod_bias.perturb.algorithm import is_own
+    from tod_bias.perturb.loading import is_own
     from tod_bias.studies.case_check import own_of
 
     axes = chosen("--axes", own.axes) if own.axes is not None else []

@@ -134,13 +134,13 @@ def cases(
         metric=metric,
         component=component,
         options={
-            one.axis: {
+            one.name: {
                 "axis": given,
                 "lexicon": files.get(given),
                 "protected": list(how.protect) or None,
                 "name_slots": None if how.name_slots is None else str(how.name_slots),
                 "model": how.perturber,
-                "introductions": sorted(getattr(one, "kinds", ())) or None if how.introductions else None,
+                "introductions": sorted(one.kinds) or None if how.introductions else None,
             }
             for given, one in zip(names_of(names), told_by, strict=True)
         },
@@ -164,7 +164,7 @@ def cases(
         scored = metrics_of([metric or chosen[0].metric])[0]
         history: Any = chosen[0].history
         ask = Questioning(system, scored, history, answers, show_progress=not quiet)
-        chosen, strange = minimised(chosen, ask, made_by(chosen, {one.axis: one for one in told_by}))
+        chosen, strange = minimised(chosen, ask, made_by(chosen, {one.name: one for one in told_by}))
     write_cases(chosen, out)
     if quiet:
         return

@@ -156,7 +156,7 @@ def check(
     perturbers = perturbers_of(axes, lexicon, protected=protect or (), name_slots=name_slots)
     asked = _database(corpus, source, pipeline, component, whole)
     folder = folder_of(out, corpus)
-    made = {key: calls for one in perturbers for key, calls in made_in(turns, one.axis, call).items()}
+    made = {key: calls for one in perturbers for key, calls in made_in(turns, one.name, call).items()}
     found = check_database(
         asked, sampled(whole, max_dialogues, seed), perturbers,
         name=component, call=call, seed=seed, tellings=tellings, made=made,

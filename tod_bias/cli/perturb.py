@@ -79,7 +79,7 @@ def perturb(
 ) -> None:
     """Rewrite text along a demographic axis, a line in, a line out; or whole dialogues by Algorithm 1."""
     from tod_bias.dialogues.text import json_line
-    from tod_bias.perturb.algorithm import all_rewrites, load_perturber, text_rewriter
+    from tod_bias.perturb.loading import load_axis
 
     if lexicon and axes is None and len(lexicon) > 1:
         raise TodBiasError(f"--lexicon {lexicon[1]}: --axis {axis} has one already, {lexicon[0]}")
@@ -98,14 +98,11 @@ def perturb(
         why = "for whole dialogues; give --corpus, or leave it out"
         unused(context, why, *_WHOLE)
         check_used([axis], {"model": perturber})
-        if perturber is None:
-            rewrite = text_rewriter(axis, source, target, **options)
-            _write((rewrite(line) for line in _lines(file)), out, named=True)
-            return
-        by_model = load_perturber(axis, model=perturber, device=device, **options)
-        by_model.rewrite_texts([], source, target)  # what is wrong is told before the text is read
-        _write(iter(by_model.rewrite_texts(list(_lines(file)), source, target)), out, named=True)
-        _tell_counts(by_model, quiet)
+        rewriter = load_axis(axis, model=perturber, device=device, **options)
+        rewriter.rewrite_texts([], source, target)  # what is wrong is said before the text is read
+        texts = [[line] for line in _lines(file)] if perturber is None else [list(_lines(file))]
+        _write((line for some in texts for line in rewriter.rewrite_texts(some, source, target)), out, named=True)
+        _tell_counts(rewriter, quiet)
         return
     if file is not None:
         raise TodBiasError("--corpus names the dialogues: leave out FILE")
@@ -114,21 +111,20 @@ def perturb(
         check_design(context, design.value)
         if source or target or scope:
             raise TodBiasError("--axes tells everybody: leave out --source, --target and --scope")
-        from tod_bias.audit.retelling import tellings_of
+        from tod_bias.audit.export import export_counterfactuals
+        from tod_bias.config import DesignOptions
         from tod_bias.dialogues.corpora import load_corpus
 
         dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues, seed=seed)
         perturbers = perturbers_of(
             axes, lexicon, introductions, protected=protect or (), model=perturber, device=device, name_slots=name_slots
         )
-        records = tellings_of(
+        how = {"design": design.value, "draws": draws or 3, "variants": tellings, "max_per_axis": max_per_axis}
+        records = export_counterfactuals(
             dialogues,
             perturbers,
-            design=design.value,
-            draws=draws or 3,
+            DesignOptions.of(how),
             seed=seed,
-            tellings=tellings,
-            max_per_axis=max_per_axis,
             chat=chat,
             left_out=lambda reason: echo(f"({reason})", err=True),
         )
@@ -146,7 +142,7 @@ def perturb(
         "max_per_axis",
     )
     check_used([axis], {"model": perturber, "name_slots": name_slots, "introductions": introductions})
-    rewriter = load_perturber(
+    rewriter = load_axis(
         axis,
         scope=scope,
         sources=[source] if source else None,
@@ -157,17 +153,17 @@ def perturb(
         introductions=names_of(introductions) if introductions else None,
         **options,
     )
-    from tod_bias.audit.tellings import telling_names
     from tod_bias.dialogues.corpora import load_corpus
+    from tod_bias.perturb.axis import variant_names
 
     dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues, seed=seed)
-    made = all_rewrites(rewriter, dialogues, draws or 1, seed)
+    made = rewriter.rewrites(dialogues, draws or 1, seed)
 
     def rewritten() -> Iterator[str]:
         for dialogue, rewrites in zip(dialogues, made, strict=True):
-            names = telling_names(rewrites)
+            names = variant_names(rewrites)
             for number, (change, telling) in enumerate(zip(rewrites, names, strict=True)):
-                record = change(dialogue).to_json() | {"id": f"{dialogue.id}#{rewriter.axis}{number}"}
+                record = change(dialogue).to_json() | {"id": f"{dialogue.id}#{rewriter.name}{number}"}
                 facts = {"axis": change.axis, "source": change.source, "target": change.target, "words": [change.word]}
                 yield json_line(record | {"original": dialogue.id, "telling": telling, **facts})
 
@@ -186,7 +182,7 @@ _NEXT = (
 
 
 def _tell_counts(perturber: Any, quiet: bool) -> None:
-    counts = getattr(perturber, "counts", None)
+    counts = perturber.model_counts
     if counts is not None and not quiet:
         message = f"{counts['by_model']} of {counts['texts']} texts with a mention rewritten by the model, the others "
         typer.echo(message + "by the lexicon (see perturb/README.md)", err=True)

@@ -173,6 +173,8 @@ def _told(error: BaseException) -> int:
         _say(f"tod-bias: error: {shortened(f'{where}{error.strerror}')}; what was finished before is kept")
     elif isinstance(error, MemoryError) or "failed to map segment" in str(error):  # of a library
         _say("tod-bias: error: the memory does not suffice for this; take less at once, e.g. --max-dialogues")
+    elif isinstance(error, ModuleNotFoundError):
+        _say(f"tod-bias: error: {described(error)}")
     elif own_place(error):
         _say(f"tod-bias: error: {described(error)}; what was finished before is kept")
     else:

@@ -21,7 +21,6 @@ from tod_bias.cli.options import (
     Split,
     SplitOption,
 )
-from tod_bias.errors import AxisError
 from tod_bias.report.console import Console
 
 
@@ -54,9 +53,6 @@ def words(
     from tod_bias.dialogues.corpora import load_corpus
 
     perturbers = perturbers_of(axes, lexicon, protected=protect or (), name_slots=name_slots)
-    for perturber in perturbers:
-        if not hasattr(perturber, "mentions"):
-            raise AxisError(f"axis {perturber.axis!r}: words are counted by lexicons, and this perturber has none")
     dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues, seed=seed)
     folder = folder_of(out, corpus)
 

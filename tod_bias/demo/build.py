@@ -20,8 +20,8 @@ from tod_bias.dialogues.jsonl import write_jsonl
 from tod_bias.models.examples import Part
 from tod_bias.models.settings import TrainingSettings
 from tod_bias.models.training import train
-from tod_bias.perturb.algorithm import draw_rewrites, load_perturber
-from tod_bias.perturb.candidates import Perturber
+from tod_bias.perturb.axis import Axis, draw_rewrites
+from tod_bias.perturb.loading import load_axis
 from tod_bias.systems.stages.database import LookupDb
 
 SIZES: Mapping[str, int] = {"train": 1500, "valid": 100, "test": 180}
@@ -50,7 +50,7 @@ BASE_TURNS = 2
 """Turns that the model that both start from reads; in short texts a small model soon learns where to look."""
 
 
-def mentions_on(perturber: Perturber) -> Mentions:
+def mentions_on(perturber: Axis) -> Mentions:
     """The attributes that a text mentions, according to the perturber's lexicon."""
 
     @cache
@@ -60,9 +60,7 @@ def mentions_on(perturber: Perturber) -> Mentions:
     return mentions
 
 
-def augmented(
-    dialogues: Iterable[Dialogue], perturbers: Sequence[Perturber], draws: int, seed: int
-) -> Iterator[Dialogue]:
+def augmented(dialogues: Iterable[Dialogue], perturbers: Sequence[Axis], draws: int, seed: int) -> Iterator[Dialogue]:
     """Each dialogue, and ``draws`` drawn rewrites of it along each axis.
 
     The models thus meet every word that a rewrite may introduce, with every attribute, and what they do differently for
@@ -72,7 +70,7 @@ def augmented(
         yield dialogue
         for perturber in perturbers:
             for number, rewrite in enumerate(draw_rewrites(perturber, dialogue, draws, seed)):
-                yield replace(rewrite(dialogue), id=f"{dialogue.id}/{perturber.axis}/{number}")
+                yield replace(rewrite(dialogue), id=f"{dialogue.id}/{perturber.name}/{number}")
 
 
 def training_corpora(
@@ -82,7 +80,7 @@ def training_corpora(
 
     Without ``planted`` they are as fair as ``base``.
     """
-    perturbers = {axis: load_perturber(axis) for axis in AXES}
+    perturbers = {axis: load_axis(axis) for axis in AXES}
     gender, age = mentions_on(perturbers["gender"]), mentions_on(perturbers["age"])
     fair = list(augmented(dialogues, tuple(perturbers.values()), draws, seed))
     misses = [miss for dialogue in fair[::4] if (miss := missed(dialogue, seed))]

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
-from tod_bias.audit.tellings import Design, Retelling, Retold
+from tod_bias.audit.design import CounterfactualDesign, design_counterfactuals
+from tod_bias.config import Design, DesignOptions
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError, TodBiasError
 from tod_bias.imports import is_import
-from tod_bias.perturb.algorithm import axes as shipped_axes
-from tod_bias.perturb.algorithm import load_perturber
-from tod_bias.perturb.candidates import Drawn, Perturber
+from tod_bias.perturb.axis import Axis, Selection, Variants
+from tod_bias.perturb.loading import axes as shipped_axes
+from tod_bias.perturb.loading import load_axis
 from tod_bias.systems.execution import Run
 
 Kind = Literal["crossed", "draws", "personas"]
@@ -28,7 +29,7 @@ _PERSONA = "persona_"
 class Augmentation:
     """What is added to a corpus."""
 
-    axes: tuple[str | Perturber, ...]
+    axes: tuple[str | Axis, ...]
     """Names or perturbers."""
     kind: Kind = "crossed"
     """``crossed``: every dialogue told as each other attribute, so that all are equally frequent in what it says;
@@ -66,7 +67,7 @@ class Augmentation:
         found = cls(tuple(axes), kind)  # type: ignore[arg-type]  # checked there
         for name in axes:
             if not is_import(name):
-                load_perturber(name)  # an unknown one is told before a corpus is read
+                load_axis(name)  # an unknown one is told before a corpus is read
         return found
 
     def copies(self, dialogues: Sequence[Dialogue], seed: int = 0) -> Iterator[tuple[Dialogue, Run]]:
@@ -82,23 +83,23 @@ class Augmentation:
         """
         by_id = {dialogue.id: dialogue for dialogue in dialogues}
         for entry in self.axes:  # by itself: each has its own dialogues and seeds
-            retelling = Retelling(dialogues, [entry], seed=seed, **self._how)
-            for axis, drawn in retelling.drawn.items():
+            retelling = design_counterfactuals(dialogues, [entry], self._how, seed=seed)
+            for axis, drawn in retelling.selected.items():
                 for retold in _runs(retelling, axis, drawn):
                     told = [retold.original] if self.kind == "personas" else []
-                    for run in (*told, *retold.copies):
+                    for run in (*told, *retold.groups):
                         yield by_id[run.dialogue.id], run
 
     @property
-    def _how(self) -> dict[str, Any]:
+    def _how(self) -> DesignOptions:
         design: Design = "draws" if self.kind == "draws" else "crossed"
-        return {"design": design, "draws": 1, "tellings": 1 if self.kind == "personas" else None}
+        return DesignOptions(design=design, draws=1, variants=1 if self.kind == "personas" else None)
 
 
-def _runs(retelling: Retelling, axis: str, drawn: Sequence[Drawn]) -> Iterator[Retold]:
+def _runs(retelling: CounterfactualDesign, axis: str, drawn: Sequence[Selection]) -> Iterator[Variants]:
     """One dialogue after the other: rewrites remember what they made."""
     for entry in drawn:
-        yield from retelling.teller.runs(axis, [entry])
+        yield from retelling.counterfactuals.of(axis, [entry])
 
 
 def augment(dialogues: Sequence[Dialogue], how: Augmentation, seed: int = 0) -> list[Dialogue]:

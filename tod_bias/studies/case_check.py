@@ -11,8 +11,8 @@ from tod_bias.errors import TodBiasError
 from tod_bias.files import finite
 from tod_bias.metrics.choice import metric, shipped
 from tod_bias.metrics.metric import Metric
-from tod_bias.perturb.algorithm import is_own, load_perturber
-from tod_bias.perturb.candidates import Perturber
+from tod_bias.perturb.axis import Axis
+from tod_bias.perturb.loading import is_own, load_axis
 from tod_bias.studies.case_runs import Measured, Questioning
 from tod_bias.studies.cases import EXPECTED, TOLD, TOLERANCE, Case, perturbers_of, rewrite_of
 from tod_bias.systems.execution import HistoryMode, check_history
@@ -93,7 +93,7 @@ class CaseCheck:
         }
 
 
-def own_of(axes: Sequence[str], metrics: Sequence[str]) -> tuple[dict[str, Perturber], dict[str, Metric]]:
+def own_of(axes: Sequence[str], metrics: Sequence[str]) -> tuple[dict[str, Axis], dict[str, Metric]]:
     """What :func:`check_cases` takes of one's own, from names that the user gives: cases do not import what they name.
 
     Args:
@@ -106,9 +106,9 @@ def own_of(axes: Sequence[str], metrics: Sequence[str]) -> tuple[dict[str, Pertu
     Raises:
         TodBiasError: one cannot be loaded.
     """
-    perturbers = [load_perturber(axis) for axis in axes if is_own(axis)]
+    perturbers = [load_axis(axis) for axis in axes if is_own(axis)]
     loaded = {name: metric(name) for name in metrics}
-    return {one.axis: one for one in perturbers}, {one.name: one for one in loaded.values()} | loaded
+    return {one.name: one for one in perturbers}, {one.name: one for one in loaded.values()} | loaded
 
 
 def check_cases(
@@ -116,7 +116,7 @@ def check_cases(
     pipeline: Pipeline,
     *,
     tolerance: float = TOLERANCE,
-    perturbers: Mapping[str, Perturber] | None = None,
+    perturbers: Mapping[str, Axis] | None = None,
     metrics: Mapping[str, Metric] | None = None,
     cache: Any = None,
     show_progress: bool = False,

@@ -12,7 +12,7 @@ from tod_bias.answers import Answers
 from tod_bias.audit.contrasts import share_of
 from tod_bias.errors import MetricError
 from tod_bias.metrics.metric import Metric, turn_scores
-from tod_bias.perturb.kept import Telling
+from tod_bias.perturb.records import CounterfactualRecord
 from tod_bias.studies.cases import EXPECTED, ORIGINAL, TOLD
 from tod_bias.systems.execution import Course, Execution, HistoryMode, Run, all_arms
 from tod_bias.systems.outputs import as_text
@@ -99,14 +99,14 @@ class Questioning:
         self._metric = metric
         self._execution = Execution(pipeline, history, answers, max_failures=1.0, show_progress=show_progress)
 
-    def __call__(self, tellings: Sequence[tuple[Telling, Rewrite]]) -> list[Measured | str]:
+    def __call__(self, tellings: Sequence[tuple[CounterfactualRecord, Rewrite]]) -> list[Measured | str]:
         """What comes of each; the reason, where a question has no answer."""
         found: list[Measured | str] = []
         for start in range(0, len(tellings), _CHUNK):
             found += self._measured(tellings[start : start + _CHUNK])
         return found
 
-    def _measured(self, tellings: Sequence[tuple[Telling, Rewrite]]) -> list[Measured | str]:
+    def _measured(self, tellings: Sequence[tuple[CounterfactualRecord, Rewrite]]) -> list[Measured | str]:
         runs = []
         for telling, rewrite in tellings:
             last = len(telling.dialogue.turns) - 1

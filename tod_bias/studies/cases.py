@@ -2,7 +2,7 @@
 
 A file of cases is JSON lines. A case names who was told as whom, the component that the harm enters at and the turn,
 and shows what was said and put out; it holds the dialogue up to that turn, as it is and as it was told, and what T is
-made from (:mod:`tod_bias.perturb.kept`). So it needs no corpus and no run, only the perturber and a system.
+made from (:mod:`tod_bias.perturb.records`). So it needs no corpus and no run, only the perturber and a system.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from tod_bias.dialogues.text import json_line
 from tod_bias.documents import loads, text_lines
 from tod_bias.errors import AxisError, TodBiasError
 from tod_bias.files import finite, write_lines
-from tod_bias.perturb.algorithm import check_shipped, load_perturber
-from tod_bias.perturb.candidates import Perturber
-from tod_bias.perturb.kept import Telling
+from tod_bias.perturb.axis import Axis
+from tod_bias.perturb.loading import check_shipped, load_axis
+from tod_bias.perturb.records import CounterfactualRecord
 from tod_bias.systems.execution import check_history
 from tod_bias.systems.twin import Rewrite
 
@@ -80,7 +80,7 @@ class Case:
     """Component to what it put out: original, expected, told."""
     told: tuple[Turn, ...]
     """The dialogue as it is told."""
-    telling: Telling
+    telling: CounterfactualRecord
     """The dialogue as it is, and how it is told."""
     signature: str
     """Of the perturber."""
@@ -176,7 +176,7 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "reference": dict,
     "outputs": lambda value: {name: dict(texts) for name, texts in value.items()},
     "told": lambda value: tuple(Turn.from_json(turn) for turn in value),
-    "telling": lambda value: Telling.from_json(value),
+    "telling": lambda value: CounterfactualRecord.from_json(value),
     "corpus": lambda value: (str(value[0]), str(value[1])),
 }
 """Fields of a line that are no texts, and what reads them."""
@@ -235,7 +235,7 @@ def read_cases(path: str | Path) -> list[Case]:
     return list(found.values())
 
 
-def perturbers_of(cases: Sequence[Case], given: Mapping[str, Perturber] | None = None) -> dict[str, Perturber]:
+def perturbers_of(cases: Sequence[Case], given: Mapping[str, Axis] | None = None) -> dict[str, Axis]:
     """Axis to the perturber that made its tellings.
 
     Args:
@@ -246,14 +246,14 @@ def perturbers_of(cases: Sequence[Case], given: Mapping[str, Perturber] | None =
         AxisError, LexiconError: it cannot be loaded.
         CaseError: it is another one than told the cases: its signature, words included, differs.
     """
-    found: dict[str, Perturber] = dict(given or {})
+    found: dict[str, Axis] = dict(given or {})
     for case in cases:
         if case.axis not in found:
             options = {name: case.options[name] for name in OPTIONS if case.options.get(name) is not None}
             axis = str(case.options.get("axis", case.axis))
             check_shipped(axis, f"case {case.id}")
             try:
-                found[case.axis] = load_perturber(axis, **options)
+                found[case.axis] = load_axis(axis, **options)
             except TypeError as error:
                 raise CaseError(f"case {case.id}: its perturber cannot be loaded ({error})") from error
         own = perturber_signature(found[case.axis])
@@ -265,7 +265,7 @@ def perturbers_of(cases: Sequence[Case], given: Mapping[str, Perturber] | None =
     return found
 
 
-def rewrite_of(case: Case, perturber: Perturber) -> Rewrite:
+def rewrite_of(case: Case, perturber: Axis) -> Rewrite:
     """T of a case.
 
     Raises:
@@ -281,7 +281,7 @@ def rewrite_of(case: Case, perturber: Perturber) -> Rewrite:
     return rewrite
 
 
-def told_turns(telling: Telling, perturber: Perturber) -> tuple[Turn, ...] | None:
+def told_turns(telling: CounterfactualRecord, perturber: Axis) -> tuple[Turn, ...] | None:
     """The turns of a telling as they are told; None where the perturber finds nothing to tell."""
     try:
         return telling.rewrite(perturber)(telling.dialogue).turns

@@ -15,6 +15,7 @@ import numpy as np
 
 from tod_bias.audit.axis_table import AxisTable, Tellings
 from tod_bias.audit.blocks import Blocks
+from tod_bias.audit.choices import scored_by
 from tod_bias.audit.contrasts import Block, Difference
 from tod_bias.audit.word_clusters import shared_words, words_effective, words_of, words_of_group
 from tod_bias.errors import MetricError, TodBiasError
@@ -24,9 +25,8 @@ from tod_bias.statistics.clusters import Clusters
 from tod_bias.statistics.needed import check_resamples
 from tod_bias.statistics.settings import Inference
 from tod_bias.studies.changes import ChangeClaim, claim_of_score, claim_of_value, judged
-from tod_bias.studies.matching import Matched, check_dialogues, check_named, check_settings, matched
+from tod_bias.studies.matching import FinishedRun, Matched, check_dialogues, check_named, check_settings, matched
 from tod_bias.studies.pairing import Changed, PairedBlock, tests_of
-from tod_bias.studies.saved import SavedRun, saved_run, scored_by
 
 
 def compare(
@@ -71,7 +71,7 @@ def compare(
     check_resamples(bootstrap=bootstrap, permutations=permutations)
     if permutations < 1:
         raise TodBiasError(f"permutations must be at least 1, got {permutations}")
-    one, other = (saved_run(run, metrics, axes) for run in (before, after))
+    one, other = (FinishedRun.read(run, metrics, axes) for run in (before, after))
     check_dialogues(one, other)
     check_named(one, other, "axes", list(one.axes), list(other.axes), "--axes")
     if metrics is None:
@@ -125,7 +125,7 @@ def compare(
     )
 
 
-def _differences(one: SavedRun, other: SavedRun) -> dict[str, tuple[str | None, str | None]]:
+def _differences(one: FinishedRun, other: FinishedRun) -> dict[str, tuple[str | None, str | None]]:
     """What the systems, and the versions they ran with, do not share."""
     mine, theirs = (run.result.signature for run in (one, other))
     names = [name for name in dict.fromkeys([*mine, *theirs]) if mine.get(name) != theirs.get(name)]

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from tod_bias.audit.tellings import Retelling, Retold
+from tod_bias.audit.design import design_counterfactuals
+from tod_bias.config import DesignOptions
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.values import API_NAME, plain, to_json
-from tod_bias.perturb.candidates import Perturber
+from tod_bias.perturb.axis import Axis, Variants
 from tod_bias.report.sheets import new_table
 from tod_bias.systems.outputs import parse_call, rows_of
 from tod_bias.systems.stage import Asked, Stage, StageInput, call_stage
@@ -109,7 +110,7 @@ class DatabaseCheck:
 def check_database(
     database: Stage,
     dialogues: Iterable[Dialogue],
-    axes: Sequence[str | Perturber],
+    axes: Sequence[str | Axis],
     *,
     name: str = "db",
     call: str = "api_call",
@@ -133,16 +134,16 @@ def check_database(
 
     Raises:
         NothingToPerturbError: no dialogue can be told otherwise along any axis.
-        AxisError, TodBiasError: as for :class:`~tod_bias.audit.tellings.Retelling`.
+        AxisError, TodBiasError: as for :func:`~tod_bias.audit.design.design_counterfactuals`.
         StageError: the database fails.
     """
-    retelling = Retelling(list(dialogues), axes, seed=seed, tellings=tellings)
+    retelling = design_counterfactuals(list(dialogues), axes, DesignOptions(variants=tellings), seed=seed)
     groups: dict[str, dict[str, dict[str, _Asked]]] = {}
     wanted: list[tuple[str, list[_Told]]] = []
     questions: dict[str, Mapping[str, Any]] = {}
-    for axis, drawn in retelling.drawn.items():
+    for axis, drawn in retelling.selected.items():
         groups[axis] = {}
-        for retold in retelling.teller.runs(axis, drawn):
+        for retold in retelling.counterfactuals.of(axis, drawn):
             for told in (*_calls(retold), *_made(retold, made or {})):
                 wanted.append((axis, told))
                 questions.update({one.key: one.call for one in told})
@@ -208,14 +209,14 @@ def _in_letters_of(said: Any, value: Any) -> Any:
     return said if same else value
 
 
-def _calls(retold: Retold) -> list[list[_Told]]:
+def _calls(retold: Variants) -> list[list[_Told]]:
     """Every gold call of a dialogue in all its tellings; those that are the same in all are left out."""
     dialogue = retold.original.dialogue
-    source = next((run.rewrite.source for run in retold.copies if run.rewrite is not None), ORIGINAL)
+    source = next((run.rewrite.source for run in retold.groups if run.rewrite is not None), ORIGINAL)
     found = []
     for step in (step for turn in dialogue.turns for step in turn.steps if step.call.get(API_NAME)):
         told = [_Told(dialogue.id, source, step.call, to_json(step.call), None)]
-        for run in retold.copies:
+        for run in retold.groups:
             if run.rewrite is not None:
                 call = run.rewrite(step.call)
                 told.append(_Told(dialogue.id, run.rewrite.target, call, to_json(call), run.rewrite))
@@ -224,16 +225,16 @@ def _calls(retold: Retold) -> list[list[_Told]]:
     return found
 
 
-def _made(retold: Retold, made: Mapping[tuple[str, str], Sequence[Any]]) -> list[list[_Told]]:
+def _made(retold: Variants, made: Mapping[tuple[str, str], Sequence[Any]]) -> list[list[_Told]]:
     """What a system called in the original and in each telling, where it is the same call told otherwise."""
     dialogue = retold.original.dialogue.id
-    source = next((run.rewrite.source for run in retold.copies if run.rewrite is not None), ORIGINAL)
+    source = next((run.rewrite.source for run in retold.groups if run.rewrite is not None), ORIGINAL)
     found = []
     for turn, call in enumerate(made.get((dialogue, ORIGINAL), ())):
         if not isinstance(call, Mapping) or not call.get(API_NAME):
             continue
         told = [_Told(dialogue, source, call, to_json(call), None)]
-        for run in retold.copies:
+        for run in retold.groups:
             calls = made.get((dialogue, run.rewrite.target), ()) if run.rewrite is not None else ()
             other = calls[turn] if turn < len(calls) else None
             if isinstance(other, Mapping) and run.rewrite is not None:

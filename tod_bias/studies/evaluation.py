@@ -11,9 +11,9 @@ import numpy as np
 from rich.table import Table
 
 from tod_bias.answers import Answers
+from tod_bias.audit.design import CHUNK
 from tod_bias.audit.results import Results
 from tod_bias.audit.signatures import agreements_of, generators_of, signature_of
-from tod_bias.audit.tellings import CHUNK
 from tod_bias.audit.turn_rows import steps_text
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.text import well_formed

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tod_bias.errors import TodBiasError
-from tod_bias.perturb.algorithm import PLACEBO
+from tod_bias.perturb.axis import PLACEBO
 from tod_bias.results import AuditResult, AxisResult, Estimate, TermsOnly
 from tod_bias.statistics.adjustment import holm
 from tod_bias.statistics.distributions import t_tail

@@ -3,14 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tod_bias.audit.axis_table import AxisTable, Tellings
+from tod_bias.audit.choices import scored_by
+from tod_bias.audit.turns import AxisTurns, Turns
 from tod_bias.errors import TodBiasError
-from tod_bias.results import AuditResult
-from tod_bias.studies.saved import SavedRun
+from tod_bias.metrics.metric import Metric
+from tod_bias.perturb.axis import PLACEBO
+from tod_bias.results import AuditResult, RunError
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """A finished run with the sums of its turns."""
+
+    result: AuditResult
+    axes: Mapping[str, AxisTurns]
+    """Axis to sums; without the placebo, whose variants belong to the other axes."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+        return self.result.name
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The stages; none where the run could not replace them."""
+        return () if self.result.is_recorded else tuple(self.result.stages)
+
+    @classmethod
+    def read(
+        cls,
+        run: str | Path | AuditResult,
+        metrics: Sequence[str | Metric] | None = None,
+        axes: Sequence[str] | None = None,
+    ) -> FinishedRun:
+        """Read a run.
+
+        Args:
+            run: its folder, or what :func:`tod_bias.attribute` returned.
+            metrics: those that are needed; None: all.
+            axes: those that are needed; None: all.
+
+        Raises:
+            RunError: it cannot be read, or lacks an axis.
+            MetricError: it has not measured one of the metrics.
+        """
+        result = run if isinstance(run, AuditResult) else AuditResult.load(run)
+        known = [axis for axis in result.axes if axis != PLACEBO]
+        for axis in axes or ():
+            if axis not in known:
+                raise RunError(
+                    f"{result.name}: has no axis {axis}; it has {', '.join(known) or 'none but the placebo'}"
+                )
+        scored = scored_by(result, metrics)
+        turns = Turns.of(result)
+        sums = {}
+        for axis in known if axes is None else axes:
+            measured = [metric for metric in scored if metric.name in result.axes[axis]]
+            if measured:
+                sums[axis] = turns.sums(axis, measured)
+        return cls(result, sums)
 
 
 class MismatchError(TodBiasError):
@@ -27,7 +85,7 @@ class Matched(NamedTuple):
     """Dialogues that one of the runs lacks, as it lost an answer."""
 
 
-def check_dialogues(before: SavedRun, after: SavedRun) -> None:
+def check_dialogues(before: FinishedRun, after: FinishedRun) -> None:
     """Raises MismatchError where two runs are not on the same dialogues, told with the same seed."""
     one, other = before.result, after.result
     for key in ("hash", "split"):
@@ -37,7 +95,7 @@ def check_dialogues(before: SavedRun, after: SavedRun) -> None:
         _same(key, value, theirs[key], before, after)
 
 
-def check_settings(before: SavedRun, after: SavedRun, axes: Sequence[str], metrics: Sequence[str]) -> None:
+def check_settings(before: FinishedRun, after: FinishedRun, axes: Sequence[str], metrics: Sequence[str]) -> None:
     """See to it that two runs told and scored the same dialogues in the same way.
 
     Args:
@@ -61,7 +119,7 @@ def check_settings(before: SavedRun, after: SavedRun, axes: Sequence[str], metri
 
 
 def check_named(
-    before: SavedRun, after: SavedRun, what: str, mine: Sequence[str], theirs: Sequence[str], option: str
+    before: FinishedRun, after: FinishedRun, what: str, mine: Sequence[str], theirs: Sequence[str], option: str
 ) -> None:
     """Raises MismatchError where two runs have not the same axes or metrics, and says what both have."""
     if set(mine) == set(theirs):
@@ -84,7 +142,7 @@ def settings_of(result: AuditResult) -> dict[str, Any]:
     }
 
 
-def _same(what: str, mine: Any, theirs: Any, before: SavedRun, after: SavedRun) -> None:
+def _same(what: str, mine: Any, theirs: Any, before: FinishedRun, after: FinishedRun) -> None:
     if mine != theirs:
         raise MismatchError(
             f"{what} differs: {_shown(mine)} in {before.name}, {_shown(theirs)} in {after.name}; compare runs of the "
@@ -96,7 +154,7 @@ def _shown(value: Any) -> str:
     return "none" if value is None else str(value)[:120]
 
 
-def matched(axis: str, before: SavedRun, after: SavedRun) -> Matched:
+def matched(axis: str, before: FinishedRun, after: FinishedRun) -> Matched:
     """One axis of both runs on their common dialogues, in the order of the first.
 
     Raises:
@@ -120,7 +178,12 @@ def matched(axis: str, before: SavedRun, after: SavedRun) -> Matched:
 
 
 def _check_tellings(
-    axis: str, one: Tellings, other: Tellings, dialogues: Sequence[tuple[str, str]], before: SavedRun, after: SavedRun
+    axis: str,
+    one: Tellings,
+    other: Tellings,
+    dialogues: Sequence[tuple[str, str]],
+    before: FinishedRun,
+    after: FinishedRun,
 ) -> None:
     names = [name for name, _ in one.clusters], [name for name, _ in other.clusters]
     if names[0] != names[1]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tod_bias.perturb.candidates import Perturber
-from tod_bias.perturb.kept import Telling
+from tod_bias.perturb.axis import Axis
+from tod_bias.perturb.records import CounterfactualRecord
 from tod_bias.studies.case_runs import Measured, Questioning
 from tod_bias.studies.cases import TOLERANCE, Case, told_turns
 
@@ -38,9 +38,7 @@ class _State:
         return [number for number in self.kept if number not in self.tries[0]]
 
 
-def minimised(
-    cases: Sequence[Case], ask: Questioning, perturbers: Mapping[str, Perturber]
-) -> tuple[list[Case], list[Case]]:
+def minimised(cases: Sequence[Case], ask: Questioning, perturbers: Mapping[str, Axis]) -> tuple[list[Case], list[Case]]:
     """Cut cases down.
 
     Args:
@@ -59,7 +57,7 @@ def minimised(
             tries = [turns[:-1], *([one] for one in turns[:-1] if len(turns) > 2)] if len(turns) > 1 else []
             states[case.id] = _State(case, measured, measured, turns, tries)
     while live := [state for state in states.values() if state.tries]:
-        asked: list[tuple[_State, Telling]] = []
+        asked: list[tuple[_State, CounterfactualRecord]] = []
         for state in live:
             telling = state.case.telling.cut(state.next)
             told = tuple(state.case.told[number] for number in state.next)

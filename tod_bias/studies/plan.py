@@ -13,27 +13,20 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.table import Table
 
-from tod_bias.audit.gathering import tellings_of
+from tod_bias.audit.axis_table import Tellings, numbers_of
+from tod_bias.audit.design import axes_of, chunks, design_counterfactuals
 from tod_bias.audit.signatures import generator_of
-from tod_bias.audit.tellings import (
-    Design,
-    Drawn,
-    Retelling,
-    Retold,
-    chunks,
-    perturbers_of,
-)
 from tod_bias.audit.word_clusters import words_effective
 from tod_bias.audit.workshop import membership
+from tod_bias.config import Design, DesignOptions
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.sampling import sample
 from tod_bias.files import write_json
 from tod_bias.folder import writable
-from tod_bias.perturb.candidates import Perturber
-from tod_bias.perturb.lexicon_perturber import LexiconPerturber
-from tod_bias.perturb.matched import Dose
+from tod_bias.perturb.axis import Axis, Edits, Selection, Variants
 from tod_bias.report.sheets import new_table
 from tod_bias.statistics.intervals import LEVEL
 from tod_bias.statistics.needed import ENOUGH_WORDS
@@ -44,7 +37,7 @@ from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.questions import Reading
 from tod_bias.systems.twin import Twin, untwinned
 
-Telling = Callable[[Mapping[str, Sequence[Drawn]]], dict[str, list[Retold]]]
+Telling = Callable[[Mapping[str, Sequence[Selection]]], dict[str, list[Variants]]]
 """Tells drawn dialogues otherwise, by axis."""
 NAME = "plan.json"
 """The file of a plan in its folder."""
@@ -67,7 +60,7 @@ class Plan(dict[str, Any]):
 def plan(
     pipeline: Pipeline,
     dialogues: Sequence[Dialogue],
-    axes: Sequence[str | Perturber] = ("gender",),
+    axes: Sequence[str | Axis] = ("gender",),
     design: Design = "crossed",
     draws: int = 3,
     seed: int = 0,
@@ -107,21 +100,22 @@ def plan(
     """
     check_history(history)
     dialogues = list(dialogues)
-    retelling = Retelling(
-        dialogues, [_by_lexicon(one) for one in perturbers_of(axes).values()],
-        design=design, draws=draws, seed=seed, tellings=tellings, max_per_axis=max_per_axis,
+    retelling = design_counterfactuals(
+        dialogues, [one.without_model for one in axes_of(axes).values()],
+        DesignOptions.of({"design": design, "draws": draws, "variants": tellings, "max_per_axis": max_per_axis}),
+        seed=seed,
     )  # fmt: skip
-    drawn = retelling.drawn
+    drawn = retelling.selected
 
-    def told(chosen: Mapping[str, Sequence[Drawn]]) -> dict[str, list[Retold]]:
-        return {axis: retelling.teller.runs(axis, some) for axis, some in chosen.items()}
+    def told(chosen: Mapping[str, Sequence[Selection]]) -> dict[str, list[Variants]]:
+        return {axis: retelling.counterfactuals.of(axis, some) for axis, some in chosen.items()}
 
-    placebo: dict[str, list[Dose]] = {axis: [] for axis in drawn} if retelling.teller.has_placebo else {}
+    placebo: dict[str, list[Edits]] = {axis: [] for axis in drawn} if retelling.counterfactuals.has_placebo else {}
 
-    def told_and_noted(chosen: Mapping[str, Sequence[Drawn]]) -> dict[str, list[Retold]]:
+    def told_and_noted(chosen: Mapping[str, Sequence[Selection]]) -> dict[str, list[Variants]]:
         found = told(chosen)
         for axis, doses in placebo.items():
-            doses += [one.dose for one in found.get(axis, ()) if one.dose is not None]
+            doses += [one.edits for one in found.get(axis, ()) if one.edits is not None]
         return found
 
     counts = _counted(pipeline, dialogues, told_and_noted, drawn, history)
@@ -131,11 +125,11 @@ def plan(
         name: _component(pipeline, name, counts, timed.get(name), name in remote, history) for name in pipeline.names
     }
     seconds = [part["seconds"] for part in components.values()]
-    words = {axis: _effective(retelling.teller.perturbers[axis], some) for axis, some in drawn.items()}
+    words = {axis: _effective(retelling.counterfactuals.axes[axis], some) for axis, some in drawn.items()}
     return Plan(
         dialogues={
             "read": len(dialogues),
-            "perturbable": {axis: len(some) for axis, some in retelling.found.items()},
+            "perturbable": {axis: len(some) for axis, some in retelling.admitted.items()},
             "audited": {axis: len(some) for axis, some in drawn.items()},
         },
         words={axis: round(count, 1) for axis, count in words.items()},
@@ -161,10 +155,25 @@ def plan(
     )
 
 
-def _effective(perturber: Perturber, drawn: Sequence[Drawn]) -> float:
+def _effective(perturber: Axis, drawn: Sequence[Selection]) -> float:
     """Effective words that a claim would rest on, as the run counts them."""
-    members = [membership(perturber, one) for one in drawn]
-    return words_effective(tellings_of(perturber, [some for _, some in drawn], members))
+    attributes = tuple(perturber.groups)
+    members = [membership(perturber, dialogue) for dialogue in drawn]
+    every = [(number, candidate) for number, (_, some) in enumerate(drawn) for candidate in some]
+    sources = [some[0].source if len({one.source for one in some}) == 1 else "" for _, some in drawn]
+    return words_effective(
+        Tellings(
+            attributes=attributes,
+            source=numbers_of(sources, attributes),
+            of=np.array([number for number, _ in every], dtype=int),
+            target=numbers_of([candidate.target for _, candidate in every], attributes),
+            draw=np.zeros(len(every), dtype=int),
+            word=tuple(member.word for member in members),
+            words=tuple(names for member in members for names in member.words),
+            placebo=np.empty(0, dtype=int),
+            placebo_words=(),
+        )
+    )
 
 
 def _detectable(sizes: Mapping[str, tuple[int, float]]) -> dict[str, list[float] | None]:
@@ -174,14 +183,6 @@ def _detectable(sizes: Mapping[str, tuple[int, float]]) -> dict[str, list[float]
         bounds = detectable_in_spreads(dialogues, words, (1 - LEVEL) / len(sizes))
         found[axis] = [round(bound, 2) for bound in bounds] if words >= ENOUGH_WORDS else None
     return found
-
-
-def _by_lexicon(perturber: Perturber) -> Perturber:
-    """A perturber with a model finds the same dialogues as its lexicon, which costs nothing."""
-    lexicon = getattr(perturber, "lexicon", None)
-    if getattr(perturber, "generator", None) is None or lexicon is None:
-        return perturber
-    return LexiconPerturber(lexicon, scope=getattr(perturber, "scope", None))
 
 
 def is_remote(pipeline: Pipeline, name: str) -> bool:
@@ -195,7 +196,7 @@ def _counted(
     pipeline: Pipeline,
     dialogues: Sequence[Dialogue],
     told: Telling,
-    drawn: Mapping[str, Sequence[Drawn]],
+    drawn: Mapping[str, Sequence[Selection]],
     history: HistoryMode,
 ) -> dict[str, int]:
     """Tellings, turns, and what the component that is asked first is asked."""
@@ -233,7 +234,7 @@ def _timed(
     pipeline: Pipeline,
     dialogues: Sequence[Dialogue],
     told: Telling,
-    drawn: Mapping[str, Sequence[Drawn]],
+    drawn: Mapping[str, Sequence[Selection]],
     history: HistoryMode,
     seed: int,
     size: int,

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tod_bias.audit.attribute import attribute
+from tod_bias.audit.choices import with_own
 from tod_bias.audit.signatures import corpus_hash, perturber_signature, signature_of
 from tod_bias.config import AuditConfig
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import MetricError, TodBiasError
 from tod_bias.metrics.metric import Metric
-from tod_bias.perturb.algorithm import PLACEBO
-from tod_bias.perturb.candidates import Perturber
+from tod_bias.perturb.axis import PLACEBO, Axis
 from tod_bias.perturb.guards.guard import GUARDS, Guard, with_guards
 from tod_bias.report.record import read_turns
 from tod_bias.results import AuditResult, Comparison, check_claims
@@ -35,7 +35,6 @@ from tod_bias.studies.database_check import OWN_ARMS, Lack, check_database, made
 from tod_bias.studies.gate import WITHIN, Judged, gate
 from tod_bias.studies.matching import MismatchError
 from tod_bias.studies.mends import ROWS, Attempt, Change, Repair, measured_of, merged, nothing_differs, size_of
-from tod_bias.studies.saved import with_own
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stages.database import LookupDb
 from tod_bias.systems.twin import untwinned
@@ -72,7 +71,7 @@ class Workshop:
         before: AuditResult,
         pipeline: Pipeline,
         dialogues: Sequence[Dialogue],
-        perturbers: Sequence[Perturber],
+        perturbers: Sequence[Axis],
         *,
         metric: str | None = None,
         margin: float = 0.02,
@@ -84,7 +83,7 @@ class Workshop:
     ) -> None:
         self._before = before
         self._pipeline, self._dialogues = pipeline, list(dialogues)
-        self._perturbers = {one.axis: one for one in perturbers if one.axis != PLACEBO}
+        self._perturbers = {one.name: one for one in perturbers if one.name != PLACEBO}
         self.metric = next(iter(before.metrics)) if metric is None else metric
         self._margins = margin, quality_margin
         self._these_words = these_words

@@ -16,8 +16,8 @@ from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
 from tod_bias.files import own_folder, replacing, write_text
 from tod_bias.folder import writable
-from tod_bias.perturb.algorithm import load_perturber
-from tod_bias.perturb.lexicon_perturber import LexiconPerturber
+from tod_bias.perturb.axis import Axis
+from tod_bias.perturb.loading import load_axis
 from tod_bias.report.words import table as table
 from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.needed import check_resamples
@@ -77,7 +77,7 @@ class WordStatistics(Results):
 
 def word_statistics(
     dialogues: Sequence[Dialogue],
-    axes: Sequence[str | LexiconPerturber] = ("gender", "age", "race"),
+    axes: Sequence[str | Axis] = ("gender", "age", "race"),
     *,
     bootstrap: int = 1000,
     seed: int = 0,
@@ -106,8 +106,8 @@ def word_statistics(
     Raises:
         AxisError: an unknown axis, one given twice, or none.
     """
-    perturbers = [load_perturber(axis) if isinstance(axis, str) else axis for axis in axes]
-    names = [perturber.axis for perturber in perturbers]
+    perturbers = [load_axis(axis) if isinstance(axis, str) else axis for axis in axes]
+    names = [perturber.name for perturber in perturbers]
     if not names or len(set(names)) < len(names):
         raise AxisError(f"axes are {', '.join(names) or 'none'}; give at least one, and each once")
     check_resamples(bootstrap=bootstrap)
@@ -124,12 +124,12 @@ def word_statistics(
         seed=seed,
         signature={
             "intervals": f"95%, expanded percentile, {bootstrap} resamples of dialogues, seed {seed}",
-            **{f"axis {perturber.axis}": perturber.signature for perturber in perturbers},
+            **{f"axis {perturber.name}": perturber.signature for perturber in perturbers},
         },
         axes={
             name: {
                 attribute: {row["speaker"]: _plain(row) for row in rows if (row["axis"], row["attribute"]) == key}
-                for attribute in perturber.attributes
+                for attribute in perturber.groups
                 for key in [(name, attribute)]
             }
             for name, perturber in zip(names, perturbers, strict=True)
@@ -148,10 +148,10 @@ def _words(dialogue: Dialogue) -> tuple[int, int, int]:
     return words["user"], words["system"], words.total()
 
 
-def _mentions(perturber: LexiconPerturber, dialogues: Sequence[Dialogue]) -> np.ndarray:
+def _mentions(perturber: Axis, dialogues: Sequence[Dialogue]) -> np.ndarray:
     """How often each attribute is mentioned, (dialogues, attributes, speakers)."""
-    counts = np.zeros((len(dialogues), len(perturber.attributes), len(SPEAKERS)))
-    places = {attribute: number for number, attribute in enumerate(perturber.attributes)}
+    counts = np.zeros((len(dialogues), len(perturber.groups), len(SPEAKERS)))
+    places = {attribute: number for number, attribute in enumerate(perturber.groups)}
     for row, dialogue in zip(counts, dialogues, strict=True):
         for speaker, attribute in perturber.mentions(dialogue):
             row[places[attribute], SPEAKERS.index(speaker)] += 1
@@ -160,9 +160,9 @@ def _mentions(perturber: LexiconPerturber, dialogues: Sequence[Dialogue]) -> np.
 
 
 def _rows(
-    perturber: LexiconPerturber, mentions: np.ndarray, words: np.ndarray, bootstrap: int, seed: int
+    perturber: Axis, mentions: np.ndarray, words: np.ndarray, bootstrap: int, seed: int
 ) -> Iterator[dict[str, Any]]:
-    attributes = perturber.attributes
+    attributes = perturber.groups
     shape = mentions.shape[1:]
     statistics = np.concatenate(
         [
@@ -194,7 +194,7 @@ def _rows(
     for a, attribute in enumerate(attributes):
         for s, speaker in enumerate(SPEAKERS):
             yield {
-                "axis": perturber.axis,
+                "axis": perturber.name,
                 "attribute": attribute,
                 "speaker": speaker,
                 "mentions": int(total[a, s]),

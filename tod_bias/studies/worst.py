@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tod_bias.audit.choices import scored_by
 from tod_bias.audit.design import design_counterfactuals
 from tod_bias.audit.signatures import corpus_hash, perturber_signature
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError, TodBiasError
 from tod_bias.metrics.choice import shipped
 from tod_bias.metrics.metric import Metric, turn_scores
-from tod_bias.perturb.algorithm import PLACEBO, check_shipped, load_perturber
-from tod_bias.perturb.candidates import Candidate, Perturber
-from tod_bias.perturb.kept import kept
+from tod_bias.perturb.axis import PLACEBO, Axis, Candidate
+from tod_bias.perturb.loading import check_shipped, load_axis
+from tod_bias.perturb.records import recorded
 from tod_bias.report.record import check_turns
 from tod_bias.results import TURNS, AuditResult, RunError
 from tod_bias.studies.case_runs import harm_of, sign_of
 from tod_bias.studies.cases import EXPECTED, ORIGINAL, TOLD, TOLERANCE, Case, told_turns
 from tod_bias.studies.matching import MismatchError
-from tod_bias.studies.saved import scored_by
 from tod_bias.systems.execution import all_arms, arm_key
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def worst_cases(
     dialogues: Sequence[Dialogue],
     *,
     most: int = 50,
-    axes: Sequence[str | Perturber] | None = None,
+    axes: Sequence[str | Axis] | None = None,
     metric: str | Metric | None = None,
     component: str | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
@@ -117,27 +117,27 @@ def _metric(result: AuditResult, given: str | Metric | None) -> tuple[Metric, st
     return shipped(sided[0], result.name, "--metric"), sided[0]
 
 
-def _perturbers(result: AuditResult, axes: Sequence[str | Perturber] | None) -> dict[str, Perturber]:
+def _perturbers(result: AuditResult, axes: Sequence[str | Axis] | None) -> dict[str, Axis]:
     run = result.name
     there = [axis for axis in result.axes if axis != PLACEBO]
-    found: dict[str, Perturber] = {}
+    found: dict[str, Axis] = {}
     for entry in there if axes is None else axes:
         if axes is None:
             check_shipped(str(entry), run)
         try:
-            perturber = load_perturber(entry) if isinstance(entry, str) else entry
+            perturber = load_axis(entry) if isinstance(entry, str) else entry
         except AxisError as error:
             raise AxisError(f"{error}; give --axes (and --lexicon) as the run had them") from error
-        if perturber.axis not in there:
-            raise RunError(f"{run}: has no axis {perturber.axis}; it has {', '.join(there) or 'none but the placebo'}")
-        name = f"axis {perturber.axis}"
+        if perturber.name not in there:
+            raise RunError(f"{run}: has no axis {perturber.name}; it has {', '.join(there) or 'none but the placebo'}")
+        name = f"axis {perturber.name}"
         told, own = result.signature.get(name), perturber_signature(perturber)
         if told != own:
             raise MismatchError(
                 f"{run}: {name} was told by {told}, here it is {own}; give --lexicon, --protect, --name-slots and "
                 "--introductions as the run had them"
             )
-        found[perturber.axis] = perturber
+        found[perturber.name] = perturber
     return found
 
 
@@ -147,7 +147,7 @@ class _Maker:
     def __init__(
         self,
         result: AuditResult,
-        perturber: Perturber,
+        perturber: Axis,
         metric: Metric,
         spec: str,
         options: Mapping[str, Any],
@@ -186,13 +186,13 @@ class _Maker:
     def _drawn(self, dialogues: Sequence[Dialogue]) -> dict[str, tuple[Dialogue, Sequence[Candidate]]]:
         config = self._result.config
         retelling = design_counterfactuals(dialogues, [self._perturber], config.design, seed=config.seed)
-        return {dialogue.id: (dialogue, chosen) for dialogue, chosen in retelling.drawn[self._perturber.axis]}
+        return {dialogue.id: (dialogue, chosen) for dialogue, chosen in retelling.selected[self._perturber.name]}
 
     def _read(self, columns: Sequence[str], *filters: tuple[str, str, Any]) -> pd.DataFrame:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        chosen = [("axis", "=", self._perturber.axis), *filters]
+        chosen = [("axis", "=", self._perturber.name), *filters]
         if not check_turns(self._path):
             raise RunError(f"{self._path}: is not there; repeat the run")
         try:
@@ -231,7 +231,7 @@ class _Maker:
         return ranked.sort_values(["share", *_KEYS], ascending=[False, True, True, True])
 
     def _case(self, row: Mapping[Any, Any], dialogue: Dialogue, candidate: Candidate) -> Case | None:
-        whole = kept(self._perturber, dialogue, candidate)
+        whole = recorded(self._perturber, dialogue, candidate)
         if whole is None:
             return None
         last = int(row["turn"])
@@ -244,11 +244,11 @@ class _Maker:
             return None
         marked, gold = told.turns[last], dialogue.turns[last]
         return Case(
-            id=f"{self._perturber.axis}/{dialogue.id}/{candidate.source}>{candidate.target}/{last + 1}",
-            axis=self._perturber.axis,
+            id=f"{self._perturber.name}/{dialogue.id}/{candidate.source}>{candidate.target}/{last + 1}",
+            axis=self._perturber.name,
             source=candidate.source,
             target=candidate.target,
-            word=candidate.word,
+            word=candidate.term,
             component=str(row["component"]),
             metric=self._spec,
             history="gold" if self._result.is_recorded else self._result.config.run.history,

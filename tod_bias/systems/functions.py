@@ -223,15 +223,13 @@ class Arguments:
         parameters: the JSON schema of its arguments.
 
     Raises:
-        StageError: ``jsonschema`` is not installed, or this is no JSON schema.
+        StageError: this is no JSON schema.
     """
 
     def __init__(self, name: str, parameters: Mapping[str, Any]) -> None:
-        try:
-            import jsonschema
-            import referencing
-        except ImportError as error:
-            raise StageError(f"tools need the package jsonschema ({error}); pip install 'tod-bias[chat]'") from error
+        import jsonschema
+        import referencing
+
         self._name = name
         try:
             self._validator = _validator(json.dumps(dict(parameters), default=repr))

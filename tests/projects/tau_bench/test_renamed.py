@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tod_bias.dialogues.chat import dialogue_of
-from tod_bias.perturb.algorithm import load_perturber
+from tod_bias.perturb import load_axis
 from tod_bias.stages import Tools
 from tod_bias.systems.functions import module_of
 from tod_bias.systems.stage import Asked, StageInput
@@ -28,8 +28,8 @@ def test_all_recorded_calls_replay_under_other_names(tau_bench, axis, least):
     for number, record in enumerate(json.loads((tau_bench / "trajectories" / "gpt-4o-airline.json").read_text())):
         answers = [message["content"] for message in record["traj"] if message["role"] == "tool"]
         runs[dialogue_of(record | {"id": str(number)}).id] = (dialogue_of(record | {"id": str(number)}), answers)
-    perturber = load_perturber(axis)
-    told = perturber.arrange([dialogue for dialogue, _ in runs.values()], seed=0, tellings=1)
+    perturber = load_axis(axis)
+    told = perturber.select([dialogue for dialogue, _ in runs.values()], seed=0, tellings=1)
     assert len(told) >= least
     world = airline.new_state(tau_bench / "airline")
     calls = 0
@@ -53,8 +53,8 @@ def test_all_recorded_calls_replay_under_other_names(tau_bench, axis, least):
 @pytest.mark.real_data
 def test_records_that_are_passed_over_are_those_that_stay(tau_bench):
     runs = json.loads((tau_bench / "trajectories" / "gpt-4o-airline.json").read_text())[:40]
-    perturber = load_perturber("names_gender")
-    told = perturber.arrange([dialogue_of(run | {"id": str(n)}) for n, run in enumerate(runs)], seed=0, tellings=1)
+    perturber = load_axis("names_gender")
+    told = perturber.select([dialogue_of(run | {"id": str(n)}) for n, run in enumerate(runs)], seed=0, tellings=1)
     world = airline.new_state(tau_bench / "airline")
     changed = 0
     for dialogue, (candidate,) in told[:3]:

@@ -91,10 +91,14 @@ def test_the_bias_is_attributed_to_the_recommender(neutralise, trained, tmp_path
     result = attribute(pipeline, dialogues, axes=["names_gender"], bootstrap=50, permutations=50)
     axis = result["axes"]["names_gender"]["corpus_bleu"]
     disparity = axis["disparity"]["value"]
-    assert result["pipeline"] == ["recommend", "lookup", "response"]
+    assert result["stages"] == ["recommend", "lookup", "response"]
     if neutralise:
         assert disparity == pytest.approx(0, abs=1e-12)
     else:
         assert abs(disparity) > 0.05
-        assert axis["contributions"]["recommend"]["value"] == pytest.approx(disparity, abs=1e-9)
-        assert axis["contributions"]["lookup"]["value"] == axis["contributions"]["response"]["value"] == 0
+        assert axis["contributions"]["recommend"]["shapley"]["value"] == pytest.approx(disparity, abs=1e-9)
+        assert (
+            axis["contributions"]["lookup"]["shapley"]["value"]
+            == axis["contributions"]["response"]["shapley"]["value"]
+            == 0
+        )

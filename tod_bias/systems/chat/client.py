@@ -73,9 +73,6 @@ class Client:
 
     Args:
         settings: where it is, and how it is asked.
-
-    Raises:
-        StageError: the extra ``chat`` is not installed.
     """
 
     def __init__(self, settings: ChatSettings) -> None:
@@ -86,13 +83,6 @@ class Client:
         self._pace = _Pace(settings.requests_per_minute)
         self._answered = False
         self._halted = threading.Event()
-        try:
-            import openai  # noqa: F401
-            import tenacity  # noqa: F401
-        except ImportError as error:
-            raise StageError(
-                f"chat components need the package {error.name!r}: pip install 'tod-bias[chat]'"
-            ) from error
 
     def __getstate__(self) -> dict[str, Any]:
         raise TypeError("a client holds a key and is not stored")

@@ -86,7 +86,7 @@ class SqlDb:
         try:
             import sqlalchemy as sa
         except ImportError as error:
-            raise StageError(f"SqlDb needs the package sqlalchemy ({error}); pip install 'tod-bias[chat]'") from error
+            raise StageError(f"SqlDb needs the package sqlalchemy ({error}); pip install 'tod-bias[sql]'") from error
         self._limit = limit
         self._unknown = unknown_slots
         self._call = api_call

@@ -3,72 +3,103 @@
 A demographic rewrite changes words, and any change of words may change what a system says. How much of a disparity is
 that? The answer needs the same dialogues with as many words changed, as frequent ones, that speak of nobody's gender,
 age, race or name: ``lexicons/neutral.tsv`` says which, and what may stand in their place.
+
+``lexicons/frequencies.txt`` says how frequent they are: it holds, for every word of a shipped lexicon and every form of
+``neutral.tsv``, its occurrences per million words in the utterances of Google SGD's train split (Rastogi et al. 2020),
+users and system; words that do not occur are left out. ``tests/perturb/frequencies.py`` counts them.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import NamedTuple
 
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.perturb.candidates import Candidate
-from tod_bias.perturb.dialogue_rewriter import dialogue_rewrite
+from tod_bias.errors import LexiconError
+from tod_bias.perturb.axis import ORIGINAL, PLACEBO, Candidate, Edits
 from tod_bias.perturb.entities import entity_names
-from tod_bias.perturb.frequencies import Spoken, level, tokens
 from tod_bias.perturb.lexicon import FOLDER, Lexicon, read_lexicon
-from tod_bias.perturb.rewrite import DialogueRewrite
+from tod_bias.perturb.lexicon_axis import dialogue_rewrite
+from tod_bias.perturb.rewrite import DialogueRewrite, changed_texts, distance, exchanged, texts_of, tokens
 from tod_bias.perturb.rewriter import Recogniser, TextRewriter
+from tod_bias.perturb.tables import numbered_lines
 from tod_bias.systems.twin import Rewrite
 
 NEUTRAL = FOLDER / "neutral.tsv"
-"""The neutral words that ship with the package."""
-ORIGINAL, PLACEBO = "original", "placebo"
-"""The attributes of the lexicon: words as they are, and what takes their place."""
+"""The neutral words that ship with the package, with the groups ``original`` and ``placebo``."""
+FREQUENCIES = FOLDER / "frequencies.txt"
+"""A word or phrase and its occurrences per million words, joined by a tab; ``#`` starts a comment line."""
 RARER = 1.0
 """How much rarer a neutral word may be than the words of the rewrite that it is matched to, in powers of ten."""
 _REMEMBERED = 1024
 """Dialogues whose neutral words are remembered, as several axes ask for the same ones."""
 
 
-def changed_tokens(dialogue: Dialogue, rewrite: Rewrite) -> int:
-    """How many words a rewrite changes in a dialogue: in all that is said, and in every value of calls and results.
+def count(texts: Iterable[str], phrases: Iterable[str]) -> dict[str, float]:
+    """Occurrences of phrases per million words of the texts, by the words of each phrase joined by blanks."""
+    wanted: dict[int, set[tuple[str, ...]]] = {}
+    for phrase in phrases:
+        words = tokens(phrase)
+        wanted.setdefault(len(words), set()).add(words)
+    counted: Counter[tuple[str, ...]] = Counter()
+    total = 0
+    for text in texts:
+        words = tokens(text)
+        total += len(words)
+        for length, phrases_of_length in wanted.items():
+            for at in range(len(words) - length + 1):
+                if words[at : at + length] in phrases_of_length:
+                    counted[words[at : at + length]] += 1
+    return {" ".join(words): 1e6 * times / total for words, times in counted.items()}
 
-    In one string it is the number of words that one side has more of than the other, counted on the side where there
-    are more of them; words are compared in lower case. So "her" to "his" is one, "Thanks" to "thank you" two.
+
+@cache
+def _table(path: Path) -> dict[str, float]:
+    table = {}
+    for number, line in numbered_lines(path):
+        phrase, _, value = line.partition("\t")
+        try:
+            table[phrase] = float(value)
+        except ValueError:
+            raise LexiconError(f"{path}, line {number}: expected a word and a number, joined by a tab") from None
+    return table
+
+
+class Frequencies:
+    """How frequent words and phrases are in some texts.
+
+    Args:
+        texts: any number of them.
+        phrases: phrases of several words that will be asked for.
     """
-    return sum(times * _distance(text, made) for text, made, times in _changed(dialogue, rewrite))
 
+    def __init__(self, texts: Iterable[str], phrases: Iterable[str]) -> None:
+        counts: Counter[str] = Counter()
+        texts = list(texts)
+        for text in texts:
+            counts.update(tokens(text))
+        total = max(1, sum(counts.values()))
+        self._per_million = {word: 1e6 * times / total for word, times in counts.items()}
+        self._per_million |= count(texts, (phrase for phrase in phrases if len(tokens(phrase)) > 1))
 
-def _changed(dialogue: Dialogue, rewrite: Rewrite) -> Iterator[tuple[str, str, int]]:
-    """Every string of a dialogue that a rewrite changes, once: as it is, rewritten, and how often it stands there."""
-    for text, times in Counter(_texts(dialogue)).items():
-        made = rewrite(text)
-        if made != text:
-            yield text, made, times
-
-
-def _texts(dialogue: Dialogue) -> Iterator[str]:
-    for turn in dialogue.turns:
-        for pairs in (turn.utterances, turn.values):
-            for _, text in pairs:
-                yield text
+    def level(self, phrase: str) -> float:
+        """log10 of the occurrences per million words, 0 for one or fewer."""
+        return math.log10(max(1.0, self._per_million.get(" ".join(tokens(phrase)), 0.0)))
 
 
 @lru_cache(maxsize=1 << 14)
-def _exchanged(old: str, new: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The words that only the first text has, and those that only the second has."""
-    before, after = Counter(tokens(old)), Counter(tokens(new))
-    return tuple((before - after).elements()), tuple((after - before).elements())
+def level(phrase: str) -> float:
+    """log10 of a word's or phrase's occurrences per million words, 0 for one or fewer and for what is unknown.
 
-
-def _distance(old: str, new: str) -> int:
-    gone, come = _exchanged(old, new)
-    return max(len(gone), len(come))
+    Raises:
+        LexiconError: the table cannot be read; names the file.
+    """
+    return math.log10(max(1.0, _table(FREQUENCIES).get(" ".join(tokens(phrase)), 0.0)))
 
 
 @dataclass
@@ -79,7 +110,7 @@ class _Neutral:
     names: tuple[str, ...]
     changes: Mapping[int, int]
     """Paradigm to the words that exchanging it changes in the whole dialogue."""
-    made: dict[frozenset[int], DialogueRewrite] = field(default_factory=dict)
+    rewrites: dict[frozenset[int], DialogueRewrite] = field(default_factory=dict)
 
 
 class _Common:
@@ -87,7 +118,7 @@ class _Common:
 
     Args:
         level: of a word or phrase, log10 of its occurrences per million.
-        lexicon: with the attributes ``original`` and ``placebo``.
+        lexicon: with the groups ``original`` and ``placebo``.
     """
 
     def __init__(self, level: Callable[[str], float], lexicon: Lexicon) -> None:
@@ -111,69 +142,51 @@ class _Common:
         }
 
 
-class Dose(NamedTuple):
-    """Words changed in a dialogue."""
-
-    wanted: float
-    """By the rewrites that the placebo is matched to, on average."""
-    given: int
-    """By the placebo."""
-
-
 class MatchedPlacebo:
     """Makes the placebo of a dialogue that other rewrites of it are compared with.
 
     Args:
-        lexicon: a lexicon file with the attributes ``original`` and ``placebo``; the shipped one if not given.
+        lexicon: a lexicon file with the groups ``original`` and ``placebo``; the shipped one if not given.
         spoken: texts of the corpus, in which frequencies are counted: what is a common word there is one to the system;
             those of Google SGD count by default, and in dialogues none of whose neutral words is common enough.
 
     Raises:
         LexiconError: the lexicon cannot be read; names the file and the line.
-        AxisError: it has other attributes.
+        AxisError: it has other groups.
     """
 
-    axis = "placebo"
-    attributes = (ORIGINAL, PLACEBO)
-
     def __init__(self, lexicon: str | Path | None = None, spoken: Iterable[str] | None = None) -> None:
-        self.lexicon = read_lexicon(NEUTRAL if lexicon is None else Path(lexicon), self.axis)
+        self.lexicon = read_lexicon(NEUTRAL if lexicon is None else Path(lexicon), PLACEBO)
         self._forward = TextRewriter(self.lexicon, ORIGINAL, PLACEBO, strict_they=True)
         self._backward = TextRewriter(self.lexicon, PLACEBO, ORIGINAL, inverse=True)
-        self._possible = Recogniser(self.lexicon, self.attributes, written=True)
+        self._possible = Recogniser(self.lexicon, (ORIGINAL, PLACEBO), written=True)
         self._common: list[_Common] = [_Common(level, self.lexicon)]
         if spoken is not None:
-            rows = (row.cells[attribute] for row in self.lexicon.paradigms for attribute in self.attributes)
-            there = Spoken(spoken, (form.text for cell in rows for forms in cell for form in forms))
-            self._common.insert(0, _Common(there.level, self.lexicon))
+            rows = (row.cells[group] for row in self.lexicon.paradigms for group in (ORIGINAL, PLACEBO))
+            corpus = Frequencies(spoken, (form.text for cell in rows for forms in cell for form in forms))
+            self._common.insert(0, _Common(corpus.level, self.lexicon))
         self._words: list[tuple[str, frozenset[tuple[str, ...]]]] = []
         for paradigm in self.lexicon.paradigms:
             cells = paradigm.cells[ORIGINAL], paradigm.cells[PLACEBO][:1]
             forms = [tokens(form.text) for cell in cells for alternative in cell for form in alternative]
             self._words.append((cells[0][0][0].text.lower(), frozenset(forms)))
-        self.dose = Dose(0.0, 0)
-        """Of the last placebo that was made."""
         self._known: OrderedDict[int, _Neutral] = OrderedDict()
 
     @property
     def signature(self) -> str:
         """What decides the placebos, as one line of ``key:value`` parts; the lexicon by its content."""
-        rows = [
-            (row.pos, sorted(row.cells.items()), [(asked.name, sorted(asked.words)) for asked in row.context])
-            for row in self.lexicon.paradigms
-        ]
         words = [
             (word, sorted(forms), *(common.levels[row] for common in self._common))
             for row, (word, forms) in enumerate(self._words)
         ]
-        return f"matched:{blake2b(repr((rows, words)).encode(), digest_size=6).hexdigest()}"
+        return f"matched:{blake2b(repr((self.lexicon.content, words)).encode(), digest_size=6).hexdigest()}"
 
-    def match(self, dialogue: Dialogue, rewrites: Sequence[Rewrite], seed: int) -> DialogueRewrite | None:
+    def match(self, dialogue: Dialogue, rewrites: Sequence[Rewrite], seed: int) -> tuple[DialogueRewrite, Edits] | None:
         """A rewrite that changes as many words of the dialogue as the given ones do on average, or nearly so.
 
         Neutral words stand in an order: those first whose frequency is nearest to that of the words that the given
         rewrites exchange, before and after, in halves of a power of ten; then as the seed and the dialogue's id say. Of
-        all sets of them whose changes come nearest to the wanted number (:func:`changed_tokens`), the one that needs
+        all sets of them whose changes come nearest to the wanted number of words, the one that needs
         the shortest beginning of that order is taken. Left out are words that the given rewrites themselves exchange,
         and those that would be written more than :data:`RARER` powers of ten more rarely than what the given rewrites
         write: a system may be thrown by a word that it hardly knows, and that is not what a placebo is to show. Where
@@ -186,19 +199,20 @@ class MatchedPlacebo:
             seed: decides between equally good words; so do the words and the dialogue's id, and nothing else.
 
         Returns:
-            The rewrite, ``original`` to ``placebo``, its ``word`` the one that changes most; None where the dialogue
-            holds no such word. The same words give the very same object, as long as the dialogue is remembered.
+            The rewrite, ``original`` to ``placebo``, its ``word`` the one that changes most, and how many words it was
+            to change and does; None where the dialogue holds no such word. The same words give the very same rewrite,
+            as long as the dialogue is remembered.
 
         Raises:
             ValueError: no rewrite to match.
         """
         if not rewrites:
             raise ValueError("no rewrite to match: give the rewrites whose number of changed words is wanted")
-        found = self._neutral(dialogue)
-        gone, come, wanted = _dose(dialogue, rewrites)
+        neutral = self._neutral(dialogue)
+        gone, come, wanted = _wanted(dialogue, rewrites)
         touched = gone.keys() | come.keys()
         free = [
-            row for row in found.changes if not any(touched.issuperset(form) for form in self._words[row][1] if form)
+            row for row in neutral.changes if not any(touched.issuperset(form) for form in self._words[row][1] if form)
         ]
         far: dict[int, float] = {}
         for common in self._common:
@@ -210,40 +224,39 @@ class MatchedPlacebo:
             key = "\x1f".join((str(seed), dialogue.id, self._words[row][0])).encode("utf-8", "surrogatepass")
             return int(2 * far[row] + 0.5), blake2b(key, digest_size=8).digest()
 
-        chosen = _nearest(wanted, [(row, found.changes[row]) for row in sorted(far, key=order)])
-        if chosen not in found.made:
-            main = max(chosen, key=lambda row: (found.changes[row], self._words[row][0]))
+        chosen = _nearest(wanted, [(row, neutral.changes[row]) for row in sorted(far, key=order)])
+        if chosen not in neutral.rewrites:
+            main = max(chosen, key=lambda row: (neutral.changes[row], self._words[row][0]))
             candidate = Candidate(self._words[main][0], ORIGINAL, PLACEBO)
-            found.made[chosen] = dialogue_rewrite(
-                dialogue, candidate, self._forward, self._backward, found.names, chosen
+            neutral.rewrites[chosen] = dialogue_rewrite(
+                dialogue, candidate, self._forward, self._backward, neutral.names, chosen
             )
-        self.dose = Dose(wanted, sum(found.changes[row] for row in chosen))
-        return found.made[chosen]
+        return neutral.rewrites[chosen], Edits(wanted, sum(neutral.changes[row] for row in chosen))
 
     def _neutral(self, dialogue: Dialogue) -> _Neutral:
-        found = self._known.get(id(dialogue))
-        if found is None:
+        neutral = self._known.get(id(dialogue))
+        if neutral is None:
             names = tuple(dict.fromkeys(entity_names(dialogue, self._possible.may_mention)))
             changes: Counter[int] = Counter()
-            for text, times in Counter(_texts(dialogue)).items():
+            for text, times in Counter(texts_of(dialogue)).items():
                 for mention, form in self._forward.mentions(text, names):
                     for start, end, new in self._forward.edits(text, mention, form):
-                        changes[mention.row] += times * _distance(text[start:end], new)
-            found = _Neutral(dialogue, names, {row: count for row, count in changes.items() if count})
-            self._known[id(dialogue)] = found  # it holds the dialogue, so no other takes its identity
+                        changes[mention.row] += times * distance(text[start:end], new)
+            neutral = _Neutral(dialogue, names, {row: count for row, count in changes.items() if count})
+            self._known[id(dialogue)] = neutral  # it holds the dialogue, so no other takes its identity
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
-        return found
+        return neutral
 
 
-def _dose(dialogue: Dialogue, rewrites: Sequence[Rewrite]) -> tuple[Counter[str], Counter[str], float]:
+def _wanted(dialogue: Dialogue, rewrites: Sequence[Rewrite]) -> tuple[Counter[str], Counter[str], float]:
     """The words that rewrites take out and put in, and how many they change on average."""
     gone: Counter[str] = Counter()
     come: Counter[str] = Counter()
     total = 0
     for rewrite in rewrites:
-        for text, made, times in _changed(dialogue, rewrite):
-            out, into = _exchanged(text, made)
+        for text, image, times in changed_texts(dialogue, rewrite):
+            out, into = exchanged(text, image)
             total += times * max(len(out), len(into))
             for words, counts in ((out, gone), (into, come)):
                 for word in words:

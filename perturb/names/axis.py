@@ -1,4 +1,4 @@
-"""Axes over people's names: who is told under which name, and the rewriting T that tells it."""
+"""Axes over people's names: who is renamed, and the rewrite T."""
 
 from __future__ import annotations
 
@@ -13,23 +13,21 @@ from pathlib import Path
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
-from tod_bias.perturb.balance import Square, number_of, targets
-from tod_bias.perturb.candidates import Candidate, Drawn
-from tod_bias.perturb.matched import PLACEBO
+from tod_bias.perturb.axis import ORIGINAL, PLACEBO, Axis, Candidate, Selection
+from tod_bias.perturb.dealing import Square, groups_of, number_of
 from tod_bias.perturb.names.forms import WORD, NameForms, Renaming
 from tod_bias.perturb.names.people import Person, in_text, people
 from tod_bias.perturb.names.resources import FIRST, GENDERS, LAST, RACES, WORDS, dealt, dealt_last
-from tod_bias.perturb.names.slots import NameSlots, name_slots
-from tod_bias.perturb.names.things import things_called
-from tod_bias.perturb.rewrite import DialogueRewrite
+from tod_bias.perturb.names.slots import NameSlots, name_slots, things_called
+from tod_bias.perturb.rewrite import DialogueRewrite, texts_of
 
 FACTORS = {"gender": GENDERS, "race": RACES}
-"""What a name tells, with its attributes."""
+"""What a name tells, with its groups."""
 NAME_AXES = {"names_gender": ("gender",), "names_race": ("race",)}
 """The axes by name, with what is exchanged; everything else that a name tells is kept."""
 _WORD = re.compile(WORD)
 _REMEMBERED = 16384
-"""Dialogues whose people are remembered, as every telling asks for the same ones."""
+"""Dialogues whose people are remembered, as every counterfactual asks for the same ones."""
 
 
 @dataclass(frozen=True)
@@ -42,32 +40,34 @@ class _Known:
     @cached_property
     def words(self) -> frozenset[str]:
         """All words in lower case: a name that stands there is not dealt."""
-        return frozenset(_WORD.findall("\n".join(dict.fromkeys(_texts(self.dialogue))).lower()))
+        return frozenset(_WORD.findall("\n".join(dict.fromkeys(texts_of(self.dialogue))).lower()))
 
 
-class NamesPerturber:
-    """Tells the user of a dialogue under other names.
+class NamesAxis(Axis):
+    """Renames the user of a dialogue.
 
-    K holds the people of the dialogue (:func:`~tod_bias.perturb.names.people.people`) whose attribute is known, each
-    with every other attribute; a candidate's word is the name in lower case. The new name keeps what the axis does not
+    K holds the people of the dialogue (:func:`~tod_bias.perturb.names.people.people`) whose group is known, each
+    with every other group; a candidate's term is the name in lower case. The new name keeps what the axis does not
     exchange: on ``gender`` the race of the old one, on ``race`` the gender. Where that is unknown, the dialogue's id
-    draws it, the same for all tellings. Last names change where race does and the dialogue holds one.
+    draws it, the same for all counterfactuals. Last names change where race does and the dialogue holds one.
 
     Where several people are named, the user counts (who is named most, who is named first), and the crossed design
-    tells that person under other names; the others keep theirs.
+    renames that person; the others keep their names.
 
     Args:
         axis: the axis's name.
-        factors: ``gender``, ``race``, or both; then attributes are crossed, ``woman×black``.
+        factors: ``gender``, ``race``, or both; then groups are crossed, ``woman×black``.
         protected: phrases that are no mention, such as a shop's name.
-        sources: keep only candidates with these source attributes.
-        targets: keep only candidates with these target attributes.
+        sources: keep only candidates with these source groups.
+        targets: keep only candidates with these target groups.
         slots: a file of slots that hold names, beside those of the package (``data/slots.txt`` says how it is written).
 
     Raises:
-        AxisError: an unknown factor or attribute.
+        AxisError: an unknown factor or group.
         LexiconError: a file cannot be read; names the file and the line.
     """
+
+    has_placebo = True
 
     def __init__(
         self,
@@ -81,9 +81,9 @@ class NamesPerturber:
     ) -> None:
         if not factors or any(factor not in FACTORS for factor in factors) or len(set(factors)) < len(factors):
             raise AxisError(f"axis {axis!r}: names tell {', '.join(FACTORS)}; got the factors {', '.join(factors)}")
-        self.axis = axis
+        self.name = axis
         self.factors = tuple(factors)
-        self.attributes = tuple("×".join(cell) for cell in product(*(FACTORS[factor] for factor in factors)))
+        self.groups = tuple("×".join(cell) for cell in product(*(FACTORS[factor] for factor in factors)))
         self.sources = self._chosen(sources)
         self.targets = self._chosen(targets)
         self._protected = tuple(protected)
@@ -91,12 +91,12 @@ class NamesPerturber:
         self._remembered: OrderedDict[int, _Known] = OrderedDict()
 
     def _chosen(self, names: Iterable[str] | None) -> tuple[str, ...]:
-        chosen = self.attributes if names is None else tuple(names)
+        chosen = self.groups if names is None else tuple(names)
         for name in chosen:
-            if name not in self.attributes:
-                known = ", ".join(self.attributes)
-                raise AxisError(f"axis {self.axis!r} has no attribute {name!r}; expected one of {known}")
-        return tuple(attribute for attribute in self.attributes if attribute in chosen)
+            if name not in self.groups:
+                known = ", ".join(self.groups)
+                raise AxisError(f"axis {self.name!r} has no group {name!r}; expected one of {known}")
+        return tuple(group for group in self.groups if group in chosen)
 
     @property
     def slots(self) -> NameSlots:
@@ -108,54 +108,54 @@ class NamesPerturber:
         """What decides the rewrites, as one line of ``key:value`` parts; the tables of names by their content."""
         content = hashlib.sha256(b"".join(path.read_bytes() for path in (FIRST, LAST, WORDS)))
         content.update(repr((self.factors, self._protected, self.sources, self.targets)).encode("utf-8"))
-        return f"names:{self.axis}|hash:{content.hexdigest()[:12]}|slots:{self._slots.signature}"
+        return f"names:{self.name}|hash:{content.hexdigest()[:12]}|slots:{self._slots.signature}"
 
     # --- who is there
 
-    def attribute_of(self, person: Person) -> str:
-        """The attribute of a person; empty where the name does not tell."""
-        told = [person.gender if factor == "gender" else person.race for factor in self.factors]
-        return "×".join(told) if all(told) else ""
+    def group_of(self, person: Person) -> str:
+        """The group of a person; empty where the name does not tell."""
+        groups = [person.gender if factor == "gender" else person.race for factor in self.factors]
+        return "×".join(groups) if all(groups) else ""
 
     def _known(self, dialogue: Dialogue) -> _Known:
-        found = self._remembered.get(id(dialogue))
-        if found is None:
-            found = _Known(dialogue, people(dialogue, self._slots))
-            self._remembered[id(dialogue)] = found  # it holds the dialogue, so no other takes its identity
+        known = self._remembered.get(id(dialogue))
+        if known is None:
+            known = _Known(dialogue, people(dialogue, self._slots))
+            self._remembered[id(dialogue)] = known  # it holds the dialogue, so no other takes its identity
             if len(self._remembered) > _REMEMBERED:
                 self._remembered.popitem(last=False)
-        return found
+        return known
 
-    def told(self, dialogue: Dialogue) -> tuple[Person, ...]:
-        """The people who can be told under other names, the one who is told first; none where the user's name is of
-        no known attribute."""
-        found = self._known(dialogue).people
-        if not found or self.attribute_of(found[0]) not in self.sources:
+    def rewritable(self, dialogue: Dialogue) -> tuple[Person, ...]:
+        """The people who can be renamed, the one who is renamed first; none where the user's name is of no known
+        group."""
+        named = self._known(dialogue).people
+        if not named or self.group_of(named[0]) not in self.sources:
             return ()
-        return tuple(person for person in found if self.attribute_of(person) in self.sources)
+        return tuple(person for person in named if self.group_of(person) in self.sources)
 
     def candidates(self, dialogue: Dialogue) -> list[Candidate]:
-        """K: one for every such person and other attribute, sorted."""
-        return sorted({candidate for person in self.told(dialogue) for candidate in self._targets_of(person)})
+        """K: one for every such person and other group, sorted."""
+        return sorted({candidate for person in self.rewritable(dialogue) for candidate in self._targets_of(person)})
 
     def _targets_of(self, person: Person) -> Iterator[Candidate]:
-        source = self.attribute_of(person)
+        source = self.group_of(person)
         for target in self.targets:
             if target != source:
-                yield Candidate(self._word(person), source, target)
+                yield Candidate(self._term(person), source, target)
 
-    def _word(self, person: Person) -> str:
+    def _term(self, person: Person) -> str:
         return person.name if "race" in self.factors else person.first.lower()
 
     def counts_of(self, dialogue: Dialogue) -> Counter[Candidate]:
         """How often the name of each candidate is said; the user's counts as named most."""
         counts: Counter[Candidate] = Counter()
-        told = self.told(dialogue)
-        if not told:
+        rewritable = self.rewritable(dialogue)
+        if not rewritable:
             return counts
-        said = [self._times(dialogue, person) for person in told]
+        said = [self._times(dialogue, person) for person in rewritable]
         said[0] = max(said[0], sum(said[1:]) + 1)
-        for person, times in zip(told, said, strict=True):
+        for person, times in zip(rewritable, said, strict=True):
             for candidate in self._targets_of(person):
                 counts[candidate] = max(counts[candidate], times)
         return counts
@@ -170,37 +170,33 @@ class NamesPerturber:
         )
 
     def mentions(self, dialogue: Dialogue) -> Iterator[tuple[str, str]]:
-        """The names in what is said, in order: who says it (``user``, ``system``) and which attribute it is of."""
-        found = [
-            (self.attribute_of(person), self._forms(dialogue, person))
+        """The names in what is said, in order: who says it (``user``, ``system``) and which group it is of."""
+        named = [
+            (self.group_of(person), self._forms(dialogue, person))
             for person in self._known(dialogue).people
-            if self.attribute_of(person) in self.sources
+            if self.group_of(person) in self.sources
         ]
-        for turn in dialogue.turns if found else ():
+        for turn in dialogue.turns if named else ():
             for speaker, text in turn.utterances:
                 places = (
-                    (start, name) for name, forms in found for start, _, part in forms.spans(text) if part == "first"
+                    (start, name) for name, forms in named for start, _, part in forms.spans(text) if part == "first"
                 )
                 yield from ((speaker, name) for _, name in sorted(places))
 
     # --- clusters
 
     def labels(self, candidate: Candidate) -> tuple[str, str]:
-        """The names that a rewrite rests on, as names of clusters: the first name that is there, and the new one."""
+        """The clusters of a rewrite: the first name that is there, and the new one."""
         form = candidate.form or self._form_of(candidate)
-        return candidate.word.split()[0], form.split()[0].lower()
-
-    def words_in(self, dialogue: Dialogue, candidates: Sequence[Candidate]) -> list[frozenset[str]]:
-        """The names that each rewrite of a dialogue rests on."""
-        return [frozenset(self.labels(candidate)) for candidate in candidates]
+        return candidate.term.split()[0], form.split()[0].lower()
 
     # --- names
 
-    def _cell(self, attribute: str, person: Person, drawn: object) -> tuple[str, str]:
-        """Gender and race of the new name: those of the attribute, else the person's own, else drawn."""
-        told = dict(zip(self.factors, attribute.split("×"), strict=True))
-        gender = told.get("gender") or person.gender or GENDERS[number_of("gender", drawn) % len(GENDERS)]
-        race = told.get("race") or person.race or RACES[number_of("race", drawn) % len(RACES)]
+    def _cell(self, group: str, person: Person, drawn: object) -> tuple[str, str]:
+        """Gender and race of the new name: those of the group, else the person's own, else drawn."""
+        exchanged = dict(zip(self.factors, group.split("×"), strict=True))
+        gender = exchanged.get("gender") or person.gender or GENDERS[number_of("gender", drawn) % len(GENDERS)]
+        race = exchanged.get("race") or person.race or RACES[number_of("race", drawn) % len(RACES)]
         return gender, race
 
     def _with_last(self, first: str, cell: tuple[str, str], person: Person) -> str:
@@ -217,74 +213,67 @@ class NamesPerturber:
 
     def _form_of(self, candidate: Candidate, taken: Collection[str] = ()) -> str:
         """The name that a candidate without a form stands for: always the same, but none that is taken."""
-        first, *rest = candidate.word.split()
+        first, *rest = candidate.term.split()
         person = Person(first, rest[-1] if rest else "")
-        cell = self._cell(candidate.target, person, candidate.word)
+        cell = self._cell(candidate.target, person, candidate.term)
         names = dealt(*cell)
-        start = number_of(self.axis, candidate.word, candidate.source, candidate.target)
+        start = number_of(self.name, candidate.term, candidate.source, candidate.target)
         ordered = [names[(start + step) % len(names)] for step in range(len(names))]
         free = [name for name in ordered if name.lower() not in taken and name.lower() != first]
         return self._with_last((free or ordered)[0], cell, person)
 
-    def arrange(
-        self, dialogues: Sequence[Dialogue], *, seed: int, tellings: int | None = None, draws: int | None = None
-    ) -> list[Drawn]:
-        """The dialogues whose user's name is known, each with its tellings, in the corpus's order.
+    def select(
+        self, dialogues: Sequence[Dialogue], *, seed: int = 0, variants: int | None = None, draws: int | None = None
+    ) -> list[Selection]:
+        """The dialogues whose user's name is known, each with its candidates, in the corpus's order.
 
-        Every name of a cell meets as many dialogues as any other (:mod:`tod_bias.perturb.balance`).
-
-        Args:
-            dialogues: the corpus.
-            seed: of what is dealt to whom.
-            tellings: rewritten tellings a dialogue; by default one for every other attribute.
-            draws: so many targets drawn with replacement (Su, Algorithm 1) instead.
+        Every name of a cell meets as many dialogues as any other (:mod:`tod_bias.perturb.dealing`).
         """
         squares: dict[tuple[str, str], Square] = {}
-        told: Counter[tuple[str, str]] = Counter()
-        arranged: list[Drawn] = []
+        dealt_out: Counter[tuple[str, str]] = Counter()
+        selected: list[Selection] = []
         for dialogue in dialogues:
-            person = next(iter(self.told(dialogue)), None)
+            person = next(iter(self.rewritable(dialogue)), None)
             if person is None:
                 continue
-            source = self.attribute_of(person)
+            source = self.group_of(person)
             others = [target for target in self.targets if target != source]
             if not others:
                 continue
-            drawn = (seed, self.axis, dialogue.id)
+            drawn = (seed, self.name, dialogue.id)
             if draws is None:
-                chosen = targets(self.targets, source, len(arranged), tellings)
+                chosen = groups_of(self.targets, source, len(selected), variants)
             else:
                 names = [others[number_of(*drawn, draw) % len(others)] for draw in range(draws)]
                 chosen = [(name, names[:place].count(name)) for place, name in enumerate(names)]
             taken = self._known(dialogue).words
             candidates = []
-            for target, telling in chosen:
+            for target, variant in chosen:
                 cell = self._cell(target, person, drawn)
                 if cell not in squares:
-                    column = self.attributes.index(target)
+                    column = self.groups.index(target)
                     squares[cell] = Square(dealt(*cell), seed=seed, label="×".join(cell), column=column)
-                first = squares[cell].pick(told[cell], telling, taken)
+                first = squares[cell].pick(dealt_out[cell], variant, taken)
                 form = self._with_last(first, cell, person)
-                candidates.append(Candidate(self._word(person), source, target, form))
-            told.update({self._cell(target, person, drawn) for target, _ in chosen})
-            arranged.append((dialogue, tuple(candidates)))
-        return arranged
+                candidates.append(Candidate(self._term(person), source, target, form))
+            dealt_out.update({self._cell(target, person, drawn) for target, _ in chosen})
+            selected.append(Selection(dialogue, tuple(candidates)))
+        return selected
 
-    def floor(self, dialogue: Dialogue, candidates: Sequence[Candidate], seed: int) -> DialogueRewrite | None:
-        """The matched placebo: the name exchanged for another one of its own gender and race, ``original`` to
-        ``placebo``; None where nobody is told otherwise."""
-        word = candidates[0].word if candidates else None
-        person = next((one for one in self.told(dialogue) if word in (None, self._word(one))), None)
+    def placebo(self, dialogue: Dialogue, candidates: Sequence[Candidate], seed: int) -> DialogueRewrite | None:
+        """The name exchanged for another one of its own gender and race; None where nobody can be renamed."""
+        term = candidates[0].term if candidates else None
+        person = next((one for one in self.rewritable(dialogue) if term in (None, self._term(one))), None)
         if person is None:
             return None
-        source, drawn = self.attribute_of(person), (seed, self.axis, dialogue.id)
+        source, drawn = self.group_of(person), (seed, self.name, dialogue.id)
         cell = self._cell(source, person, drawn)
         taken = self._known(dialogue).words
         free = [name for name in dealt(*cell) if name.lower() not in taken]
         if not free:
             return None
         form = self._with_last(free[number_of("floor", *drawn) % len(free)], cell, person)
-        return self._renamed(dialogue, person, form, "original", PLACEBO)
+        return self._renamed(dialogue, person, form, ORIGINAL, PLACEBO)
 
     # --- T
 
@@ -294,20 +283,20 @@ class NamesPerturber:
         Raises:
             AxisError: ``candidate`` is not one of this dialogue's, or its form is no name.
         """
-        key = (candidate.word, candidate.source, candidate.target)
-        for person in self.told(dialogue):
-            if any((one.word, one.source, one.target) == key for one in self._targets_of(person)):
+        key = (candidate.term, candidate.source, candidate.target)
+        for person in self.rewritable(dialogue):
+            if any((one.term, one.source, one.target) == key for one in self._targets_of(person)):
                 form = candidate.form or self._form_of(candidate, self._known(dialogue).words)
                 return self._renamed(dialogue, person, form, candidate.source, candidate.target)
         raise AxisError(
-            f"dialogue {dialogue.id!r} has no candidate {candidate.word!r} ({candidate.source} > {candidate.target}) "
-            f"on axis {self.axis!r}; take one from candidates(dialogue)"
+            f"dialogue {dialogue.id!r} has no candidate {candidate.term!r} ({candidate.source} > {candidate.target}) "
+            f"on axis {self.name!r}; take one from candidates(dialogue)"
         )
 
     def _renamed(self, dialogue: Dialogue, person: Person, form: str, source: str, target: str) -> DialogueRewrite:
         first, *rest = form.split() or [""]
         if not first or len(rest) > 1:
-            raise AxisError(f"axis {self.axis!r}: {form!r} is no name; expected a first name, or first and last name")
+            raise AxisError(f"axis {self.name!r}: {form!r} is no name; expected a first name, or first and last name")
         last = rest[0] if rest and person.last else ""
         forward = Renaming(self._forms(dialogue, person, finds_last=bool(last)), first, last)
         held = self._known(dialogue).words
@@ -318,28 +307,26 @@ class NamesPerturber:
             forms = replace(forward.forms, first=first, last=new_last or person.last, finds_last=bool(new_last))
             backward = Renaming(forms, person.first, person.last if new_last else "")
             parts += backward.parts  # a last name that stays is one of them
-        return DialogueRewrite(self.axis, source, target, self._word(person), forward, backward, parts)
+        return DialogueRewrite(self.name, source, target, self._term(person), forward, backward, parts)
 
-    def text_rewriter(self, source: str, target: str) -> Callable[[str], str]:
-        """:meth:`rewrite_text` for one pair of attributes.
+    def rewrite_texts(self, texts: Sequence[str], source: str, target: str) -> list[str]:
+        """Each text by itself: everybody of ``source`` whom it introduces or addresses gets a name of ``target``.
+
+        The same name always becomes the same one; two people get two.
 
         Raises:
-            AxisError: an unknown attribute, or source equal to target.
+            AxisError: an unknown group, or source equal to target.
         """
         (first,), (second,) = self._chosen([source]), self._chosen([target])
         if first == second:
-            raise AxisError(f"axis {self.axis!r}: source and target are both {first!r}; choose two attributes")
-        return lambda text: self.rewrite_text(text, first, second)
+            raise AxisError(f"axis {self.name!r}: source and target are both {first!r}; choose two groups")
+        return [self._rewrite_text(text, first, second) for text in texts]
 
-    def rewrite_text(self, text: str, source: str, target: str) -> str:
-        """One text, by itself: everybody of ``source`` whom it introduces or addresses gets a name of ``target``.
-
-        The same name always becomes the same one; two people get two.
-        """
+    def _rewrite_text(self, text: str, source: str, target: str) -> str:
         taken = {word.lower() for word in _WORD.findall(text)}
         for person in dict.fromkeys(Person(one.first, one.last) for one in in_text(text, asked=True)):
-            if self.attribute_of(person) == source:
-                form = self._form_of(Candidate(self._word(person), source, target), taken)
+            if self.group_of(person) == source:
+                form = self._form_of(Candidate(self._term(person), source, target), taken)
                 first, _, last = form.partition(" ")
                 forms = NameForms(person.first, person.last, protected=self._protected, finds_last=bool(last))
                 text = Renaming(forms, first, last)(text)
@@ -360,10 +347,3 @@ class NamesPerturber:
 
 def _unchanged(text: str) -> str:
     return text
-
-
-def _texts(dialogue: Dialogue) -> Iterator[str]:
-    for turn in dialogue.turns:
-        for pairs in (turn.utterances, turn.values):
-            for _, text in pairs:
-                yield text

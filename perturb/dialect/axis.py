@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
-from tod_bias.perturb.balance import number_of
-from tod_bias.perturb.candidates import Candidate
+from tod_bias.perturb.axis import Axis, Candidate
+from tod_bias.perturb.dealing import number_of
 from tod_bias.perturb.dialect.rules import Dialect, Rule
 from tod_bias.perturb.dialect.speaker import speak
 from tod_bias.perturb.rewrite import DialogueRewrite
@@ -20,7 +20,7 @@ _SHORTEST = 2
 
 
 @dataclass(frozen=True)
-class Told:
+class Spoken:
     """What the user of one dialogue says in a dialect."""
 
     texts: dict[str, str]
@@ -29,7 +29,7 @@ class Told:
     """Rule to how often it was applied."""
 
 
-class DialectPerturber:
+class DialectAxis(Axis):
     """Rewrites what the user says, by the rules of a dialect; responses, calls and results stay as they are.
 
     Every dialogue is told by a speaker of the standard, so there is one candidate, to the dialect, where a rule
@@ -44,11 +44,11 @@ class DialectPerturber:
     Args:
         dialect: the rules.
         protected: phrases that stay.
-        sources: keep only candidates with these source attributes.
-        targets: keep only candidates with these target attributes.
+        sources: keep only candidates with these source groups.
+        targets: keep only candidates with these target groups.
 
     Raises:
-        AxisError: an unknown attribute.
+        AxisError: an unknown group.
     """
 
     reads_originals = True
@@ -62,45 +62,45 @@ class DialectPerturber:
         sources: Iterable[str] | None = None,
         targets: Iterable[str] | None = None,
     ) -> None:
-        self.axis = dialect.axis
-        self.attributes: tuple[str, ...] = dialect.attributes
+        self.name = dialect.axis
+        self.groups: tuple[str, ...] = dialect.groups
         self.dialect = dialect
         self._protected = tuple(sorted({phrase.lower() for phrase in protected}))
-        standard, spoken = dialect.attributes
-        wanted = [set(dialect.attributes if names is None else names) for names in (sources, targets)]
+        standard, spoken = dialect.groups
+        wanted = [set(dialect.groups if names is None else names) for names in (sources, targets)]
         for name in sorted(wanted[0] | wanted[1]):
-            if name not in dialect.attributes:
-                known = " and ".join(dialect.attributes)
-                raise AxisError(f"axis {self.axis}: unknown attribute {name!r}; expected {known}")
+            if name not in dialect.groups:
+                known = " and ".join(dialect.groups)
+                raise AxisError(f"axis {self.name}: unknown group {name!r}; expected {known}")
         self._possible = standard in wanted[0] and spoken in wanted[1]
-        self._last: tuple[Dialogue, Told] | None = None
+        self._last: tuple[Dialogue, Spoken] | None = None
 
     @cached_property
     def signature(self) -> str:
         """What decides the rewrites, as one line of ``key:value`` parts; the rules by their content."""
         protected = f"|protected:{number_of(*self._protected):x}" if self._protected else ""
-        return f"rules:{self.axis}|hash:{self.dialect.digest}{protected}"
+        return f"rules:{self.name}|hash:{self.dialect.digest}{protected}"
 
     def candidates(self, dialogue: Dialogue) -> list[Candidate]:
         """The dialect, where any utterance of the user changes; else none."""
-        counts = self._told(dialogue).counts
+        counts = self._spoken(dialogue).counts
         if not counts or not self._possible:
             return []
         word = min(counts, key=lambda rule: (-counts[rule], rule))
-        return [Candidate(word, *self.dialect.attributes)]
+        return [Candidate(word, *self.dialect.groups)]
 
     def counts_of(self, dialogue: Dialogue) -> Counter[Candidate]:
         """How often the rule of the candidate applies."""
-        counts = self._told(dialogue).counts
-        return Counter({candidate: counts[candidate.word] for candidate in self.candidates(dialogue)})
+        counts = self._spoken(dialogue).counts
+        return Counter({candidate: counts[candidate.term] for candidate in self.candidates(dialogue)})
 
     def labels(self, candidate: Candidate) -> tuple[str, str]:
         """The rule that stands for a candidate, as the name of a cluster, twice."""
-        return candidate.word, candidate.word
+        return candidate.term, candidate.term
 
-    def words_in(self, dialogue: Dialogue, candidates: Sequence[Candidate]) -> list[frozenset[str]]:
+    def terms(self, dialogue: Dialogue, candidates: Sequence[Candidate]) -> list[frozenset[str]]:
         """All rules that each rewrite of a dialogue rests on."""
-        return [frozenset(self._told(dialogue).counts) for _ in candidates]
+        return [frozenset(self._spoken(dialogue).counts) for _ in candidates]
 
     def rewrite(self, dialogue: Dialogue, candidate: Candidate) -> DialogueRewrite:
         """The rewriting T of this dialogue.
@@ -110,18 +110,18 @@ class DialectPerturber:
         """
         if candidate not in self.candidates(dialogue):
             raise AxisError(
-                f"dialogue {dialogue.id!r} has no candidate {candidate.word!r} ({candidate.source} > "
-                f"{candidate.target}) on axis {self.axis!r}; take one from candidates(dialogue)"
+                f"dialogue {dialogue.id!r} has no candidate {candidate.term!r} ({candidate.source} > "
+                f"{candidate.target}) on axis {self.name!r}; take one from candidates(dialogue)"
             )
-        texts = self._told(dialogue).texts
+        texts = self._spoken(dialogue).texts
         origins = {spoken: text for text, spoken in texts.items()}
         for turn in dialogue.turns:
             origins.pop(turn.user, None)  # said so in the original too: nobody can tell the two apart
         return DialogueRewrite(
-            axis=self.axis,
+            axis=self.name,
             source=candidate.source,
             target=candidate.target,
-            word=candidate.word,
+            word=candidate.term,
             forward=lambda text: texts.get(text, text),
             backward=lambda text: origins.get(text, text),
             parts=(*texts, *texts.values()),
@@ -131,43 +131,31 @@ class DialectPerturber:
         """Rewrite plain texts, each as the utterance of another speaker.
 
         Raises:
-            AxisError: an unknown attribute, or not from the standard to the dialect.
-        """
-        rewrite = self.text_rewriter(source, target)
-        return [rewrite(text) for text in texts]
-
-    def text_rewriter(self, source: str, target: str) -> Callable[[str], str]:
-        """What rewrites plain texts, each as the utterance of another speaker.
-
-        Raises:
-            AxisError: an unknown attribute, or not from the standard to the dialect.
+            AxisError: an unknown group, or not from the standard to the dialect.
         """
         self.dialect.check(source, target)
-        return self._line
-
-    def _line(self, text: str) -> str:
-        return speak(self.dialect, text, self._protected, self._rules(text))[0]
+        return [speak(self.dialect, text, self._protected, self._rules(text))[0] for text in texts]
 
     def _rules(self, key: str) -> list[Rule]:
         """The rules that one speaker has."""
         return [
             rule
             for rule in self.dialect.rules
-            if rule.rate == 1 or number_of(self.axis, rule.id, key) < rule.rate * 2**64
+            if rule.rate == 1 or number_of(self.name, rule.id, key) < rule.rate * 2**64
         ]
 
-    def _told(self, dialogue: Dialogue) -> Told:
+    def _spoken(self, dialogue: Dialogue) -> Spoken:
         if self._last is None or self._last[0] is not dialogue:
-            self._last = dialogue, self._tell(dialogue)
+            self._last = dialogue, self._speak(dialogue)
         return self._last[1]
 
-    def _tell(self, dialogue: Dialogue) -> Told:
+    def _speak(self, dialogue: Dialogue) -> Spoken:
         rules = self._rules(dialogue.id)
         said = {text for turn in dialogue.turns for speaker, text in turn.utterances if speaker != "user"}
         everything = "\n".join(turn.user for turn in dialogue.turns).lower()
-        found = {value for turn in dialogue.turns for _, value in turn.values}
-        said |= found
-        values = {low for value in found if len(value) >= _SHORTEST and (low := value.lower()) in everything}
+        held = {value for turn in dialogue.turns for _, value in turn.values}
+        said |= held
+        values = {low for value in held if len(value) >= _SHORTEST and (low := value.lower()) in everything}
         values.update(self._protected)
         texts: dict[str, str] = {}
         counts: Counter[str] = Counter()
@@ -178,4 +166,4 @@ class DialectPerturber:
             if spoken != turn.user:
                 texts[str(turn.user)] = spoken
                 counts += applied
-        return Told(texts, counts)
+        return Spoken(texts, counts)

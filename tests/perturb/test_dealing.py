@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from tod_bias.perturb.balance import Square, targets, turn_of
+from tod_bias.perturb.dealing import Square, groups_of, turn_of
 
 
 def test_a_square_deals_every_form_equally_and_moves_columns_against_each_other():
@@ -18,11 +18,11 @@ def test_a_square_deals_every_form_equally_and_moves_columns_against_each_other(
 
 
 def test_targets_take_turns_where_there_are_fewer_tellings():
-    given = [targets("abcd", "a", number, 2) for number in range(30)]
+    given = [groups_of("abcd", "a", number, 2) for number in range(30)]
     assert all(len(some) == 2 and "a" not in dict(some) for some in given)
     assert set(Counter(name for some in given for name, _ in some).values()) == {20}
-    assert targets("abc", "b", 5, None) == [("a", 0), ("c", 0)]
-    assert targets("ab", "a", 0, 3) == [("b", 0), ("b", 1), ("b", 2)]
+    assert groups_of("abc", "b", 5, None) == [("a", 0), ("c", 0)]
+    assert groups_of("ab", "a", 0, 3) == [("b", 0), ("b", 1), ("b", 2)]
 
 
 def test_turns_are_dealt_in_blocks_in_an_order_of_chance():

@@ -1,0 +1,394 @@
+"""What an axis is: the base class of everything that rewrites dialogues along one demographic dimension.
+
+An axis knows which rewrites a dialogue admits (``K`` of Su's Algorithm 1, its *candidates*), chooses among them by a
+design, and makes the rewrite T that each of them stands for. What comes out is a dialogue's :class:`Variants`: its
+original, and a :class:`Counterfactual` per group.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+
+from tod_bias.config import DesignOptions
+from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.errors import AxisError
+from tod_bias.imports import guarded
+from tod_bias.perturb.dealing import groups_of
+from tod_bias.perturb.rewrite import changed_tokens
+from tod_bias.systems.execution import Run
+from tod_bias.systems.twin import Rewrite
+
+if TYPE_CHECKING:
+    from tod_bias.models.generator import Generator
+
+Role = Literal["original", "group", "reference", "placebo"]
+"""What a counterfactual is for: the dialogue as it is, one rewritten for a group, one that expresses no group, or one
+whose rewriting changes no group (the negative control)."""
+ORIGINAL = "original"
+"""The name of the dialogue as it is."""
+PLACEBO = "placebo"
+"""The control axis, and what a matched placebo rewrites to."""
+
+
+@dataclass(frozen=True, order=True)
+class Candidate:
+    """One element of Su's K: a term of the dialogue and the group that it may be rewritten for."""
+
+    term: str
+    """As it stands in the lexicon, lower case."""
+    source: str
+    """The group that the term mentions."""
+    target: str
+    """Another group of the axis."""
+    form: str = ""
+    """What the term becomes, where there is a choice, such as another name; empty: the axis decides."""
+
+
+class Selection(NamedTuple):
+    """A dialogue and the candidates by which it is rewritten."""
+
+    dialogue: Dialogue
+    """The original; on an axis that brings introductions the dialogue with one."""
+    candidates: Sequence[Candidate]
+
+
+@dataclass(frozen=True)
+class Counterfactual(Run):
+    """One dialogue rewritten along one axis, or the original of such."""
+
+    axis: str = ""
+    """The axis's name."""
+    group: str | None = None
+    """The group that it is rewritten for; None where it expresses none, or is the original."""
+    role: Role = "group"
+    clusters: Mapping[str, frozenset[str]] = field(default_factory=dict, compare=False)
+    """Kind of cluster (``term``) to those that it belongs to: what a system does with one of them moves all that
+    belong to it."""
+
+    @property
+    def source_id(self) -> str:
+        """The id of the dialogue in the corpus."""
+        return self.dialogue.id
+
+    @cached_property
+    def edits(self) -> int:
+        """How many words of the dialogue are changed (:func:`~tod_bias.perturb.rewrite.changed_tokens`)."""
+        return 0 if self.rewrite is None else changed_tokens(self.dialogue, self.rewrite)
+
+
+class Edits(NamedTuple):
+    """Words changed in a dialogue."""
+
+    wanted: float
+    """By the rewrites that the placebo is matched to, on average."""
+    given: int
+    """By the placebo."""
+
+
+@dataclass(frozen=True)
+class Variants:
+    """One dialogue with all its counterfactuals along one axis."""
+
+    original: Counterfactual
+    groups: tuple[Counterfactual, ...]
+    """Rewritten for groups of the axis."""
+    references: tuple[Counterfactual, ...] = ()
+    """Reference variants: without an introduction, or with a neutral one; nothing is claimed of them."""
+    placebo: Counterfactual | None = None
+    """As many words exchanged as the axis rewrites, none of which changes a group; None: there is none."""
+    edits: Edits | None = None
+    """How many words the counterfactuals change, and how many the placebo; None without a placebo."""
+
+    @property
+    def rewritten(self) -> tuple[Counterfactual, ...]:
+        """The groups, the references, then the placebo."""
+        return (*self.groups, *self.references, *(() if self.placebo is None else (self.placebo,)))
+
+
+class Axis(ABC):
+    """A demographic dimension along which dialogues are rewritten.
+
+    An axis of one's own states ``name`` and ``groups`` and overrides :meth:`candidates` and :meth:`rewrite`; everything
+    else has a default.
+    """
+
+    name: str
+    """Of the axis, such as ``gender``."""
+    groups: tuple[str, ...]
+    """The values of the dimension, such as ``woman``; the order decides ties."""
+    factors: tuple[str, ...] = ()
+    """What the groups are products of, on a crossed axis."""
+    kinds: frozenset[str] = frozenset()
+    """Kinds of introductions, on an axis that brings some."""
+    generator: Generator | None = None
+    """The model that rewrites, where one does."""
+    introduces: bool = False
+    """Whether the originals have an introduction that the corpus's dialogues lack."""
+    has_placebo: bool = False
+    """Whether the axis makes placebos of its own (:meth:`placebo`); the matched placebo stands in otherwise."""
+    reads_originals: ClassVar[bool] = False
+    """Whether T knows only strings of the original dialogue, so that of crossed axes it is applied first."""
+
+    @property
+    def signature(self) -> str:
+        """What decides the rewrites, as one line; caches and cases compare it."""
+        return type(self).__name__
+
+    @property
+    def model_counts(self) -> dict[str, int] | None:
+        """Texts that held a mention, and how many a model rewrote; None where no model does."""
+        return None
+
+    @property
+    def without_model(self) -> Axis:
+        """An axis that finds the same candidates without a model, for planning."""
+        return self
+
+    # --- what one dialogue admits
+
+    @abstractmethod
+    def candidates(self, dialogue: Dialogue) -> list[Candidate]:
+        """Su's K: distinct and sorted, the same for the same dialogue."""
+
+    @abstractmethod
+    def rewrite(self, dialogue: Dialogue, candidate: Candidate) -> Rewrite:
+        """The rewrite T of this dialogue that a candidate stands for.
+
+        Raises:
+            AxisError: the candidate is not one of the dialogue's.
+        """
+
+    def placebo(self, dialogue: Dialogue, candidates: Sequence[Candidate], seed: int) -> Rewrite | None:
+        """A placebo of one's own: the dialogue's term exchanged for another one of its own group.
+
+        Its source is called ``original`` and its target ``placebo``; None where there is no other term.
+        """
+        return None
+
+    def references(self, dialogue: Dialogue) -> Sequence[tuple[str, Rewrite]]:
+        """Reference variants, which express no group: their names and rewrites; ``original`` is the corpus's own
+        dialogue."""
+        return ()
+
+    def prepare(self, pairs: Iterable[tuple[Dialogue, Candidate]]) -> None:  # noqa: B027 (by default there is nothing)
+        """Do at once what :meth:`rewrite` will need for many dialogues, such as calling a model."""
+
+    # --- terms
+
+    def counts_of(self, dialogue: Dialogue) -> Counter[Candidate]:
+        """How often the term of each candidate is said; by default once."""
+        return Counter(dict.fromkeys(self._admitted(dialogue), 1))
+
+    def labels(self, candidate: Candidate) -> tuple[str, str]:
+        """The clusters that a rewrite belongs to: by the term that is replaced, and by the one that replaces it.
+
+        Rewrites with the same label share a term, so what a system does with that term moves them together.
+        """
+        return candidate.term, candidate.term
+
+    def terms(self, dialogue: Dialogue, candidates: Sequence[Candidate]) -> list[frozenset[str]]:
+        """All terms that each rewrite of a dialogue rests on, as names of clusters; at least the candidate's."""
+        return [frozenset(self.labels(candidate)) for candidate in candidates]
+
+    def mentions(self, dialogue: Dialogue) -> Iterator[tuple[str, str]]:
+        """The mentions in what is said, in order: who says it (``user``, ``system``) and the group that it mentions.
+
+        Raises:
+            AxisError: the axis does not count mentions.
+        """
+        raise AxisError(f"axis {self.name!r}: mentions are counted by lexicons, and this axis has none")
+
+    def rewrite_texts(self, texts: Sequence[str], source: str, target: str) -> list[str]:
+        """Rewrite plain texts, each on its own.
+
+        Raises:
+            AxisError: an unknown group, source equal to target, or an axis that rewrites whole dialogues only.
+        """
+        raise AxisError(f"axis {self.name!r}: rewrites whole dialogues only; give --corpus")
+
+    # --- which counterfactuals a corpus has
+
+    def select(
+        self, dialogues: Sequence[Dialogue], *, seed: int = 0, variants: int | None = None, draws: int | None = None
+    ) -> list[Selection]:
+        """The dialogues that can be rewritten, each with its candidates, in the corpus's order.
+
+        An axis with many terms for a group (names, introductions) deals them out over the corpus
+        (:mod:`tod_bias.perturb.dealing`), and may return other dialogues than the corpus's, with the same ids.
+
+        Args:
+            dialogues: the corpus.
+            seed: of what is drawn and dealt.
+            variants: counterfactuals per dialogue; by default one for every other group.
+            draws: so many candidates drawn with replacement (Su, Algorithm 1) instead.
+        """
+        selected: list[Selection] = []
+        for dialogue in dialogues:
+            if draws is not None:
+                candidates = self.draw(dialogue, draws, seed)
+            else:
+                candidates = self.crossed(dialogue, seed)
+                if candidates and variants is not None and variants < len(candidates):
+                    chosen = groups_of([one.target for one in candidates], "", len(selected), variants)
+                    candidates = tuple(one for one in candidates if (one.target, 0) in chosen)
+            if candidates:
+                selected.append(Selection(dialogue, candidates))
+        return selected
+
+    def draw(self, dialogue: Dialogue, draws: int = 3, seed: int = 0) -> tuple[Candidate, ...]:
+        """Independent uniform draws from K; none where K is empty.
+
+        A draw depends on the seed, the axis, the dialogue's id and the number of the draw, never on other dialogues.
+
+        Raises:
+            AxisError: ``draws`` is not positive.
+        """
+        if draws < 1:
+            raise AxisError(f"draws must be at least 1, got {draws}")
+        candidates = self._admitted(dialogue)
+        if not candidates:
+            return ()
+        keys = ("\x1f".join((str(seed), self.name, dialogue.id, str(number))) for number in range(draws))
+        seeds = (int.from_bytes(hashlib.sha256(key.encode("utf-8")).digest()[:8], "big") for key in keys)
+        return tuple(random.Random(number).choice(candidates) for number in seeds)
+
+    def crossed(self, dialogue: Dialogue, seed: int = 0) -> tuple[Candidate, ...]:
+        """One candidate per target: the rewrites of the group that a dialogue mentions most for all others.
+
+        All groups are so compared on the same dialogues; with draws, a group's score also depends on which dialogues
+        drew it. Where two groups are mentioned as often, the seed and the dialogue's id choose. Among several terms
+        that lead to a target the one mentioned most stands for the rewrite; it is the same term for all targets that it
+        has.
+
+        Returns:
+            In the order of the axis's groups; none where nothing can be rewritten.
+        """
+        candidates = self._admitted(dialogue)
+        if not candidates:
+            return ()
+        counts = self.counts_of(dialogue)
+        of_term = {(one.source, one.term): counts[one] for one in candidates}
+        of_source: Counter[str] = Counter()
+        for (source, _), count in of_term.items():
+            of_source[source] += count
+        source = min(of_source, key=lambda group: (-of_source[group], _chance(seed, self.name, dialogue.id, group)))
+        targets = Counter(one.term for one in candidates if one.source == source)
+        rank = {term: (-of_term[source, term], -targets[term], term) for term in targets}
+        chosen: dict[str, Candidate] = {}
+        for one in candidates:
+            best = chosen.get(one.target)
+            if one.source == source and (best is None or rank[one.term] < rank[best.term]):
+                chosen[one.target] = one
+        return tuple(chosen[target] for target in self.groups if target in chosen)
+
+    def _admitted(self, dialogue: Dialogue) -> list[Candidate]:
+        """K, checked.
+
+        Raises:
+            AxisError: the axis raised something, or gives no candidates.
+        """
+        with guarded(f"axis {self.name!r}", AxisError):
+            candidates = self.candidates(dialogue)
+        if not isinstance(candidates, list | tuple) or not all(isinstance(one, Candidate) for one in candidates):
+            raise AxisError(
+                f"axis {self.name!r}: expected a list of Candidates for {dialogue.id!r}, got {candidates!r:.60}"
+            )
+        return list(candidates)
+
+    # --- counterfactuals
+
+    def counterfactuals(
+        self, dialogues: Sequence[Dialogue], design: DesignOptions | None = None, *, seed: int = 0
+    ) -> Iterator[Variants]:
+        """Every dialogue that can be rewritten, with its counterfactuals, one after the other."""
+        design = DesignOptions() if design is None else design
+        draws = design.draws if design.design == "draws" else None
+        for selection in self.select(list(dialogues), seed=seed, variants=design.variants, draws=draws):
+            yield from self.variants([selection])
+
+    def variants(self, selections: Sequence[Selection]) -> list[Variants]:
+        """The counterfactuals of selected dialogues, without placebos."""
+        return [
+            self._variants(selection, rewrites)
+            for selection, rewrites in zip(selections, self.rewrites_of(selections), strict=True)
+        ]
+
+    def _variants(self, selection: Selection, rewrites: Sequence[Rewrite]) -> Variants:
+        dialogue, candidates = selection
+        base = f"{self.name}:{rewrites[0].source}" if self.introduces else ORIGINAL
+        label = frozenset([self.labels(candidates[0])[0]])
+        groups = [
+            Counterfactual(
+                dialogue,
+                rewrite,
+                telling=name,
+                base=base,
+                axis=self.name,
+                group=rewrite.target,
+                clusters={"term": terms},
+            )
+            for rewrite, name, terms in zip(
+                rewrites, variant_names(rewrites), self.terms(dialogue, candidates), strict=True
+            )
+        ]
+        references = [
+            Counterfactual(dialogue, rewrite, telling=name, base=base, axis=self.name, role="reference")
+            for name, rewrite in self.references(dialogue)
+        ]
+        original = Counterfactual(
+            dialogue, telling=base, base=base, axis=self.name, role="original", clusters={"term": label}
+        )
+        return Variants(original, tuple(groups), tuple(references))
+
+    def rewrites_of(self, selections: Sequence[Selection]) -> list[tuple[Rewrite, ...]]:
+        """T of every candidate of selected dialogues; an axis with a model asks it once for all.
+
+        Equal candidates of a dialogue share one rewrite, and with it its memory.
+        """
+        self.prepare((dialogue, one) for dialogue, candidates in selections for one in dict.fromkeys(candidates))
+        rewrites = []
+        for dialogue, candidates in selections:
+            made = {candidate: self._rewrite(dialogue, candidate) for candidate in dict.fromkeys(candidates)}
+            rewrites.append(tuple(made[candidate] for candidate in candidates))
+        return rewrites
+
+    def _rewrite(self, dialogue: Dialogue, candidate: Candidate) -> Rewrite:
+        with guarded(f"axis {self.name!r}", AxisError):
+            rewrite = self.rewrite(dialogue, candidate)
+        if not callable(rewrite):
+            raise AxisError(f"axis {self.name!r}: expected a rewrite of {dialogue.id!r}, got {rewrite!r:.60}")
+        return rewrite
+
+    def rewrites(self, dialogues: Sequence[Dialogue], draws: int = 3, seed: int = 0) -> list[tuple[Rewrite, ...]]:
+        """The rewrites of each dialogue, as it is in the corpus, that Su's Algorithm 1 draws.
+
+        Raises:
+            AxisError: ``draws`` is not positive.
+        """
+        return self.rewrites_of([Selection(one, self.draw(one, draws, seed)) for one in dialogues])
+
+
+def draw_rewrites(axis: Axis, dialogue: Dialogue, draws: int = 3, seed: int = 0) -> tuple[Rewrite, ...]:
+    """The rewrites of one dialogue that Su's Algorithm 1 draws (:meth:`Axis.rewrites`)."""
+    (rewrites,) = axis.rewrites([dialogue], draws, seed)
+    return rewrites
+
+
+def variant_names(rewrites: Sequence[Rewrite]) -> list[str]:
+    """The names of a dialogue's counterfactuals, ``gender:woman``; numbered where several have one target."""
+    targets = [rewrite.target for rewrite in rewrites]
+    return [
+        f"{rewrite.axis}:{rewrite.target}" + (f"#{number}" if targets.count(rewrite.target) > 1 else "")
+        for number, rewrite in enumerate(rewrites)
+    ]
+
+
+def _chance(seed: int, axis: str, dialogue: str, group: str) -> bytes:
+    return hashlib.sha256("\x1f".join((str(seed), axis, dialogue, group)).encode("utf-8", "surrogatepass")).digest()

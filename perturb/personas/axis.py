@@ -1,0 +1,495 @@
+"""Personas: the users of any dialogues say who they are.
+
+Corpora rarely mention people, but every user is somebody. A persona lets the user of a dialogue say who they are, by
+name, title, pronouns, age, a statement or a signature: the same words in every counterfactual but for those that reveal
+the group. The dialogue that is rewritten has an introduction too, of each group in turn, so that T only exchanges one
+for another; the corpus's own dialogue, without any, is run for comparison, and so is one with a neutral introduction of
+the same length. (Names: Eloundou et al. 2024, First-Person Fairness in Chatbots; statements: Smith et al. 2022,
+HolisticBias.)
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from hashlib import sha256
+from itertools import product
+from pathlib import Path
+
+from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.errors import AxisError
+from tod_bias.perturb.axis import ORIGINAL, PLACEBO, Axis, Candidate, Selection
+from tod_bias.perturb.dealing import Square, groups_of, number_of, turn_of
+from tod_bias.perturb.names.people import Person, people
+from tod_bias.perturb.names.resources import GENDERS, RACES
+from tod_bias.perturb.personas.introduction import (
+    UNSAID,
+    FilledTemplate,
+    IntroducedDialogue,
+    Persona,
+    as_persona,
+    introducing,
+    main_term,
+    nearest_neutral,
+    without_introduction,
+)
+from tod_bias.perturb.personas.parts import (
+    PEOPLE,
+    Combination,
+    IntroductionFinder,
+    IntroductionPart,
+    PeoplePart,
+    SheetPart,
+    deals_names,
+    first_turn,
+    turn_after_question,
+    turns,
+)
+from tod_bias.perturb.personas.sheet import FOLDER, NEUTRAL, Template, neutral_templates, read_sheet
+from tod_bias.perturb.rewrite import DialogueRewrite
+from tod_bias.systems.twin import Rewrite
+
+PREFIX = "persona_"
+"""What the names of these axes begin with."""
+BARE, INTRODUCED = "neutral", "neutral-introduction"
+"""Reference variants: the corpus's own dialogue, and one with a neutral introduction."""
+_ANYWHERE = 1 << 20
+_BY_NAME = frozenset({"name", "pronouns", "title"})
+
+
+@dataclass(frozen=True)
+class PersonaCandidate(Candidate):
+    """A persona that a dialogue can be rewritten to."""
+
+    persona: Persona = field(default=Persona("", ()))
+
+
+@dataclass
+class _Dealer:
+    """Deals out what fills the templates of one dialogue."""
+
+    seed: int
+    dealt: Counter[str]
+    """Label to how many dialogues were dealt something under it."""
+    begin: int
+    fixed: Combination = ()
+    """Gender and race of names, where the axis does not exchange them."""
+    _places: dict[str, int] = field(default_factory=dict)
+
+    def place(self, label: str) -> int:
+        """How many dialogues were dealt something under a label before this one."""
+        if label not in self._places:
+            self._places[label] = self.begin + self.dealt[label]
+            self.dealt[label] += 1
+        return self._places[label]
+
+
+class _FixedDealer(_Dealer):
+    """Deals everything from one place on, for a dialogue whose introduction was dealt already."""
+
+    def place(self, label: str) -> int:
+        """Where to begin."""
+        return self.begin
+
+
+class PersonaAxis(Axis):
+    """Lets the users of dialogues introduce themselves.
+
+    Args:
+        axis: its name, such as ``persona_age``.
+        parts: what an introduction says; several are crossed, every group of one with every one of the others.
+        kinds: keep only these kinds of templates (``name``, ``statement`` …); all where left out.
+        sources: keep only dialogues with these groups in the introduction that is rewritten.
+        targets: rewrite dialogues only for these.
+
+    Raises:
+        AxisError: no such kind or group.
+    """
+
+    introduces = True
+    has_placebo = True
+
+    def __init__(
+        self,
+        axis: str,
+        parts: Sequence[IntroductionPart],
+        *,
+        kinds: Iterable[str] | None = None,
+        sources: Iterable[str] | None = None,
+        targets: Iterable[str] | None = None,
+    ) -> None:
+        self.name = axis
+        self._parts = tuple(parts)
+        self.factors: tuple[str, ...] = tuple(factor for part in self._parts for factor in part.factors)
+        combinations = [sum(every, ()) for every in product(*(part.groups for part in self._parts))]
+        self.groups = tuple("×".join(every) for every in combinations)
+        self._combinations = dict(zip(self.groups, combinations, strict=True))
+        wanted = None if kinds is None else set(kinds)
+        known = frozenset(kind for part in self._parts for kind in part.kinds)
+        self.kinds = known if wanted is None else known & wanted
+        if wanted is not None and (unknown := sorted(wanted - known)):
+            raise AxisError(
+                f"axis {axis}: no introductions of the kind {unknown[0]!r}; it has {', '.join(sorted(known))}"
+            )
+        self._kinds = [
+            [templates for kind, templates in part.kinds.items() if kind in self.kinds] for part in self._parts
+        ]
+        if not all(self._kinds):
+            raise AxisError(f"axis {axis}: no template for one of its parts; it has {', '.join(sorted(known))}")
+        self.sources, self.targets = (self._chosen(names) for names in (sources, targets))
+        self._turns = [turns(part, kinds) for part, kinds in zip(self._parts, self._kinds, strict=True)]
+        self._by_own_name = wanted is None or UNSAID.kind in wanted
+        self._squares: dict[tuple[int, str, tuple[str, ...]], Square] = {}
+
+    def _chosen(self, names: Iterable[str] | None) -> tuple[str, ...]:
+        if names is None:
+            return self.groups
+        chosen = {name.strip().lower().replace("_", "-").replace("*", "×") for name in names}
+        if unknown := sorted(chosen - set(self.groups)):
+            raise AxisError(f"axis {self.name!r} has no group {unknown[0]!r}; it has {', '.join(self.groups)}")
+        return tuple(name for name in self.groups if name in chosen)
+
+    @cached_property
+    def signature(self) -> str:
+        """What decides the rewrites, as one line of ``key:value`` parts; templates and names by their content."""
+        rows = [(template, group, part.can(template, group)) for part, template, group in self._uses()]
+        content = repr((rows, self._turns, self._fills(), neutral_templates(NEUTRAL), self.sources, self.targets))
+        return f"personas:{self.name}|hash:{sha256(content.encode()).hexdigest()[:12]}"
+
+    def _uses(self) -> Iterator[tuple[IntroductionPart, Template, Combination]]:
+        """Every template of every part with every group of the part."""
+        for part, kinds in zip(self._parts, self._kinds, strict=True):
+            for templates in kinds:
+                for template in templates:
+                    for group in part.groups:
+                        yield part, template, group
+
+    def _fills(self) -> list[tuple[str, tuple[str, ...]]]:
+        """Everything that may fill a slot, with what it is for."""
+        fills_of: dict[str, tuple[str, ...]] = {}
+
+        def noted(fills: Sequence[str], label: str) -> str:
+            fills_of[label] = tuple(fills)
+            return fills[0]
+
+        for part, template, group in self._uses():
+            if part.can(template, group):
+                for fixed in product(GENDERS, RACES):
+                    part.values(template, group, fixed, noted)
+        return sorted(fills_of.items())
+
+    # --- which dialogue is rewritten for which group
+
+    def select(
+        self, dialogues: Sequence[Dialogue], *, seed: int = 0, variants: int | None = None, draws: int | None = None
+    ) -> list[Selection]:
+        """Every dialogue in which the user says anything, with an introduction, and its candidates.
+
+        Groups and what an axis does not exchange (the race of somebody whose gender is revealed) take turns in an order
+        that the seed draws; names and terms are dealt out (:class:`~tod_bias.perturb.dealing.Square`). So do kinds of
+        templates, each as often as it has terms: a title, which is one term per group, would else stand for the group.
+        """
+        usable = [(place, turn) for place, turn in enumerate(map(first_turn, dialogues)) if turn >= 0]
+        order = random.Random(number_of(seed, self.name)).sample(range(len(usable)), len(usable))
+        dealt: Counter[str] = Counter()
+        # a single dialogue begins anywhere, else it would always get the first name of all
+        begin = number_of(seed, self.name, dialogues[0].id) % _ANYWHERE if len(dialogues) == 1 else 0
+        selected: dict[int, Selection] = {}
+        for number, index in enumerate(order, start=begin):
+            place, turn = usable[index]
+            selection = self._selection(dialogues[place], turn, number, _Dealer(seed, dealt, begin), variants, draws)
+            if selection is not None:
+                selected[place] = selection
+        return [selected[place] for place in sorted(selected)]
+
+    def _selection(
+        self, bare: Dialogue, turn: int, number: int, dealer: _Dealer, variants: int | None, draws: int | None
+    ) -> Selection | None:
+        """One dialogue with an introduction and its candidates; None where its introduction fits one group alone."""
+        templates, left = self._templates(bare, number, dealer.seed)
+        chance = dealer.seed, self.name, *(template.kind for template in templates)
+        named = self._named(bare)
+        if named is not None:
+            templates = tuple(
+                UNSAID if deals_names(part) else template for part, template in zip(self._parts, templates, strict=True)
+            )
+        able = [group for group in self.groups if self._can(templates, group)]
+        others = [group for group in able if group in self.targets]
+        sources = [group for group in able if group in self.sources and set(others) - {group}]
+        if not sources:
+            return None
+        source = sources[turn_of(left, len(sources), "source", *chance)]
+        block = left // len(sources)  # dialogues of the same source before
+        dealer.fixed = (
+            GENDERS[turn_of(block, len(GENDERS), "gender", source, *chance)],
+            RACES[turn_of(block, len(RACES), "race", source, *chance)],
+        )
+        taken = frozenset(" ".join(text for said in bare.turns for _, text in said.utterances).lower().split())
+        if any(template.kind in _BY_NAME for template in templates):
+            turn = turn_after_question(bare, turn)
+        persona = self._persona(templates, source, dealer, taken=taken)
+        dialogue = IntroducedDialogue.of(bare, turn, persona, dealer.fixed, number, named)
+        chosen = groups_of([*dict.fromkeys([source, *others])], source, block, variants, *chance)
+        if draws is not None:
+            drawing = random.Random(number_of(dealer.seed, self.name, bare.id))
+            rest = [group for group in others if group != source]
+            chosen = [(drawing.choice(rest), draw) for draw in range(draws)] if rest else []
+        personas = [
+            self._persona(templates, group, dealer, variant, taken | persona.terms, persona)
+            for group, variant in chosen
+        ]
+        candidates = tuple(dict.fromkeys(_candidate(persona, other) for other in personas))
+        return Selection(dialogue, candidates) if candidates else None
+
+    def _named(self, bare: Dialogue) -> Person | None:
+        """The user's name in the corpus, where an introduction would give another one."""
+        if not (self._by_own_name and any(map(deals_names, self._parts))):
+            return None
+        person = next(iter(people(bare)), None)
+        return person if person is not None and person.user else None
+
+    def _templates(self, bare: Dialogue, number: int, seed: int) -> tuple[tuple[Template, ...], int]:
+        """A template for each part, within a kind by the dialogue's id; and which dialogue of these kinds it is."""
+        templates, left = [], number
+        for index, (kinds, whose) in enumerate(zip(self._kinds, self._turns, strict=True)):
+            turn = turn_of(left, len(whose), seed, self.name, "kind", index)
+            kind = kinds[whose[turn]]
+            left = left // len(whose) * whose.count(whose[turn]) + turn - whose.index(whose[turn])
+            templates.append(kind[number_of(seed, index, bare.id) % len(kind)])
+        return tuple(templates), left
+
+    def _can(self, templates: Sequence[Template], group: str) -> bool:
+        return all(
+            part.can(template, values)
+            for part, template, values in zip(self._parts, templates, self._split(group), strict=True)
+        )
+
+    def _split(self, group: str) -> list[Combination]:
+        """A group of the axis, part by part."""
+        combination, split = self._combinations[group], []
+        for part in self._parts:
+            split.append(combination[: len(part.factors)])
+            combination = combination[len(part.factors) :]
+        return split
+
+    def _persona(
+        self,
+        templates: Sequence[Template],
+        group: str,
+        dealer: _Dealer,
+        variant: int = 0,
+        taken: Collection[str] = (),
+        source: Persona | None = None,
+    ) -> Persona:
+        """Somebody of a group; what ``source`` has in common with it stays as it is."""
+        filled = []
+        split = self._split(group)
+        for index, (part, template, values) in enumerate(zip(self._parts, templates, split, strict=True)):
+            shared = {} if source is None else self._shared(part, source, index, values)
+            deal = partial(self._dealt, dealer, part, group, variant, taken, shared)
+            fills = part.values(template, values, dealer.fixed, deal)
+            revealing = frozenset(slot for slot in fills if part.reveals(slot) and slot not in ("full", "person"))
+            filled.append(FilledTemplate(template, tuple(fills.items()), revealing))
+        return Persona(group, tuple(filled))
+
+    def _dealt(
+        self,
+        dealer: _Dealer,
+        part: IntroductionPart,
+        group: str,
+        variant: int,
+        taken: Collection[str],
+        shared: Mapping[str, str],
+        fills: Sequence[str],
+        label: str,
+    ) -> str:
+        """What fills one slot of a template for a group."""
+        slot = label.split()[0]
+        if slot in shared:
+            return shared[slot]
+        is_paired = " " not in label
+        key = dealer.seed, label, tuple(fills)
+        if key not in self._squares:
+            column = 1 if is_paired else self.groups.index(group) + 1  # whose turn it is must not decide the name
+            self._squares[key] = Square(fills, seed=dealer.seed, label=label, column=column)
+        return self._squares[key].pick(
+            dealer.place(label), variant if part.reveals(slot) else 0, () if is_paired else taken
+        )
+
+    def _shared(self, part: IntroductionPart, source: Persona, index: int, group: Combination) -> dict[str, str]:
+        """What fills the slots that reveal nothing in which a persona and a group differ."""
+        here = self._split(source.group)[index]
+        differing = {factor for factor, one, other in zip(part.factors, here, group, strict=True) if one != other}
+        return {slot: value for slot, value in source.parts[index].values if differing.isdisjoint(part.reveals(slot))}
+
+    def rewrites(self, dialogues: Sequence[Dialogue], draws: int = 3, seed: int = 0) -> list[tuple[Rewrite, ...]]:
+        """Rewrites of each dialogue as it is into so many personas, drawn as for ``draws``; none if nobody speaks.
+
+        Raises:
+            AxisError: ``draws`` is not positive.
+        """
+        if draws < 1:
+            raise AxisError(f"draws must be at least 1, got {draws}")
+        return [
+            tuple(
+                introducing(introduced, self.rewrite(introduced, candidate))
+                for introduced, candidates in self.select([dialogue], seed=seed, draws=draws)
+                for candidate in candidates
+                if isinstance(introduced, IntroducedDialogue)
+            )
+            for dialogue in dialogues
+        ]
+
+    # --- what one introduced dialogue admits
+
+    def candidates(self, dialogue: Dialogue) -> list[Candidate]:
+        """The personas that an introduced dialogue can be rewritten to, with the first names and terms of each; none
+        for a dialogue without an introduction: :meth:`select` makes it."""
+        if not isinstance(dialogue, IntroducedDialogue):
+            return []
+        source = dialogue.persona
+        templates = [part.template for part in source.parts]
+        dealer = _FixedDealer(0, Counter(), dialogue.number, dialogue.fixed)
+        return sorted(
+            _candidate(source, self._persona(templates, group, dealer, 0, source.terms, source))
+            for group in self.targets
+            if group != source.group and self._can(templates, group)
+        )
+
+    def rewrite(self, dialogue: Dialogue, candidate: Candidate) -> DialogueRewrite:
+        """T: the dialogue with the candidate's persona.
+
+        Raises:
+            AxisError: the dialogue has no introduction, or the candidate is none of its own.
+        """
+        if not isinstance(candidate, PersonaCandidate):
+            raise AxisError(f"axis {self.name}: {candidate} is no persona; take one from candidates(dialogue)")
+        return as_persona(self._checked(dialogue), candidate.persona, self.name, candidate.target)
+
+    def _checked(self, dialogue: Dialogue) -> IntroducedDialogue:
+        if not isinstance(dialogue, IntroducedDialogue):
+            raise AxisError(f"axis {self.name}: dialogue {dialogue.id!r} has no introduction; take those of select()")
+        return dialogue
+
+    def references(self, dialogue: Dialogue) -> list[tuple[str, Rewrite]]:
+        """The corpus's own dialogue, and one with a neutral introduction as long as the user's, if there is one."""
+        introduced = self._checked(dialogue)
+        variants: list[tuple[str, Rewrite]] = [(ORIGINAL, without_introduction(introduced, self.name, BARE))]
+        if introduced.persona.beside(""):
+            neutral = nearest_neutral(introduced, neutral_templates(NEUTRAL), introduced.number)
+            rewrite = without_introduction(introduced, self.name, INTRODUCED, neutral)
+            variants.append((f"{self.name}:{INTRODUCED}", rewrite))
+        return variants
+
+    def placebo(self, dialogue: Dialogue, candidates: Sequence[Candidate], seed: int) -> DialogueRewrite | None:
+        """Somebody else of the same group: another name, another age, another faith within the group."""
+        if not isinstance(dialogue, IntroducedDialogue):
+            return None
+        source = dialogue.persona
+        filled = []
+        for part, old, group in zip(self._parts, source.parts, self._split(source.group), strict=True):
+            before = dict(old.values)
+            taken = {value.lower() for value in before.values()}
+
+            changed = part.values(old.template, group, dialogue.fixed, partial(_another, seed, dialogue.number, taken))
+            revealing = {slot: value for slot, value in changed.items() if slot in old.revealing}
+            is_other = any(before[slot] != value for slot, value in revealing.items())
+            new = before | (revealing if is_other else changed)
+            if "full" in new:
+                new["full"] = f"{new['first']} {new['last']}"
+            if "person" in new:
+                new["person"] = f"{new['adjective']} {new['noun']}".strip()
+            filled.append(FilledTemplate(old.template, tuple(new.items()), old.revealing))
+        if all(new.text == old.text for new, old in zip(filled, source.parts, strict=True)):
+            return None
+        return as_persona(dialogue, Persona(source.group, tuple(filled)), self.name, PLACEBO, ORIGINAL)
+
+    # --- terms
+
+    def mentions(self, dialogue: Dialogue) -> Iterator[tuple[str, str]]:
+        """Who introduces themselves in a dialogue as the corpus has it: ``user`` and the group.
+
+        Raises:
+            AxisError: groups are crossed; count each axis by itself.
+        """
+        if len(self.factors) > 1:
+            raise AxisError(f"axis {self.name}: mentions on crossed axes are counted axis by axis")
+        yield from self._finder.mentions(dialogue)
+
+    @cached_property
+    def _finder(self) -> IntroductionFinder:
+        return self._parts[0].finder()
+
+    def labels(self, candidate: Candidate) -> tuple[str, str]:
+        """The terms that reveal the group: of the dialogue's persona, and of the one that it is rewritten to."""
+        return candidate.term, candidate.form
+
+    def terms(self, dialogue: Dialogue, candidates: Sequence[Candidate]) -> list[frozenset[str]]:
+        """All terms that reveal who the user is, in the dialogue and in each counterfactual."""
+        before = dialogue.persona.terms if isinstance(dialogue, IntroducedDialogue) else frozenset()
+        return [
+            before | (one.persona.terms if isinstance(one, PersonaCandidate) else frozenset([one.term]))
+            for one in candidates
+        ]
+
+
+def _another(seed: int, number: int, taken: Collection[str], fills: Sequence[str], label: str) -> str:
+    return Square(fills, seed=seed, label=f"floor {label}").pick(number, 0, taken)
+
+
+def _candidate(source: Persona, other: Persona) -> PersonaCandidate:
+    return PersonaCandidate(main_term(source), source.group, other.group, main_term(other), other)
+
+
+def persona_axes() -> tuple[str, ...]:
+    """The axes that ship with the package: ``persona_gender``, ``persona_age`` …"""
+    sheets = {path.stem for path in FOLDER.glob("*.tsv")} - {NEUTRAL.stem, "people"}
+    return tuple(sorted(PREFIX + name for name in sheets | set(PEOPLE)))
+
+
+def load_persona(
+    axes: Sequence[str],
+    *,
+    lexicon: str | Path | None = None,
+    kinds: Iterable[str] | None = None,
+    sources: Iterable[str] | None = None,
+    targets: Iterable[str] | None = None,
+) -> PersonaAxis:
+    """One axis of introductions, or several that are crossed.
+
+    A name reveals gender and race at once, so one introduction says both; others stand beside it.
+
+    Args:
+        axes: such as ``persona_gender``.
+        lexicon: a sheet of one's own, for a single axis.
+        kinds: keep only these kinds of introductions.
+        sources: keep only dialogues with these groups in the introduction that is rewritten.
+        targets: rewrite dialogues only for these.
+
+    Raises:
+        AxisError: an unknown axis, kind or group, or an axis given twice.
+        LexiconError: the sheet cannot be read; names the file and the line.
+    """
+    name = "×".join(axes)
+    factors = [axis.removeprefix(PREFIX) for axis in axes]
+    if len(set(factors)) < len(factors):
+        raise AxisError(f"axis {name!r}: crosses an axis with itself")
+    parts: list[IntroductionPart] = []
+    if lexicon is not None:
+        if len(axes) > 1:
+            raise AxisError(f"axis {name!r}: a lexicon of one's own is for a single axis")
+        parts.append(SheetPart(factors[0], read_sheet(Path(lexicon))))
+        factors = []
+    by_name = tuple(factor for factor in factors if factor in PEOPLE)
+    for factor in factors:
+        if factor in by_name:
+            if factor == by_name[0]:
+                parts.append(PeoplePart(by_name))
+        elif PREFIX + factor in persona_axes():
+            parts.append(SheetPart(factor, read_sheet(FOLDER / f"{factor}.tsv")))
+        else:
+            raise AxisError(f"unknown axis {PREFIX + factor!r}; introductions are {', '.join(persona_axes())}")
+    return PersonaAxis(name, parts, kinds=kinds, sources=sources, targets=targets)

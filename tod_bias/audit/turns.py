@@ -1,0 +1,421 @@
+"""The table of turns, on disk, and its sums: all that is estimated of a run comes from here, live or read back later.
+
+``turns.parquet`` has one row per turn, counterfactual and arm: what the user said, what every stage put out, and the
+statistics of the run's metrics. Its sums over turns are the crossed table of every axis and metric.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tod_bias.audit.axis_table import AxisTable, Sampling, Tellings, numbers_of
+from tod_bias.audit.turn_rows import ORIGINAL, REPEAT
+from tod_bias.documents import loads
+from tod_bias.errors import AxisError
+from tod_bias.metrics.metric import Metric
+from tod_bias.perturb.axis import PLACEBO, Role
+from tod_bias.report.record import check_turns
+from tod_bias.results import TURNS, AuditResult, RunError
+from tod_bias.statistics.sums import sums_by
+from tod_bias.systems.execution import all_arms, arm_key
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+_CATEGORIES = ["axis", "source", "target", "word", "clusters", "arm", "dialogue", "role"]
+_FACTS = [*_CATEGORIES, "turn", "draw", "sample", "edits"]
+
+
+@dataclass(frozen=True)
+class AxisTurns:
+    """The sums of one axis."""
+
+    dialogues: tuple[tuple[str, str], ...]
+    """Its dialogues: the id, and all that the users say, as on some axes they introduce themselves."""
+    tables: Mapping[str, AxisTable]
+    """Metric to crossed table, all of the same counterfactuals."""
+
+    @property
+    def tellings(self) -> Tellings:
+        """Which counterfactuals there are; the same for every metric."""
+        return next(iter(self.tables.values())).tellings
+
+
+@dataclass(frozen=True)
+class AxisGroups:
+    """The groups of an axis, and what they are products of where it crosses others."""
+
+    groups: tuple[str, ...]
+    factors: tuple[str, ...] = ()
+
+
+class Turns:
+    """Rows of all axes on disk.
+
+    Args:
+        stages: the system's stages.
+        groups: axis to its groups.
+        path: the file of a finished run; None: rows are still to come (:meth:`add`), in a temporary folder that goes
+            when the object does.
+        schema: of rows that are to come (:func:`~tod_bias.audit.turn_rows.schema_of`).
+        name: what the run is called in messages.
+    """
+
+    def __init__(
+        self,
+        stages: Sequence[str],
+        groups: Mapping[str, AxisGroups],
+        *,
+        path: Path | None = None,
+        schema: pa.Schema | None = None,
+        name: str = "this run",
+    ) -> None:
+        self.stages = tuple(stages)
+        self._groups = groups
+        self._path = path
+        self._schema = schema
+        self._name = name
+        self._writers: dict[str, pq.ParquetWriter] = {}
+        if path is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="tod-bias-"))
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+
+    @classmethod
+    def of(cls, result: AuditResult) -> Turns:
+        """The turns of a finished run.
+
+        Raises:
+            RunError: it kept none.
+        """
+        if isinstance(result.table, cls):
+            return result.table
+        assert result.folder is not None
+        path = result.folder / TURNS
+        if not check_turns(path):
+            raise RunError(f"{result.folder}: holds no {TURNS}; repeat the run's command (outputs are cached)")
+        groups = {
+            axis: AxisGroups(tuple(next(iter(by_metric.values())).groups)) for axis, by_metric in result.axes.items()
+        }
+        return cls(result.stages, groups, path=path, name=result.name)
+
+    # writing -------------------------------------------------------------------------------------------------------
+
+    def add(self, axis: str, rows: pa.Table) -> None:
+        """Write the rows of some dialogues on one axis."""
+        import pyarrow.parquet as pq
+
+        assert self._schema is not None
+        if axis not in self._writers:
+            path = self._folder / f"{len(self._writers)}.parquet"
+            self._writers[axis] = pq.ParquetWriter(path, self._schema)
+        self._writers[axis].write_table(rows)
+
+    def keep(self, axes: Sequence[str]) -> None:
+        """Nothing more is written; only these axes stay, in this order."""
+        for writer in self._writers.values():
+            writer.close()
+        self._writers = {axis: self._writers[axis] for axis in axes}
+
+    def write(self, path: Path) -> None:
+        """Write all rows to one Parquet file, a row group after the other."""
+        import pyarrow.parquet as pq
+
+        assert self._schema is not None
+        with pq.ParquetWriter(path, self._schema) as writer:
+            for file in self._files():
+                with pq.ParquetFile(file) as part:
+                    for number in range(part.num_row_groups):
+                        writer.write_table(part.read_row_group(number))
+
+    def frame(self) -> pd.DataFrame:
+        """All rows, in memory."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        return pa.concat_tables([pq.read_table(file) for file in self._files()]).to_pandas()
+
+    def _files(self) -> list[Any]:
+        return [self._path] if self._path is not None else [writer.where for writer in self._writers.values()]
+
+    # reading -------------------------------------------------------------------------------------------------------
+
+    def sums(self, axis: str, metrics: Sequence[Metric]) -> AxisTurns:
+        """What the turns of an axis sum to.
+
+        Args:
+            axis: its name.
+            metrics: whose statistics are summed.
+
+        Raises:
+            RunError: the file cannot be read, lacks a column, or is of other stages.
+            AxisError: a counterfactual is of a group that the axis does not have.
+        """
+        rows = self._rows(axis, [column for metric in metrics for column in metric.columns])
+        if not len(rows):
+            raise RunError(f"{self._name}: {TURNS} has no rows of axis {axis}; repeat the run's command")
+        self._check_arms(rows)
+        return _axis_turns(rows, axis, self._groups.get(axis, AxisGroups(())), self.stages, metrics)
+
+    def _rows(self, axis: str, statistics: Sequence[str]) -> pd.DataFrame:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        path: Any = self._path if self._path is not None else self._writers[axis].where
+        columns = [*_FACTS, *dict.fromkeys(statistics)]
+        try:
+            known = pq.read_schema(path).names
+            if lacking := [column for column in [*columns, "user"] if column not in known]:
+                raise RunError(
+                    f"{path}: has no column {lacking[0]!r}, another version wrote it; repeat the run's command "
+                    "(outputs are cached)"
+                )
+            chosen = [("axis", "=", axis)]
+            table = pq.read_table(path, columns=columns, filters=chosen, read_dictionary=_CATEGORIES)
+            users = pq.read_table(path, columns=["user"], filters=[*chosen, ("arm", "=", ORIGINAL)])
+        except (OSError, pa.ArrowException) as error:
+            reason = str(error).splitlines()[0]
+            raise RunError(f"{path}: cannot be read as a run's turns ({reason}); repeat the run's command") from error
+        frame = table.to_pandas()
+        texts = np.full(len(frame), None, dtype=object)
+        texts[np.flatnonzero((frame["arm"] == ORIGINAL).to_numpy())] = users["user"].to_pandas().to_numpy()
+        return frame.assign(user=texts)
+
+    def _check_arms(self, rows: pd.DataFrame) -> None:
+        """See to it that the rows are of the stages that the results name."""
+        known = {arm_key(arm) for arm in all_arms(self.stages)}
+        arms = set(rows["arm"].unique()) - {ORIGINAL, REPEAT}
+        lacking = {"", arm_key(frozenset(self.stages))} - arms
+        if odd := sorted(map(str, arms - known)) or sorted(lacking):
+            where = "which results.json does not name" if arms - known else "but not in the rows"
+            raise RunError(
+                f"{self._name}: {TURNS} and results.json are not of one run: stages {odd[0]!r:.80} are replaced, "
+                f"{where}; repeat the run"
+            )
+
+
+def _axis_turns(
+    rows: pd.DataFrame, axis: str, groups: AxisGroups, stages: tuple[str, ...], metrics: Sequence[Metric]
+) -> AxisTurns:
+    import pandas as pd
+
+    of, ids = pd.factorize(rows["dialogue"].astype(object))
+    is_original = (rows["arm"] == ORIGINAL).to_numpy()
+    sample = rows["sample"].to_numpy()
+    texts: list[list[str]] = [[] for _ in ids]
+    first = is_original & (sample == 0)
+    for number, text in zip(of[first], rows["user"].to_numpy()[first], strict=True):
+        texts[number].append(str(text))
+    variants = {role: _Variants(rows, of, (rows["role"] == role).to_numpy()) for role in _ROLES}
+    tellings = _tellings_of(rows, axis, groups, variants, len(ids))
+    samples = int(sample[is_original].max(initial=0)) + 1
+    tables = {}
+    for metric in metrics:
+        try:
+            values = rows[list(metric.columns)].to_numpy(dtype=float)
+        except (ValueError, TypeError) as error:
+            raise RunError(f"{TURNS}: columns of {metric.name} hold no numbers; repeat the run's command") from error
+        parts = {role: found.sums(values, rows["arm"], stages) / samples for role, found in variants.items()}
+        tables[metric.name] = AxisTable(
+            tellings,
+            stages,
+            sums_by(of[is_original], values[is_original], len(ids)) / samples,
+            parts["group"],
+            parts["placebo"],
+            _sampling(rows, of, values, variants["group"], samples),
+            parts["reference"],
+        )
+    return AxisTurns(tuple(zip(map(str, ids), map("\x1f".join, texts), strict=True)), tables)
+
+
+_ROLES: tuple[Role, ...] = ("group", "reference", "placebo")
+
+
+class _Variants:
+    """Rows of the variants of one role: which variant each row belongs to, numbered in the order of the rows."""
+
+    def __init__(self, rows: pd.DataFrame, of: np.ndarray, chosen: np.ndarray) -> None:
+        import pandas as pd
+
+        self._rows = np.flatnonzero(chosen)
+        draw = rows["draw"].to_numpy(dtype=float, na_value=-1)[self._rows].astype(int)
+        codes = of[self._rows] * (draw.max(initial=0) + 1) + draw
+        self._of_row, known = pd.factorize(codes)
+        self.number = len(known)
+        self.starts = np.full(self.number, len(rows))
+        """The first row of each."""
+        np.minimum.at(self.starts, self._of_row, self._rows)
+        self.of = of[self.starts]
+        """Number of the dialogue of each."""
+
+    def sums(self, values: np.ndarray, arm: pd.Series, stages: Sequence[str]) -> np.ndarray:
+        """(variants, arms, statistics)."""
+        arms = {arm_key(arm): number for number, arm in enumerate(all_arms(stages))}
+        return self._by(values, arm, arms, np.zeros(len(self._rows), dtype=int), 1)[0]
+
+    def by_sample(self, values: np.ndarray, arm: pd.Series, ends: Sequence[str], sample: np.ndarray) -> np.ndarray:
+        """(samples, variants, two arms, statistics)."""
+        number = sample[self._rows]
+        return self._by(values, arm, {end: place for place, end in enumerate(ends)}, number, int(number.max()) + 1)
+
+    def _by(
+        self, values: np.ndarray, arm: pd.Series, arms: Mapping[str, int], sample: np.ndarray, samples: int
+    ) -> np.ndarray:
+        import pandas as pd
+
+        kinds, names = pd.factorize(arm.iloc[self._rows].astype(object))
+        places = np.array([arms.get(name, -1) for name in names], dtype=int)[kinds]
+        member = places >= 0
+        codes = ((sample * self.number + self._of_row) * len(arms) + places)[member]
+        total = sums_by(codes, values[self._rows][member], samples * self.number * len(arms))
+        return total.reshape(samples, self.number, len(arms), values.shape[1])
+
+
+def _sampling(
+    rows: pd.DataFrame, of: np.ndarray, values: np.ndarray, variants: _Variants, samples: int
+) -> Sampling | None:
+    """What is known of drawing outputs: None where nothing is drawn."""
+    is_repeat = (rows["arm"] == REPEAT).to_numpy()
+    if not is_repeat.any():
+        return None
+    sample, dialogues = rows["sample"].to_numpy(), int(of.max()) + 1
+    pairs = int(sample[is_repeat].max()) + 1
+    is_first = (rows["arm"] == ORIGINAL).to_numpy() & (sample % 2 == 0) & (sample < 2 * pairs)
+    arms = [arm for arm in rows["arm"].unique() if arm not in (ORIGINAL, REPEAT)]
+    ends = "", max(arms, key=lambda arm: len(arm.split(",")) if arm else 0)
+    return Sampling(
+        variants.by_sample(values, rows["arm"], ends, sample)[:samples],
+        sums_by(of[is_first], values[is_first], dialogues) / pairs,
+        sums_by(of[is_repeat], values[is_repeat], dialogues) / pairs,
+    )
+
+
+def _tellings_of(
+    rows: pd.DataFrame, axis: str, groups: AxisGroups, variants: Mapping[Role, _Variants], dialogues: int
+) -> Tellings:
+    """Which counterfactuals there are."""
+    copies, references, placebos = (variants[role] for role in _ROLES)
+    facts = rows[["source", "target", "draw", "clusters", "edits"]].iloc[copies.starts]
+    targets = facts["target"].astype(object).tolist()
+    names = groups.groups or tuple(dict.fromkeys(targets))
+    if unknown := set(targets) - set(names):
+        raise AxisError(
+            f"axis {axis}: a counterfactual is of group {min(unknown)!r}, which is none of the axis' groups "
+            f"({', '.join(names)})"
+        )
+    parsed = {text: _clusters(text) for text in facts["clusters"].unique()}
+    records = [parsed[text] for text in facts["clusters"]]
+    sources: list[set[str]] = [set() for _ in range(dialogues)]
+    word = [""] * dialogues
+    kinds: dict[str, list[Any]] = {name: [None] * dialogues for name in (records[0]["kinds"] if records else ())}
+    for number, source, record in zip(copies.of, facts["source"], records, strict=True):
+        sources[number].add(str(source))
+        word[number] = record["word"]
+        for name, label in record["kinds"].items():
+            kinds[name][number] = label
+    target = numbers_of(targets, names)
+    is_crossed = len(set(zip(copies.of.tolist(), target.tolist(), strict=True))) == len(target)
+    return Tellings(
+        attributes=names,
+        # draws may be of several groups, and then the dialogue is no group's own
+        source=numbers_of([next(iter(some)) if len(some) == 1 else "" for some in sources], names),
+        of=copies.of,
+        target=target,
+        draw=np.zeros(len(target), dtype=int) if is_crossed else facts["draw"].to_numpy(dtype=int),
+        word=tuple(word),
+        words=tuple(frozenset(record["words"]) for record in records),
+        placebo=placebos.of,
+        placebo_words=tuple(map(str, rows["word"].iloc[placebos.starts])),
+        factors=groups.factors,
+        references=tuple(
+            (int(number), str(name))
+            for number, name in zip(references.of, rows["target"].iloc[references.starts], strict=True)
+        ),
+        clusters=tuple((name, tuple(labels)) for name, labels in kinds.items()),
+        dose=(_mean_edits(rows, copies, placebos.of), _mean_edits(rows, placebos, placebos.of)),
+    )
+
+
+def _mean_edits(rows: pd.DataFrame, variants: _Variants, dialogues: np.ndarray) -> float:
+    """Words changed per dialogue, mean over variants and then over some dialogues."""
+    edits = rows["edits"].to_numpy(dtype=float)[variants.starts]
+    member = np.isin(variants.of, dialogues)
+    if not member.any():
+        return 0.0
+    of, edits = variants.of[member], edits[member]
+    count = np.bincount(of)
+    return float((np.bincount(of, edits)[count > 0] / count[count > 0]).mean())
+
+
+def _clusters(text: Any) -> dict[str, Any]:
+    """The clusters that a row names."""
+    try:
+        record = loads(text)
+        if isinstance(record["word"], str) and isinstance(record["kinds"], dict) and isinstance(record["words"], list):
+            return dict(record)
+    except (ValueError, LookupError, TypeError):
+        pass
+    raise RunError(f"{TURNS}: {text!r:.60} is not what a run writes as clusters; repeat the run's command")
+
+
+def placebo_turns(axes: Mapping[str, AxisTurns]) -> AxisTurns | None:
+    """The placebo as an axis of its own: its variants in the dialogues of all axes, a dialogue's mean over them.
+
+    Args:
+        axes: axis to its sums.
+
+    Returns:
+        None where no dialogue has a placebo.
+    """
+    place: dict[tuple[str, str], int] = {}
+    of: list[int] = []
+    words: list[str] = []
+    first: list[str] = []
+    labels: dict[str, list[str]] = {}
+    originals: dict[str, list[np.ndarray]] = {}
+    rows: dict[str, list[np.ndarray]] = {}
+    for turns in axes.values():
+        tellings = turns.tellings
+        for number, word in zip(tellings.placebo, tellings.placebo_words, strict=True):
+            dialogue = turns.dialogues[number]
+            if dialogue not in place:  # with an introduction it is another dialogue of the same id
+                place[dialogue] = len(place)
+                first.append(word)
+                for name, label in tellings.clusters:
+                    labels.setdefault(name, []).append(label[number])
+                for name, table in turns.tables.items():
+                    originals.setdefault(name, []).append(table.original[number])
+            of.append(place[dialogue])
+            words.append(word)
+        for name, table in turns.tables.items():
+            rows.setdefault(name, []).append(table.placebo)
+    if not place:
+        return None
+    stages = next(iter(next(iter(axes.values())).tables.values())).stages
+    tellings = Tellings(
+        attributes=("original", PLACEBO),
+        source=np.zeros(len(place), dtype=int),
+        of=np.array(of, dtype=int),
+        target=np.ones(len(of), dtype=int),
+        draw=np.zeros(len(of), dtype=int),
+        word=tuple(first),
+        words=tuple(frozenset([word]) for word in words),
+        placebo=np.empty(0, dtype=int),
+        placebo_words=(),
+        clusters=tuple((name, tuple(some)) for name, some in labels.items()),
+    )
+    tables = {}
+    for name, parts in rows.items():
+        placebo = np.concatenate(parts)
+        nothing = np.empty((0, *placebo.shape[1:]))
+        tables[name] = AxisTable(tellings, stages, np.array(originals[name]), placebo, nothing)
+    return AxisTurns(tuple(place), tables)

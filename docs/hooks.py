@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import html
 import os
 import re
 from pathlib import Path
@@ -127,47 +126,10 @@ def _link(found: re.Match[str], file: str, page: str) -> str:
 
 def commands() -> str:
     """Every command with its options, as Markdown."""
-    import typer
-
     from tod_bias.cli.application import app
 
     intro = (
-        "# Commands\n\nMade from the commands themselves; `tod-bias COMMAND --help` says the same. "
-        "`tod-bias --install-completion` lets your shell (bash, zsh, fish, PowerShell) complete commands and options, "
-        "`tod-bias --show-completion` prints what it would install. Every command also runs as "
-        "`python -m tod_bias COMMAND`.\n"
+        "# Commands\n\nMade from the commands themselves; `tod-bias COMMAND --help` says the same, with an example. "
+        "Every command also runs as `python -m tod_bias COMMAND`.\n\n"
     )
-    return intro + "\n".join(_command(typer.main.get_command(app), "tod-bias"))
-
-
-def _command(command: Any, name: str) -> list[str]:
-    lines = []
-    below = getattr(command, "commands", {})
-    if name != "tod-bias":
-        lines += [f"## `{name}`", "", _text(command.help), ""]
-        lines += [*_options(command), ""]
-    for sub in below:
-        lines += _command(below[sub], f"{name} {sub}")
-    return lines
-
-
-def _options(command: Any) -> list[str]:
-    shown = [one for one in command.params if not getattr(one, "hidden", False) and one.name != "help"]
-    if not shown:
-        return []
-    lines = ["| option | default | |", "|---|---|---|"]
-    for one in shown:
-        if one.param_type_name == "argument":
-            name = f"`{one.metavar or one.name.upper()}`"
-        else:
-            name = " ".join(f"`{text}`" for text in (*one.opts, *one.secondary_opts))
-        default = (
-            "" if one.default is None or callable(one.default) or one.default in ((), [], False, "") else one.default
-        )
-        default = getattr(default, "value", default)
-        lines.append(f"| {name} | {f'`{default}`' if default != '' else ''} | {_text(getattr(one, 'help', ''))} |")
-    return lines
-
-
-def _text(text: str | None) -> str:
-    return html.escape(" ".join((text or "").split()), quote=False).replace("|", "\\|").replace("*", "\\*")
+    return intro + app.generate_docs(heading_level=1).partition("\n")[2]

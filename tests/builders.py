@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
-from tod_bias.models.settings import TrainingSettings
+from tod_bias.models.settings import TrainConfig
 from tod_bias.perturb import load_axis
 from tod_bias.perturb.lexicon_axis import LexiconAxis
 from tod_bias.systems.execution import Trace
@@ -142,7 +142,7 @@ def tiny_model(folder: Path, arch: str = "gpt2", dialogues: Sequence[Dialogue] |
     """A model of the given architecture, barely trained: enough to say different things to different prompts."""
     from tod_bias.models.training import train  # heavy; other users of this file need none of it
 
-    settings = TrainingSettings(
+    settings = TrainConfig(
         arch=arch, epochs=30, layers=1, width=32, heads=2, vocabulary=400, dropout=0.0, batch_tokens=1024,
         max_length=256, learning_rate=1e-2, evaluations=1, patience=99,
     )  # fmt: skip

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tod_bias.dialogues.dialogue import Dialogue, Turn
-from tod_bias.models.settings import TrainingSettings
+from tod_bias.models.settings import TrainConfig
 
 SYSTEM = "You help travellers."
 TOOL = {
@@ -66,7 +66,7 @@ def chat_model(folder: Path) -> Path:
     tools = folder.parent / "tools.json"
     tools.parent.mkdir(parents=True, exist_ok=True)
     tools.write_text(json.dumps([TOOL]))
-    settings = TrainingSettings(
+    settings = TrainConfig(
         arch="llama", format="chat", tools=str(tools), layers=2, width=64, heads=4, vocabulary=420, dropout=0.0,
         epochs=16, batch_tokens=1024, evaluations=1, patience=99, learning_rate=5e-3, max_length=1024,
     )  # fmt: skip

@@ -15,11 +15,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-import yaml
 from annotated_types import MinLen
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from tod_bias.errors import TodBiasError, shortened
+from tod_bias.errors import TodBiasError, repeated, shortened
 from tod_bias.statistics.needed import MOST_RESAMPLES
 
 FILE = "config.json"
@@ -30,26 +29,29 @@ DEFAULT_AXES = ("gender", "age", "race", "placebo")
 """The axes that are audited where none are named."""
 
 
-def _names(value: Any) -> Any:
-    """Names that are joined by commas, or a list of them."""
+def names(value: Any) -> Any:
+    """Names that are joined by commas, or a list of them, each once."""
     if isinstance(value, str):
         value = [value]
     if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
-        return tuple(name.strip() for item in value for name in item.split(",") if name.strip())
+        found = tuple(name.strip() for item in value for name in item.split(",") if name.strip())
+        if doubled := repeated(found):
+            raise ValueError(f"names {doubled!r} twice")
+        return found
     return value
 
 
-def _whole(value: Any) -> Any:
+def whole(value: Any) -> Any:
     """No truth value and no fraction counts; a text is left to the model."""
     if isinstance(value, bool) or (isinstance(value, float) and not isinstance(value, int)):
         raise ValueError("must be a whole number")
     return int(value) if hasattr(value, "__index__") else value
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+Names = Annotated[tuple[str, ...], BeforeValidator(names)]
 """Names; on the command line joined by commas."""
-Resamples = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=MOST_RESAMPLES)]
-Positive = Annotated[int, BeforeValidator(_whole), Field(ge=1)]
+Resamples = Annotated[int, BeforeValidator(whole), Field(ge=0, le=MOST_RESAMPLES)]
+Positive = Annotated[int, BeforeValidator(whole), Field(ge=1)]
 Design = Literal["crossed", "draws"]
 History = Literal["gold", "system"]
 Split = Literal["train", "valid", "test"]
@@ -60,6 +62,10 @@ class Options(BaseModel):
 
     model_config = ConfigDict(use_attribute_docstrings=True, extra="forbid", frozen=True, allow_inf_nan=False)
     title: ClassVar[str] = ""
+    not_options: ClassVar[frozenset[str]] = frozenset()
+    """Fields that a record holds and no command line takes."""
+    is_of_run: ClassVar[bool] = False
+    """Whether a finished run knows these options, so that they have no defaults."""
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:
@@ -73,13 +79,42 @@ class Options(BaseModel):
         except ValidationError as error:
             raise TodBiasError(line_of(error)) from None
 
+    def given(self) -> dict[str, Any]:
+        """The options that were given, by their own names, those of groups among them."""
+        found: dict[str, Any] = {}
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            if isinstance(value, Options):
+                found |= value.given()
+            elif name in self.model_fields_set:
+                found[name] = value
+        return found
+
     def has_own(self, *names: str) -> list[str]:
         """Those of some fields that were given and not left at their defaults."""
         return [name for name in names if name in self.model_fields_set]
 
 
-class CorpusOptions(Options):
-    """Which dialogues are audited."""
+class Seeded(Options):
+    """Options of what draws at random."""
+
+    seed: Annotated[int, BeforeValidator(whole), Field(ge=0)] = 0
+    """Seeds everything that is drawn."""
+
+
+class OutputOptions(Options):
+    """Where results go."""
+
+    title: ClassVar[str] = "Output"
+
+    out: Path | None = None
+    """Folder for the results; by default runs/CORPUS."""
+    quiet: bool = False
+    """No progress, no table."""
+
+
+class CorpusSource(Options):
+    """A corpus."""
 
     title: ClassVar[str] = "Dialogues"
 
@@ -87,35 +122,78 @@ class CorpusOptions(Options):
     """A corpus's name, a .jsonl or .json file of dialogues or chats, a folder of them, or module:function."""
     datapath: Path | None = None
     """Folder that holds the corpora, in ParlAI's layout."""
-    split: Split = "test"
-    """Which split of the corpus."""
+
+
+class SampleOptions(Options):
+    """How many dialogues are taken."""
+
+    title: ClassVar[str] = "Dialogues"
+
     max_dialogues: Positive | None = None
     """At most so many dialogues: a seeded sample, every domain its share, drawn before terms are looked for."""
 
 
-class AxisOptions(Options):
-    """Along which axes dialogues are rewritten, and with which words."""
+class CorpusOptions(SampleOptions, CorpusSource):
+    """Which dialogues are audited."""
+
+    split: Split = "test"
+    """Which split of the corpus."""
+
+
+class AxisNames(Options):
+    """Which axes there are."""
 
     title: ClassVar[str] = "Axes"
 
     axes: Annotated[Names, MinLen(1)] = DEFAULT_AXES
     """Axes, joined by commas; a×b crosses two; your own as module:name."""
-    introductions: Names | None = None
-    """Kinds of introductions of the axes persona_…: name, title, statement …; by default all."""
-    name_slots: Path | None = None
-    """A file of slots that hold people's names."""
-    perturber: str | None = None
-    """Checkpoint of a neural perturber (Qian's format); by default lexicons rewrite."""
+
+
+class TermOptions(Options):
+    """Which terms express groups."""
+
+    title: ClassVar[str] = "Axes"
+
     lexicon: tuple[str, ...] = ()
     """AXIS=FILE: a lexicon for one of the axes, e.g. one of your own; may be repeated."""
     protect: tuple[str, ...] = ()
     """A phrase that is no mention and stays; may be repeated."""
 
 
-class SystemOptions(Options):
-    """The system that is audited."""
+class PerturberOptions(Options):
+    """What rewrites."""
+
+    title: ClassVar[str] = "Axes"
+
+    perturber: str | None = None
+    """Checkpoint of a neural perturber (Qian's format); by default lexicons rewrite."""
+
+
+class DeviceOptions(Options):
+    """Where models run."""
 
     title: ClassVar[str] = "System"
+
+    device: str | None = None
+    """Where models given on the command line run, e.g. cpu or cuda:0."""
+
+
+class LexiconOptions(TermOptions, AxisNames):
+    """Which axes there are, and with which terms."""
+
+    name_slots: Path | None = None
+    """A file of slots that hold people's names."""
+
+
+class AxisOptions(PerturberOptions, LexiconOptions):
+    """Along which axes dialogues are rewritten, and how."""
+
+    introductions: Names | None = None
+    """Kinds of introductions of the axes persona_…: name, title, statement …; by default all."""
+
+
+class SystemOptions(DeviceOptions):
+    """The system that is audited."""
 
     pipeline: str | None = None
     """demo, or a pipeline file (.yaml)."""
@@ -125,8 +203,6 @@ class SystemOptions(Options):
     """Checkpoint of the API-call stage."""
     response_model: str | None = None
     """Checkpoint of the response stage."""
-    device: str | None = None
-    """Where models given with --model run, e.g. cpu or cuda:0."""
     num_beams: Positive | None = None
     """Beams of models given with --model; by default 1, greedy."""
     max_new_tokens: Positive | None = None
@@ -156,28 +232,51 @@ GENERATION = ("num_beams", "max_new_tokens", "dtype", "backend")
 """Options that say how models given with --model decode."""
 
 
-class DesignOptions(Options):
-    """Which counterfactuals are made."""
+class VariantOptions(Options):
+    """How many counterfactuals are made."""
 
     title: ClassVar[str] = "Counterfactuals"
+
+    variants: Positive | None = None
+    """Counterfactuals per dialogue and axis, dealt out over the groups; by default one per other group."""
+
+
+class DesignOptions(VariantOptions):
+    """Which counterfactuals are made."""
 
     design: Design = "crossed"
     """crossed: every dialogue once per group; draws: Su's random draws."""
     draws: Positive = 3
     """Rewrites drawn per dialogue (Su, Algorithm 1), with --design draws."""
-    variants: Positive | None = None
-    """Counterfactuals per dialogue and axis, dealt out over the groups; by default one per other group."""
     max_per_axis: Positive | None = None
     """Rewrite at most so many dialogues per axis, of those that can be; the placebo those of the other axes."""
 
+    @model_validator(mode="after")
+    def _goes_together(self) -> Self:
+        if self.design == "draws" and self.variants is not None:
+            raise ValueError("variants are of the crossed design; with the design draws give draws")
+        return self
 
-class RunOptions(Options):
-    """How the system is run."""
+
+class ResumeOptions(Options):
+    """Whether work goes on where it stopped."""
 
     title: ClassVar[str] = "Running"
 
+    resume: bool = True
+    """Go on with what an earlier, interrupted command in the same folder has done."""
+
+
+class TurnOptions(ResumeOptions):
+    """How turns are run."""
+
     history: History = "gold"
     """gold: teacher-forced; system: the system's own turns."""
+
+
+class RunOptions(TurnOptions):
+    """How the system is run."""
+
     samples: Positive = 1
     """Outputs drawn per call, where temperature is above 0."""
     max_failures: Annotated[float, Field(ge=0, le=1)] = 0.01
@@ -192,31 +291,125 @@ class RunOptions(Options):
     """Where Python stages are called: local, or ray, by the workers of a cluster."""
     workers: Positive | None = None
     """Workers of --executor ray; by default one per processor."""
-    resume: bool = True
-    """Use what an earlier run in the same folder put out."""
 
 
-class AnalysisOptions(Options):
-    """How results are estimated."""
+class MetricOptions(Options):
+    """How responses are scored."""
 
     title: ClassVar[str] = "Statistics"
 
     metrics: Annotated[Names, MinLen(1)] = ("corpus_bleu",)
     """Metrics, joined by commas, or your own as module:Class."""
-    order: Names | None = None
-    """Stages in the order of Su's attribution, by commas."""
-    margin: Annotated[float, Field(gt=0)] | None = None
-    """Gaps up to this, e.g. 0.05, are equivalent where that is shown."""
-    cluster: Names = ()
-    """What else dialogues share: domain or module:function, joined by commas."""
+
+
+class BootstrapOptions(Options):
+    """How intervals are estimated."""
+
+    title: ClassVar[str] = "Statistics"
+
     bootstrap: Resamples = 1000
     """Resamples for the intervals; 0 for none."""
+
+
+class InferenceOptions(BootstrapOptions):
+    """How intervals and p-values are estimated."""
+
     permutations: Resamples = 10_000
-    """Flips of the tests; 0 for none."""
+    """Permutations or flips of the tests; 0 for none."""
 
 
-class AuditConfig(Options):
+class MarginOptions(Options):
+    """What counts as equivalent."""
+
+    title: ClassVar[str] = "Statistics"
+
+    margin: Annotated[float, Field(gt=0)] | None = None
+    """Gaps (of two runs, their changes) up to this, e.g. 0.05, are equivalent where that is shown."""
+
+
+class ClusterOptions(Options):
+    """What dialogues have in common."""
+
+    title: ClassVar[str] = "Statistics"
+
+    cluster: Names = ()
+    """What else dialogues share: domain or module:function, joined by commas."""
+
+
+class AnalysisOptions(InferenceOptions, ClusterOptions, MarginOptions, MetricOptions):
+    """How results are estimated."""
+
+    order: Names | None = None
+    """Stages in the order of Su's attribution, by commas."""
+
+
+class EvaluationScores(BootstrapOptions, MetricOptions):
+    """Scores of a pipeline on a corpus as it is."""
+
+    metrics: Annotated[Names, MinLen(1)] = ("corpus_bleu", "sentence_bleu")
+    """Metrics beside joint goal accuracy, joined by commas, or your own as module:Class."""
+
+
+class EvaluateConfig(Seeded):
+    """What a pipeline is scored on, and how."""
+
+    corpus: CorpusOptions = CorpusOptions()
+    system: SystemOptions = SystemOptions()
+    turns: TurnOptions = TurnOptions()
+    scores: EvaluationScores = EvaluationScores()
+
+
+class ExportConfig(Seeded):
+    """Which counterfactuals are written."""
+
+    corpus: CorpusOptions = CorpusOptions()
+    axes: AxisOptions = AxisOptions()
+    models: DeviceOptions = DeviceOptions()
+    design: DesignOptions = DesignOptions()
+
+
+class ConfigFile(Options):
+    """Options that are kept in a file."""
+
+    title: ClassVar[str] = "Output"
+
+    config: Path | None = None
+    """A file of all options (YAML or JSON; a run's config.json too); what is given here goes before."""
+
+
+class OwnAnalysis(MetricOptions, ClusterOptions):
+    """What a run may have of the user's own."""
+
+
+class SystemOverrides(Options):
+    """What a finished run knows of its system and dialogues, given again where it is not of this user."""
+
+    is_of_run: ClassVar[bool] = True
+
+    corpus: CorpusOptions = CorpusOptions()
+    axes: AxisOptions = AxisOptions()
+    system: SystemOptions = SystemOptions()
+
+
+class RunOverrides(SystemOverrides):
+    """What a finished run knows, given again where somebody else made it or its files lie elsewhere now."""
+
+    analysis: OwnAnalysis = OwnAnalysis()
+
+
+class RunNames(Options):
+    """Which of a run's axes and metrics are looked at."""
+
+    is_of_run: ClassVar[bool] = True
+
+    axes: AxisNames = AxisNames()
+    analysis: MetricOptions = MetricOptions()
+
+
+class AuditConfig(Seeded):
     """Everything that an audit was asked for."""
+
+    not_options: ClassVar[frozenset[str]] = frozenset({"directory", "mark"})
 
     corpus: CorpusOptions = CorpusOptions()
     axes: AxisOptions = AxisOptions()
@@ -224,8 +417,6 @@ class AuditConfig(Options):
     design: DesignOptions = DesignOptions()
     run: RunOptions = RunOptions()
     analysis: AnalysisOptions = AnalysisOptions()
-    seed: Annotated[int, BeforeValidator(_whole), Field(ge=0)] = 0
-    """Seeds everything that is drawn."""
     directory: Path | None = None
     """Folder in which relative paths begin; the command notes where it was run."""
     mark: str = ""
@@ -263,6 +454,8 @@ class AuditConfig(Options):
         Raises:
             TodBiasError: there is none, or an option in it is unknown or cannot be; names the file and the option.
         """
+        import yaml
+
         from tod_bias.documents import read_yaml
 
         path = Path(path)
@@ -366,6 +559,8 @@ def line_of(error: ValidationError) -> str:
     name = ".".join(str(part) for part in first["loc"] if isinstance(part, str)) or "options"
     if first["type"] == "extra_forbidden":
         return f"unknown option {name!r}"
+    if not first["loc"]:
+        return first["msg"].removeprefix("Value error, ")
     context = {key: value for key, value in first.get("ctx", {}).items() if key != "error"}
     said = _SAID.get(first["type"])
     text = first["msg"].removeprefix("Value error, ") if said is None else said.format(**context).removesuffix(".0")
@@ -377,6 +572,7 @@ _SAID = {
     "greater_than_equal": "must be at least {ge}",
     "greater_than": "must be above {gt}",
     "less_than_equal": "must be at most {le}",
+    "less_than": "must be below {lt}",
     "finite_number": "must be a finite number",
     "int_type": "must be a whole number",
     "int_parsing": "must be a whole number",

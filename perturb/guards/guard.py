@@ -304,7 +304,7 @@ def _axes(axes: Any) -> list[Any]:
     given: Iterable[Any] = axes.split(",") if isinstance(axes, str) else axes if isinstance(axes, Iterable) else [axes]
     found: list[Any] = []
     for axis in given:
-        names = axis.replace("*", "×").split("×") if isinstance(axis, str) else [axis]
+        names = axis.split("×") if isinstance(axis, str) else [axis]
         found += [name.strip() if isinstance(name, str) else name for name in names]
     if not found or not all(found):
         raise AxisError("a guard needs an axis: gender, age, race, names_gender …, several joined by commas")

@@ -8,15 +8,15 @@ runs=${RUNS:-runs}
 demo=$(python -c 'import tod_bias, pathlib; print(pathlib.Path(tod_bias.__file__).parent / "data" / "demo")')
 
 tod-bias attribute --out "$runs/demo" --quiet
-tod-bias repair "$runs/demo" --these-words --out "$runs/repair"
+tod-bias mitigate "$runs/demo" --terms-only --out "$runs/repair"
 tod-bias attribute --pipeline "$runs/repair/mended.yaml" --out "$runs/mended" --quiet
 tod-bias compare "$runs/demo" "$runs/mended" --margin 0.02 --out "$runs/compared"
 
 # Other dialogues than those that the mend was chosen on (three minutes).
 test -f "$runs/others.jsonl" || python others.py "$runs/others.jsonl"
 tod-bias attribute --corpus "$runs/others.jsonl" --pipeline "$runs/repair/mended.yaml" --margin 0.02 --out "$runs/others" --quiet
-tod-bias repair "$runs/others" --corpus "$runs/others.jsonl" --pipeline "$runs/repair/mended.yaml" --axes race \
-  --these-words --guards canonical
+tod-bias mitigate "$runs/others" --corpus "$runs/others.jsonl" --pipeline "$runs/repair/mended.yaml" --axes race \
+  --terms-only --guards canonical
 
 # Is it as good as a demo in which nothing was planted? (Twenty minutes more, once.)
 test -f "$runs/fair_demo/response/config.json" || python -m tod_bias.demo --fair --out "$runs/fair_demo" --quiet

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from tod_bias.recommenders.embeddings.audit import Associations, audit
 from tod_bias.recommenders.embeddings.comparison import NAME, Run, compare
 from tod_bias.recommenders.embeddings.page import write_report
 from tod_bias.recommenders.embeddings.readers import attach, load_embeddings, read_attributes
+from tod_bias.recommenders.embeddings.request import AssociationRequest
 from tod_bias.recommenders.embeddings.sets import EntitySets, attribute_specs, load_sets, resolve_sets
 from tod_bias.recommenders.embeddings.settings import AuditSettings
 from tod_bias.recommenders.embeddings.vectors import Embeddings
@@ -68,30 +69,7 @@ class Scope:
     """(items,)."""
 
 
-@dataclass(frozen=True)
-class Request:
-    """What a user gave: paths and options, not yet read."""
-
-    embeddings: Sequence[str | Path]
-    sets: str | Path | Mapping[str, Any] | None = None
-    attribute: str | None = None
-    """``COLUMN`` or ``COLUMN=A,B`` of the users' attributes; with sets, the attribute's name in words."""
-    test: str | None = None
-    """``COLUMN=E`` or ``COLUMN=E,P`` of the items' attributes."""
-    users: str | Path | None = None
-    items: str | Path | None = None
-    interactions: str | Path | None = None
-    compare: Sequence[str | Path] = ()
-    names: Sequence[str] = ()
-    audience: str | None = None
-    pairs: str | Path | None = None
-    csvc: tuple[int, ...] | None = None
-    user_table: str | None = None
-    item_table: str | None = None
-    source: str = "the options"
-
-
-def read_scope_file(path: str | Path) -> Request:
+def read_scope_file(path: str | Path) -> AssociationRequest:
     """Read a scope file (YAML).
 
     Raises:
@@ -121,15 +99,15 @@ def read_scope_file(path: str | Path) -> Request:
     def one(name: str | None) -> Path | None:
         return beside(name) if name else None
 
-    return Request(
-        embeddings=several(scope.embeddings),
-        sets=scope.sets,
+    return AssociationRequest(
+        embeddings=tuple(several(scope.embeddings)),
+        specs=scope.sets,
         attribute=scope.attribute,
         users=one(scope.users),
         items=one(scope.items),
         interactions=one(scope.interactions),
-        compare=several(scope.compare),
-        names=scope.names or (),
+        compare=tuple(several(scope.compare)),
+        names=tuple(scope.names or ()),
         audience=scope.audience,
         pairs=one(scope.pairs),
         csvc=tuple(scope.csvc) if scope.csvc is not None else None,
@@ -137,7 +115,7 @@ def read_scope_file(path: str | Path) -> Request:
     )
 
 
-def read_request(request: Request, settings: AuditSettings) -> Scope:
+def read_request(request: AssociationRequest, settings: AuditSettings) -> Scope:
     """Read and check everything that a request names.
 
     Raises:
@@ -188,7 +166,9 @@ def _stem(source: str) -> str:
     return Path(source.split(" and ")[0]).stem.replace("_", " ")
 
 
-def _with_attributes(embeddings: Embeddings, request: Request, interactions: Interactions | None) -> Embeddings:
+def _with_attributes(
+    embeddings: Embeddings, request: AssociationRequest, interactions: Interactions | None
+) -> Embeddings:
     tables = dict(embeddings.tables)
     for kind, path in (("users", request.users), ("items", request.items)):
         if path is not None:
@@ -201,10 +181,10 @@ def _with_attributes(embeddings: Embeddings, request: Request, interactions: Int
     return Embeddings(tables, embeddings.source, embeddings.notes)
 
 
-def _others(embeddings: Embeddings, request: Request) -> Iterator[str]:
+def _others(embeddings: Embeddings, request: AssociationRequest) -> Iterator[str]:
     """A note on entities whose attribute has a value that nobody named, a misspelt one among them."""
     column, _, values = (request.attribute or "").partition("=")
-    if not values or request.sets is not None:
+    if not values or request.sets is not None or request.specs is not None:
         return
     named = {value.strip() for value in values.split(",")}
     table = embeddings.table(None, "A", request.source)
@@ -216,10 +196,10 @@ def _others(embeddings: Embeddings, request: Request) -> Iterator[str]:
         yield f"{number} of {len(cells)} {table.name} have another {column} ({shown}) and are in neither set"
 
 
-def _sets(embeddings: Embeddings, request: Request) -> tuple[EntitySets, str]:
+def _sets(embeddings: Embeddings, request: AssociationRequest) -> tuple[EntitySets, str]:
     name = (request.attribute or "attribute").partition("=")[0]
-    if isinstance(request.sets, Mapping):
-        return resolve_sets(request.sets, embeddings, request.source), name
+    if request.specs is not None:
+        return resolve_sets(request.specs, embeddings, request.source), name
     if request.sets is not None:
         return load_sets(request.sets, embeddings), name
     if request.attribute is None:
@@ -335,13 +315,14 @@ def demo_scope(settings: AuditSettings, *, strength: float | None = None, show_p
     Raises:
         InteractionsError: a strength that cannot be used.
     """
+    from tod_bias.recommenders.latent_factor.settings import TwoTowerConfig
     from tod_bias.recommenders.latent_factor.synthetic import STRENGTH, synthetic_interactions
-    from tod_bias.recommenders.latent_factor.two_tower import TwoTowerSettings, train_two_tower
+    from tod_bias.recommenders.latent_factor.two_tower import train_two_tower
 
     interactions = synthetic_interactions(strength=STRENGTH if strength is None else strength, seed=settings.seed)
     trained = {
         name: train_two_tower(
-            interactions, TwoTowerSettings(attribute=attribute, seed=settings.seed), show_progress=show_progress
+            interactions, TwoTowerConfig(attribute=attribute, seed=settings.seed), show_progress=show_progress
         ).embeddings
         for name, attribute in (("with gender", "gender"), ("without gender", None))
     }

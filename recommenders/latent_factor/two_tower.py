@@ -9,7 +9,7 @@ with popular items weigh less (importance weights).
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,36 +20,16 @@ from tod_bias.errors import InteractionsError
 from tod_bias.progress import progress_bar
 from tod_bias.recommenders.embeddings.vectors import Embeddings, Entities
 from tod_bias.recommenders.latent_factor.interactions import Interactions
+from tod_bias.recommenders.latent_factor.settings import TwoTowerConfig
 
 START = 0.1
 """Standard deviation of the embeddings before training."""
 
 
-@dataclass(frozen=True)
-class TwoTowerSettings:
-    """What training depends on, beside the interactions."""
-
-    attribute: str | None = None
-    """Attribute of users that the user tower sees; None to train without."""
-    dimensions: int = 32
-    hidden: int = 64
-    epochs: int = 8
-    batch: int = 512
-    learning_rate: float = 5e-3
-    weight_decay: float = 1e-5
-    negatives: int = 128
-    """Items drawn a batch."""
-    sampling: float = 0.75
-    """Negatives are drawn with probability proportional to popularity to this power."""
-    importance: float = 0.3
-    """An interaction weighs popularity to minus this power; 0 weighs all the same."""
-    seed: int = 0
-
-
 class UserTower(nn.Module):
     """User number and, where the model sees it, attribute value to a vector."""
 
-    def __init__(self, users: int, values: int, settings: TwoTowerSettings) -> None:
+    def __init__(self, users: int, values: int, settings: TwoTowerConfig) -> None:
         super().__init__()
         size = settings.dimensions
         self.user_embedding = nn.Embedding(users, size)
@@ -68,7 +48,7 @@ class UserTower(nn.Module):
 class TwoTower(nn.Module):
     """User and item towers into one latent space."""
 
-    def __init__(self, users: int, items: int, values: int, settings: TwoTowerSettings) -> None:
+    def __init__(self, users: int, items: int, values: int, settings: TwoTowerConfig) -> None:
         super().__init__()
         self.users = UserTower(users, values, settings)
         self.item_embedding = nn.Embedding(items, settings.dimensions)
@@ -87,7 +67,7 @@ class Training:
 
 
 def train_two_tower(
-    interactions: Interactions, settings: TwoTowerSettings | None = None, *, show_progress: bool = False
+    interactions: Interactions, settings: TwoTowerConfig | None = None, *, show_progress: bool = False
 ) -> Training:
     """Train a two-tower network and take its output vectors as the embeddings of users and items.
 
@@ -100,13 +80,9 @@ def train_two_tower(
         show_progress: on stderr.
 
     Raises:
-        InteractionsError: the users have no such attribute, settings out of range, or the loss is no longer finite.
+        InteractionsError: the users have no such attribute, or the loss is no longer finite.
     """
-    chosen = settings or TwoTowerSettings()
-    if min(chosen.dimensions, chosen.hidden, chosen.epochs, chosen.batch, chosen.negatives) < 1:
-        raise InteractionsError("dimensions, hidden, epochs, batch and negatives must be 1 or more")
-    if not 0 < chosen.learning_rate < math.inf:
-        raise InteractionsError(f"learning_rate is {chosen.learning_rate}; expected a number above 0")
+    chosen = settings or TwoTowerConfig()
     values, codes = _attribute_codes(interactions, chosen.attribute)
     rng = np.random.default_rng(chosen.seed)
     held = _held_out(interactions, rng)
@@ -158,7 +134,7 @@ def train_two_tower(
         name,
     )
     record = {
-        "settings": asdict(chosen),
+        "settings": chosen.model_dump(),
         "users": len(interactions.user_ids),
         "items": len(interactions.item_ids),
         "interactions": len(kept),

@@ -73,7 +73,7 @@ def compare(
 
     Args:
         plain: trained on reviews as they are.
-        trained_masked: trained on masked reviews (``TrainingSettings.mask``).
+        trained_masked: trained on masked reviews (``RecommenderTrainConfig.mask``).
         reviews: whose test split is ranked.
         split_seed: the seed that both were trained with.
         words: templates and words.

@@ -2,106 +2,85 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar, Self
 
 import yaml
+from pydantic import BeforeValidator, Field, model_validator
 
+from tod_bias.config import Positive, Seeded, whole
 from tod_bias.documents import read_yaml
-from tod_bias.errors import ModelError, RecommenderError
+from tod_bias.errors import RecommenderError, TodBiasError
+
+TRAININGS = 10_000
+"""Combinations of a grid at most."""
+Size = Annotated[Positive, Field(le=1_000_000)]
 
 
-@dataclass(frozen=True)
-class TrainingSettings:
-    """Everything that decides what comes out of a training."""
+class RecommenderTrainConfig(Seeded):
+    """Everything that decides what comes out of a training of LMRec."""
 
-    init: str = "scratch"
-    """An encoder's name or folder, or ``scratch``: random weights and a WordPiece tokenizer of its own."""
-    head_layers: int = 2
-    """2 (Shen 2023: ReLU between) or 1 (Shen 2022)."""
-    hidden: int = 512
-    """D, the width between the two layers of the head."""
-    dropout: float = 0.1
-    """Before the head; from scratch in the encoder too (0.1 at the most)."""
-    learning_rate: float = 1e-3
-    """Peak of a linear schedule; about 3e-5 where ``init`` is a pretrained encoder."""
-    warmup: float = 0.1
+    title: ClassVar[str] = "Training"
+
+    init: Annotated[str, Field(min_length=1)] = "scratch"
+    """An encoder's name or folder to fine-tune, or scratch: random weights and a WordPiece tokenizer of its own."""
+    head_layers: Annotated[Positive, Field(le=2)] = 2
+    """Layers of the recommendation head: 2 (Shen 2023: ReLU between) or 1 (Shen 2022)."""
+    hidden: Size = 512
+    """Width between the head's two layers."""
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    """Before the head; from scratch in the encoder too (0.1 at most)."""
+    learning_rate: Annotated[float, Field(ge=1e-12, lt=10)] | None = None
+    """Peak of a linear schedule; by default 1e-3 from scratch, else 3e-5."""
+    warmup: Annotated[float, Field(ge=0, lt=1)] = 0.1
     """Share of all steps in which the learning rate rises."""
-    weight_decay: float = 0.01
-    batch: int = 128
-    epochs: int = 30
-    """At the most."""
-    patience: int = 10
-    """Stop after so many epochs without a lower validation loss; 1, when it first rises, is Shen's.
-
-    From scratch a model rests on a plateau before it looks at names.
-    """
-    max_length: int = 128
-    """Tokens of a review at the most."""
-    max_steps: int | None = None
+    weight_decay: Annotated[float, Field(ge=0, lt=10)] = 0.01
+    """Decay of weights (AdamW)."""
+    batch: Size = 128
+    """Reviews in a batch."""
+    epochs: Size = 30
+    """Passes over the reviews at most."""
+    patience: Positive = 10
+    """Stop after so many epochs without a lower validation loss; 1, when it first rises, is Shen's. From scratch a
+    model rests on a plateau before it looks at names."""
+    max_length: Annotated[int, BeforeValidator(whole), Field(ge=8, le=1_000_000)] = 128
+    """Tokens of a review at most."""
+    max_steps: Positive | None = None
+    """Stop after so many steps of the schedule."""
     mask: bool = False
     """Train-side masking of names, places and gendered relations (Shen §3.5)."""
     bf16: bool = False
-    seed: int = 0
-    """Of splits, weights, order and dropout."""
-    vocabulary: int = 8000
-    """From scratch: tokens."""
-    layers: int = 1
+    """Train in bfloat16."""
+    seed: Annotated[int, BeforeValidator(whole), Field(ge=0, lt=1 << 32)] = 0
+    """Seeds splits, weights, order and dropout."""
+    vocabulary: Annotated[int, BeforeValidator(whole), Field(ge=100, le=1_000_000)] = 8000
+    """From scratch: tokens of the tokenizer."""
+    layers: Size = 1
     """From scratch: layers of the encoder."""
-    width: int = 64
-    """From scratch: H, hidden size of the encoder."""
-    heads: int = 2
+    width: Size = 64
+    """From scratch: hidden size of the encoder."""
+    heads: Size = 2
     """From scratch: attention heads."""
 
+    @model_validator(mode="after")
+    def _goes_together(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(f"width {self.width} is not a multiple of {self.heads} heads")
+        return self
 
-_LOWEST = {
-    "hidden": 1, "batch": 1, "epochs": 1, "patience": 1, "max_length": 8, "vocabulary": 100, "layers": 1, "width": 1,
-    "heads": 1, "seed": 0,
-}  # fmt: skip
-_HIGHEST = 1_000_000
-TRAININGS = 10_000
-"""Combinations of a grid at the most."""
-_RANGES = {"learning_rate": (1e-12, 10.0), "warmup": (0.0, 1.0), "weight_decay": (0.0, 10.0), "dropout": (0.0, 1.0)}
-
-
-def check_settings(settings: TrainingSettings) -> None:
-    """Find fault with settings before anything is loaded, be it a library.
-
-    Raises:
-        ModelError: one of them has no such value, or does not go with another.
-    """
-    if settings.head_layers not in (1, 2):
-        raise ModelError(f"the head has {settings.head_layers} layers; expected 1 or 2")
-    for name, lowest in _LOWEST.items():
-        value = getattr(settings, name)
-        if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
-            raise ModelError(f"{name} is {value!r}; expected a whole number of at least {lowest}")
-    for name in ("hidden", "batch", "epochs", "max_length", "vocabulary", "layers", "width", "heads"):
-        if (value := getattr(settings, name)) > _HIGHEST:
-            raise ModelError(f"{name} is {value}; expected a million at the most")
-    for name, (low, high) in _RANGES.items():
-        value = getattr(settings, name)
-        if not isinstance(value, int | float) or not low <= value < high:
-            raise ModelError(f"{name} is {value!r}; expected a number from {low:g} to less than {high:g}")
-    if not isinstance(settings.init, str) or not settings.init:
-        raise ModelError(f"init is {settings.init!r}; expected an encoder's name or folder, or 'scratch'")
-    for name in ("mask", "bf16"):
-        if not isinstance(value := getattr(settings, name), bool):
-            raise ModelError(f"{name} is {value!r}; expected true or false")
-    steps = settings.max_steps
-    if steps is not None and (not isinstance(steps, int) or isinstance(steps, bool) or steps < 1):
-        raise ModelError(f"max_steps is {steps!r}; expected a whole number of at least 1, or none")
-    if settings.seed >= 1 << 32:
-        raise ModelError(f"seed is {settings.seed}; expected a whole number from 0 to {(1 << 32) - 1:,}")
-    if settings.width % settings.heads:
-        raise ModelError(f"width {settings.width} is not a multiple of {settings.heads} heads")
+    def with_usual_rate(self) -> Self:
+        """The same with the usual peak where none is given."""
+        usual = 1e-3 if self.init == "scratch" else 3e-5
+        return self if self.learning_rate is not None else self.model_copy(update={"learning_rate": usual})
 
 
-def read_grid(path: str | Path, base: TrainingSettings | None = None) -> list[dict[str, Any]]:
+SCRATCH = ("layers", "width", "heads", "vocabulary")
+"""Options of encoders from scratch."""
+
+
+def read_grid(path: str | Path, base: RecommenderTrainConfig | None = None) -> list[dict[str, Any]]:
     """All combinations of a YAML file of lists, e.g. ``{hidden: [256, 512], dropout: [0.0, 0.2]}``.
 
     Args:
@@ -117,7 +96,7 @@ def read_grid(path: str | Path, base: TrainingSettings | None = None) -> list[di
         content = read_yaml(path)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise RecommenderError(f"{path}: cannot be read as YAML: {' '.join(str(error).split())}") from error
-    known = {entry.name for entry in dataclasses.fields(TrainingSettings)}
+    known = RecommenderTrainConfig.model_fields
     if not isinstance(content, dict) or not content:
         raise RecommenderError(f"{path}: expected settings with lists of values, e.g. hidden: [256, 512]")
     for name, values in content.items():
@@ -126,11 +105,11 @@ def read_grid(path: str | Path, base: TrainingSettings | None = None) -> list[di
     count = math.prod(len(values) for values in content.values())
     if count > TRAININGS:
         raise RecommenderError(f"{path}: {count:,} combinations; a grid has {TRAININGS:,} at the most")
-    base = base or TrainingSettings()
+    base = base or RecommenderTrainConfig()
     found = [dict(zip(content, values, strict=True)) for values in product(*content.values())]
     for combination in found:
         try:
-            check_settings(dataclasses.replace(base, **combination))
-        except ModelError as error:
+            RecommenderTrainConfig.of(base.model_dump() | combination)
+        except TodBiasError as error:
             raise RecommenderError(f"{path}: {error}") from error
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import math
 import shutil
@@ -38,7 +37,7 @@ from tod_bias.recommenders.lmrec.model import (
     new_tokenizer,
 )
 from tod_bias.recommenders.lmrec.reviews import Review, Reviews, masked
-from tod_bias.recommenders.lmrec.settings import TrainingSettings, check_settings
+from tod_bias.recommenders.lmrec.settings import RecommenderTrainConfig
 from tod_bias.recommenders.lmrec.tokens import TokenFile, tokenise
 
 log = logging.getLogger(__name__)
@@ -54,7 +53,7 @@ class _State(Progress):
 def train(
     reviews: Reviews,
     out: str | Path,
-    settings: TrainingSettings | None = None,
+    settings: RecommenderTrainConfig | None = None,
     *,
     neutraliser: Neutraliser | None = None,
     resume: bool = True,
@@ -80,8 +79,7 @@ def train(
         RecommenderError: too few reviews to split.
         TodBiasError: ``out`` cannot be written to, or another run writes into it.
     """
-    settings = settings or TrainingSettings()
-    check_settings(settings)
+    settings = (settings or RecommenderTrainConfig()).with_usual_rate()
     with held(out) as place:
         return _train(reviews, place, settings, neutraliser, resume, show_progress)
 
@@ -89,7 +87,7 @@ def train(
 def _train(
     reviews: Reviews,
     out: Path,
-    settings: TrainingSettings,
+    settings: RecommenderTrainConfig,
     neutraliser: Neutraliser | None,
     resume: bool,
     show_progress: bool,
@@ -117,7 +115,7 @@ def _train(
         if not all(map(len, parts)):
             raise RecommenderError(f"{reviews.city}: {len(reviews)} reviews are too few to split into 0.8/0.1/0.1")
         record = {
-            "settings": dataclasses.asdict(settings),
+            "settings": settings.model_dump(),
             "statistics": reviews.statistics(),
             "processes": accelerator.num_processes,
         }
@@ -131,7 +129,7 @@ def _train(
 
 
 def _new_model(
-    reviews: Reviews, settings: TrainingSettings, texts: Callable[[], Iterator[str]]
+    reviews: Reviews, settings: RecommenderTrainConfig, texts: Callable[[], Iterator[str]]
 ) -> tuple[LMRecModel, Any]:
     if settings.init == "scratch":
         tokenizer = new_tokenizer(texts, settings.vocabulary)
@@ -165,7 +163,7 @@ def _run(
     train_set: TokenFile,
     valid_set: TokenFile,
     out: Path,
-    settings: TrainingSettings,
+    settings: RecommenderTrainConfig,
     record: Mapping[str, Any],
     resume: bool,
     show_progress: bool,
@@ -223,7 +221,7 @@ def _run(
     return state
 
 
-def _batches(tokens: TokenFile, settings: TrainingSettings, epoch: int, pad: int) -> list[np.ndarray]:
+def _batches(tokens: TokenFile, settings: RecommenderTrainConfig, epoch: int, pad: int) -> list[np.ndarray]:
     """Shuffled batches, every review once; within some batches sorted by length, so that little is padded."""
     rng = np.random.default_rng([settings.seed, epoch + 1])
     order = rng.permutation(len(tokens))
@@ -243,7 +241,9 @@ def _loss(
     return torch.nn.functional.cross_entropy(model(ids, mask).float(), venues, reduction=reduction)
 
 
-def _validate(model: Any, tokens: TokenFile, settings: TrainingSettings, pad: int, accelerator: Accelerator) -> float:
+def _validate(
+    model: Any, tokens: TokenFile, settings: RecommenderTrainConfig, pad: int, accelerator: Accelerator
+) -> float:
     model.eval()
     order = np.argsort(tokens.lengths, kind="stable")
     totals = torch.zeros(2, dtype=torch.float64)
@@ -278,7 +278,7 @@ def trained_from(folder: str | Path) -> str | None:
 def search(
     reviews: Reviews,
     out: str | Path,
-    settings: TrainingSettings,
+    settings: RecommenderTrainConfig,
     grid: Sequence[Mapping[str, Any]],
     **options: Any,
 ) -> dict[str, Any]:
@@ -294,8 +294,8 @@ def search(
     for number, combination in enumerate(grid):
         folder = own_folder(own_folder(out, "grid"), f"{number:03d}")
         done = folder / "training.json"
-        chosen = dataclasses.replace(settings, **combination)
-        wanted = {"settings": dataclasses.asdict(chosen), "statistics": reviews.statistics()}
+        chosen = settings.model_copy(update=combination).with_usual_rate()
+        wanted = {"settings": chosen.model_dump(), "statistics": reviews.statistics()}
         record = _complete(done)
         if not options.get("resume", True) or {name: record.get(name) for name in wanted} != wanted:
             try:

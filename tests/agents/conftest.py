@@ -46,11 +46,11 @@ def tiny_gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from sgd_files import DIALOGUES
 
     from tod_bias.models.from_scratch import new_model, new_tokenizer
-    from tod_bias.models.settings import TrainingSettings
+    from tod_bias.models.settings import TrainConfig
 
     torch.manual_seed(0)
     tokenizer = new_tokenizer((turn.text for dialogue in DIALOGUES for turn in dialogue.turns), 300, causal=True)
-    settings = TrainingSettings(arch="gpt2", layers=1, width=16, heads=2, max_length=384)
+    settings = TrainConfig(arch="gpt2", layers=1, width=16, heads=2, max_length=384)
     folder = tmp_path_factory.mktemp("models") / "gpt2"
     new_model(settings, tokenizer).save_pretrained(folder)
     tokenizer.save_pretrained(folder)

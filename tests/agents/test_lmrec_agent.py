@@ -15,7 +15,7 @@ from tod_bias.recommenders.lmrec.model import LMRec
 from tod_bias.recommenders.lmrec.quality import rank_reviews
 from tod_bias.recommenders.lmrec.reviews import Reviews, read_csv
 from tod_bias.recommenders.lmrec.sample import sample, write_sample
-from tod_bias.recommenders.lmrec.settings import TrainingSettings
+from tod_bias.recommenders.lmrec.settings import RecommenderTrainConfig
 from tod_bias.recommenders.lmrec.training import train
 
 pytestmark = pytest.mark.parlai
@@ -29,7 +29,7 @@ def city(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("city")
     write_sample(folder / "town.csv", sample(venues=24, reviews=20))
     reviews = Reviews(read_csv(folder / "town.csv"), city="town", fewest=20)
-    settings = TrainingSettings(layers=1, width=16, heads=2, hidden=32, vocabulary=400, epochs=2, batch=16)
+    settings = RecommenderTrainConfig(layers=1, width=16, heads=2, hidden=32, vocabulary=400, epochs=2, batch=16)
     train(reviews, folder / "model", settings)
     return folder / "town.csv", folder / "model"
 

@@ -97,10 +97,10 @@ def test_corpus_axis_and_metric_of_ones_own_are_named_by_module_and_name(folder,
 
 
 def test_a_limit_takes_a_seeded_sample(folder, capsys):
-    options = ("--axis", "gender", "--corpus", "corpus.jsonl", "--max-dialogues", 8)
-    first, again, other = (run(capsys, "perturb", *options, "--seed", seed)[1] for seed in (1, 1, 2))
+    options = ("--axes", "gender", "--corpus", "corpus.jsonl", "--max-dialogues", 8)
+    first, again, other = (run(capsys, "export", *options, "--seed", seed)[1] for seed in (1, 1, 2))
     assert first == again != other
-    assert run(capsys, "perturb", *options)[2].startswith("8 dialogues read")
+    assert len({json.loads(line)["original"] for line in first.splitlines()}) <= 8
 
 
 def test_chats_are_audited(folder, capsys):
@@ -176,7 +176,7 @@ def test_an_axis_of_ones_own(folder, capsys):
     code, out, err = run(capsys, "words", "--corpus", "corpus.jsonl", *axis, "--out", "words", "--bootstrap", 20)
     assert code == 0, err
     assert "wives" in out
-    code, out, err = run(capsys, "perturb", "--corpus", "corpus.jsonl", *axis)
+    code, out, err = run(capsys, "export", "--corpus", "corpus.jsonl", *axis)
     assert code == 0, err
     told = [json.loads(line) for line in out.splitlines()]
     assert {record["telling"] for record in told} == {"original", "people:wives", "people:sisters"}
@@ -190,63 +190,80 @@ def test_perturb_rewrites_lines(folder, capsys):
     assert (folder / "out.txt").read_text() == "My husband likes his car.\nNobody here.\n"
 
 
-def test_perturb_rewrites_dialogues(folder, capsys):
-    code, out, err = run(capsys, "perturb", "--corpus", "corpus.jsonl", "--draws", 2, "--out", "rewritten")
-    assert code == 0, err
-    assert out == ""
-    assert "24 dialogues read, 6 without a word to rewrite on axis gender left out" in err
-    found = list(read_files(folder / "rewritten" / "dialogues.jsonl"))
+def test_export_writes_dialogues_and_says_what_is_next(folder, capsys):
+    code, out, err = run(capsys, "export", "--axes", "gender", "--corpus", "corpus.jsonl", "--out", "made")
+    assert (code, out) == (0, "")
+    assert "--responses" in err
+    found = list(read_files(folder / "made" / "counterfactuals.jsonl"))
     assert len(found) == 36
-    assert found[0].id == "d001#gender0"
+    assert {dialogue.id.partition("#")[2] for dialogue in found} == {"original", "gender:woman", "gender:man"}
+    code, out, err = run(
+        capsys, "export", "--axes", "gender", "--corpus", "corpus.jsonl", "--chat", "--design", "draws"
+    )
+    assert (code, err) == (0, "")
+    assert all("messages" in json.loads(line) for line in out.splitlines())
+
+
+CONFIG = """
+corpus: {corpus: corpus.jsonl}
+axes: {axes: [gender, age]}
+system: {pipeline: Respond.yaml}
+analysis: {bootstrap: 20, permutations: 50, metrics: "length,chrf"}
+seed: 3
+"""
+
+
+def test_options_come_from_a_file_and_the_command_line_goes_before(folder, capsys):
+    (folder / "audit.yaml").write_text(CONFIG)
+    options = ("--config", "audit.yaml", "--axes", "gender", "--quiet")
+    assert run(capsys, "attribute", *options, "--out", "run") == (0, "", "")
+    results = json.loads((folder / "run" / "results.json").read_text())
+    assert (list(results["axes"]), list(results["metrics"]), results["seed"]) == (["gender"], ["length", "chrf"], 3)
+    again = ("--config", "run/config.json", "--metrics", "length", "--quiet", "--out", "again")
+    assert run(capsys, "attribute", *again) == (0, "", "")
+    results = json.loads((folder / "again" / "results.json").read_text())
+    assert (list(results["axes"]), list(results["metrics"]), results["seed"]) == (["gender"], ["length"], 3)
+    config = json.loads((folder / "run" / "config.json").read_text())
+    (folder / "changed.json").write_text(json.dumps(config | {"seed": 4}))
+    code, _, err = run(capsys, "plan", "--config", "changed.json", "--quiet")
+    assert (code, err.count("\n")) == (2, 1)
+    assert run(capsys, "plan", "--config", "audit.yaml", "--axes", "gender", "--quiet", "--out", "planned")[0] == 0
+
+
+def test_the_version_and_help(capsys):
+    from tod_bias import __version__
+
+    assert run(capsys, "--version") == (0, f"{__version__}\n", "")
+    assert run(capsys, "help", "words") == run(capsys, "words", "--help")
+
+
+def test_doctor_and_pilot_write_into_a_folder(folder, capsys, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert run(capsys, "doctor", "--out", "found", "--quiet") == (0, "", "")
+    assert json.loads((folder / "found/doctor.json").read_text())["checks"]
+    arguments = ("--pipeline", "Respond.yaml", "--axes", "gender", "--out", "run", "--quiet")
+    assert run(capsys, "attribute", *QUICK, *arguments)[0] == 0
+    assert run(capsys, "plan", "--pilot", "run", "--detect", 0.1, "--out", "power", "--quiet") == (0, "", "")
+    power = json.loads((folder / "power/power.json").read_text())
+    assert (power["schema"], power["detect"], power["axes"][0]["axis"]) == (1, 0.1, "gender")
 
 
 BROKEN = {
-    "two lexicons for an axis": (
-        ("perturb", "--lexicon", "a.tsv", "--lexicon", "b.tsv", "--source", "woman", "--target", "man"),
-        "--lexicon b.tsv: --axis gender has one already, a.tsv",
-    ),
-    "a lexicon for none of the axes": (
-        ("perturb", "--corpus", "corpus.jsonl", "--axes", "gender", "--lexicon", "faith.tsv"),
-        "--lexicon faith.tsv: expected AXIS=FILE, with one of --axes gender",
-    ),
-    "no such corpus": (("attribute", "--corpus", "nonsense"), "no corpus 'nonsense'; expected one of demo"),
-    "missing file": (("attribute", "--corpus", "gone.jsonl"), "gone.jsonl: cannot be read"),
     "malformed line": (("attribute", "--corpus", "broken.jsonl"), "broken.jsonl, line 2: "),
-    "no dialogues": (("attribute", "--corpus", "empty.jsonl"), "empty.jsonl: holds no dialogue"),
     "no tokenizer": (("attribute", *QUICK, "--model", "bare"), "holds no tokenizer"),
-    "no such model": (("attribute", *QUICK, "--model", "./gone"), "./gone: no such folder"),
-    "no such axis": (("attribute", *QUICK, "--pipeline", "Respond.yaml", "--axes", "height"), "unknown axis 'height'"),
-    "lexicon of no axis": (
-        ("attribute", *QUICK, "--pipeline", "Respond.yaml", "--axes", "gender", "--lexicon", "faith=faith.tsv"),
-        "--lexicon faith=faith.tsv: expected AXIS=FILE, with one of --axes gender",
-    ),
     "no such lexicon": (
         ("attribute", *QUICK, "--pipeline", "Respond.yaml", "--axes", "faith", "--lexicon", "faith=faith.tsv"),
         "faith.tsv: cannot be read",
     ),
-    "bad design": (("attribute", *QUICK, "--pipeline", "Respond.yaml", "--design", "square"), "'--design'"),
-    "bad margin": (
-        ("attribute", *QUICK, "--pipeline", "Respond.yaml", "--margin", "-1"),
-        "margin must be above 0",
-    ),
-    "bad cluster": (("attribute", *QUICK, "--pipeline", "Respond.yaml", "--cluster", "city"), "unknown cluster 'city'"),
-    "no pilot": (("plan", "--detect", "0.1"), "--detect needs --pilot"),
     "undefined": (
         ("attribute", *QUICK, "--pipeline", "Silent.yaml", "--axes", "gender", "--metrics", "jga"),
         "of 18 original dialogues is undefined",
     ),
-    "no datapath": (("attribute", "--corpus", "google_sgd"), "needs --datapath"),
     "empty datapath": (("attribute", "--corpus", "google_sgd", "--datapath", "."), "google_sgd: no such folder"),
     "nothing to perturb": (("attribute", *QUICK, "--pipeline", "Respond.yaml", "--axes", "race"), "axis race: no dial"),
     "no pipeline": (("attribute", *QUICK), "no pipeline: give --pipeline demo"),
     "bad order": (("attribute", *QUICK, "--pipeline", "Respond.yaml", "--order", "db"), "must name every stage once"),
-    "bad number": (("attribute", "--draws", "many"), "'--draws'"),
-    "bad option": (("attribute", "--drawz", "3"), "--drawz"),
-    "bad command": (("audit",), "No such command 'audit'"),
-    "bad metric": (("attribute", *QUICK, "--pipeline", "Respond.yaml", "--metrics", "x"), "unknown metric 'x'"),
-    "no run": (("report", "gone"), "gone"),
     "same attribute": (("perturb", "--source", "woman", "--target", "woman"), "woman"),
-    "no target": (("perturb", "--source", "woman"), "give --source and --target"),
     "unknown attribute": (("perturb", "--source", "woman", "--target", "tall"), "tall"),
     "out is a file": (("attribute", *QUICK, "--pipeline", "Respond.yaml", "--out", "empty.jsonl"), "another --out"),
     "few to hold out": (
@@ -307,13 +324,7 @@ BROKEN = {
         ("attribute", *QUICK, "--pipeline", "Respond.yaml", "--device", "cpu"),
         "--device is for models given with --model; with --pipeline FILE write it into the file",
     ),
-    "a metric of twins alone": (
-        ("evaluate", "--pipeline", "Respond.yaml", "--corpus", "corpus.jsonl", "--metrics", "disagreement"),
-        "metric 'disagreement' compares tellings, and evaluate has one; use attribute",
-    ),
-    "option for models, demo": (("evaluate", "--num-beams", 2), "--num-beams is for models given with --model"),
     "axis without numbers": (("report", "bare"), "bare/results.json, axes.gender.corpus_bleu: holds no disparity"),
-    "unknown split": (("attribute", "--split", "dev"), "'--split'"),
 }
 
 
@@ -379,19 +390,3 @@ def test_importing_the_module_keeps_the_function():
     import tod_bias.attribute
 
     assert callable(tod_bias.attribute)
-
-
-@pytest.mark.parametrize("command", ["attribute", "evaluate", "train", "perturb", "report"])
-def test_every_command_has_the_common_options(capsys, command):
-    code, out, _ = run(capsys, command, "--help")
-    assert code == 0
-    options = ("--help", "--out", "--quiet") if command == "report" else ("--help", "--out", "--quiet", "--seed")
-    assert all(option in out for option in options)
-
-
-def test_the_shell_completes_commands(monkeypatch, capsys):
-    monkeypatch.setenv("_TOD_BIAS_COMPLETE", "complete_bash")
-    monkeypatch.setenv("COMP_WORDS", "tod-bias at")
-    monkeypatch.setenv("COMP_CWORD", "1")
-    code, out, _ = run(capsys)
-    assert (code, out.split()) == (0, ["attribute"])

@@ -81,8 +81,7 @@ def test_a_check_writes_counts_and_the_missing_rows_as_a_table(tmp_path, capsys)
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("--pipeline", "demo", "--database", "x.jsonl"), "either --pipeline or --database"),
-        (("--component", "store"), "the pipeline has none of this name; it has api_call, db, response"),
+        (("--stage", "store"), "the pipeline has none of this name; it has api_call, db, response"),
         (("--database", "nowhere.sqlite"), "no such SQLite file"),
     ],
 )

@@ -53,7 +53,7 @@ def test_words_perturb_and_attribute_take_the_corpus(
     with (tmp_path / "words" / "words.csv").open() as file:
         women = [row for row in csv.DictReader(file) if (row["attribute"], row["speaker"]) == ("woman", "both")]
     assert int(women[0]["mentions"]) > 5
-    run("perturb", *read, "--axes", "gender", "--out", "told")
+    run("export", *read, "--axes", "gender", "--out", "told")
     assert [path for path in (tmp_path / "told").iterdir() if path.stat().st_size]
     (tmp_path / f"known_{corpus}.py").write_text(STAGES.format(corpus=corpus, datapath=datapath))
     stages = ", ".join(f'{name}: "known_{corpus}:{name}"' for name in ("api_call", "db", "response"))

@@ -108,7 +108,7 @@ def changed(path, change):
         ("report.html", ["compare", "run", "run", "--metrics", "sentence_bleu", "--out", "run/c"]),
         ("compare.json", ["compare", "run", "run", "--metrics", "sentence_bleu", "--out", "run/c"]),
         (".tod-bias.lock", ["compare", "run", "run", "--metrics", "sentence_bleu", "--out", "run/c"]),
-        ("check.json", ["check", "run", "--max-disparity", "1", "--out", "run"]),
+        ("check.json", ["check", "run", "--max-gap", "1", "--out", "run"]),
         ("words.csv", ["words", "--axes", "gender", "--max-dialogues", "4", "--out", "run/c"]),
         ("answers.sqlite", ["cases", "run", "--metric", "sentence_bleu", "--pipeline", "p.yaml"]),
         ("answers.sqlite-wal", ["cases", "run", "--metric", "sentence_bleu", "--pipeline", "p.yaml"]),
@@ -166,9 +166,9 @@ def test_a_batch_folder_that_a_run_names_is_one_of_batch_files(run, tmp_path):
 
     (run / "batches.json").write_text(json.dumps({"batch_out": str(tmp_path / "victim")}))
     with pytest.raises(TodBiasError, match="give --batch-out"):
-        _batches(run, None, [tmp_path])
+        _batches(run, None, (tmp_path,))
     (tmp_path / "victim" / "wave001_response.jsonl").write_text("")
-    assert _batches(run, None, [tmp_path]) == tmp_path / "victim"
+    assert _batches(run, None, (tmp_path,)) == tmp_path / "victim"
 
 
 @pytest.mark.parametrize("name", ["own:Words", "http.server:test"])
@@ -192,7 +192,7 @@ def test_a_repair_measures_nothing_that_only_the_run_names(run):
 
 
 @pytest.mark.parametrize("name", ["own:people", "gender×own:people", "age,own:people", "dialect:people"])
-@pytest.mark.parametrize("arguments", [["cases", "run", "--metric", "sentence_bleu"], ["repair", "run"]])
+@pytest.mark.parametrize("arguments", [["cases", "run", "--metric", "sentence_bleu"], ["mitigate", "run"]])
 def test_an_axis_of_results_is_not_imported(run, tmp_path, capsys, name, arguments):
     shutil.copy(tmp_path / "own.py", tmp_path / "dialect.py")
     changed(run / "results.json", lambda record: record["axes"].update({name: record["axes"].pop("gender")}))
@@ -225,7 +225,7 @@ def test_cases_import_nothing_but_what_is_given_again(run, tmp_path, capsys):
     check = ["check", "--cases", path, "--pipeline", "p.yaml"]
     path.write_text(json.dumps(record | {"metric": "own:Words"}) + "\n")
     code, said = command(capsys, *check)
-    assert (code, len(said), "give it again with --metric own:Words" in said[0]) == (2, 1, True), said
+    assert (code, len(said), "give it again with --metrics own:Words" in said[0]) == (2, 1, True), said
     options = record["perturber"] | {"axis": "own:people"}
     path.write_text(json.dumps(record | {"axis": "people", "perturber": options}) + "\n")
     code, said = command(capsys, *check)
@@ -238,7 +238,7 @@ def test_cases_import_nothing_but_what_is_given_again(run, tmp_path, capsys):
     code, said = command(capsys, *check, "--metrics", "own:Words")
     assert (code, len(said), "no case is scored by it" in said[0]) == (2, 1, True), said
     path.write_text(json.dumps(record | {"axis": "people", "perturber": options, "metric": "own:Words"}) + "\n")
-    code, said = command(capsys, *check, "--axes", "own:people", "--metric", "own:Words")
+    code, said = command(capsys, *check, "--axes", "own:people", "--metrics", "own:Words")
     assert "not shipped" not in "".join(said)
 
 

@@ -58,7 +58,7 @@ def test_cases_are_cut_down_by_the_runs_own_system(made, capsys):
 
 
 def test_repair_runs_the_runs_own_system_on_its_dialogues(made):
-    assert called("repair", made, "--these-words", "--guards", "canonical", "--quiet") in (0, 1)
+    assert called("mitigate", made, "--terms-only", "--guards", "canonical", "--quiet") in (0, 1)
     record = json.loads((made / "repair" / "repair.json").read_text())
     assert record["attempts"]
 
@@ -69,7 +69,7 @@ def test_what_somebody_elses_folder_names_is_not_imported(made, tmp_path, capsys
     config = json.loads((received / "config.json").read_text())
     config["seed"] += 1  # whatever is changed, it is no longer what this user wrote
     (received / "config.json").write_text(json.dumps(config))
-    assert called("repair", received, "--these-words", "--guards", "canonical", "--quiet") == 2
+    assert called("mitigate", received, "--terms-only", "--guards", "canonical", "--quiet") == 2
     assert called("cases", received, "--worst", 3) in (0, 2)
     assert not (tmp_path / "home" / "imported").exists()
     assert not (tmp_path / "elsewhere" / "imported").exists()

@@ -98,7 +98,7 @@ def test_a_run_that_measures_nothing_does_not_pass(run, corpus, pipeline, metric
     assert record["verdict"] == "inconclusive"
     assert record["short_of"] == ["nothing measured"]
     assert run(*command, "--allow-unmeasured")[0] == 0
-    assert run("check", "run", "--max-disparity", "0.9")[0] == 3
+    assert run("check", "run", "--max-gap", "0.9")[0] == 3
 
 
 @pytest.mark.parametrize(

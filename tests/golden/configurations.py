@@ -82,7 +82,7 @@ def draws(command: Command) -> None:
 
 def tool_loop(command: Command) -> None:
     metrics = "corpus_bleu,call_disagreement,length"
-    audit(command, "gender,placebo", "loop", "--metrics", metrics, "--history", "system", "--tellings", 1)
+    audit(command, "gender,placebo", "loop", "--metrics", metrics, "--history", "system", "--variants", 1)
 
 
 def router(command: Command) -> None:
@@ -90,11 +90,11 @@ def router(command: Command) -> None:
 
 
 def persona_by_gender(command: Command) -> None:
-    audit(command, "persona_age×gender", "straight", "--tellings", 3)
+    audit(command, "persona_age×gender", "straight", "--variants", 3)
 
 
 def persona(command: Command) -> None:
-    audit(command, "persona_gender,placebo", "router", "--tellings", 2)
+    audit(command, "persona_gender,placebo", "router", "--variants", 2)
 
 
 def names(command: Command) -> None:
@@ -110,18 +110,18 @@ def samples(command: Command) -> None:
 
 
 def responses(command: Command) -> None:
-    """What another program would do: answer what ``perturb`` writes, and have the answers audited."""
+    """What another program would do: answer what ``export`` writes, and have the responses audited."""
     options = ("--corpus", "corpus.jsonl", "--axes", "gender,placebo")
-    command("perturb", *options, "--out", "told")
+    command("export", *options, "--out", "told")
     lines = []
-    for record in map(json.loads, Path("told/tellings.jsonl").read_text().splitlines()):
+    for record in map(json.loads, Path("told/counterfactuals.jsonl").read_text().splitlines()):
         for number, turn in enumerate(record["turns"]):
             response = turn["response"] if "wife" not in turn["user"] else "No idea."
             name = {"id": record["original"], "turn": number, "telling": record["telling"]}
             lines.append(name | {"response": response, "steps": [{"call": {"api_name": "find", "n": len(response)}}]})
     Path("answers.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     metrics = ("--metrics", "corpus_bleu,call_disagreement")
-    command("attribute", *options, "--answers", "answers.jsonl", "--out", "run", *QUICK, *metrics)
+    command("attribute", *options, "--responses", "answers.jsonl", "--out", "run", *QUICK, *metrics)
 
 
 def batches(command: Command) -> None:
@@ -175,11 +175,11 @@ def after(command: Command) -> None:
     """Everything that takes a run's folder: the gate, cases, mitigation, a comparison, a plan, an evaluation."""
     source = ("--corpus", "corpus.jsonl", "--pipeline", "straight.yaml")
     audit(command, "gender,placebo", "straight", "--metrics", "corpus_bleu,jga")
-    for number, options in enumerate((("--harm-only",), ("--component", "api_call"), ("--these-words",))):
-        command("check", "run", "--max-disparity", 0.05, *options, "--out", f"check{number}", "--quiet")
+    for number, options in enumerate(((), ("--both-sides", "--stage", "api_call"), ("--both-sides", "--terms-only"))):
+        command("check", "run", "--max-gap", 0.05, *options, "--out", f"check{number}", "--quiet")
     command("cases", "run", "--worst", 6, "--pipeline", "straight.yaml", "--out", "cases.jsonl", "--quiet")
     command("check", "--cases", "cases.jsonl", "--pipeline", "straight.yaml", "--out", "checked", "--quiet")
-    command("repair", "run", *source, "--these-words", "--out", "repair", "--quiet")
+    command("mitigate", "run", *source, "--terms-only", "--out", "repair", "--quiet")
     audit(command, "gender,placebo", "straight", "--metrics", "corpus_bleu,jga", "--seed", 0, out="again")
     Path("golden_stages.py").write_text(
         Path("golden_stages.py").read_text().replace('{"wife", "sister"}', '{"sister"}')

@@ -85,6 +85,7 @@ _RECORDS = (
     "audit.json", "associations.json", "batches.json",
 )  # fmt: skip
 _NOT_COMPARED = {
+    "reason",  # prose
     "seconds",
     "seconds_by_component",
     "signature",

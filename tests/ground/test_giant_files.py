@@ -18,7 +18,7 @@ CASES = {
     "interactions": ("f.csv", HEADER, "associate train --interactions f.csv", f"{COLUMNS + 1:,} columns"),
     "a long line": ("f.jsonl", LONG, "words --corpus f.jsonl", f"line 1 is longer than {LONGEST:,} characters"),
     "a long answer": (
-        "f.jsonl", LONG, "attribute --answers f.jsonl --max-dialogues 5", f"longer than {LONGEST:,} characters",
+        "f.jsonl", LONG, "attribute --responses f.jsonl --max-dialogues 5", f"longer than {LONGEST:,} characters",
     ),
     "a long line of text": (
         "f.txt", LONG, "perturb --axis gender --source woman --target man f.txt", f"longer than {LONGEST:,} characters",

@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, LlamaC
 from tod_bias.errors import ModelError
 from tod_bias.models import checkpoints
 from tod_bias.models.generator import Generator
-from tod_bias.models.settings import GenerationSettings, TrainingSettings
+from tod_bias.models.settings import GenerationSettings, TrainConfig
 from tod_bias.models.training import train
 
 SHORT = {"epochs": 1, "batch_tokens": 512, "max_length": 96, "evaluations": 1, "learning_rate": 1e-3, "patience": 99}
@@ -24,7 +24,7 @@ PROMPTS = [f"USER: I need a table for my {who}\nAPICALL:" for who in ("wife", "h
 
 
 def trained(out: Path, init: Path, **more: Any) -> Path:
-    train(small_corpus(), small_corpus(4), out, TrainingSettings(init=str(init), **SHORT, **more))
+    train(small_corpus(), small_corpus(4), out, TrainConfig(init=str(init), **SHORT, **more))
     return out
 
 
@@ -168,10 +168,10 @@ def test_a_training_does_not_go_on_from_another_base(
     tmp_path: Path, gpt2: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     base = copied(gpt2, tmp_path / "base")
-    whole = train(small_corpus(), small_corpus(4), tmp_path / "a", TrainingSettings(init=str(base), **SHORT))
+    whole = train(small_corpus(), small_corpus(4), tmp_path / "a", TrainConfig(init=str(base), **SHORT))
     assert whole["init_hash"] == checkpoints.fingerprint(str(base))
     (base / "generation_config.json").write_text("{}")
-    again = train(small_corpus(), small_corpus(4), tmp_path / "b", TrainingSettings(init=str(base), **SHORT))
+    again = train(small_corpus(), small_corpus(4), tmp_path / "b", TrainConfig(init=str(base), **SHORT))
     assert again["init_hash"] != whole["init_hash"]
 
 

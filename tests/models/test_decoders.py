@@ -8,7 +8,7 @@ from tod_bias import Dialogue, Turn
 from tod_bias.models import generator as generators
 from tod_bias.models.agreement import SIZE
 from tod_bias.models.generator import Generator
-from tod_bias.models.settings import GenerationSettings, TrainingSettings
+from tod_bias.models.settings import GenerationSettings, TrainConfig
 from tod_bias.models.training import train
 
 PROMPTS = [
@@ -24,7 +24,7 @@ def test_sequence_to_sequence_answers_may_be_empty(tmp_path):
         Dialogue(f"d{number}", "x", (Turn(f"{word} {number}", response=""),))
         for number, word in enumerate(("hello", "noodles", "thanks", "bye") * 4)
     ]
-    settings = TrainingSettings(
+    settings = TrainConfig(
         arch="t5", epochs=20, layers=1, width=32, heads=2, vocabulary=300, dropout=0.0, batch_tokens=256, max_length=64,
         learning_rate=1e-2, evaluations=1, patience=99,
     )  # fmt: skip

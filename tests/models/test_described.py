@@ -9,7 +9,7 @@ from tod_bias.errors import ModelError
 from tod_bias.models.examples import IGNORED, api_call_prompt, causal_sequences, described_prompt
 from tod_bias.models.from_scratch import new_tokenizer
 from tod_bias.models.generator import Generator
-from tod_bias.models.settings import GenerationSettings, TrainingSettings
+from tod_bias.models.settings import GenerationSettings, TrainConfig
 from tod_bias.models.training import train
 from tod_bias.systems.stages.language_model import ApiCall, Response
 from tod_bias.testing import inputs_of
@@ -28,7 +28,7 @@ def tokenizer():
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("described")
-    settings = TrainingSettings(**TINY, described=True, renamed=0.5, tellings=2, epochs=1, loss="targets")
+    settings = TrainConfig(**TINY, described=True, renamed=0.5, tellings=2, epochs=1, loss="targets")
     record = train(CORPUS, CORPUS[:2], folder, settings)
     assert record["sequences"][0]["sequences"] == 2 * len(CORPUS)
     return folder
@@ -108,4 +108,4 @@ def test_a_training_says_how_it_was_told(model):
 def test_descriptions_where_they_have_no_place_say_why(tmp_path, t5, changes, message):
     changes = {name: str(t5) if value == "T5" else value for name, value in changes.items()}
     with pytest.raises(ModelError, match=message):
-        train(small_corpus(), small_corpus(4), tmp_path, TrainingSettings(**{"described": True, **changes}))
+        train(small_corpus(), small_corpus(4), tmp_path, TrainConfig(**{"described": True, **changes}))

@@ -20,7 +20,7 @@ from tod_bias.models import checkpoints
 from tod_bias.models.chat_template import RESPONSE_TEMPLATE, with_read_arguments
 from tod_bias.models.examples import IGNORED, api_call_prompt, causal_sequences, encode_prompts
 from tod_bias.models.generator import Generator
-from tod_bias.models.settings import GenerationSettings, TrainingSettings
+from tod_bias.models.settings import GenerationSettings, TrainConfig
 from tod_bias.models.training import train
 from tod_bias.stages import ApiCall, Response
 from tod_bias.systems.stages.database import LookupDb
@@ -42,7 +42,7 @@ def digest(path):
 def llama(tmp_path_factory):
     """A Llama that has learnt the small corpus as lines of text."""
     folder = tmp_path_factory.mktemp("models") / "llama"
-    settings = TrainingSettings(
+    settings = TrainConfig(
         arch="llama", epochs=30, batch_tokens=1024, max_length=256, learning_rate=1e-2, evaluations=1, **TINY
     )
     train(small_corpus(), small_corpus(4), folder, settings)
@@ -60,7 +60,7 @@ def tools(tmp_path_factory):
 def chat(tmp_path_factory, tools):
     """A Llama that has read the small corpus as chats."""
     folder = tmp_path_factory.mktemp("models") / "chat"
-    settings = TrainingSettings(
+    settings = TrainConfig(
         arch="llama", format="chat", tools=tools, epochs=4, batch_tokens=1024, learning_rate=1e-2, evaluations=1, **TINY
     )
     train(small_corpus(), small_corpus(4), folder, settings)
@@ -94,11 +94,11 @@ def test_a_llama_is_both_stages_of_a_pipeline(llama):
 
 
 def test_the_architecture_of_a_checkpoint_is_read_from_it(tmp_path, llama):
-    record = train(small_corpus(), small_corpus(4), tmp_path / "m", TrainingSettings(init=str(llama), **SHORT))
+    record = train(small_corpus(), small_corpus(4), tmp_path / "m", TrainConfig(init=str(llama), **SHORT))
     assert record["arch"] == "llama"
     assert json.loads((tmp_path / "m" / "config.json").read_text())["model_type"] == "llama"
     with pytest.raises(ModelError, match="is a llama checkpoint, but --arch is gpt2; leave --arch out"):
-        train(small_corpus(), small_corpus(4), tmp_path / "n", TrainingSettings(arch="gpt2", init=str(llama)))
+        train(small_corpus(), small_corpus(4), tmp_path / "n", TrainConfig(arch="gpt2", init=str(llama)))
 
 
 def test_a_chat_model_brings_its_template_and_reads_its_own_calls(chat, tools):
@@ -137,7 +137,7 @@ def test_what_a_server_reads_in_a_text(chat, written, content, calls):
 
 
 def test_a_chat_model_is_fine_tuned_with_the_template_that_it_has(tmp_path, chat, tools):
-    settings = TrainingSettings(init=str(chat), format="chat", tools=tools, **SHORT)
+    settings = TrainConfig(init=str(chat), format="chat", tools=tools, **SHORT)
     record = train(small_corpus(), small_corpus(4), tmp_path / "m", settings)
     losses = [entry["validation"] for entry in record["losses"]]
     assert losses[-1] < losses[0]
@@ -145,7 +145,7 @@ def test_a_chat_model_is_fine_tuned_with_the_template_that_it_has(tmp_path, chat
 
 
 def test_a_model_without_the_templates_marks_learns_them(tmp_path, gpt2):
-    settings = TrainingSettings(init=str(gpt2), format="chat", chat_template="chatml", max_length=250, **SHORT)
+    settings = TrainConfig(init=str(gpt2), format="chat", chat_template="chatml", max_length=250, **SHORT)
     train(small_corpus(), small_corpus(4), tmp_path / "m", settings)
     tokenizer, model = (
         AutoTokenizer.from_pretrained(tmp_path / "m"),
@@ -156,7 +156,7 @@ def test_a_model_without_the_templates_marks_learns_them(tmp_path, gpt2):
     with pytest.raises(ModelError, match="adapters train no new tokens; fine-tune without --lora"):
         train(
             small_corpus(), small_corpus(4), tmp_path / "n",
-            TrainingSettings(init=str(gpt2), format="chat", chat_template="chatml", lora=2, **SHORT),
+            TrainConfig(init=str(gpt2), format="chat", chat_template="chatml", lora=2, **SHORT),
         )  # fmt: skip
 
 
@@ -188,7 +188,7 @@ def stop_after(monkeypatch, checkpoints_):
 def test_an_interrupted_fine_tuning_ends_with_the_weights_of_a_whole_one(
     tmp_path, monkeypatch, chat, tools, options, weights
 ):
-    settings = TrainingSettings(init=str(chat), format="chat", tools=tools, **SHORT, **options)
+    settings = TrainConfig(init=str(chat), format="chat", tools=tools, **SHORT, **options)
     whole = train(small_corpus(), small_corpus(4), tmp_path / "whole", settings)
     go_on = stop_after(monkeypatch, 2)
     with pytest.raises(StoppedError):
@@ -202,7 +202,7 @@ def test_an_interrupted_fine_tuning_ends_with_the_weights_of_a_whole_one(
 def test_another_template_or_other_tools_are_another_training(tmp_path, monkeypatch, chat):
     path = tmp_path / "tools.json"
     path.write_text(json.dumps([FIND]))
-    settings = TrainingSettings(init=str(chat), format="chat", tools=str(path), **SHORT)
+    settings = TrainConfig(init=str(chat), format="chat", tools=str(path), **SHORT)
     go_on = stop_after(monkeypatch, 1)
     with pytest.raises(StoppedError):
         train(small_corpus(), small_corpus(4), tmp_path / "m", settings)
@@ -215,7 +215,7 @@ def test_another_template_or_other_tools_are_another_training(tmp_path, monkeypa
 @pytest.fixture(scope="module")
 def adapter(tmp_path_factory, llama):
     folder = tmp_path_factory.mktemp("models") / "adapter"
-    train(small_corpus(), small_corpus(4), folder, TrainingSettings(init=str(llama), lora=4, **SHORT))
+    train(small_corpus(), small_corpus(4), folder, TrainConfig(init=str(llama), lora=4, **SHORT))
     return folder
 
 
@@ -255,12 +255,12 @@ def test_an_adapter_is_known_by_its_base_and_its_own_files(tmp_path, llama, adap
 
 
 def test_a_merged_adapter_is_an_ordinary_checkpoint(tmp_path, llama, adapter):
-    settings = TrainingSettings(init=str(llama), lora=4, merge=True, **SHORT)
+    settings = TrainConfig(init=str(llama), lora=4, merge=True, **SHORT)
     train(small_corpus(), small_corpus(4), tmp_path / "m", settings)
     plain = AutoModelForCausalLM.from_pretrained(tmp_path / "m")
     assert type(plain).__name__ == "LlamaForCausalLM"
     assert torch.allclose(logits(plain), logits(checkpoints.load_model(str(adapter), causal=True)), atol=1e-5)
-    again = train(small_corpus(), small_corpus(4), tmp_path / "n", TrainingSettings(init=str(adapter), **SHORT))
+    again = train(small_corpus(), small_corpus(4), tmp_path / "n", TrainConfig(init=str(adapter), **SHORT))
     assert again["arch"] == "llama"
 
 
@@ -270,7 +270,7 @@ def test_an_adapter_and_a_whole_model_never_lie_in_one_folder(tmp_path, llama):
         ({"lora": 2}, "adapter_model.safetensors", "model.safetensors"),
         ({}, "model.safetensors", "adapter_config.json"),
     ):
-        train(small_corpus(), small_corpus(4), tmp_path / "m", TrainingSettings(init=str(llama), **SHORT, **options))
+        train(small_corpus(), small_corpus(4), tmp_path / "m", TrainConfig(init=str(llama), **SHORT, **options))
         assert (tmp_path / "m" / there).exists()
         assert not (tmp_path / "m" / gone).exists()
         checkpoints.load_model(str(tmp_path / "m"), causal=True)
@@ -297,7 +297,7 @@ def test_what_writes_no_text_is_refused(tmp_path, llama):
     config = BertConfig(vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)
     BertModel(config).save_pretrained(bert)
     AutoTokenizer.from_pretrained(llama).save_pretrained(bert)
-    for use in (lambda: train(small_corpus(), small_corpus(4), tmp_path / "m", TrainingSettings(init=str(bert))),
+    for use in (lambda: train(small_corpus(), small_corpus(4), tmp_path / "m", TrainConfig(init=str(bert))),
                 lambda: Generator(bert)):  # fmt: skip
         with pytest.raises(
             ModelError, match=r"is a bert checkpoint, which writes no text; expected a causal model"
@@ -307,7 +307,7 @@ def test_what_writes_no_text_is_refused(tmp_path, llama):
     odd.mkdir()
     (odd / "config.json").write_text('{"model_type": "no_such_type"}')
     with pytest.raises(ModelError, match=r"its configuration cannot be loaded: .*no_such_type") as error:
-        train(small_corpus(), small_corpus(4), tmp_path / "m", TrainingSettings(init=str(odd)))
+        train(small_corpus(), small_corpus(4), tmp_path / "m", TrainConfig(init=str(odd)))
     assert "\n" not in str(error.value)
 
 
@@ -328,13 +328,13 @@ def test_what_writes_no_text_is_refused(tmp_path, llama):
 def test_settings_that_do_not_go_together_say_why(tmp_path, gpt2, options, message):
     options = {name: str(gpt2) if value == "GPT2" else value for name, value in options.items()}
     with pytest.raises(ModelError, match=message) as error:
-        train(small_corpus(), small_corpus(4), tmp_path / "m", TrainingSettings(**options))
+        train(small_corpus(), small_corpus(4), tmp_path / "m", TrainConfig(**options))
     assert "\n" not in str(error.value)
 
 
 def test_without_peft_one_line_says_what_to_install(tmp_path, monkeypatch, llama, adapter):
     monkeypatch.setitem(sys.modules, "peft", None)
-    settings = TrainingSettings(init=str(llama), lora=2)
+    settings = TrainConfig(init=str(llama), lora=2)
     for use in (lambda: train(small_corpus(), small_corpus(4), tmp_path / "m", settings),
                 lambda: checkpoints.load_model(str(adapter), causal=True)):  # fmt: skip
         with pytest.raises(ModelError, match=r"need the package peft: pip install 'tod-bias\[lora\]'"):

@@ -12,7 +12,7 @@ from builders import small_corpus, tiny_model
 from tod_bias.errors import ModelError
 from tod_bias.models import checkpoints
 from tod_bias.models.generator import Generator
-from tod_bias.models.settings import GenerationSettings, TrainingSettings
+from tod_bias.models.settings import GenerationSettings, TrainConfig
 from tod_bias.models.training import train
 
 gguf = pytest.importorskip("gguf", reason="no GGUF: pip install 'tod-bias[gguf]'")
@@ -88,7 +88,7 @@ def test_it_writes_what_the_folder_writes(llama, packed):
 
 def test_a_training_goes_on_from_it_and_its_adapter_finds_it(packed, tmp_path):
     pytest.importorskip("peft")
-    settings = TrainingSettings(init=str(packed), epochs=1, lora=2, max_length=128, batch_tokens=512, evaluations=1)
+    settings = TrainConfig(init=str(packed), epochs=1, lora=2, max_length=128, batch_tokens=512, evaluations=1)
     train(small_corpus(), small_corpus()[:4], tmp_path / "adapter", settings)
     model = checkpoints.load_model(str(tmp_path / "adapter"), causal=True)
     assert model.config.model_type == "llama"

@@ -11,11 +11,11 @@ from builders import small_corpus
 
 import tod_bias.models.training as training
 from tod_bias.errors import DivergedError, ModelError
-from tod_bias.models.settings import TrainingSettings
+from tod_bias.models.settings import TrainConfig
 from tod_bias.models.training import train
 from tod_bias.models.trees import read_tree, write_tree
 
-SETTINGS = TrainingSettings(
+SETTINGS = TrainConfig(
     layers=1, width=16, heads=2, vocabulary=300, epochs=2, batch_tokens=512, evaluations=2, patience=9, dropout=0.3
 )
 
@@ -218,7 +218,7 @@ def test_a_training_whose_loss_is_never_finite_leaves_no_model_and_says_so(tmp_p
 @pytest.mark.parametrize("rate", [math.nan, math.inf, -1.0, 0.0])
 def test_a_learning_rate_that_is_none_is_refused(tmp_path, rate):
     with pytest.raises(ModelError, match="learning_rate is "):
-        go_on(tmp_path / "m", TrainingSettings(learning_rate=rate))
+        go_on(tmp_path / "m", TrainConfig(learning_rate=rate))
 
 
 def test_killed_again_and_again_a_training_ends_with_the_weights_of_a_whole_one(tmp_path):

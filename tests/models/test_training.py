@@ -18,7 +18,7 @@ from tod_bias.models.examples import (
     seq2seq_sequences,
 )
 from tod_bias.models.from_scratch import new_model, new_tokenizer
-from tod_bias.models.settings import TrainingSettings
+from tod_bias.models.settings import TrainConfig
 from tod_bias.models.training import hold_out, train
 from tod_bias.testing import inputs_of
 
@@ -170,7 +170,7 @@ def test_a_model_that_has_learnt_reads_and_one_that_begins_does_not(t5, bart, gp
         assert last["exchanged"] > 1.1 * last["validation"]
     assert "exchanged" not in json.loads((gpt2 / "training.json").read_text())["losses"][-1]
     corpus = small_corpus(8)
-    settings = TrainingSettings(**TINY, arch="bart", max_steps=1, learning_rate=1e-6)
+    settings = TrainConfig(**TINY, arch="bart", max_steps=1, learning_rate=1e-6)
     (first,) = train(corpus, corpus[:4], tmp_path / "new", settings)["losses"]
     assert first["exchanged"] == pytest.approx(first["validation"], rel=0.01)
 
@@ -178,7 +178,7 @@ def test_a_model_that_has_learnt_reads_and_one_that_begins_does_not(t5, bart, gp
 @pytest.mark.parametrize("width", [64, 256])
 def test_a_new_bart_passes_on_what_its_layers_are_given_whatever_its_width(width):
     tokenizer = new_tokenizer((turn.text for d in small_corpus() for turn in d.turns), 400, causal=False)
-    encoder = new_model(TrainingSettings(arch="bart", width=width, heads=4, layers=1), tokenizer).get_encoder()
+    encoder = new_model(TrainConfig(arch="bart", width=width, heads=4, layers=1), tokenizer).get_encoder()
     states = torch.randn(512, width, generator=torch.Generator().manual_seed(0))
     layer = encoder.layers[0]
     for linear in (layer.self_attn.q_proj, layer.self_attn.v_proj, layer.self_attn.out_proj):
@@ -202,7 +202,7 @@ def test_trained_folder_loads_and_has_learnt(request, arch, auto):
 def test_fine_tuning_starts_from_the_checkpoint(tmp_path, gpt2):
     corpus = small_corpus()
     before = json.loads((gpt2 / "training.json").read_text())["validation_loss"]
-    settings = TrainingSettings(init=str(gpt2), epochs=1, learning_rate=1e-5, batch_tokens=1024, evaluations=1)
+    settings = TrainConfig(init=str(gpt2), epochs=1, learning_rate=1e-5, batch_tokens=1024, evaluations=1)
     record = train(corpus, corpus[:4], tmp_path / "tuned", settings)
     assert record["losses"][0]["validation"] == pytest.approx(before, abs=0.1)
 
@@ -213,7 +213,7 @@ class InterruptedTrainingError(Exception):
 
 def test_interrupted_training_resumes_to_the_same_model(tmp_path, monkeypatch):
     corpus = small_corpus()
-    settings = TrainingSettings(**TINY, epochs=3, batch_tokens=512, evaluations=1, learning_rate=3e-3)
+    settings = TrainConfig(**TINY, epochs=3, batch_tokens=512, evaluations=1, learning_rate=3e-3)
     whole = train(corpus, corpus[:4], tmp_path / "whole", settings)
 
     import tod_bias.models.training as training
@@ -232,7 +232,7 @@ def test_interrupted_training_resumes_to_the_same_model(tmp_path, monkeypatch):
         train(corpus, corpus[:4], tmp_path / "cut", settings)
     monkeypatch.setattr(training, "save_checkpoint", save)
     with pytest.raises(ModelError, match="belongs to a training with other settings"):
-        train(corpus, corpus[:4], tmp_path / "cut", TrainingSettings(**TINY, epochs=9))
+        train(corpus, corpus[:4], tmp_path / "cut", TrainConfig(**TINY, epochs=9))
     resumed = train(corpus, corpus[:4], tmp_path / "cut", settings)
     assert resumed["validation_loss"] == pytest.approx(whole["validation_loss"], abs=1e-5)
     assert [entry["step"] for entry in resumed["losses"]] == [entry["step"] for entry in whole["losses"]]
@@ -240,7 +240,7 @@ def test_interrupted_training_resumes_to_the_same_model(tmp_path, monkeypatch):
 
 def test_training_stops_where_validation_gets_worse(tmp_path):
     corpus = small_corpus()
-    settings = TrainingSettings(**TINY, epochs=40, batch_tokens=512, evaluations=1, learning_rate=0.3, patience=2)
+    settings = TrainConfig(**TINY, epochs=40, batch_tokens=512, evaluations=1, learning_rate=0.3, patience=2)
     record = train(corpus, corpus[:4], tmp_path / "m", settings)
     assert record["best_step"] < record["steps"]
     assert len(record["losses"]) < 40
@@ -274,31 +274,31 @@ def test_held_out_dialogues_are_seeded_and_disjoint():
 )
 def test_unusable_settings_say_why(tmp_path, changes, message):
     with pytest.raises(ModelError, match=message):
-        train(small_corpus(), small_corpus(4), tmp_path, TrainingSettings(**changes))
+        train(small_corpus(), small_corpus(4), tmp_path, TrainConfig(**changes))
 
 
 def test_checkpoint_of_another_architecture_is_refused(tmp_path, t5):
     with pytest.raises(ModelError, match="is a t5 checkpoint, but --arch is bart"):
-        train(small_corpus(), small_corpus(4), tmp_path, TrainingSettings(arch="bart", init=str(t5)))
+        train(small_corpus(), small_corpus(4), tmp_path, TrainConfig(arch="bart", init=str(t5)))
 
 
 @pytest.mark.parametrize(("settings", "rate"), [({"arch": "bart"}, 3e-4), ({"arch": "gpt2"}, 1e-3), ({}, 1e-3)])
 def test_the_usual_learning_rate_is_that_of_the_architecture(tmp_path, settings, rate):
     corpus = small_corpus(8)
-    record = train(corpus, corpus[:4], tmp_path / "new", TrainingSettings(**TINY, **settings, max_steps=1))
+    record = train(corpus, corpus[:4], tmp_path / "new", TrainConfig(**TINY, **settings, max_steps=1))
     assert record["settings"]["learning_rate"] == rate
-    more = train(corpus, corpus[:4], tmp_path / "more", TrainingSettings(init=str(tmp_path / "new"), max_steps=1))
+    more = train(corpus, corpus[:4], tmp_path / "more", TrainConfig(init=str(tmp_path / "new"), max_steps=1))
     assert more["settings"]["learning_rate"] == 5e-5
 
 
 def test_a_checkpoint_that_learns_targets_only_takes_no_loss(tmp_path, t5):
     with pytest.raises(ModelError, match="--loss is for causal models; t5 learns targets only"):
-        train(small_corpus(), small_corpus(4), tmp_path, TrainingSettings(init=str(t5), loss="targets"))
+        train(small_corpus(), small_corpus(4), tmp_path, TrainConfig(init=str(t5), loss="targets"))
 
 
 def test_a_new_t5_begins_with_embeddings_that_adam_can_turn_and_logits_of_usual_size():
     tokenizer = new_tokenizer((turn.text for d in small_corpus() for turn in d.turns), 400, causal=False)
-    model = new_model(TrainingSettings(arch="t5", width=64, layers=2, dropout=0.0), tokenizer).eval()
+    model = new_model(TrainConfig(arch="t5", width=64, layers=2, dropout=0.0), tokenizer).eval()
     ids = torch.randint(2, len(tokenizer), (4, 16), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         logits = model(input_ids=ids, labels=ids).logits

@@ -46,7 +46,7 @@ def train_perturber(folder: Path) -> Path:
 
     from tod_bias.models.checkpoints import END, PAD
     from tod_bias.models.from_scratch import new_model
-    from tod_bias.models.settings import TrainingSettings
+    from tod_bias.models.settings import TrainConfig
     from tod_bias.perturb.neural import SEPARATOR
 
     torch.manual_seed(0)
@@ -63,7 +63,7 @@ def train_perturber(folder: Path) -> Path:
         unk_token="<unk>",
         additional_special_tokens=[SEPARATOR],
     )
-    settings = TrainingSettings(arch="bart", layers=1, width=64, heads=4, dropout=0.0, max_length=32)
+    settings = TrainConfig(arch="bart", layers=1, width=64, heads=4, dropout=0.0, max_length=32)
     model = new_model(settings, wrapped)
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
     steps = 400

@@ -172,11 +172,11 @@ def test_commands_exit_with_what_they_found(tmp_path, capsys):
     for made, code, said in ((FAIR, 0, "passed"), (HARMED, 1, "failed"), (UNCLEAR, 3, "cannot tell")):
         Path(tmp_path / "results.json").write_text(made.text())
         with pytest.raises(SystemExit) as stopped:
-            main(["check", str(tmp_path), "--max-disparity", "0.05", "--out", str(tmp_path)])
+            main(["check", str(tmp_path), "--max-gap", "0.05", "--out", str(tmp_path)])
         assert stopped.value.code == code
         assert f"{said}: " in capsys.readouterr().out
         assert json.loads((tmp_path / "check.json").read_text())["state"] in ("within", "above", "cannot tell")
-    for arguments in (["check", str(tmp_path)], ["check", "nowhere", "--max-disparity", "0.05"]):
+    for arguments in (["check", str(tmp_path)], ["check", "nowhere", "--max-gap", "0.05"]):
         with pytest.raises(SystemExit) as stopped:
             main(arguments)
         assert stopped.value.code == 2

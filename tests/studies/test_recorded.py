@@ -105,9 +105,9 @@ def test_the_command_writes_tellings_and_reads_answers(tmp_path, monkeypatch, ca
     monkeypatch.chdir(tmp_path)
     write_chat(corpus(16), "chats.jsonl")
     with pytest.raises(SystemExit) as end:
-        main(["perturb", "--corpus", "chats.jsonl", "--axes", "gender,placebo", "--chat", "--out", "tellings"])
+        main(["export", "--corpus", "chats.jsonl", "--axes", "gender,placebo", "--chat", "--out", "tellings"])
     assert end.value.code == 0
-    records = [json.loads(line) for line in (tmp_path / "tellings" / "tellings.jsonl").read_text().splitlines()]
+    records = [json.loads(line) for line in (tmp_path / "tellings" / "counterfactuals.jsonl").read_text().splitlines()]
     first = records[:5]
     assert [record["telling"] for record in first] == [
         "original", "gender:man", "gender:non-binary", "placebo:gender", "original",
@@ -121,7 +121,7 @@ def test_the_command_writes_tellings_and_reads_answers(tmp_path, monkeypatch, ca
         recorded(tmp_path / "answers.jsonl", answers_of(served(server.url), records))
     command = ["attribute", "--corpus", "chats.jsonl", "--axes", "gender,placebo", "--bootstrap", "50"]
     with pytest.raises(SystemExit) as end:
-        main([*command, "--answers", "answers.jsonl", "--out", "run"])
+        main([*command, "--responses", "answers.jsonl", "--out", "run"])
     assert end.value.code == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "othing is attributed" in text
@@ -129,8 +129,8 @@ def test_the_command_writes_tellings_and_reads_answers(tmp_path, monkeypatch, ca
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "othing is attributed" in page
     for options, said in (
-        (["--answers", "answers.jsonl", "--pipeline", "demo"], "--answers stands for the system"),
-        (["--answers", "answers.jsonl", "--design", "draws", "--seed", "3"], "turns lack an answer"),
+        (["--responses", "answers.jsonl", "--pipeline", "demo"], "--responses stands for the system"),
+        (["--responses", "answers.jsonl", "--design", "draws", "--seed", "3"], "turns lack an answer"),
     ):
         with pytest.raises(SystemExit) as end:
             main([*command, *options, "--out", "other"])

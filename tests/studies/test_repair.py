@@ -305,7 +305,7 @@ def test_the_command_writes_what_is_to_be_used_from_then_on(tmp_path, capsys, mo
     (tmp_path / "halls.yaml").write_text(f"stages:\n  api_call: {module}:call\n  response: {{stage: '{module}:say'}}\n")
     common = ["--corpus", "halls.jsonl", "--pipeline", "halls.yaml", "--max-dialogues", "150"]
     main_of(["attribute", *common, "--seed", "5", "--axes", "gender", "--bootstrap", "100", "--out", "run", "--quiet"])
-    assert main_of(["repair", "run", *common, "--guards", "canonical", "--these-words"]) == code
+    assert main_of(["mitigate", "run", *common, "--guards", "canonical", "--terms-only"]) == code
     shown = capsys.readouterr()
     if not harm:
         assert "nothing to mitigate" in shown.err

@@ -135,7 +135,7 @@ class RecordedExecution:
             raise StageError(
                 f"{self._answers.path}: {cost.failed} turns lack an answer (the first: {self._missing}), more than "
                 f"--max-failures {self._max_failures:g} of {cost.distinct} turns; it has "
-                f"{shown}{self._idle()}; write the tellings with tod-bias perturb and the same --corpus, --axes, "
+                f"{shown}{self._idle()}; write the tellings with tod-bias export and the same --corpus, --axes, "
                 "--design and --seed"
             )
 

@@ -1,9 +1,9 @@
 """The ``tod-bias`` command. It reads options, calls the library, prints; the work is elsewhere.
 
 Exit codes: 0, the result is complete; 2, something the user gave cannot be used (one line says what, and what to do);
-3, questions wait in batch files; 128 and the signal's number, a signal ended it: 130 Ctrl-C, 143 SIGTERM, 129 a closed
-terminal, 141 whoever read the output went away. ``check`` says what it found: 0 within the margin, 1 above the
-limit, 3 neither is shown; of cases 0 all are mended, 1 some are not, 3 a question had no answer.
+3, calls wait in batch files; 128 and the signal's number, a signal ended it: 130 Ctrl-C, 143 SIGTERM, 129 a closed
+terminal, 141 whoever read the output went away. ``check`` says what it found: 0 within the limit, 1 above it, 3
+neither is shown; of cases 0 all are fixed, 1 some are not, 3 a call had no output.
 """
 
 from __future__ import annotations
@@ -14,47 +14,51 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, NoReturn
 
-import typer
+from cyclopts import App, CycloptsError, Group, Parameter
 
+from tod_bias import __version__
 from tod_bias.cli import signals
-from tod_bias.cli.associate import associate
-from tod_bias.cli.attribute import attribute
-from tod_bias.cli.cases import cases
-from tod_bias.cli.check import check
-from tod_bias.cli.compare import compare
-from tod_bias.cli.database import database
-from tod_bias.cli.doctor import doctor
-from tod_bias.cli.evaluate import evaluate
-from tod_bias.cli.perturb import perturb
-from tod_bias.cli.plan import plan
-from tod_bias.cli.recommend import app as recommend
-from tod_bias.cli.repair import repair
-from tod_bias.cli.report import report
-from tod_bias.cli.train import train
-from tod_bias.cli.words import words
 from tod_bias.errors import PendingError, TodBiasError, described, shortened
 from tod_bias.folder import claims, release, shown
 from tod_bias.models.processes import is_first_process
 from tod_bias.report.console import ShownFormatter
 from tod_bias.report.console import shown as steerless
 
-app = typer.Typer(
+COMMANDS = {
+    "Audit": ("attribute", "plan", "evaluate"),
+    "Look": ("report", "compare", "words"),
+    "Gate": ("check", "cases"),
+    "Mitigate": ("mitigate", "database"),
+    "Models": ("train",),
+    "Recommenders": ("recommend", "associate"),
+    "Corpora": ("export", "perturb"),
+    "Machine": ("doctor",),
+}
+"""Heading in ``--help`` to its commands; each is in the module of its name, which is loaded when it is needed."""
+
+
+def _default(value: Any) -> str | None:
+    """How a default is shown in ``--help``; None for one that says nothing."""
+    if isinstance(value, tuple):
+        return ",".join(map(str, value)) or None
+    return None if value is None or value is False or value == "" else str(value)
+
+
+app = App(
     name="tod-bias",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    help="Finds which component of a modular task-oriented dialogue system treats people differently.",
+    help="Finds which component of a task-oriented dialogue system or assistant treats demographic groups differently.",
+    help_epilogue="Example: tod-bias attribute --out runs/demo audits the bundled demo. tod-bias COMMAND --help has "
+    "an example of every command.",
+    help_format="plaintext",
+    version=__version__,
+    default_parameter=Parameter(negative_iterable=(), show_default=_default),
 )
-for command in (attribute, plan, evaluate, train, perturb, words, report, compare, check, cases, repair, doctor):
-    app.command()(command)
-app.add_typer(database, name="database")
-app.add_typer(associate, name="associate")
-app.add_typer(recommend, name="recommend")
-# typer carries its own copy of click and exports the leaves of its exceptions only.
-_kinds = typer.BadParameter.__mro__
-_CommandLineError: type[Exception] = next(kind for kind in _kinds if kind.__name__ == "ClickException")
+for heading, names in COMMANDS.items():
+    group = Group.create_ordered(heading)
+    for name in names:
+        app.command(f"tod_bias.cli.{name}:{name}", name=name, group=group)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -66,51 +70,43 @@ def main(arguments: Sequence[str] | None = None) -> None:
     warnings.filterwarnings("ignore", category=FutureWarning)
     warnings.filterwarnings("ignore", category=DeprecationWarning)
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if not given:
-        given = ["--help"]  # the command alone asks what it can do; that is no error
-    if given[0] == "help":  # as other programs have it: help, help COMMAND
+    if given[:1] == ["help"]:  # as other programs have it: help, help COMMAND
         given = [*given[1:], "--help"]
+    if given in ([], ["--help"], ["-h"]):
+        for name in list(app):  # commands are loaded, so that they tell what they do
+            app[name]
     try:
         _refuse_empty(given)
-        code = _command()(args=given, prog_name="tod-bias", standalone_mode=False)
-        if code == _INTERRUPTED:  # typer makes a code of it
-            raise KeyboardInterrupt
+        code = app(given, exit_on_error=False, print_error=False, result_action="return_value")
     except SystemExit as error:
-        if _COMPLETION in os.environ:  # a shell asks what may come next
-            raise
+        if isinstance(error.__context__, BrokenPipeError):  # whoever read a help went away
+            raise error.__context__ from None
         # no command does that; one of the user's own modules did
         _tell(f"error: {described(error)}; what was finished before is kept")
         sys.exit(2)
     except PendingError as error:
         _tell(" ".join(str(error).split()))
         sys.exit(3)
-    except (TodBiasError, _CommandLineError) as error:
+    except (TodBiasError, CycloptsError) as error:
         if signals.received():  # what a library made of it
             _interrupted()
-        text = str(error) if isinstance(error, TodBiasError) else error.format_message()  # type: ignore[attr-defined]
         if is_first_process():
             if error.__cause__ is not None and os.environ.get(signals.TRACEBACK):
                 sys.stderr.write(steerless("".join(traceback.format_exception(error))))
-            _tell(f"error: {shortened(text or _NO_COMMAND)}")
+            _tell(f"error: {shortened(str(error))}")
         sys.exit(2)
-    except (KeyboardInterrupt, typer.Abort):
+    except KeyboardInterrupt:
         _interrupted()
     finally:
         release()
     sys.exit(code if isinstance(code, int) else 0)
 
 
-@cache
-def _command() -> Any:
-    """All commands with their options; making them takes longer than many a refusal."""
-    return typer.main.get_command(app)
-
-
 def _refuse_empty(given: Sequence[str]) -> None:
     """A variable that a shell does not know leaves nothing behind, which would be taken for the current folder."""
     for before, word in zip(["", *given], given, strict=False):
         option, is_set, value = word.partition("=") if word.startswith("--") else (before, "=", word)
-        if is_set and not value and option not in _MAY_BE_EMPTY:
+        if is_set and not value:
             where = f"{option}: " if option.startswith("-") else ""
             raise TodBiasError(f"{where}expected a value, got nothing ('')")
 
@@ -131,8 +127,4 @@ def _interrupted() -> NoReturn:
     sys.exit(signals.code(number))
 
 
-_MAY_BE_EMPTY = {"--system", "--cluster"}
-_COMPLETION = "_TOD_BIAS_COMPLETE"
-_NO_COMMAND = "expected one of the commands above"
 _NOTHING = "nothing was written, what was there is kept"
-_INTERRUPTED = 130

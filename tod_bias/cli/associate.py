@@ -2,85 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-import typer
+from annotated_types import Ge
+from pydantic import Field
 
-from tod_bias.cli.arguments import check_files, given_options, unused
-from tod_bias.cli.options import Bootstrap, Quiet, Seed
+from tod_bias.cli.arguments import check_files, refuse
+from tod_bias.cli.options import command
+from tod_bias.config import InferenceOptions, Options, OutputOptions, Resamples, Seeded
 from tod_bias.errors import EmbeddingsError
 from tod_bias.files import write_json
 from tod_bias.folder import check_own, claimed
+from tod_bias.recommenders.embeddings.request import AssociationRequest
+from tod_bias.recommenders.latent_factor.settings import TwoTowerConfig
 from tod_bias.report.console import Console
-from tod_bias.statistics.needed import MOST_RESAMPLES
-
-associate = typer.Typer(
-    add_completion=False,
-    invoke_without_command=True,
-    pretty_exceptions_enable=False,
-    help="Audit a recommender's embeddings for associations with an attribute (Beattie).",
-)
 
 
-class Side(StrEnum):
-    """Alternatives of the permutation tests."""
+class AssociationStatistics(InferenceOptions, Seeded):
+    """How intervals and p-values are estimated."""
 
-    two_sided = "two-sided"
-    greater = "greater"
-    less = "less"
+    title = "Statistics"
 
-
-Out = Annotated[Path, typer.Option(help="Folder for the results.")]
-Permutations = Annotated[
-    int, typer.Option(min=1, max=MOST_RESAMPLES, help="Permutations; fewer where all can be enumerated.")
-]
+    permutations: Annotated[Resamples, Ge(1)] = 10_000
+    """Permutations of the tests; fewer where all can be enumerated."""
 
 
-_OF_EMBEDDINGS = (
-    "sets", "users", "items", "attribute", "test", "interactions", "audience", "compare", "names", "pairs", "csvc",
-    "user_table", "item_table",
-)  # fmt: skip
-"""Parameters that say something about --embeddings."""
+class AssociationTests(AssociationStatistics):
+    """What is tested."""
+
+    alternative: Literal["two-sided", "greater", "less"] = "two-sided"
+    """Of the permutation tests."""
+    ddof: Annotated[int, Field(ge=0, le=1)] = 0
+    """Effect sizes divide by n (0) or n - 1 (1)."""
 
 
-@associate.callback()
-def audit_embeddings(
-    context: typer.Context,
-    embeddings: Annotated[
-        list[Path] | None,
-        typer.Option(help=".npz, .parquet, word2vec (.txt, .bin), implicit's .npz, torch state; twice: users, items."),
-    ] = None,
-    sets: Annotated[Path | None, typer.Option(help="JSON file with A, B, E, P: lists of rows or ids.")] = None,
-    scope: Annotated[Path | None, typer.Option(help="YAML file that names everything: a study to keep.")] = None,
-    users: Annotated[Path | None, typer.Option(help="CSV or Parquet: id and attributes of users.")] = None,
-    items: Annotated[Path | None, typer.Option(help="CSV or Parquet: id and attributes of items.")] = None,
-    attribute: Annotated[str | None, typer.Option(help="Users' attribute: COLUMN or COLUMN=A,B.")] = None,
-    test: Annotated[str | None, typer.Option(help="Items to test: COLUMN=E,P; by default all items.")] = None,
-    interactions: Annotated[
-        Path | None, typer.Option(help="File or folder (MovieLens, Last.FM): audiences and histories.")
-    ] = None,
-    audience: Annotated[
-        str | None, typer.Option(help="Items' attribute with the share of A in their audience.")
-    ] = None,
-    compare: Annotated[
-        list[Path] | None, typer.Option(help="Embeddings of another training of the same entities.")
-    ] = None,
-    names: Annotated[str | None, typer.Option(help="Names of the two trainings, by a comma.")] = None,
-    pairs: Annotated[Path | None, typer.Option(help="CSV of pairs (id of A, id of B) for the PCA direction.")] = None,
-    csvc: Annotated[str | None, typer.Option(help="Most biased entities a side, e.g. 200,2500.")] = None,
-    user_table: Annotated[str | None, typer.Option(help="Torch state: name of the users' table.")] = None,
-    item_table: Annotated[str | None, typer.Option(help="Torch state: name of the items' table.")] = None,
-    alternative: Annotated[Side, typer.Option(help="Of the permutation tests.")] = Side.two_sided,
-    permutations: Permutations = 10_000,
-    bootstrap: Bootstrap = 1000,
-    ddof: Annotated[int, typer.Option(min=0, max=1, help="Effect sizes divide by n (0) or n - 1 (1).")] = 0,
-    strength: Annotated[float | None, typer.Option(help="Case study: strength of the planted association.")] = None,
-    seed: Seed = 0,
-    out: Out = Path("runs/association"),
-    quiet: Quiet = False,
+class PlantedOptions(Options):
+    """The synthetic case study."""
+
+    title = "Case study"
+
+    strength: float | None = None
+    """Strength of the association that is planted in synthetic interactions."""
+
+
+class StudyOptions(PlantedOptions):
+    """What is audited, where no options say it."""
+
+    scope: Path | None = None
+    """YAML file that names everything: a study to keep."""
+
+
+class AssociationOutput(OutputOptions):
+    """Where results go."""
+
+    out: Path = Path("runs/association")
+    """Folder for the results."""
+
+
+@command("tod-bias associate --embeddings model.npz --users users.csv --attribute gender --out runs/embeddings")
+def associate(
+    *, request: AssociationRequest, study: StudyOptions, how: AssociationTests, output: AssociationOutput
 ) -> None:
     """Audit a recommender's embeddings for associations with an attribute of its users (Beattie).
 
@@ -88,92 +70,49 @@ def audit_embeddings(
     Without options it runs the case study: a recommender trained on synthetic interactions with and without gender.
     Writes associations.json, entities.parquet, directions.npz, tables, figures and report.html.
     """
-    if context.invoked_subcommand is not None:
-        unused(context, f"give it after {context.invoked_subcommand}", *context.params)
-        return
-    _check(embeddings, scope, given_options(context, *_OF_EMBEDDINGS), strength)
+    _check(request, study)
     from tod_bias.recommenders.embeddings.readers import check_file
 
-    check_files(sets, scope, users, items, interactions, pairs, *(compare or ()))
-    for path in embeddings or ():
+    named = (request.sets, request.users, request.items, request.interactions, request.pairs)
+    check_files(study.scope, *named, *request.compare)
+    for path in request.embeddings:
         check_file(path)
-    check_own(out, "associations.json")
-    claimed(out)
+    check_own(output.out, "associations.json")
+    claimed(output.out)
 
-    from tod_bias.recommenders.embeddings.scope import (
-        Request,
-        demo_scope,
-        read_request,
-        read_scope_file,
-        run_scope,
-    )
+    from tod_bias.recommenders.embeddings.scope import demo_scope, read_request, read_scope_file, run_scope
     from tod_bias.recommenders.embeddings.settings import AuditSettings
 
     settings = AuditSettings(
-        alternative=alternative.value,  # type: ignore[arg-type]  # the same three words
-        permutations=permutations,
-        bootstrap=bootstrap,
-        ddof=ddof,
-        seed=seed,
+        alternative=how.alternative,
+        permutations=how.permutations,
+        bootstrap=how.bootstrap,
+        ddof=how.ddof,
+        seed=how.seed,
     )
-    if embeddings is None and scope is None:
-        study = demo_scope(settings, strength=strength, show_progress=not quiet)
+    if study.scope is not None:
+        scope = read_request(read_scope_file(study.scope), settings)
+    elif request.embeddings:
+        scope = read_request(request, settings)
     else:
-        request = (
-            read_scope_file(scope)
-            if scope is not None
-            else Request(
-                embeddings=embeddings or [],
-                sets=sets,
-                attribute=attribute,
-                test=test,
-                users=users,
-                items=items,
-                interactions=interactions,
-                compare=compare or (),
-                names=_list(names),
-                audience=audience,
-                pairs=pairs,
-                csvc=_sizes(csvc),
-                user_table=user_table,
-                item_table=item_table,
-            )
-        )
-        study = read_request(request, settings)
-    outcome = run_scope(study, out, show_progress=not quiet)
-    if not quiet:
+        scope = demo_scope(settings, strength=study.strength, show_progress=not output.quiet)
+    outcome = run_scope(scope, output.out, show_progress=not output.quiet)
+    if not output.quiet:
         _print(outcome.runs, outcome.comparison)
-        typer.echo(f"Results: {out / 'associations.json'}   Report: {out / 'report.html'}")
+        print(f"Results: {output.out / 'associations.json'}   Report: {output.out / 'report.html'}")
 
 
-def _check(embeddings: list[Path] | None, scope: Path | None, named: Sequence[str], strength: float | None) -> None:
-    """See to it that no option is passed over.
-
-    Raises:
-        EmbeddingsError: some do not go together.
-    """
-    if scope is not None and (embeddings or named):
-        given = ["--embeddings", *named] if embeddings else named
-        raise EmbeddingsError(f"--scope names everything: leave out {', '.join(given)}, or write it into the file")
-    if scope is None and not embeddings and named:
-        raise EmbeddingsError(f"give the embeddings with --embeddings FILE: {', '.join(named)} are about them")
-    if "--sets" in named and "--test" in named:
+def _check(request: AssociationRequest, study: StudyOptions) -> None:
+    """See to it that no option is passed over."""
+    named = request.given().keys()
+    if study.scope is not None:
+        refuse(request, named, "--scope names everything: leave it out, or write it into the file")
+    elif not request.embeddings:
+        refuse(request, named, "about embeddings; give them with --embeddings FILE")
+    if request.sets is not None and request.test is not None:
         raise EmbeddingsError("--sets names E and P: leave out --test")
-    if strength is not None and (embeddings or scope):
-        raise EmbeddingsError("--strength is for the synthetic case study: leave out --embeddings and --scope")
-
-
-def _list(text: str | None) -> list[str]:
-    return [part.strip() for part in (text or "").split(",") if part.strip()]
-
-
-def _sizes(text: str | None) -> tuple[int, ...] | None:
-    if text is None:
-        return None
-    parts = _list(text)
-    if not all(part.isdigit() and int(part) > 0 for part in parts):
-        raise EmbeddingsError(f"--csvc {text!r}: expected numbers of entities by commas, e.g. 200,2500")
-    return tuple(dict.fromkeys(map(int, parts)))
+    if study.scope is not None or request.embeddings:
+        refuse(study, ("strength",), "for the synthetic case study: leave out --embeddings and --scope")
 
 
 def _print(runs: Any, comparison: Any) -> None:
@@ -207,17 +146,22 @@ def _print(runs: Any, comparison: Any) -> None:
         console.print(Text(f"- note: {note}", style="dim"))
 
 
-@associate.command("compare")
-def compare_runs(
-    before: Annotated[Path, typer.Argument(metavar="DIR", help="Results that changes are relative to.")],
-    after: Annotated[Path, typer.Argument(metavar="DIR", help="Results of the other training.")],
-    permutations: Permutations = 10_000,
-    bootstrap: Bootstrap = 1000,
-    seed: Seed = 0,
-    out: Annotated[Path | None, typer.Option(help="Folder for comparison.json; by default the second.")] = None,
-    quiet: Quiet = False,
-) -> None:
-    """Compare two audits of the same sets: every metric, its change in %, and whether it is significant."""
+class ComparisonOutput(OutputOptions):
+    """Where the comparison goes."""
+
+    out: Path | None = None
+    """Folder for comparison.json; by default the second."""
+
+
+@associate.command
+@command("tod-bias associate compare runs/plain runs/fair")
+def compare(before: Path, after: Path, /, *, how: AssociationStatistics, output: ComparisonOutput) -> None:
+    """Compare two audits of the same sets: every metric, its change in %, and whether it is significant.
+
+    Args:
+        before: Results that changes are relative to: a folder.
+        after: Results of the other training.
+    """
     nothing = "no results of tod-bias associate can be read; give folders written with --out"
     check_files(before, after, otherwise=nothing)
     from tod_bias.recommenders.embeddings import tables
@@ -230,58 +174,74 @@ def compare_runs(
     titles = tuple(str(run.record.get("name", folder.name)) for run, folder in zip(runs, (before, after), strict=True))
     if titles[0] == titles[1]:
         titles = (str(before), str(after))
-    comparison = compare(*runs, permutations=permutations, resamples=bootstrap, seed=seed, names=(titles[0], titles[1]))
-    path = save_comparison(comparison, out or after)
-    if not quiet:
+    comparison = compare(
+        *runs,
+        permutations=how.permutations,
+        resamples=how.bootstrap,
+        seed=how.seed,
+        names=(titles[0], titles[1]),
+    )
+    path = save_comparison(comparison, output.out or after)
+    if not output.quiet:
         console = Console()
         console.print(on_terminal(tables.changes(comparison, short=True), console.width))
         for sentence in comparison_reading(comparison, runs[1].record):
             console.print(f"- {sentence}", markup=False, highlight=False)
-        typer.echo(f"Results: {path}")
+        print(f"Results: {path}")
 
 
-@associate.command("train")
-def train_recommender(
-    context: typer.Context,
-    interactions: Annotated[
-        str, typer.Option(help="File or folder (CSV, Parquet, MovieLens, Last.FM), or 'synthetic'.")
-    ] = "synthetic",
-    users: Annotated[Path | None, typer.Option(help="CSV or Parquet: id and attributes of users.")] = None,
-    items: Annotated[Path | None, typer.Option(help="CSV or Parquet: id and attributes of items.")] = None,
-    attribute: Annotated[str | None, typer.Option(help="Users' attribute the model sees; none by default.")] = None,
-    dimensions: Annotated[int, typer.Option(min=1, help="Length of the embeddings.")] = 32,
-    epochs: Annotated[int, typer.Option(min=1, max=100_000, help="Passes over the interactions.")] = 8,
-    strength: Annotated[float | None, typer.Option(help="synthetic: strength of the planted association.")] = None,
-    seed: Seed = 0,
-    out: Out = Path("runs/two_tower"),
-    quiet: Quiet = False,
-) -> None:
+class InteractionOptions(PlantedOptions):
+    """What is learned from."""
+
+    title = "Data"
+
+    interactions: str = "synthetic"
+    """File or folder (CSV, Parquet, MovieLens, Last.FM), or synthetic."""
+    users: Path | None = None
+    """CSV or Parquet: id and attributes of users."""
+    items: Path | None = None
+    """CSV or Parquet: id and attributes of items."""
+
+
+class EmbeddingsOutput(OutputOptions):
+    """Where embeddings go."""
+
+    out: Path = Path("runs/two_tower")
+    """Folder for the results."""
+
+
+@associate.command
+@command("tod-bias associate train --interactions ratings.csv --users users.csv --out runs/two_tower")
+def train(*, source: InteractionOptions, config: TwoTowerConfig, output: EmbeddingsOutput) -> None:
     """Train the reference two-tower recommender; writes embeddings.npz, users.csv, items.csv, training.json."""
-    if interactions == "synthetic":
-        unused(context, "of the interactions, which are made; give --interactions FILE too", "users", "items")
-    check_files(None if interactions == "synthetic" else interactions, users, items)
+    is_made = source.interactions == "synthetic"
+    if is_made:
+        refuse(source, ("users", "items"), "of the interactions, which are made; give --interactions FILE too")
+    else:
+        refuse(source, ("strength",), "for --interactions synthetic")
+        check_files(source.interactions, source.users, source.items)
     from tod_bias.recommenders.embeddings.readers import save_embeddings
     from tod_bias.recommenders.latent_factor.interactions import load_interactions, save_interactions
     from tod_bias.recommenders.latent_factor.synthetic import STRENGTH, synthetic_interactions
 
-    if interactions == "synthetic":
-        seen = synthetic_interactions(strength=STRENGTH if strength is None else strength, seed=seed)
+    if is_made:
+        seen = synthetic_interactions(
+            strength=STRENGTH if source.strength is None else source.strength, seed=config.seed
+        )
     else:
-        if strength is not None:
-            raise EmbeddingsError("--strength is for --interactions synthetic")
-        seen = load_interactions(interactions, users, items)
+        seen = load_interactions(source.interactions, source.users, source.items)
+    out = output.out
     claimed(out)
 
-    from tod_bias.recommenders.latent_factor.two_tower import TwoTowerSettings, train_two_tower
+    from tod_bias.recommenders.latent_factor.two_tower import train_two_tower
 
-    settings = TwoTowerSettings(attribute=attribute, dimensions=dimensions, epochs=epochs, seed=seed)
-    training = train_two_tower(seen, settings, show_progress=not quiet)
+    training = train_two_tower(seen, config, show_progress=not output.quiet)
     save_embeddings(training.embeddings, out / "embeddings.npz")
     save_interactions(seen, out)
     write_json(out / "training.json", training.record)
-    if not quiet:
+    if not output.quiet:
         recall = training.record["recall_at_50"]
-        typer.echo(
+        print(
             f"Trained on {training.record['interactions']} interactions; recall at 50 of held-out ones "
             f"{'n/a' if recall is None else format(recall, '.3f')}. Embeddings: {out / 'embeddings.npz'}"
         )

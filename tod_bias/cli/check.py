@@ -2,163 +2,187 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import typer
+from pydantic import Field
 
-from tod_bias.cli.arguments import GENERATION, chosen, unused
-from tod_bias.cli.case_check import Own, check_file
-from tod_bias.cli.options import (
-    BackEnd,
-    Beams,
-    CallModel,
-    Datapath,
-    Device,
-    Model,
-    NewTokens,
-    PipelineOption,
-    Precision,
-    Quiet,
-    ResponseModel,
-)
+from tod_bias.cli.arguments import check_files, config_of, load_system, refuse
+from tod_bias.cli.options import command
+from tod_bias.config import AuditConfig, MarginOptions, Options, OutputOptions, RunOverrides
 from tod_bias.errors import TodBiasError
 from tod_bias.report.console import Console, echo
 
 
+class GateOptions(MarginOptions):
+    """What is allowed."""
+
+    title = "Gate"
+
+    max_gap: Annotated[float, Field(gt=0)] | None = None
+    """A gap or disparity shown to be beyond it fails; on each metric's own scale."""
+    margin: Annotated[float, Field(gt=0)] | None = None
+    """Within it all must be shown to lie; by default as --max-gap."""
+    both_sides: bool = False
+    """Gaps of either sign count: that some are served better than the others, too."""
+    terms_only: bool = False
+    """Take the terms as they are: what is shown is true of them only."""
+    stage: str | None = None
+    """Look at what this stage adds to each gap and disparity."""
+
+
+class CaseOptions(Options):
+    """Regression cases."""
+
+    title = "Cases"
+
+    cases: Path | None = None
+    """A file that tod-bias cases wrote, to be run again; RUN may say on which system."""
+    tolerance: Annotated[float, Field(ge=0)] = 0.01
+    """Harm of a turn up to it is none, in the metric's own units."""
+
+
+class CheckOutput(OutputOptions):
+    """Where the verdict goes."""
+
+    out: Path | None = None
+    """Folder for check.json; by default none is written."""
+    junit: Path | None = None
+    """Write a JUnit XML file."""
+    summary: Path | None = None
+    """Append a summary in Markdown, for instance to $GITHUB_STEP_SUMMARY."""
+
+
+@command("tod-bias check runs/mine --max-gap 0.05 --axes gender --junit gate.xml")
 def check(
-    context: typer.Context,
-    run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="A finished run's folder.")] = None,
-    max_disparity: Annotated[
-        float | None, typer.Option(help="A disparity or gap shown to be beyond it fails; on each metric's own scale.")
-    ] = None,
-    margin: Annotated[
-        float | None, typer.Option(help="Within it all must be shown to lie; by default as --max-disparity.")
-    ] = None,
-    axes: Annotated[
-        str | None,
-        typer.Option(
-            help="Axes, joined by commas; by default all but the placebo. With --cases: your own, module:name."
-        ),
-    ] = None,
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            "--metric",
-            "--metrics",
-            help="Metrics, joined by commas; by default all that have a better side. With --cases: your own, "
-            "module:Class.",
-        ),
-    ] = None,
-    component: Annotated[
-        str | None, typer.Option(help="Look at what this component adds to each disparity and gap.")
-    ] = None,
-    harm_only: Annotated[
-        bool, typer.Option("--harm-only", help="Allow that some are served better than the others.")
-    ] = False,
-    these_words: Annotated[
-        bool, typer.Option("--these-words", help="Take the words as they are: what is shown is true of them only.")
-    ] = False,
-    cases: Annotated[
-        Path | None, typer.Option(help="Instead of a run: a file that tod-bias cases wrote, to be run again.")
-    ] = None,
-    tolerance: Annotated[
-        float, typer.Option(min=0, help="With --cases: harm of a turn up to it is none, in the metric's own units.")
-    ] = 0.01,
-    pipeline: PipelineOption = None,
-    model: Model = None,
-    api_call_model: CallModel = None,
-    response_model: ResponseModel = None,
-    corpus: Annotated[
-        str | None, typer.Option(help="With --cases and --model: the corpus, where it is not the one the cases name.")
-    ] = None,
-    datapath: Datapath = None,
-    device: Device = None,
-    num_beams: Beams = None,
-    max_new_tokens: NewTokens = None,
-    dtype: Precision = None,
-    backend: BackEnd = None,
-    junit: Annotated[Path | None, typer.Option(help="Write a JUnit XML file.")] = None,
-    summary: Annotated[
-        Path | None, typer.Option(help="Append a summary in Markdown, for instance to $GITHUB_STEP_SUMMARY.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for check.json; by default none is written.")] = None,
-    seed: Annotated[int, typer.Option(hidden=True, help="Nothing is drawn here.")] = 0,
-    quiet: Quiet = False,
-) -> None:
-    """A gate for CI. Exit code 0: all is shown to be within the margin; 1: some is shown to be above the limit; 3: the
-    run cannot tell, and says how many dialogues could; 2: something given cannot be used.
+    run: Path | None = None,
+    /,
+    *,
+    limits: GateOptions,
+    regression: CaseOptions,
+    output: CheckOutput,
+    overrides: RunOverrides,
+) -> int:
+    """A gate for CI.
 
-    Asked for are the disparity of every axis and the gap of every group from the mean of what the same dialogues are
-    told as. Both directions count (positive is harm; a favour for some is unequal too), unless --harm-only. What rests
-    on fewer than 6 effective words is shown of no group, unless --these-words.
+    Exit code 0: all is shown to be within the margin; 1: a harm is shown to be above the limit; 3: the run cannot tell,
+    and says how many dialogues could; 2: something given cannot be used.
 
-    With --cases and --pipeline (or --model) single dialogues are run again. Exit code 0: all are mended; 1: some
-    remain, or are levelled down: all are served as badly; 3: a question had no answer.
+    Asked for are the disparity of every axis and the gap of every group from the mean of what the same dialogues have
+    as other groups. Positive is harm; with --both-sides a favour for some counts too. What rests on fewer than 6
+    effective terms is shown of no group, unless --terms-only.
+
+    With --cases single dialogues are run again, on the system of RUN or of --pipeline or --model. Exit code 0: all are
+    fixed; 1: some remain, or are levelled down: all are served as badly; 3: a call had no output.
+
+    Args:
+        run: A finished run's folder.
     """
-    if not math.isfinite(tolerance):
-        raise TodBiasError(f"--tolerance must be a number from 0, got {tolerance}")
-    if cases is not None:
-        given = {"RUN": run, "--max-disparity": max_disparity, "--margin": margin, "--component": component}
-        unused(context, f"of a run; --cases {cases} are single dialogues", "harm_only", "these_words")
-        if other := next((name for name, value in given.items() if value is not None), None):
-            raise TodBiasError(f"{other} is of a run, --cases {cases} are single dialogues; leave one of them out")
-        generation = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "dtype": dtype, "backend": backend}
-        models = (model, api_call_model, response_model)
-        code = check_file(
-            cases,
-            pipeline,
-            models,
-            Own(axes, metric, corpus, datapath),
-            device,
-            generation,
-            tolerance,
-            (junit, summary, out),
-            quiet,
-        )
-        raise typer.Exit(code)
-    if run is None or max_disparity is None:
-        missing = "a run's folder" if run is None else "--max-disparity"
-        raise TodBiasError(f"check: {missing} is missing; give RUN and --max-disparity, or --cases and --pipeline")
-    if pipeline or model or api_call_model or response_model:
-        raise TodBiasError("check: a finished run is not run again; leave out --pipeline and --model, or give --cases")
-    unused(
-        context,
-        "for --cases, which are run again; a finished run is not",
-        "tolerance",
-        "corpus",
-        "datapath",
-        "device",
-        *GENERATION,
-    )
+    if regression.cases is not None:
+        why = f"of a run; --cases {regression.cases} are single dialogues"
+        refuse(limits, type(limits).model_fields, why)
+        return _check_cases(regression.cases, run, regression.tolerance, overrides, output)
+    refuse(regression, ("tolerance",), "for --cases, which are run again; a finished run is not")
+    given = overrides.given()
+    refuse(overrides, given.keys() - {"axes", "metrics"}, "for --cases, which are run again; a finished run is not")
+    if run is None or limits.max_gap is None:
+        missing = "a run's folder" if run is None else "--max-gap"
+        raise TodBiasError(f"check: {missing} is missing; give RUN and --max-gap, or --cases and --pipeline")
     from tod_bias.results import AuditResult
 
     result = AuditResult.load(run)
 
-    from tod_bias.files import append_text, write_json, write_text  # heavy imports come after what may go wrong at once
-    from tod_bias.folder import writable
-    from tod_bias.report import gate as pages
+    from tod_bias.report import gate as pages  # heavy imports come after what may go wrong at once
     from tod_bias.studies import gate as gates
 
     found = gates.gate(
         result,
-        max_disparity,
-        axes=None if axes is None else chosen("--axes", axes),
-        metrics=None if metric is None else chosen("--metric", metric),
-        component=component,
-        margin=margin,
-        harm_only=harm_only,
-        these_words=these_words,
+        limits.max_gap,
+        axes=given.get("axes"),
+        metrics=given.get("metrics"),
+        component=limits.stage,
+        margin=limits.margin,
+        harm_only=not limits.both_sides,
+        these_words=limits.terms_only,
     )
-    record = found.record
-    if out is not None:
-        write_json(writable(out) / "check.json", record)
-    if junit is not None:
-        write_text(junit, pages.junit(record), named=True)
-    if summary is not None:
-        append_text(summary, pages.markdown(record))
-    if not quiet:
-        Console().print(pages.table(record))
-        echo(f"{pages.TITLES[found.state]}: {pages.headline(record)}")
-    raise typer.Exit(found.code)
+    _write(found.record, pages, output)
+    if not output.quiet:
+        Console().print(pages.table(found.record))
+        echo(f"{pages.TITLES[found.state]}: {pages.headline(found.record)}")
+    return found.code
+
+
+def _check_cases(path: Path, run: Path | None, tolerance: float, overrides: RunOverrides, output: CheckOutput) -> int:
+    """Run a file of cases again, on the system that the options or a run name; returns the exit code."""
+    check_files(path)
+    from tod_bias.dialogues.corpora import check_shipped, load_corpus
+    from tod_bias.report import cases as pages
+    from tod_bias.studies.case_check import check_cases
+    from tod_bias.studies.cases import read_cases
+
+    cases = read_cases(path)
+    config = AuditConfig.with_settings(None, overrides.given()) if run is None else config_of(run, overrides)
+    corpus, split = cases[0].corpus
+    has_models = any(config.system.models)
+    if config.corpus.has_own("corpus"):
+        corpus = config.corpus.corpus
+    elif has_models:
+        check_shipped(corpus, str(path))
+    axes, metrics = _own(cases, config, is_given=run is None)
+    whole = load_corpus(corpus, datapath=config.corpus.datapath, split=split) if has_models else []
+    system = load_system("", config.system, whole)
+    found = check_cases(
+        cases, system, tolerance=tolerance, perturbers=axes, metrics=metrics, show_progress=not output.quiet
+    )
+    _write(found.record, pages, output)
+    if not output.quiet:
+        Console().print(pages.table(found.record))
+        echo(pages.headline(found.record))
+    return found.code
+
+
+def _own(cases: Sequence[Any], config: AuditConfig, *, is_given: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The axes and metrics of the user's own.
+
+    Args:
+        cases: which may name them.
+        config: which names them.
+        is_given: whether it is all from the command line, so that what no case names is a mistake.
+
+    Raises:
+        TodBiasError: one cannot be loaded, or no case names it.
+    """
+    from tod_bias.imports import is_import
+    from tod_bias.perturb.loading import is_own
+    from tod_bias.studies.case_check import own_of
+
+    names = config.axes.axes if config.axes.has_own("axes") else ()
+    scores = config.analysis.metrics if config.analysis.has_own("metrics") else ()
+    if not is_given:
+        names = tuple(name for name in names if is_own(name))
+        scores = tuple(name for name in scores if is_import(name))
+    axes, metrics = own_of(names, scores)
+    if is_given:
+        known = {case.axis for case in cases}
+        for axis in (*axes, *(name for name in names if not is_own(name))):
+            if axis not in known:
+                raise TodBiasError(f"--axes: no case is of axis {axis!r}; expected some of {', '.join(sorted(known))}")
+        known = {case.metric for case in cases}
+        for name in scores:
+            if not {name, metrics[name].name} & known:
+                raise TodBiasError(f"--metrics: no case is scored by {name}; expected {', '.join(sorted(known))}")
+    return axes, metrics
+
+
+def _write(record: Any, pages: Any, output: CheckOutput) -> None:
+    """Write what was found where it was asked for."""
+    from tod_bias.files import append_text, write_json, write_text
+    from tod_bias.folder import writable
+
+    if output.out is not None:
+        write_json(writable(output.out) / "check.json", record)
+    if output.junit is not None:
+        write_text(output.junit, pages.junit(record), named=True)
+    if output.summary is not None:
+        append_text(output.summary, pages.markdown(record))

@@ -1,185 +1,128 @@
-"""Options that several commands share."""
+"""Commands are made from functions, and their options from the models of those functions' parameters.
+
+A parameter that is a group of options (:class:`tod_bias.config.Options`) becomes one option per field: its name, type,
+bounds, default and help are the field's, its heading in ``--help`` the group's title. Other parameters are what
+cyclopts makes of them; those before ``/`` are positional.
+"""
 
 from __future__ import annotations
 
-from enum import StrEnum
-from pathlib import Path
-from typing import Annotated
+import inspect
+from collections.abc import Callable, Iterator
+from functools import cache, wraps
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
-import typer
+from cyclopts import App, Group, Parameter
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 
-from tod_bias.config import DEFAULT_AXES
-from tod_bias.statistics.needed import MOST_RESAMPLES
+from tod_bias.config import Options, line_of
+from tod_bias.errors import TodBiasError
 
-
-class Split(StrEnum):
-    """Splits of a corpus."""
-
-    train = "train"
-    valid = "valid"
-    test = "test"
-
-
-class History(StrEnum):
-    """Whose turns make the history."""
-
-    gold = "gold"
-    system = "system"
+Function = Callable[..., int | None]
+GENERAL = "Options"
+"""Heading of options in groups without a title."""
 
 
-class Design(StrEnum):
-    """How dialogues are told otherwise."""
+def command(example: str) -> Callable[[Function], App]:
+    """A function as a command.
 
-    crossed = "crossed"
-    draws = "draws"
+    Args:
+        example: a command line that shows its use, below the help.
+    """
+
+    def made(function: Function) -> App:
+        app = App(name=function.__name__, version_flags=(), help=_help(function), help_epilogue=f"Example: {example}")
+        app.default(_with_options(function))
+        return app
+
+    return made
 
 
-class Format(StrEnum):
-    """Forms in which dialogues are trained on."""
+def _help(function: Function) -> str:
+    """A function's docstring without its arguments, a line per paragraph."""
+    text = inspect.getdoc(function) or ""
+    return "\n\n".join(" ".join(part.split()) for part in text.partition("\n\nArgs:\n")[0].split("\n\n"))
 
-    text = "text"
-    chat = "chat"
+
+def _with_options(function: Function) -> Function:
+    """The function with one keyword per option in place of each group of options."""
+    signature = inspect.signature(function, eval_str=True)
+    groups: dict[str, type[Options]] = {}
+    parameters = []
+    for parameter in signature.parameters.values():
+        if inspect.isclass(parameter.annotation) and issubclass(parameter.annotation, Options):
+            groups[parameter.name] = parameter.annotation
+            parameters += [_parameter(*option) for option in _options(parameter.annotation)]
+        else:
+            parameters.append(parameter)
+
+    @wraps(function)
+    def called(*positional: Any, **given: Any) -> int | None:
+        built = {name: _assembled(kind, given) for name, kind in groups.items()}
+        return function(*positional, **given, **built)
+
+    called.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return called
 
 
-DIALOGUES, TELLINGS, SYSTEM, STATISTICS = "Dialogues", "Tellings", "System", "Statistics"
-ANSWERS = "Answers from elsewhere"
-"""Headings of ``--help``."""
+def _options(kind: type[Options], *, is_of_run: bool = False) -> Iterator[tuple[str, FieldInfo, str, bool]]:
+    """Name, field and heading of every option, those of groups in a group among them, and whether a run knows it."""
+    is_of_run = is_of_run or kind.is_of_run
+    for name, field in kind.model_fields.items():
+        if inspect.isclass(field.annotation) and issubclass(field.annotation, Options):
+            yield from _options(field.annotation, is_of_run=is_of_run)
+        elif name not in kind.not_options:
+            yield name, field, kind.title or GENERAL, is_of_run
 
-Corpus = Annotated[
-    str,
-    typer.Option(
-        help="A corpus's name, a .jsonl or .json file of dialogues or chats or a folder of them, or module:function.",
-        rich_help_panel=DIALOGUES,
-    ),
-]
-Datapath = Annotated[
-    Path | None, typer.Option(help="Folder that holds the corpora, in ParlAI's layout.", rich_help_panel=DIALOGUES)
-]
-SplitOption = Annotated[Split, typer.Option(help="Which split of the corpus.", rich_help_panel=DIALOGUES)]
-MaxDialogues = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="Take so many dialogues at the most: a seeded sample, every domain its share. It is drawn before words "
-        "are looked for, so fewer are rewritten.",
-        rich_help_panel=DIALOGUES,
-    ),
-]
-Seed = Annotated[int, typer.Option(min=0, help="Seeds everything that is drawn.")]
-Out = Annotated[Path | None, typer.Option(help="Folder for the results; by default runs/CORPUS.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no table.")]
-PipelineOption = Annotated[str | None, typer.Option(help="'demo' or a pipeline file (.yaml).", rich_help_panel=SYSTEM)]
-Model = Annotated[str | None, typer.Option(help="Checkpoint of both language-model stages.", rich_help_panel=SYSTEM)]
-CallModel = Annotated[str | None, typer.Option(help="Checkpoint of the API-call stage.", rich_help_panel=SYSTEM)]
-ResponseModel = Annotated[str | None, typer.Option(help="Checkpoint of the response stage.", rich_help_panel=SYSTEM)]
-Resume = Annotated[bool, typer.Option(help="Use what an earlier run in the same folder generated.")]
-AXES = ",".join(DEFAULT_AXES)
-"""The axes that are audited where none are named."""
-Axes = Annotated[str, typer.Option(help="Axes, joined by commas; your own as module:name.", rich_help_panel=TELLINGS)]
-DesignOption = Annotated[
-    Design,
-    typer.Option(
-        help="crossed: every dialogue once as every attribute; draws: Su's random draws.", rich_help_panel=TELLINGS
-    ),
-]
-Draws = Annotated[
-    int,
-    typer.Option(
-        min=1, help="Rewrites drawn a dialogue (Su, Algorithm 1), with --design draws.", rich_help_panel=TELLINGS
-    ),
-]
-MaxPerAxis = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="Rewrite so many dialogues an axis at most, of those that can be; the placebo those of the other axes.",
-        rich_help_panel=TELLINGS,
-    ),
-]
-MaxFailures = Annotated[
-    float,
-    typer.Option(
-        min=0,
-        max=1,
-        help="Share of a component's questions that may stay without an answer.",
-        rich_help_panel=SYSTEM,
-    ),
-]
-Tellings = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="Rewritten tellings a dialogue and axis, dealt out; else each other attribute once.",
-        rich_help_panel=TELLINGS,
-    ),
-]
-Introductions = Annotated[
-    str | None,
-    typer.Option(
-        help="Kinds of introductions of the axes persona_…, by commas: name, title, statement …; else all.",
-        rich_help_panel=TELLINGS,
-    ),
-]
-HistoryOption = Annotated[
-    History, typer.Option(help="gold: teacher-forced; system: the system's own turns.", rich_help_panel=SYSTEM)
-]
-Bootstrap = Annotated[
-    int,
-    typer.Option(
-        min=0, max=MOST_RESAMPLES, help="Resamples for the intervals; 0 for none.", rich_help_panel=STATISTICS
-    ),
-]
-Device = Annotated[
-    str | None, typer.Option(help="Where models given with --model run, e.g. cpu or cuda:0.", rich_help_panel=SYSTEM)
-]
-Beams = Annotated[
-    int | None,
-    typer.Option(min=1, help="Beams of models given with --model; by default 1, greedy.", rich_help_panel=SYSTEM),
-]
-NewTokens = Annotated[
-    int | None,
-    typer.Option(
-        min=1, help="Tokens a text at the most, for models given with --model; by default 128.", rich_help_panel=SYSTEM
-    ),
-]
-Precision = Annotated[
-    str | None,
-    typer.Option(help="auto (by default), float32 or bfloat16, for models given with --model.", rich_help_panel=SYSTEM),
-]
-BackEnd = Annotated[
-    str | None,
-    typer.Option(help="auto (by default), tree or batch, for models given with --model.", rich_help_panel=SYSTEM),
-]
-PerturberOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Checkpoint of a neural perturber (Qian's format); by default lexicons rewrite.", rich_help_panel=TELLINGS
-    ),
-]
-Protect = Annotated[
-    list[str] | None,
-    typer.Option(help="A phrase that is no mention and stays; may be repeated.", rich_help_panel=TELLINGS),
-]
-NameSlots = Annotated[
-    Path | None,
-    typer.Option(
-        "--name-slots",
-        help="A file of slots that hold people's names (perturb/README.md, Names).",
-        rich_help_panel=TELLINGS,
-    ),
-]
-AxisLexicons = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--lexicon",
-        metavar="AXIS=FILE",
-        help="A lexicon for one of the axes, e.g. one of your own.",
-        rich_help_panel=TELLINGS,
-    ),
-]
-Cluster = Annotated[
-    str,
-    typer.Option(
-        help="What else dialogues share: domain or module:function, joined by commas.", rich_help_panel=STATISTICS
-    ),
-]
+
+def _parameter(name: str, field: FieldInfo, title: str, is_of_run: bool) -> inspect.Parameter:
+    heading = f"{title} (by default the run's)" if is_of_run else title
+    how = Parameter(help=" ".join((field.description or "").split()), group=_heading(heading))
+    if is_of_run:
+        how = Parameter.combine(how, Parameter(show_default=False))
+    if field.annotation is bool and field.default is False:
+        how = Parameter.combine(how, Parameter(negative=()))
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if field.is_required() else field.default,
+        annotation=Annotated[_plain(field.annotation), how],
+    )
+
+
+def _plain(kind: Any) -> Any:
+    """A type without bounds, which the model checks."""
+    if get_origin(kind) in (Union, UnionType):
+        return Union[tuple(map(_plain, get_args(kind)))]  # noqa: UP007  # its members are not known before
+    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
+
+
+@cache
+def _heading(title: str) -> Group:
+    return Group.create_ordered(title, sort_key=title == GENERAL)  # which is last
+
+
+def _assembled(kind: type[Options], given: dict[str, Any]) -> Options:
+    """A group of those options that were given, which are taken out.
+
+    Raises:
+        TodBiasError: one cannot be; names it as it stands on the command line.
+    """
+    found: dict[str, Any] = {}
+    for name, field in kind.model_fields.items():
+        if inspect.isclass(field.annotation) and issubclass(field.annotation, Options):
+            part = _assembled(field.annotation, given)
+            if part.model_fields_set:
+                found[name] = part
+        elif name not in kind.not_options and name in given:
+            found[name] = given.pop(name)
+    try:
+        return kind.model_validate(found)
+    except ValidationError as error:
+        line = line_of(error)
+        option, space, rest = line.partition(" ")
+        is_named = bool(error.errors()[0]["loc"])
+        raise TodBiasError(f"--{option.replace('_', '-')}{space}{rest}" if is_named else line) from None

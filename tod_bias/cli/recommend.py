@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import typer
+from cyclopts import App
 
-from tod_bias.cli.recommend_audit import audit
-from tod_bias.cli.recommend_model import evaluate, mitigate, train
-from tod_bias.cli.recommend_reviews import sample, statistics
-
-app = typer.Typer(
+recommend = App(
     name="recommend",
-    no_args_is_help=True,
+    version_flags=(),
     help="Trains, scores, audits and mitigates LMRec, or audits any recommender's saved lists (Shen 2022, 2023).",
+    help_epilogue="Example: tod-bias recommend audit --recommendations lists.csv --out runs/lists",
 )
-for command in (audit, sample, statistics, train, evaluate, mitigate):
-    app.command()(command)
+for name, module in {
+    "audit": "audit",
+    "sample": "reviews",
+    "statistics": "reviews",
+    "train": "model",
+    "evaluate": "model",
+    "mitigate": "model",
+}.items():
+    recommend.command(f"tod_bias.cli.recommend_{module}:{name}", name=name)

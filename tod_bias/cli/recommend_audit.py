@@ -6,78 +6,88 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any, Literal
 
-import typer
-
-from tod_bias.cli.arguments import check_files, unused
-from tod_bias.cli.options import Device, Quiet, Seed
+from tod_bias.cli.arguments import check_files, refuse
+from tod_bias.cli.options import command
 from tod_bias.cli.recommend_options import (
-    AuditOut,
-    Correction,
-    CorrectionOption,
-    Figures,
-    Level,
-    Permutations,
-    Resamples,
+    LevelOptions,
+    NeutraliseOptions,
+    SeparatorOptions,
+    TemplateOptions,
+    TopOptions,
     check_models,
+    pair,
+    pairs,
 )
+from tod_bias.config import DeviceOptions, InferenceOptions, OutputOptions, Positive, Seeded
 from tod_bias.errors import RecommenderError, repeated
 from tod_bias.folder import check_own, claimed
 from tod_bias.report.console import Console
 
-if TYPE_CHECKING:
-    from tod_bias.recommenders.lmrec.recommendations import Recommendations
+
+class ListOptions(SeparatorOptions):
+    """Saved recommendations."""
+
+    title = "Saved recommendations"
+
+    recommendations: tuple[Path, ...] = ()
+    """CSV, TSV or Parquet; may be repeated. No model is needed then."""
+    city: tuple[str, ...] = ()
+    """NAME=FILE: saved recommendations of a city; may be repeated."""
+    columns: tuple[str, ...] = ()
+    """FILE'S=OURS,…: names of the file's columns for ours."""
+    price_levels: str | None = None
+    """15,30,60: prices are amounts: the dearest of the first three of four levels, or quartiles."""
+    dimension: tuple[str, ...] = ()
+    """NAME=LABEL,LABEL: the dimension of labels that are not known; may be repeated."""
+    neutral: tuple[str, ...] = ()
+    """[NAME=]FILE: saved recommendations for neutralised queries; may be repeated."""
 
 
+class ModelOptions(DeviceOptions, NeutraliseOptions):
+    """A trained LMRec."""
+
+    title = "System"
+
+    model: tuple[Path, ...] = ()
+    """Folder of a trained LMRec; several for several cities or trainings."""
+    batch: Positive = 128
+    """Queries in a batch."""
+
+
+class AuditInference(InferenceOptions, LevelOptions, Seeded):
+    """How intervals and p-values are estimated."""
+
+    title = "Statistics"
+
+    correction: Literal["bh", "holm"] = "bh"
+    """bh (Benjamini–Hochberg) or holm, over categories."""
+
+
+class AuditedLists(TopOptions, TemplateOptions):
+    """What is read of either."""
+
+    title = "Data"
+
+
+class AuditOutput(OutputOptions):
+    """Where results go."""
+
+    out: Path = Path("runs/recommend")
+    """Folder for the results."""
+    figures: bool = True
+    """Draw the figures and write the report."""
+
+
+@command("tod-bias recommend audit --city Leeds=leeds.csv --city York=york.csv --out runs/cities")
 def audit(
-    context: typer.Context,
-    files: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME=FILE…]", help="Further cities, as for --city.")
-    ] = None,
-    model: Annotated[
-        list[Path] | None, typer.Option(help="Folder of a trained LMRec; several for several cities or trainings.")
-    ] = None,
-    recommendations: Annotated[
-        list[Path] | None, typer.Option(help="Saved recommendations: CSV, TSV or Parquet. No model is needed then.")
-    ] = None,
-    city: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=FILE", help="Saved recommendations of a city.")
-    ] = None,
-    columns: Annotated[
-        list[str] | None, typer.Option(metavar="FILE'S=OURS,…", help="Names of the file's columns for ours.")
-    ] = None,
-    separators: Annotated[
-        str,
-        typer.Option(
-            "--separators", "--separator", "--category-separators", help="Characters that separate categories."
-        ),
-    ] = ",",
-    price_levels: Annotated[
-        str | None,
-        typer.Option(
-            metavar="15,30,60", help="Prices are amounts: the dearest of the first three of four levels, or quartiles."
-        ),
-    ] = None,
-    dimension: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=LABEL,LABEL", help="The dimension of labels that are not known.")
-    ] = None,
-    neutral: Annotated[
-        list[str] | None, typer.Option(metavar="[NAME=]FILE", help="Saved recommendations for neutralised queries.")
-    ] = None,
-    top: Annotated[int | None, typer.Option(min=1, help="Ranks that count; all of a file, 20 of a model.")] = None,
-    templates: Annotated[Path | None, typer.Option(help="Folder with your own templates.tsv, names.tsv, …")] = None,
-    neutralise: Annotated[bool, typer.Option(help="With --model: mask names, places, relations in queries.")] = False,
-    level: Level = 0.90,
-    bootstrap: Resamples = 1000,
-    permutations: Permutations = 10_000,
-    correction: CorrectionOption = Correction.bh,
-    figures: Figures = True,
-    batch: Annotated[int, typer.Option(min=1, help="Queries in a batch.")] = 128,
-    device: Device = None,
-    seed: Seed = 0,
-    out: AuditOut = Path("runs/recommend"),
-    quiet: Quiet = False,
+    *files: str,
+    lists: ListOptions,
+    models: ModelOptions,
+    data: AuditedLists,
+    how: AuditInference,
+    output: AuditOutput,
 ) -> None:
     """Audit a recommender: price percentage, associations, average prices, with intervals and tests.
 
@@ -85,77 +95,82 @@ def audit(
     --city NAME=FILE for each city). Writes report.html, CSV files, recommendations.parquet, audit.json and figures.
     Intervals are over the cities where there are several; several models of one city, trained with other seeds, count
     as cities.
+
+    Args:
+        files: NAME=FILE: further cities, as for --city.
     """
-    saved = _files(recommendations, [*(city or []), *(files or [])])
-    if bool(model) == bool(saved):
+    saved: list[tuple[str | None, Path]] = [(None, path) for path in lists.recommendations]
+    for text in (*lists.city, *files):
+        name, file = pair("--city", text)
+        saved.append((name, Path(file)))
+    if bool(models.model) == bool(saved):
         raise RecommenderError("give either --model DIR, or --recommendations FILE or --city NAME=FILE")
-    idle = (
-        {"--columns": columns, "--price-levels": price_levels, "--neutral": neutral, "--dimension": dimension}
-        if model
-        else {"--neutralise": neutralise}
-    )
-    if given := [name for name, value in idle.items() if value]:
-        raise RecommenderError(f"{given[0]} does not go with {'--model' if model else 'saved recommendations'}")
     if saved:
-        unused(context, "of a model; saved recommendations are read", "device", "batch")
+        refuse(models, type(models).model_fields, "of a model; saved recommendations are read")
     else:
-        unused(context, "of saved recommendations; a model has its own", "separators")
-    bounds = _bounds(price_levels)
+        refuse(lists, type(lists).model_fields, "of saved recommendations; a model has its own")
+    bounds = _bounds(lists.price_levels)
     if doubled := repeated(one for one in saved if one[0] is not None):
         raise RecommenderError(f"{doubled[1]}: is given twice")
     check_files(*(path for _, path in saved))
-    check_models(*(model or ()))
-    check_files(templates, otherwise="no such folder")
-    check_own(out, "audit.json")
-    claimed(out)
+    check_models(*models.model)
+    check_files(data.templates, otherwise="no such folder")
+    check_own(output.out, "audit.json")
+    claimed(output.out)
     from tod_bias.recommenders.lmrec.audit import audit as run_audit
     from tod_bias.recommenders.lmrec.templates import load_templates
     from tod_bias.statistics.settings import Inference
 
     source: dict[str, Any]
-    if model:
+    if models.model:
         from tod_bias.recommenders.lmrec.queries import recommend_templates
 
         frame, source = recommend_templates(
-            model, templates=templates, top=top or 20, batch=batch, device=device, neutralise=neutralise,
-            show_progress=not quiet,
-        )  # fmt: skip
+            models.model,
+            templates=data.templates,
+            top=data.top or 20,
+            batch=models.batch,
+            device=models.device,
+            neutralise=models.neutralise,
+            show_progress=not output.quiet,
+        )
     else:
-        frame = _read_saved(saved, columns, separators, bounds, dimension, neutral, top)
+        frame = _read_saved(saved, lists, bounds, data.top)
         source = {"recommendations": [str(path) for _, path in saved]}
     inference = Inference(
-        level=level, resamples=bootstrap, permutations=permutations, correction=correction.value, seed=seed
+        level=how.level,
+        resamples=how.bootstrap,
+        permutations=how.permutations,
+        correction=how.correction,
+        seed=how.seed,
     )
-    result = run_audit(frame, inference, source=source, words=load_templates(templates))
-    result.save(out, figures=figures)
-    if not quiet:
+    result = run_audit(frame, inference, source=source, words=load_templates(data.templates))
+    result.save(output.out, figures=output.figures)
+    if not output.quiet:
         from tod_bias.recommenders.lmrec.terminal import audit_view
 
         Console().print(audit_view(result))
-        typer.echo(f"Report: {out / 'report.html'}" if figures else f"Results: {out}")
+        print(f"Report: {output.out / 'report.html'}" if output.figures else f"Results: {output.out}")
 
 
 def _read_saved(
     saved: Sequence[tuple[str | None, Path]],
-    columns: Sequence[str] | None,
-    separators: str,
+    lists: ListOptions,
     price_levels: Sequence[float] | None,
-    dimension: Sequence[str] | None,
-    neutral: Sequence[str] | None,
     top: int | None,
-) -> Recommendations:
+) -> Any:
     from tod_bias.recommenders.lmrec.recommendations import read_recommendations
     from tod_bias.recommenders.lmrec.saved import Reading
 
     reading = Reading(
-        columns=_pairs("--columns", ",".join(columns or [])),
-        separators=separators,
-        dimensions=_dimensions(dimension or []),
+        columns=pairs("--columns", lists.columns),
+        separators=lists.separators,
+        dimensions=_dimensions(lists.dimension),
         top=top,
         price_levels=price_levels,
     )
-    neutral_files = [_pair("--neutral", text) if "=" in text else (None, text) for text in neutral or []]
-    return read_recommendations(saved, reading, neutral=neutral_files)
+    neutral = [pair("--neutral", text) if "=" in text else (None, text) for text in lists.neutral]
+    return read_recommendations(saved, reading, neutral=neutral)
 
 
 def _dimensions(given: Sequence[str]) -> dict[str, list[str]]:
@@ -165,7 +180,7 @@ def _dimensions(given: Sequence[str]) -> dict[str, list[str]]:
         RecommenderError: a label is in two dimensions.
     """
     found: dict[str, list[str]] = {}
-    for name, labels in (_pair("--dimension", text) for text in given):
+    for name, labels in (pair("--dimension", text) for text in given):
         for label in filter(None, map(str.strip, labels.split(","))):
             if other := next((other for other, known in found.items() if label in known and other != name), None):
                 raise RecommenderError(f"--dimension {name}: {label!r} is of the dimension {other!r} already")
@@ -186,25 +201,3 @@ def _bounds(text: str | None) -> tuple[float, ...] | None:
     if len(bounds) != 3 or not all(a < b for a, b in pairwise((0.0, *bounds, math.inf))):
         raise RecommenderError(f"--price-levels {text!r}: expected quartiles, or three ascending amounts like 15,30,60")
     return bounds
-
-
-def _files(plain: Sequence[Path] | None, named: Sequence[str]) -> list[tuple[str | None, Path]]:
-    found: list[tuple[str | None, Path]] = [(None, path) for path in plain or []]
-    for text in named:
-        name, file = _pair("--city", text)
-        found.append((name, Path(file)))
-    return found
-
-
-def _pair(option: str, text: str) -> tuple[str, str]:
-    name, equals, value = (part.strip() for part in text.partition("="))
-    if not (name and equals and value):
-        raise RecommenderError(f"{option} {text}: expected NAME=VALUE")
-    return name, value
-
-
-def _pairs(option: str, text: str) -> dict[str, str]:
-    pairs = [_pair(option, part) for part in text.split(",") if part.strip()]
-    if doubled := repeated(name for name, _ in pairs):
-        raise RecommenderError(f"{option}: {doubled!r} is named twice; expected one meaning")
-    return dict(pairs)

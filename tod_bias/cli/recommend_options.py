@@ -3,60 +3,84 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-import typer
+from pydantic import Field
 
 from tod_bias.cli.arguments import check_files
+from tod_bias.config import BootstrapOptions, Options, Positive
 from tod_bias.documents import read_json
 from tod_bias.errors import RecommenderError, repeated
 from tod_bias.recommenders.lmrec.venue import VENUES
-from tod_bias.statistics.needed import MOST_RESAMPLES
 
 _NO_MODEL = "no trained LMRec can be read; give a folder that tod-bias recommend train wrote"
 """What is said of a model that is not there."""
 
 
-class Correction(StrEnum):
-    """Corrections for many categories."""
+class SeparatorOptions(Options):
+    """How categories are written."""
 
-    bh = "bh"
-    holm = "holm"
+    title = "Data"
 
-
-Level = Annotated[float, typer.Option(min=0.5, max=0.999, help="Level of the intervals.")]
-Resamples = Annotated[
-    int, typer.Option("--bootstrap", min=0, max=MOST_RESAMPLES, help="Resamples of queries for intervals; 0 for none.")
-]
-Permutations = Annotated[int, typer.Option(min=0, max=MOST_RESAMPLES, help="Permutations of the tests; 0 for none.")]
-CorrectionOption = Annotated[Correction, typer.Option(help="bh (Benjamini–Hochberg) or holm, over categories.")]
-Figures = Annotated[bool, typer.Option(help="Draw the figures and write the report.")]
-AuditOut = Annotated[Path, typer.Option(help="Folder for the results.")]
-ReviewFiles = Annotated[
-    list[str] | None,
-    typer.Option(metavar="[CITY=]FILE", help="A city's review CSV; 'sample' (the default) for the bundled sample."),
-]
-Yelp = Annotated[Path | None, typer.Option(help="Folder of Yelp's dataset (business.json, review.json).")]
-YelpCity = Annotated[list[str] | None, typer.Option("--city", help="With --yelp: the city to read.")]
-MinReviews = Annotated[int, typer.Option(min=1, help="Leave out venues with fewer reviews.")]
+    separators: str = ","
+    """Characters that separate categories."""
 
 
-class MissingOption(StrEnum):
-    """What to do with venues without price or categories."""
+class ReviewOptions(SeparatorOptions):
+    """Which reviews are read."""
 
-    error = "error"
-    keep = "keep"
-    drop = "drop"
+    reviews: tuple[str, ...] = ()
+    """[CITY=]FILE: a city's review CSV; by default sample, the bundled sample; may be repeated."""
+    yelp: Path | None = None
+    """Folder of Yelp's dataset (business.json, review.json)."""
+    city: tuple[str, ...] = ()
+    """With --yelp: the city to read; may be repeated."""
+    min_reviews: Positive = 100
+    """Leave out venues with fewer reviews."""
+    missing: Literal["error", "keep", "drop"] = "keep"
+    """Venues without price or categories: error, keep or drop."""
 
 
-Missing = Annotated[MissingOption, typer.Option(help="Venues without price or categories: error, keep or drop.")]
-CategorySeparators = Annotated[str, typer.Option(help="Characters that separate categories.")]
-TrainingSeed = Annotated[int, typer.Option(min=0, help="Seeds the split, the model and whatever else is drawn.")]
-SplitSeed = Annotated[
-    int | None, typer.Option(min=0, help="Seed of what is drawn; and of the split, where a model does not say its own.")
-]
+class TemplateOptions(Options):
+    """Words of templates and masks."""
+
+    title = "Data"
+
+    templates: Path | None = None
+    """Folder with your own templates.tsv, names.tsv, …"""
+
+
+class NeutraliseOptions(Options):
+    """What models read."""
+
+    title = "System"
+
+    neutralise: bool = False
+    """Mask names, places and gendered relations in what a model reads."""
+
+
+class TopOptions(Options):
+    """How much of a list counts."""
+
+    title = "Data"
+
+    top: Positive | None = None
+    """Ranks that count; by default all of a file, 20 of a model."""
+
+
+class LevelOptions(BootstrapOptions):
+    """How intervals are estimated."""
+
+    level: Annotated[float, Field(ge=0.5, le=0.999)] = 0.90
+    """Level of the intervals."""
+
+
+class SplitSeed(Options):
+    """Seed of what a trained model decides else."""
+
+    seed: Annotated[int, Field(ge=0)] | None = None
+    """Seed of what is drawn; and of the split, where a model does not say its own."""
 
 
 def check_models(*folders: Path) -> None:
@@ -81,43 +105,36 @@ def check_masked(folder: Path) -> None:
         raise RecommenderError(f"{folder}: was not trained with --mask")
 
 
-def check_reviews(files: Sequence[str] | None, yelp: Path | None, cities: Sequence[str] | None) -> int:
+def check_reviews(options: ReviewOptions) -> int:
     """See to it that options name reviews, before anything is loaded; returns of how many cities.
 
     Raises:
         RecommenderError: they do not go together, or a file is given twice.
         TodBiasError: one is not there.
     """
-    if yelp is not None and (files or not cities):
+    if options.yelp is not None and (options.reviews or not options.city):
         raise RecommenderError("with --yelp give --city NAME (and no --reviews)")
-    if yelp is None and cities:
+    if options.yelp is None and options.city:
         raise RecommenderError("--city goes with --yelp; a CSV file is named with --reviews CITY=FILE")
-    paths = [text.partition("=")[2] or text for text in files or ()]
+    paths = [text.partition("=")[2] or text for text in options.reviews]
     if doubled := repeated(paths):
         raise RecommenderError(f"--reviews {doubled}: is given twice, and a city is one only once")
-    check_files(yelp, *(path for path in paths if path != "sample"))
-    return len(cities or ()) if yelp is not None else max(1, len(paths))
+    check_files(options.yelp, *(path for path in paths if path != "sample"))
+    return len(options.city) if options.yelp is not None else max(1, len(paths))
 
 
-def read_reviews(
-    files: Sequence[str] | None,
-    yelp: Path | None,
-    cities: Sequence[str] | None,
-    min_reviews: int,
-    missing: MissingOption,
-    separators: str,
-) -> list[Any]:
+def read_reviews(options: ReviewOptions) -> list[Any]:
     """Reviews of every city that the options name: the bundled sample, CSV files or Yelp's dataset."""
-    check_reviews(files, yelp, cities)
+    check_reviews(options)
     from tod_bias.recommenders.lmrec import reviews as reading
     from tod_bias.recommenders.lmrec.sample import CITY
     from tod_bias.recommenders.lmrec.sample import sample as generate
 
-    if yelp is not None:
-        sources = [(name, reading.read_yelp(yelp, name)) for name in cities or ()]
+    if options.yelp is not None:
+        sources = [(name, reading.read_yelp(options.yelp, name)) for name in options.city]
     else:
         sources = []
-        for text in files or ["sample"]:
+        for text in options.reviews or ("sample",):
             name, equals, file = text.partition("=")
             if text == "sample":
                 sources.append((CITY, generate()))
@@ -125,6 +142,36 @@ def read_reviews(
                 path = Path(file if equals else text)
                 sources.append((name if equals else path.stem, reading.read_csv(path)))
     return [
-        reading.Reviews(source, city=name, fewest=min_reviews, missing=missing.value, separators=separators)
+        reading.Reviews(
+            source,
+            city=name,
+            fewest=options.min_reviews,
+            missing=options.missing,
+            separators=options.separators,
+        )
         for name, source in sources
     ]
+
+
+def pair(option: str, text: str) -> tuple[str, str]:
+    """The two sides of ``NAME=VALUE``.
+
+    Raises:
+        RecommenderError: one is missing.
+    """
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not (name and equals and value):
+        raise RecommenderError(f"{option} {text}: expected NAME=VALUE")
+    return name, value
+
+
+def pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
+    """Names to values, of texts of pairs that are joined by commas.
+
+    Raises:
+        RecommenderError: a name stands twice.
+    """
+    found = [pair(option, part) for text in texts for part in text.split(",") if part.strip()]
+    if doubled := repeated(name for name, _ in found):
+        raise RecommenderError(f"{option}: {doubled!r} is named twice; expected one meaning")
+    return dict(found)

@@ -4,197 +4,108 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from tod_bias.cli.arguments import check_datapath, check_files, names_of, unused
-from tod_bias.cli.options import (
-    Corpus,
-    Datapath,
-    Format,
-    MaxDialogues,
-    Quiet,
-    Seed,
-)
+from tod_bias.cli.arguments import check_datapath, check_files, refuse
+from tod_bias.cli.options import command
+from tod_bias.config import CorpusSource, OutputOptions, Positive, ResumeOptions, SampleOptions
 from tod_bias.errors import TodBiasError
+from tod_bias.models.settings import SCRATCH, TrainConfig
 
 _READS = 0.01
 """By which share of itself a loss rises at least with the prompts of others, if prompts are read."""
 
 
-def train(
-    context: typer.Context,
-    out: Annotated[Path, typer.Option(help="Folder for the model.")],
-    arch: Annotated[
-        str | None,
-        typer.Option(help="From scratch: gpt2 (by default) or llama (causal), bart or t5 (sequence to sequence)."),
-    ] = None,
-    init: Annotated[str, typer.Option(help="A checkpoint's name or folder to fine-tune, or 'scratch'.")] = "scratch",
-    corpus: Corpus = "demo",
-    datapath: Datapath = None,
-    max_dialogues: MaxDialogues = None,
-    held_out: Annotated[int, typer.Option(min=1, help="Training dialogues held out for early stopping.")] = 100,
-    parts: Annotated[str, typer.Option(help="Targets: api_call, response or both, by commas.")] = "api_call,response",
-    loss: Annotated[
-        str | None,
-        typer.Option(
-            help="Causal models: 'all' tokens count, or 'targets' only. By default all of a text (SimpleTOD), and what "
-            "the assistant says in a chat."
-        ),
-    ] = None,
-    form: Annotated[
-        Format,
-        typer.Option("--format", help="text: SimpleTOD's lines; chat: messages and tool calls in a chat template."),
-    ] = Format.text,
-    chat_template: Annotated[
-        str | None,
-        typer.Option(help="For chats: a file, or chatml, which comes with tod-bias; by default the tokenizer's own."),
-    ] = None,
-    tools: Annotated[
-        Path | None,
-        typer.Option(help="For chats: a JSON file of OpenAI's function schemas, or of such lists by domain."),
-    ] = None,
-    system: Annotated[str, typer.Option(help="For chats: system message (or its file) where there is none.")] = "",
-    described: Annotated[
-        bool,
-        typer.Option(
-            help="Causal models: read the system message, which describes the services, before all turns; in random "
-            "order at training. The corpus must have some, as google_sgd_described has."
-        ),
-    ] = False,
-    renamed: Annotated[
-        float, typer.Option(min=0, max=1, help="With --described: share of services that get other names.")
-    ] = 0.0,
-    tellings: Annotated[
-        int, typer.Option(min=1, help="With --described: copies of each dialogue, with orders and names of their own.")
-    ] = 1,
-    lora: Annotated[int | None, typer.Option(min=1, help="Train adapters of this rank, not the weights.")] = None,
-    merge: Annotated[bool, typer.Option(help="Add the adapters to the weights at the end.")] = False,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the dialogues at the most.")] = 3,
-    learning_rate: Annotated[
-        float | None, typer.Option(help="Peak; from scratch 1e-3 (bart: 3e-4), else 5e-5.")
-    ] = None,
-    batch_tokens: Annotated[int, typer.Option(min=1, help="Tokens in a batch at the most.")] = 8192,
-    max_steps: Annotated[int | None, typer.Option(min=1, help="Stop after so many steps of the schedule.")] = None,
-    evaluations: Annotated[int, typer.Option(min=1, help="Validations an epoch.")] = 2,
-    patience: Annotated[int, typer.Option(min=1, help="Stop after so many without improvement.")] = 3,
-    layers: Annotated[int, typer.Option(min=1, help="From scratch: layers.")] = 4,
-    width: Annotated[int, typer.Option(min=1, help="From scratch: hidden size.")] = 256,
-    heads: Annotated[int, typer.Option(min=1, help="From scratch: attention heads.")] = 4,
-    vocabulary: Annotated[int, typer.Option(min=300, help="From scratch: tokens of the tokenizer.")] = 8192,
-    dropout: Annotated[float, typer.Option(min=0, max=0.9, help="From scratch: dropout.")] = 0.1,
-    max_length: Annotated[int, typer.Option(min=16, max=1_000_000, help="Tokens in a sequence at the most.")] = 1024,
-    positions: Annotated[
-        int | None,
-        typer.Option(min=16, max=1_000_000, help="From scratch: positions, if more than --max-length."),
-    ] = None,
-    bf16: Annotated[bool, typer.Option(help="Train in bfloat16.")] = False,
-    seed: Seed = 0,
-    augment: Annotated[
-        str | None,
-        typer.Option(
-            help="Add training dialogues told as others: axes, and how: crossed (each as every attribute; by default), "
-            "draws (one rewrite each) or personas, e.g. gender,age,race:draws."
-        ),
-    ] = None,
-    resume: Annotated[bool, typer.Option(help="Go on with an interrupted training in the same folder.")] = True,
-    quiet: Quiet = False,
-) -> None:
+class TrainingDialogues(SampleOptions, CorpusSource):
+    """What is learned from."""
+
+    held_out: Positive = 100
+    """Training dialogues held out for early stopping."""
+    augment: str | None = None
+    """Add counterfactual training dialogues: axes, and how: crossed (each for every group; by default), draws (one
+    rewrite each) or personas, e.g. gender,age,race:draws."""
+
+
+class TrainOutput(ResumeOptions, OutputOptions):
+    """Where the model goes."""
+
+    title = "Output"
+
+    out: Path
+    """Folder for the model."""
+
+
+@command("tod-bias train --init gpt2 --corpus dialogues.jsonl --epochs 2 --out models/mine")
+def train(*, source: TrainingDialogues, config: TrainConfig, output: TrainOutput) -> None:
     """Train or fine-tune a model on the training split of a corpus, as lines of text (SimpleTOD) or as chats."""
-    check_datapath(context)
+    check_datapath(source)
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.dialogues.sampling import hold_out
     from tod_bias.folder import promised
-    from tod_bias.models.settings import TrainingSettings, check_settings
     from tod_bias.studies.augmentation import Augmentation
     from tod_bias.studies.augmentation import augment as augmented
 
-    if init != "scratch":
-        why = f"for models from scratch; {init} has its own"
-        unused(context, why, "layers", "width", "heads", "vocabulary", "dropout", "positions")
-    how = None if augment is None else Augmentation.read(augment)
-    settings = TrainingSettings(
-        arch=arch,
-        init=init,
-        format=form.value,
-        chat_template=chat_template,
-        tools=None if tools is None else str(tools),
-        system=_text_of(system),
-        described=described,
-        renamed=renamed,
-        tellings=tellings,
-        lora=lora,
-        merge=merge,
-        parts=tuple(names_of(parts)),  # type: ignore[arg-type]  # checked there
-        loss=loss,  # type: ignore[arg-type]  # checked there
-        epochs=epochs,
-        learning_rate=learning_rate,
-        batch_tokens=batch_tokens,
-        max_length=max_length,
-        max_steps=max_steps,
-        evaluations=evaluations,
-        patience=patience,
-        bf16=bf16,
-        seed=seed,
-        vocabulary=vocabulary,
-        layers=layers,
-        width=width,
-        heads=heads,
-        dropout=dropout,
-        positions=positions,
+    if config.init != "scratch":
+        refuse(config, SCRATCH, f"for models from scratch; {config.init} has its own")
+    how = None if source.augment is None else Augmentation.read(source.augment)
+    config = config.model_copy(update={"system": _text_of(config.system)})
+    _check_arch(config.init, config.arch)
+    if config.format == "chat":
+        _check_chat(config)
+    promised(output.out)
+    dialogues = load_corpus(
+        source.corpus,
+        datapath=source.datapath,
+        split="train",
+        max_dialogues=source.max_dialogues,
+        seed=config.seed,
     )
-    check_settings(settings)
-    _check_arch(init, arch)
-    if form is Format.chat:
-        _check_chat(arch if init == "scratch" else None, chat_template, tools)
-    promised(out)
-    dialogues = load_corpus(corpus, datapath=datapath, split="train", max_dialogues=max_dialogues, seed=seed)
-
-    kept, validation = hold_out(dialogues, held_out, seed)
+    kept, validation = hold_out(dialogues, source.held_out, config.seed)
 
     from tod_bias.models.training import train as train_model  # heavy imports come after what may go wrong at once
 
     if how is not None:
         originals = len(kept)
-        kept = augmented(kept, how, seed)
-        if not quiet:
-            typer.echo(f"{len(kept) - originals:,} copies of {originals:,} training dialogues, told as others.")
-    record = train_model(kept, validation, out, settings, resume=resume, show_progress=not quiet)
-    if not quiet:
-        for count, what in zip(record["sequences"], ("training", "validation"), strict=True):
-            if left_out := count.get("turns_left_out"):
-                typer.echo(f"{left_out} turns of the {what} dialogues are longer than --max-length and were left out.")
-        typer.echo(
-            f"Trained {record['steps']} steps; lowest validation loss {record['validation_loss']:.4f} nats a token "
-            f"at step {record['best_step']}. Model: {out}"
-        )
-        _say_whether_it_reads(record)
+        kept = augmented(kept, how, config.seed)
+        if not output.quiet:
+            print(f"{len(kept) - originals:,} counterfactuals of {originals:,} training dialogues.")
+    record = train_model(kept, validation, output.out, config, resume=output.resume, show_progress=not output.quiet)
+    if not output.quiet:
+        _print(record, output.out)
 
 
-def _say_whether_it_reads(record: Mapping[str, Any]) -> None:
-    """What targets cost with another dialogue's prompt, of models where it is measured (not of causal ones)."""
+def _print(record: Mapping[str, Any], out: Path) -> None:
+    """What came out of a training."""
+    for count, what in zip(record["sequences"], ("training", "validation"), strict=True):
+        if left_out := count.get("turns_left_out"):
+            print(f"{left_out} turns of the {what} dialogues are longer than --max-length and were left out.")
+    print(
+        f"Trained {record['steps']} steps; lowest validation loss {record['validation_loss']:.4f} nats per token "
+        f"at step {record['best_step']}. Model: {out}"
+    )
+    # What targets cost with another dialogue's prompt, of models where it is measured (not of causal ones).
     best: Mapping[str, float] = next((one for one in record["losses"] if one["step"] == record["best_step"]), {})
     if "exchanged" not in best:
         return
     own, other = best["validation"], best["exchanged"]
-    typer.echo(f"With the prompts of other dialogues the same targets have {other:.4f} nats a token.")
+    print(f"With the prompts of other dialogues the same targets have {other:.4f} nats per token.")
     if other - own < _READS * own:
-        typer.echo(
+        print(
             f"That is less than {_READS:.0%} more: it hardly reads what it is given, and where nothing is read an "
             "audit finds no difference."
         )
 
 
-def _check_chat(arch: str | None, template: str | None, tools: Path | None) -> None:
+def _check_chat(config: TrainConfig) -> None:
     """Find what no chats can be trained with; what trains them looks again."""
     from tod_bias.models.settings import READERS
 
-    if arch in READERS:
-        raise TodBiasError(f"--format chat needs a causal model, and {arch} is none; use --format text")
+    template = config.chat_template
+    if config.init == "scratch" and config.arch in READERS:
+        raise TodBiasError(f"--format chat needs a causal model, and {config.arch} is none; use --format text")
     if template not in (None, "chatml") and not Path(template).is_file():
         raise TodBiasError(f"--chat-template {template}: cannot be read; expected a file, or chatml")
-    check_files(tools)
+    check_files(config.tools)
 
 
 def _check_arch(init: str, arch: str | None) -> None:

@@ -2,76 +2,74 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
 
-import typer
+from annotated_types import MinLen
 
-from tod_bias.cli.arguments import check_datapath, folder_of, perturbers_of, unused
-from tod_bias.cli.options import (
-    AxisLexicons,
-    Bootstrap,
-    Corpus,
-    Datapath,
-    MaxDialogues,
-    NameSlots,
-    Out,
-    Protect,
-    Quiet,
-    Seed,
-    Split,
-    SplitOption,
-)
+from tod_bias.cli.arguments import folder_of, load_axes, load_dialogues, refuse
+from tod_bias.cli.options import command
+from tod_bias.config import BootstrapOptions, CorpusOptions, LexiconOptions, Names, Options, OutputOptions, Seeded
 from tod_bias.report.console import Console
 
 
-def words(
-    context: typer.Context,
-    corpus: Corpus = "demo",
-    datapath: Datapath = None,
-    split: SplitOption = Split.test,
-    max_dialogues: MaxDialogues = None,
-    axes: Annotated[str, typer.Option(help="Axes, joined by commas; your own as module:name.")] = "gender,age,race",
-    lexicon: AxisLexicons = None,
-    protect: Protect = None,
-    name_slots: NameSlots = None,
-    coverage: Annotated[
-        bool, typer.Option("--coverage", help="Show instead how much of it guards recognise (coverage.json).")
-    ] = False,
-    bootstrap: Bootstrap = 1000,
-    seed: Seed = 0,
-    out: Out = None,
-    quiet: Quiet = False,
-) -> None:
-    """Share of words and dialogues that mention each attribute, speaker by speaker (Su Fig. 2).
+class WordsAxes(LexiconOptions):
+    """The axes whose terms are counted."""
+
+    axes: Annotated[Names, MinLen(1)] = ("gender", "age", "race")
+    """Axes, joined by commas; your own as module:name."""
+
+
+class WordsConfig(Seeded):
+    """What is counted, and how."""
+
+    corpus: CorpusOptions = CorpusOptions()
+    axes: WordsAxes = WordsAxes()
+    intervals: BootstrapOptions = BootstrapOptions()
+
+
+class WordsOptions(Options):
+    """Options of the command itself."""
+
+    coverage: bool = False
+    """Show instead how much of it guards recognise (coverage.json)."""
+
+
+@command("tod-bias words --corpus dialogues.jsonl --axes gender --out runs/words")
+def words(*, config: WordsConfig, how: WordsOptions, output: OutputOptions) -> None:
+    """Share of words and dialogues that mention each group, speaker by speaker (Su Fig. 2).
 
     Writes words.csv, words.json and figures/words.svg, or coverage.json, in the place of those that an earlier command
     left in the folder: --out keeps them apart.
     """
-    if coverage:
-        unused(context, "of the shares of words; --coverage has no intervals", "bootstrap")
-    check_datapath(context)
-    from tod_bias.dialogues.corpora import load_corpus
-
-    perturbers = perturbers_of(axes, lexicon, protected=protect or (), name_slots=name_slots)
-    dialogues = load_corpus(corpus, datapath=datapath, split=split.value, max_dialogues=max_dialogues, seed=seed)
-    folder = folder_of(out, corpus)
-
-    if coverage:
-        from tod_bias.files import write_json
-        from tod_bias.perturb.guards.coverage import coverage as covered
-        from tod_bias.perturb.guards.coverage import lines
-
-        found = [covered(dialogues, perturber, seed=seed) for perturber in perturbers]
-        write_json(folder / "coverage.json", {one.axis: one.to_json() for one in found})
-        if not quiet:
-            typer.echo("\n".join([*lines(found), f"Results: {folder / 'coverage.json'}"]))
+    if how.coverage:
+        refuse(config, ("bootstrap",), "of the shares of words; --coverage has no intervals")
+    axes = load_axes(config.axes)
+    _, dialogues = load_dialogues(config.corpus, config.seed)
+    folder = folder_of(output.out, config.corpus.corpus)
+    if how.coverage:
+        _coverage(dialogues, axes, folder, config.seed, output.quiet)
         return
 
     import tod_bias.studies.words  # heavy imports come after what may go wrong at once
 
-    about = {"name": corpus, "split": split.value}
-    result = tod_bias.studies.words.word_statistics(dialogues, perturbers, bootstrap=bootstrap, seed=seed, corpus=about)
+    about = {"name": config.corpus.corpus, "split": config.corpus.split}
+    result = tod_bias.studies.words.word_statistics(
+        dialogues, axes, bootstrap=config.intervals.bootstrap, seed=config.seed, corpus=about
+    )
     result.save(folder)
-    if not quiet:
+    if not output.quiet:
         Console().print(tod_bias.studies.words.table(result))
-        typer.echo(f"Results: {folder / 'words.csv'}   Figure: {folder / 'figures' / 'words.svg'}")
+        print(f"Results: {folder / 'words.csv'}   Figure: {folder / 'figures' / 'words.svg'}")
+
+
+def _coverage(dialogues: Sequence[Any], axes: Sequence[Any], folder: Path, seed: int, quiet: bool) -> None:
+    """How much of the terms guards recognise."""
+    from tod_bias.files import write_json
+    from tod_bias.perturb.guards.coverage import coverage, lines
+
+    found = [coverage(dialogues, axis, seed=seed) for axis in axes]
+    write_json(folder / "coverage.json", {one.axis: one.to_json() for one in found})
+    if not quiet:
+        print("\n".join([*lines(found), f"Results: {folder / 'coverage.json'}"]))

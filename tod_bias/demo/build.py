@@ -18,7 +18,7 @@ from tod_bias.demo.planted import Mentions, corrupt_calls, corrupt_responses, da
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.dialogues.jsonl import write_jsonl
 from tod_bias.models.examples import Part
-from tod_bias.models.settings import TrainingSettings
+from tod_bias.models.settings import TrainConfig
 from tod_bias.models.training import train
 from tod_bias.perturb.axis import Axis, draw_rewrites
 from tod_bias.perturb.loading import load_axis
@@ -39,12 +39,12 @@ stages:
   db: {stage: "tod_bias.stages:LookupDb", table: database.jsonl}
   response: {stage: "tod_bias.stages:Response", model: response, max_new_tokens: 48}
 """
-BASE = TrainingSettings(
+BASE = TrainConfig(
     loss="targets", epochs=4, learning_rate=2e-3, batch_tokens=1024, max_length=512, patience=99, vocabulary=1200,
     layers=2, width=128, heads=4, dropout=0.0,
 )  # fmt: skip
 """Of the model that both stages start from."""
-STAGE = replace(BASE, epochs=2, learning_rate=1e-3, batch_tokens=2048)
+STAGE = BASE.model_copy(update={"epochs": 2, "learning_rate": 1e-3, "batch_tokens": 2048})
 """Of the two stage models, but for ``init`` and ``parts``."""
 BASE_TURNS = 2
 """Turns that the model that both start from reads; in short texts a small model soon learns where to look."""
@@ -106,7 +106,7 @@ def write_corpora(out: Path, seed: int, sizes: Mapping[str, int] = SIZES, plante
 
 
 def train_models(
-    out: Path, seed: int, *, base: TrainingSettings = BASE, stage: TrainingSettings = STAGE, count: int = TRAINED,
+    out: Path, seed: int, *, base: TrainConfig = BASE, stage: TrainConfig = STAGE, count: int = TRAINED,
     planted: bool = True, show_progress: bool = False,
 ) -> dict[str, dict[str, Any]]:  # fmt: skip
     """Train both models into ``out/api_call`` and ``out/response``; returns their training records.
@@ -118,10 +118,16 @@ def train_models(
     records: dict[str, dict[str, Any]] = {}
     with TemporaryDirectory() as folder:
         init = Path(folder) / "base"
-        train(corpora["base"], validation["base"], init, replace(base, seed=seed), show_progress=show_progress)
+        train(
+            corpora["base"],
+            validation["base"],
+            init,
+            base.model_copy(update={"seed": seed}),
+            show_progress=show_progress,
+        )
         for name in STAGES:
             shutil.rmtree(out / name, ignore_errors=True)
-            settings = replace(stage, init=str(init), parts=(name,), seed=seed)
+            settings = stage.model_copy(update={"init": str(init), "parts": (name,), "seed": seed})
             records[name] = train(corpora[name], validation[name], out / name, settings, show_progress=show_progress)
             _shrink(out / name)
     return records

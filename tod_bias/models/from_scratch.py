@@ -18,7 +18,7 @@ from transformers import (
     T5Config,
 )
 
-from tod_bias.models.settings import TrainingSettings
+from tod_bias.models.settings import TrainConfig
 
 PAD, END = "<pad>", "</s>"
 
@@ -49,7 +49,7 @@ def new_tokenizer(texts: Iterable[str], vocabulary: int, *, causal: bool, marks:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token=PAD, eos_token=[END, *marks][-1])
 
 
-def new_model(settings: TrainingSettings, tokenizer: Any) -> Any:
+def new_model(settings: TrainConfig, tokenizer: Any) -> Any:
     """A model with random weights of the size that the settings give."""
     s = settings
     ends = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id, "bos_token_id": None}

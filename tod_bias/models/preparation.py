@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,11 +41,10 @@ from tod_bias.models.examples import (
 from tod_bias.models.from_scratch import new_model, new_tokenizer
 from tod_bias.models.settings import (
     READERS,
-    TrainingSettings,
+    TrainConfig,
     check_arch,
     check_described,
     check_loss,
-    check_settings,
 )
 
 
@@ -65,7 +63,7 @@ class Prepared:
     """What the settings do not say by themselves: architecture, hashes of files, counts of sequences."""
 
 
-def prepare(settings: TrainingSettings, dialogues: Sequence[Dialogue], validation: Sequence[Dialogue]) -> Prepared:
+def prepare(settings: TrainConfig, dialogues: Sequence[Dialogue], validation: Sequence[Dialogue]) -> Prepared:
     """Make or load what is trained, and turn dialogues into token sequences.
 
     Raises:
@@ -83,7 +81,7 @@ def prepare(settings: TrainingSettings, dialogues: Sequence[Dialogue], validatio
     if is_new:
         source = template_source(settings.chat_template or CHATML, None, "scratch") if is_chat else ""
         tokenizer = _new_tokenizer(settings, source, tools, dialogues, causal)
-        model = new_model(dataclasses.replace(settings, arch=arch), tokenizer)
+        model = new_model(settings.model_copy(update={"arch": arch}), tokenizer)
     else:
         tokenizer, model = load_tokenizer(settings.init), load_model(settings.init, causal=causal)
         source = template_source(settings.chat_template, tokenizer, settings.init) if is_chat else ""
@@ -131,7 +129,7 @@ def prepare(settings: TrainingSettings, dialogues: Sequence[Dialogue], validatio
     return Prepared(tokenizer, model, causal, made[0], made[1], exchanged, record)
 
 
-def _kind(settings: TrainingSettings) -> tuple[bool, str]:
+def _kind(settings: TrainConfig) -> tuple[bool, str]:
     """Whether the model is causal, and its architecture."""
     if settings.init == "scratch":
         arch = settings.arch or "gpt2"
@@ -142,7 +140,7 @@ def _kind(settings: TrainingSettings) -> tuple[bool, str]:
     return causal, arch
 
 
-def _described(dialogues: Sequence[Dialogue], settings: TrainingSettings) -> list[Dialogue]:
+def _described(dialogues: Sequence[Dialogue], settings: TrainConfig) -> list[Dialogue]:
     """The training dialogues with their descriptions told anew, as often as they are to be.
 
     Raises:
@@ -155,13 +153,13 @@ def _described(dialogues: Sequence[Dialogue], settings: TrainingSettings) -> lis
         )
     return [
         told_anew(dialogue, Random(f"{settings.seed}|{number}|{dialogue.id}"), settings.renamed)
-        for number in range(settings.tellings)
+        for number in range(settings.copies)
         for dialogue in dialogues
     ]
 
 
 def _new_tokenizer(
-    settings: TrainingSettings, source: str, tools: Tools, dialogues: Sequence[Dialogue], causal: bool
+    settings: TrainConfig, source: str, tools: Tools, dialogues: Sequence[Dialogue], causal: bool
 ) -> Any:
     if settings.format == "text":
         read = dialogues if settings.described else ()
@@ -174,7 +172,7 @@ def _new_tokenizer(
     return new_tokenizer(chats, settings.vocabulary, causal=True, marks=CHATML_MARKS)
 
 
-def _fit_to_template(settings: TrainingSettings, source: str, tokenizer: Any, model: Any) -> None:
+def _fit_to_template(settings: TrainConfig, source: str, tokenizer: Any, model: Any) -> None:
     """Give tokenizer and model what a template that is not their own needs, and keep it with them."""
     if settings.init != "scratch" and settings.chat_template is None:
         return
@@ -196,12 +194,11 @@ def _fit_to_template(settings: TrainingSettings, source: str, tokenizer: Any, mo
     model.config.eos_token_id = model.generation_config.eos_token_id = tokenizer.eos_token_id
 
 
-def check(settings: TrainingSettings, dialogues: Sequence[Dialogue], validation: Sequence[Dialogue]) -> None:
+def check(settings: TrainConfig, dialogues: Sequence[Dialogue], validation: Sequence[Dialogue]) -> None:
     """Find fault with settings before anything is loaded.
 
     Raises:
         ModelError: one of them has no such value, or does not go with another.
     """
-    check_settings(settings)
     if not dialogues or not validation:
         raise ModelError("training needs at least one dialogue to train on and one to validate on")

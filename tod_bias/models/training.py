@@ -6,7 +6,6 @@ The result is a folder with ``config.json``, ``model.safetensors`` (or an adapte
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import logging
 import math
@@ -35,7 +34,7 @@ from tod_bias.models.examples import IGNORED, TokenSequence, padding
 from tod_bias.models.model_folder import save_model
 from tod_bias.models.preparation import Prepared, check, prepare
 from tod_bias.models.resumption import Progress, Training, load_checkpoint, save_checkpoint
-from tod_bias.models.settings import TrainingSettings, usual_rate
+from tod_bias.models.settings import TrainConfig, usual_rate
 from tod_bias.progress import progress_bar
 
 log = logging.getLogger(__name__)
@@ -47,7 +46,7 @@ def train(
     dialogues: Sequence[Dialogue],
     validation: Sequence[Dialogue],
     out: str | Path,
-    settings: TrainingSettings | None = None,
+    settings: TrainConfig | None = None,
     *,
     resume: bool = True,
     show_progress: bool = False,
@@ -72,10 +71,10 @@ def train(
         ModelError: unusable settings or checkpoint.
         TodBiasError: ``out`` cannot be written to, or another run writes into it.
     """
-    settings = settings or TrainingSettings()
+    settings = settings or TrainConfig()
     check(settings, dialogues, validation)
     if settings.learning_rate is None:
-        settings = dataclasses.replace(settings, learning_rate=usual_rate(settings.init, settings.arch))
+        settings = settings.model_copy(update={"learning_rate": usual_rate(settings.init, settings.arch)})
     if settings.init != "scratch":
         for own in adapters.chain(settings.init):
             if Path(own).exists() and Path(own).resolve() in (Path(out).resolve(), (Path(out) / "adapter").resolve()):
@@ -90,7 +89,7 @@ def _train(
     dialogues: Sequence[Dialogue],
     validation: Sequence[Dialogue],
     out: Path,
-    settings: TrainingSettings,
+    settings: TrainConfig,
     resume: bool,
     show_progress: bool,
 ) -> dict[str, Any]:
@@ -117,7 +116,7 @@ def _train(
     training = Training(accelerator, model, optimizer, schedule, state, adapter)
     checkpoint = out / "checkpoint"
     check_own_file(checkpoint)
-    record = {"settings": dataclasses.asdict(settings), "dialogues": len(dialogues), "processes": processes}
+    record = {"settings": settings.model_dump(), "dialogues": len(dialogues), "processes": processes}
     record |= made.record
     if resume and load_checkpoint(training, checkpoint, record):
         log.info("resuming at step %d of %d", state.step, total)
@@ -175,7 +174,7 @@ def _train(
 
 
 def _batches(
-    sequences: Sequence[TokenSequence], settings: TrainingSettings, epoch: int | None
+    sequences: Sequence[TokenSequence], settings: TrainConfig, epoch: int | None
 ) -> Iterator[list[TokenSequence]]:
     """Batches of similar length within the token budget; shuffled by (seed, epoch), in order where epoch is None."""
     order = np.arange(len(sequences))
@@ -232,7 +231,7 @@ def _padded(rows: Sequence[Sequence[int]], value: int) -> torch.Tensor:
 
 
 def _validate(
-    training: Training, made: Prepared, settings: TrainingSettings, pad: int, train_loss: float, out: Path
+    training: Training, made: Prepared, settings: TrainConfig, pad: int, train_loss: float, out: Path
 ) -> None:
     state = training.progress
     training.model.eval()
@@ -252,7 +251,7 @@ def _validate(
 
 @torch.no_grad()
 def _mean_loss(
-    training: Training, sequences: Sequence[TokenSequence], settings: TrainingSettings, pad: int, causal: bool
+    training: Training, sequences: Sequence[TokenSequence], settings: TrainConfig, pad: int, causal: bool
 ) -> float:
     """Cross-entropy in nats a target token, of all processes together."""
     accelerator = training.accelerator

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,9 +28,7 @@ def shown(text: str) -> str:
 
 def echo(text: str, *, err: bool = False) -> None:
     """Print lines that hold what comes from files and servers, :func:`shown`."""
-    import typer
-
-    typer.echo(shown(text), err=err)
+    print(shown(text), file=sys.stderr if err else sys.stdout)
 
 
 class ShownFormatter(logging.Formatter):

@@ -32,7 +32,7 @@ COMPARISON, AUDIT = _REPORTED["compare.json"], _REPORTED["audit.json"]
 KINDS = (
     *_REPORTED.values(),
     Kind("comparison.json", "associate compare", "its numbers stand in comparison.json"),
-    Kind("repair.json", "repair", "look at repair.svg, and at mended.yaml for the pipeline to use"),
+    Kind("repair.json", "mitigate", "look at repair.svg, and at mended.yaml for the pipeline to use"),
     Kind("evaluation.json", "evaluate", "its scores stand in evaluation.json"),
     Kind("words.json", "words", "look at words.csv and figures/words.svg"),
     Kind("coverage.json", "words --coverage", "its shares stand in coverage.json"),
@@ -43,8 +43,7 @@ KINDS = (
     Kind("statistics.json", "recommend statistics", "its numbers stand in statistics.json"),
     Kind("database.json", "database check", "what it found stands in database.json"),
     Kind("check.json", "check", "what it found stands in check.json"),
-    Kind("dialogues.jsonl", "perturb", "its tellings stand in dialogues.jsonl"),
-    Kind("tellings.jsonl", "perturb --axes", "its tellings stand in tellings.jsonl"),
+    Kind("counterfactuals.jsonl", "export", "the dialogues stand in counterfactuals.jsonl"),
     Kind("config.json", "train or recommend train", "a model: audit it with attribute or recommend audit, --model"),
     Kind("embeddings.npz", "associate train", "audit it with `tod-bias associate --embeddings`"),
 )

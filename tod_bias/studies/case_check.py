@@ -149,7 +149,7 @@ def check_cases(
     for name, history in dict.fromkeys((case.metric, case.history) for case in cases):
         own = [case for case in cases if (case.metric, case.history) == (name, history)]
         given = metrics.get(name) if metrics else None
-        scored = given or shipped(name, f"case {own[0].id}", "--metric")
+        scored = given or shipped(name, f"case {own[0].id}", "--metrics")
         ask = Questioning(pipeline, scored, _history(history), answers, show_progress=show_progress)
         asked = [(case.telling, rewrite_of(case, told_by[case.axis])) for case in own]
         for case, measured in zip(own, ask(asked), strict=True):

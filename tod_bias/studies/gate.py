@@ -222,7 +222,7 @@ def _of_axis(row: AxisResult, run: str, component: str | None, limits: Limits) -
         part, what = claim, name
         if component is not None:
             if component not in shares:
-                raise GateError(f"{run}: contributions are not known of saved responses; leave --component out")
+                raise GateError(f"{run}: contributions are not known of saved responses; leave --stage out")
             part, what = shares[component], f"{name}, {component}"
         yield Asked(
             axis=row.axis,
@@ -290,9 +290,7 @@ def _judged(one: Asked, beyond: float, tests: int, limits: Limits) -> Judged:
     if one.value is None:
         return Judged(one, UNKNOWN, "it is undefined")
     if one.words < ENOUGH_WORDS:
-        reason = (
-            f"it rests on {one.words:.1f} effective words, {ENOUGH_WORDS} are needed: more words (or --these-words)"
-        )
+        reason = f"it rests on {one.words:.1f} effective words, {ENOUGH_WORDS} are needed: more words (or --terms-only)"
         return Judged(one, UNKNOWN, reason)
     error, _ = _error(one, limits)
     if not math.isfinite(error):

@@ -1,4 +1,4 @@
-"""A pipeline's file with changes: what ``tod-bias repair`` leaves to be run from then on."""
+"""A pipeline's file with changes: what ``tod-bias mitigate`` leaves to be run from then on."""
 
 from __future__ import annotations
 

@@ -21,9 +21,9 @@ def sample_reviews():
 
 @pytest.fixture(scope="session")
 def settings():
-    from tod_bias.recommenders.lmrec.settings import TrainingSettings
+    from tod_bias.recommenders.lmrec.settings import RecommenderTrainConfig
 
-    return TrainingSettings(
+    return RecommenderTrainConfig(
         layers=1, width=64, heads=2, hidden=128, dropout=0.0, vocabulary=1500, max_length=48, batch=64, epochs=24,
         patience=6,
     )  # fmt: skip  # dishes are learnt first; a first plateau is passed before names and places are

@@ -18,7 +18,7 @@ from tod_bias.recommenders.lmrec import training
 from tod_bias.recommenders.lmrec.masking import MASK, Neutraliser
 from tod_bias.recommenders.lmrec.model import LMRec, load_encoder, new_tokenizer
 from tod_bias.recommenders.lmrec.queries import recommend_templates
-from tod_bias.recommenders.lmrec.settings import TrainingSettings, read_grid
+from tod_bias.recommenders.lmrec.settings import RecommenderTrainConfig, read_grid
 from tod_bias.recommenders.lmrec.templates import load_templates
 from tod_bias.recommenders.lmrec.training import search, train
 
@@ -246,7 +246,7 @@ def test_any_encoder_checkpoint_with_a_one_layer_head(kind, sample_reviews, tmp_
         else RobertaConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, **size)
     )
     AutoModel.from_config(config).save_pretrained(tmp_path / "encoder")
-    settings = TrainingSettings(init=str(tmp_path / "encoder"), head_layers=1, max_steps=2, batch=32)
+    settings = RecommenderTrainConfig(init=str(tmp_path / "encoder"), head_layers=1, max_steps=2, batch=32)
     record = train(sample_reviews, tmp_path / "out", settings)
     assert record["steps"] == 2
     lmrec = LMRec.load(tmp_path / "out")
@@ -334,7 +334,7 @@ def test_wrong_input_ends_in_one_line_and_exit_code_2(case, trained, tmp_path, m
 
 def test_settings_that_cannot_be_are_errors(sample_reviews, tmp_path):
     with pytest.raises(ModelError, match="expected 1 or 2"):
-        train(sample_reviews, tmp_path, TrainingSettings(head_layers=3))
+        train(sample_reviews, tmp_path, RecommenderTrainConfig(head_layers=3))
     for wrong in (
         {"learning_rate": -1.0},
         {"learning_rate": float("nan")},
@@ -343,7 +343,7 @@ def test_settings_that_cannot_be_are_errors(sample_reviews, tmp_path):
         {"hidden": "a"},
     ):
         with pytest.raises(ModelError, match=f"{next(iter(wrong))} is .*; expected a"):
-            train(sample_reviews, tmp_path, TrainingSettings(**wrong))
+            train(sample_reviews, tmp_path, RecommenderTrainConfig(**wrong))
     (tmp_path / "grid.yaml").write_text("colour: [red]")
     with pytest.raises(RecommenderError, match="colour: expected one of"):
         read_grid(tmp_path / "grid.yaml")

@@ -33,7 +33,7 @@ class RecordedAnswers:
     """Answers by dialogue, telling and turn.
 
     Lines of ``{"id": …, "turn": 0, "telling": …, "response": …, "steps": […]}``: ``telling`` is as
-    ``tod-bias perturb --axes … --out`` names it, ``original`` for the dialogue as it is; ``id`` is the original
+    ``tod-bias export`` names it, ``original`` for the dialogue as it is; ``id`` is the original
     dialogue's, or that of the telling; ``steps`` may be left out, and
     ``user``, what the user said, may be added, to be compared. As nothing else is known of the system, it is one
     component, and no other can be swapped.

@@ -1,0 +1,175 @@
+"""What the command line says of itself and of mistakes, as it was recorded: ``helps.txt`` and ``errors.txt``.
+
+``python tests/cli/test_commands.py`` records both anew; what changed is read in the diff.
+"""
+
+import io
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import pytest
+
+from tod_bias.cli.application import app, main
+from tod_bias.config import _GROUPS, Options
+
+HELPS, ERRORS = Path(__file__).with_name("helps.txt"), Path(__file__).with_name("errors.txt")
+WIDTHS = (80, 100)
+HEAVY = ("accelerate", "matplotlib", "pandas", "parlai", "pyarrow", "scipy", "sklearn", "torch", "transformers")
+"""Libraries that take longer to load than anybody waits for the word that an option is wrong."""
+FORKS = r"""
+import json, os, sys
+
+import tod_bias.cli.application
+import tod_bias.dialogues.corpora
+import tod_bias.perturb.algorithm  # what all commands need, once
+from tod_bias.cli.application import app
+from tod_bias.cli.process import run
+
+for name in app:
+    app[name]
+
+heavy, commands, ends = json.loads(sys.stdin.read())
+for arguments in commands:
+    child = os.fork()
+    if child == 0:
+        os.dup2(os.open(ends + ".said", os.O_CREAT | os.O_TRUNC | os.O_RDWR), 2)
+        try:
+            run(arguments)
+        except SystemExit as end:
+            loaded = [name for name in heavy if name in sys.modules]
+            with open(ends + ".said") as said, open(ends, "a") as ended:
+                ended.write(json.dumps([end.code, said.read(), loaded]) + "\n")
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+FILES = {
+    "broken.yaml": "stages: [",
+    "keyless.yaml": 'stages: {answer: {stage: "tod_bias.stages:Answer", model: m, base_url: "http://127.0.0.1:9/v1", '
+    "api_key_env: NO_SUCH_KEY}}",
+    "misspelt.yaml": 'stages: {call: {stage: "tod_bias.stages:ApiCall", model: m, max_new_token: 7}}',
+    "numbered.yaml": 'stages: {call: {stage: "tod_bias.stages:ApiCall", model: 7}}',
+    "wrong.json": '{"design": {"drawz": 3}}',
+    "broken.jsonl": '{"id": \n',
+    "empty.jsonl": "",
+}
+
+
+def every_command(group=app, before=()):
+    for name in group:
+        if not name.startswith("-"):
+            yield (*before, name), group[name]
+            yield from every_command(group[name], (*before, name))
+
+
+def help_of(words, width):
+    before, os.environ["COLUMNS"] = os.environ.get("COLUMNS"), str(width)
+    with redirect_stdout(io.StringIO()) as printed, pytest.raises(SystemExit):
+        main([*words, "--help"])
+    if before is None:
+        del os.environ["COLUMNS"]
+    else:
+        os.environ["COLUMNS"] = before
+    return printed.getvalue()
+
+
+def helps():
+    names = [(), *(words for words, _ in every_command())]
+    return "".join(
+        f"$ COLUMNS={width} tod-bias {' '.join([*words, '--help'])}\n{help_of(words, width)}\n"
+        for width in WIDTHS
+        for words in names
+    )
+
+
+def recorded_errors():
+    """Command to the line that it ends in."""
+    lines = ERRORS.read_text(encoding="utf-8").splitlines()
+    return dict(zip((line.removeprefix("$ tod-bias ") for line in lines[::2]), lines[1::2], strict=True))
+
+
+def ended(commands, folder):
+    """How each command ends in a folder, all of them children of one process: code, stderr, heavy libraries."""
+    for name, text in FILES.items():
+        (folder / name).write_text(text)
+    with tempfile.TemporaryDirectory() as place:
+        kept = Path(place) / "ends"
+        given = json.dumps([HEAVY, [command.split() for command in commands], str(kept)])
+        subprocess.run(
+            [sys.executable, "-c", FORKS], cwd=folder, input=given, capture_output=True, text=True, check=True
+        )
+        found = kept.read_text().replace(str(folder), "FOLDER")
+        return dict(zip(commands, map(json.loads, found.splitlines()), strict=True))
+
+
+def test_helps_are_as_recorded():
+    assert helps() == HELPS.read_text(encoding="utf-8")
+
+
+def test_every_help_has_an_example_and_fits():
+    for words, command in every_command():
+        if command.default_command is not None:
+            assert f"Example: tod-bias {' '.join(words)}" in " ".join(help_of(words, 80).split()), words
+            assert "--quiet" in help_of(words, 80)
+    assert max(map(len, help_of(("attribute",), 80).splitlines())) <= 80
+
+
+@pytest.fixture(scope="module")
+def ends(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wrong")
+    return ended(list(recorded_errors()), folder), sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("command", recorded_errors())
+def test_a_mistake_ends_in_one_line_before_heavy_libraries_are_loaded(ends, command):
+    code, said, loaded = ends[0][command]
+    assert (code, said) == (2, recorded_errors()[command] + "\n")
+    assert loaded == []
+
+
+def test_nothing_is_left_behind(ends):
+    assert ends[1] == sorted(FILES)
+
+
+def declared(kind=Options):
+    """Every group of options with the options that it adds to its bases'."""
+    for group in kind.__subclasses__():
+        yield group, set(group.__annotations__) - {name for base in group.__bases__ for name in fields_of(base)}
+        yield from declared(group)
+
+
+def is_group(kind, name):
+    annotation = kind.model_fields[name].annotation
+    return isinstance(annotation, type) and issubclass(annotation, Options)
+
+
+def fields_of(base):
+    return base.model_fields if issubclass(base, Options) else ()
+
+
+def test_an_option_of_audits_is_declared_once():
+    assert list(every_command())  # loads all of them
+    added = {(group, name) for group, names in declared() for name in names if name in fields_of(group)}
+    homes = {
+        name: {group.__name__ for group, other in added if other == name and not is_group(group, name)}
+        for _, name in added
+    }
+    options = {name for group in _GROUPS.values() for name in group.model_fields}
+    assert {name for name in options if len(homes[name]) > 1} <= OTHERWISE
+
+
+OTHERWISE = {"model", "device"}
+"""Options of audits that are something else for recommenders."""
+
+
+if __name__ == "__main__":
+    HELPS.write_text(helps(), encoding="utf-8")
+    with tempfile.TemporaryDirectory() as made:
+        found = ended(list(recorded_errors()), Path(made))
+    ERRORS.write_text(
+        "".join(f"$ tod-bias {command}\n{said}" for command, (_, said, _) in found.items()), encoding="utf-8"
+    )

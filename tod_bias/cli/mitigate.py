@@ -1,0 +1,168 @@
+"""``tod-bias mitigate``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from annotated_types import MinLen
+from pydantic import Field
+
+from tod_bias.answers import FILE
+from tod_bias.cli.arguments import (
+    axes_of,
+    check_metrics,
+    check_system,
+    config_of,
+    load_axes,
+    load_system,
+    own_metrics,
+)
+from tod_bias.cli.options import command
+from tod_bias.config import (
+    DEMO,
+    AuditConfig,
+    MarginOptions,
+    Names,
+    OutputOptions,
+    Positive,
+    RunOverrides,
+    SystemOptions,
+)
+from tod_bias.errors import TodBiasError
+from tod_bias.report.console import Console, echo
+from tod_bias.results import AuditResult, check_claims
+
+
+class MitigateOptions(MarginOptions):
+    """What may be changed, and what counts as mitigated."""
+
+    title = "Mitigation"
+
+    guards: Annotated[Names, MinLen(1)] = ("canonical", "vote", "neutral")
+    """Guards that may be tried, the preferred first: canonical, neutral, vote."""
+    metric: str | None = None
+    """The metric that decides; by default the run's first."""
+    margin: Annotated[float, Field(gt=0)] = 0.02
+    """Within it all disparities and gaps must be shown to lie."""
+    quality_margin: Annotated[float, Field(gt=0)] = 0.02
+    """How much of the metric may be lost, in its own units."""
+    budget: Positive = 12
+    """Changes tried per axis at most."""
+    terms_only: bool = False
+    """Take the terms as they are where they are too few for a group."""
+
+
+class MitigateOutput(OutputOptions):
+    """Where changes go."""
+
+    out: Path | None = None
+    """Folder for the results; by default RUN/repair."""
+
+
+@command("tod-bias mitigate runs/mine --guards canonical")
+def mitigate(run: Path, /, *, how: MitigateOptions, output: MitigateOutput, overrides: RunOverrides) -> int:
+    """Find the smallest change that removes what a run found: guards and missing rows on the stages that it names.
+
+    Tries the changes axis by axis, puts the smallest sufficient ones together, and measures them on all of these axes:
+    what helps one must harm no other. As one of several is chosen on the same dialogues, it says where that would not
+    hold at a level divided by their number. Writes repair.json, repair.svg, missing.jsonl (rows that a lookup table
+    lacks) and mended.yaml, the pipeline to be used from then on. Exit code 1: nothing that was tried does.
+
+    Args:
+        run: A finished run of attribute: its folder.
+    """
+    from tod_bias.folder import unwritten
+
+    unwritten(run)
+    result = AuditResult.load(run)
+    from tod_bias.systems.configuration import GUARDS
+
+    if unknown := [name for name in how.guards if name not in GUARDS]:
+        raise TodBiasError(f"--guards: unknown guard {unknown[0]!r}; expected some of {', '.join(GUARDS)}")
+    config = config_of(run, overrides)
+    names = axes_of(run, result, overrides, config)
+    check_metrics(config.analysis.metrics)
+    if missing := [axis for axis in names if axis not in result.axes]:
+        raise TodBiasError(f"axis {missing[0]}: the run has none of this name; it has {', '.join(result.axes)}")
+    if how.metric is not None and how.metric not in result.metrics:
+        raise TodBiasError(f"--metric {how.metric}: {run} has not measured it; it has {', '.join(result.metrics)}")
+    check_claims(result, list(names), how.metric or next(iter(result.metrics)))
+    found = _found(result, config, names, how)
+
+    from tod_bias.files import own_folder  # heavy imports come after what may go wrong at once
+    from tod_bias.folder import claimed
+
+    folder = claimed(own_folder(run, "repair") if output.out is None else output.out)
+    return _write(folder, found, result, config.system, quiet=output.quiet)
+
+
+def _found(result: AuditResult, config: AuditConfig, names: Sequence[str], how: MitigateOptions) -> Any:
+    """What the search for changes found."""
+    from tod_bias.dialogues.corpora import load_corpus
+    from tod_bias.dialogues.sampling import sample
+
+    corpus, system = config.corpus, config.system
+    check_system(corpus.corpus, system)
+    whole = load_corpus(corpus.corpus, datapath=corpus.datapath, split=corpus.split)
+    axes = load_axes(config.axes, names, system.device)
+    from tod_bias.studies.repair import Workshop
+
+    shop = Workshop(
+        result,
+        load_system(corpus.corpus, system, whole),
+        sample(whole, corpus.max_dialogues, result.config.seed),
+        axes,
+        metric=how.metric,
+        margin=how.margin,
+        quality_margin=how.quality_margin,
+        these_words=how.terms_only,
+        cache=None if result.folder is None else result.folder / FILE,
+        metrics=own_metrics(config),
+        cluster=config.analysis.cluster,
+        max_failures=config.run.max_failures,
+    )
+    return shop.repair(list(how.guards), how.budget)
+
+
+def _write(folder: Path, found: Any, result: AuditResult, system: SystemOptions, *, quiet: bool) -> int:
+    """Write what was found, and show it; returns the exit code."""
+    from tod_bias.dialogues.text import json_line
+    from tod_bias.files import write_json, write_lines
+    from tod_bias.report import repairs
+    from tod_bias.report.page import draw
+    from tod_bias.studies.mended import write_mended
+
+    record = found.to_json()
+    write_json(folder / "repair.json", record)
+    label = result.metrics[record["metric"]].label
+    draw(repairs.picture(record, label), folder / "repair.svg", f"{label} against disparity, with and without changes")
+    if not quiet:
+        Console().print(repairs.table(record))
+    for note in repairs.notes(record):
+        echo(note, err=True)
+    if found.mend is None or found.pipeline is None:
+        echo("None of the changes that were tried does for all axes; repair.json says what is left.", err=True)
+        return 1
+    if found.lacks:
+        write_lines(folder / "missing.jsonl", (json_line(one.to_json()) for one in found.lacks))
+    spec = system.pipeline or (None if any(system.models) else DEMO)
+    file, modules = write_mended(folder, found.pipeline, found.mend.changes, spec, _standard(system))
+    if not quiet:
+        print(f"Mitigated by: {found.mend.name}\nPipeline: {file}")
+        if modules:
+            print(f"(it needs {', '.join(modules)} beside it)")
+    return 0
+
+
+def _standard(system: SystemOptions) -> dict[str, Any]:
+    """The standard pipeline of trained models, as a pipeline's file has it, without the database."""
+    both, call, response = system.models
+    options = {name: value for name, value in system.generation.items() if value is not None}
+    found = {}
+    for name, kind, own in (("api_call", "ApiCall", call or both), ("response", "Response", response or both)):
+        if own is not None:
+            place = str(Path(own).resolve()) if Path(own).exists() else own
+            found[name] = {"stage": f"tod_bias.stages:{kind}", "model": place, **options}
+    return found

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from tod_bias import Dialogue, Turn, load_corpus
-from tod_bias.audit.analysis import Attribution
 from tod_bias.audit.attribute import attribute
 from tod_bias.demo.build import AXES, SIZES, augmented, mentions_on, training_corpora, write_corpora
 from tod_bias.demo.dialogues import demo_dialogues
@@ -23,6 +22,7 @@ from tod_bias.demo.world import BY_API, CITY, World
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.perturb import draw_rewrites, load_axis
+from tod_bias.results import AuditResult
 from tod_bias.systems.configuration import load_pipeline
 from tod_bias.systems.outputs import Outcome
 from tod_bias.systems.stages.database import LookupDb
@@ -264,7 +264,7 @@ def test_quoting_a_result_is_told_from_small_talk() -> None:
 
 
 @cache
-def shipped_result() -> Attribution:
+def shipped_result() -> AuditResult:
     return attribute(load_pipeline("demo"), load_corpus("demo"), AXES, bootstrap=0, permutations=0)
 
 
@@ -275,15 +275,15 @@ WORSE = {"gender": ("woman",), "age": ("senior",), "race": ("asian", "black")}
 @pytest.mark.parametrize("axis", PLANTED)
 def test_the_attribution_of_the_demo_finds_what_was_planted(axis: str) -> None:
     planted, _ = PLANTED[axis]
-    report = shipped_result()["axes"][axis]["corpus_bleu"]
-    for name, group in report["groups"].items():
-        gap = group["gap"]["value"]
+    row = shipped_result().axes[axis]["corpus_bleu"]
+    for name, group in row.groups.items():
+        gap = group.gap.value
         assert (gap > 0.3) if name in WORSE[axis] else (gap < 0)
-        assert group["contributions"][planted]["shapley"]["value"] == pytest.approx(gap, abs=0.02)
-        assert all(abs(part["value"]) < 0.02 for stage, part in group["contributions"].items() if stage != planted)
-    assert report["disparity"]["value"] > 0.05  # rewrites lead to the rare attributes, which are served worse
-    assert report["contributions"][planted]["shapley"]["value"] == pytest.approx(report["disparity"]["value"], abs=0.02)
-    assert abs(report["artefact"]["value"]) < 0.01
+        assert group.shares[planted].value == pytest.approx(gap, abs=0.02)
+        assert all(abs(part.value) < 0.02 for stage, part in group.shares.items() if stage != planted)
+    assert row.disparity.value > 0.05  # rewrites lead to the rare groups, which are served worse
+    assert row.shares[planted].value == pytest.approx(row.disparity.value, abs=0.02)
+    assert abs(row.artefact.value) < 0.01
 
 
 @pytest.mark.slow

@@ -31,6 +31,7 @@ from verdicts import (
 )
 
 from tod_bias.report.reading import FEW
+from tod_bias.results import AxisResult, Estimate
 from tod_bias.statistics.distributions import t_quantile
 
 AXES = ("gender", "age", "race")
@@ -47,8 +48,8 @@ class StudyRun:
     model: str
     beginning: str
     corpus: str
-    axes: Mapping[str, Mapping[str, Any]]
-    """Axis to its record by BLEU."""
+    axes: Mapping[str, AxisResult]
+    """Axis to its result by BLEU."""
     training: int = 0
     """Dialogues of the corpus that it learnt; beginnings are compared where that is the same."""
     folder: str = ""
@@ -63,24 +64,23 @@ class StudyRun:
 def enough(run: StudyRun) -> StudyRun:
     """The run without the axes of which it has too few dialogues for an interval."""
     few = too_few(run)
-    return replace(run, axes={axis: record for axis, record in run.axes.items() if axis not in few})
+    return replace(run, axes={axis: result for axis, result in run.axes.items() if axis not in few})
 
 
 def too_few(run: StudyRun) -> dict[str, int]:
     """Axes that are in no test, with how many dialogues they have."""
-    counts = {axis: record["disparity"]["clusters"]["dialogues"] for axis, record in run.axes.items()}
+    counts = {axis: result.dialogues or 0 for axis, result in run.axes.items()}
     return {axis: count for axis, count in counts.items() if count < FEW}
 
 
-def number(estimate: Mapping[str, Any], dialogues: int) -> Number:
-    """An estimate of ``results.json``: its error is half its 95% interval, over the quantile that made it."""
-    over = estimate.get("ci")
-    low, high = over or estimate["ci_these_words"]
-    freedom = (estimate.get("error") or {}).get("freedom") if over else None
-    freedom = max(1.0, freedom or dialogues - 1)
-    return Number(
-        float(estimate["value"]), (high - low) / 2 / t_quantile(0.975, freedom), dialogues, over is None, freedom
-    )
+def number(estimate: Estimate, dialogues: int) -> Number:
+    """An estimate of a run: its error is half its 95% interval, over the quantile that made it."""
+    assert estimate.bounds is not None
+    assert estimate.value is not None
+    low, high = estimate.bounds
+    of_terms_only = estimate.is_of_terms_only
+    freedom = max(1.0, (None if of_terms_only else estimate.df) or dialogues - 1)
+    return Number(estimate.value, (high - low) / 2 / t_quantile(0.975, freedom), dialogues, of_terms_only, freedom)
 
 
 def findings(
@@ -134,17 +134,17 @@ def _axes(runs: Sequence[StudyRun], axis: str, *, least: bool) -> list[Case]:
     return cases
 
 
-def _disparity(record: Mapping[str, Any]) -> Number:
-    return number(record["disparity"], record["disparity"]["clusters"]["dialogues"])
+def _disparity(result: AxisResult) -> Number:
+    return number(result.disparity, result.dialogues or 0)
 
 
-def _demographic(run: StudyRun) -> dict[str, Mapping[str, Any]]:
-    return {axis: record for axis, record in run.axes.items() if record["verdict"] != "floor"}
+def _demographic(run: StudyRun) -> dict[str, AxisResult]:
+    return {axis: result for axis, result in run.axes.items() if not result.is_placebo}
 
 
 def _usual(runs: Sequence[StudyRun]) -> Number | None:
     """What a contrast of two disparities of different runs is like: the middle one of those that vary."""
-    known = [_disparity(record) for run in runs for record in _demographic(run).values()]
+    known = [_disparity(result) for run in runs for result in _demographic(run).values()]
     ordered = sorted((one for one in known if one.error > 0), key=lambda one: one.error_of(1))
     if not ordered:
         return None
@@ -156,9 +156,9 @@ def _stages(runs: Sequence[StudyRun], corpus: str, more: str, less: str) -> list
     """Of every run on a corpus and every axis, one component's part against the other's."""
     cases = []
     for run in runs:
-        for axis, record in _demographic(run).items() if run.corpus == corpus else ():
-            whole = _disparity(record)
-            parts = {name: number(part, whole.dialogues) for name, part in record["contributions"].items()}
+        for axis, result in _demographic(run).items() if run.corpus == corpus else ():
+            whole = _disparity(result)
+            parts = {name: number(part, whole.dialogues) for name, part in result.shares.items()}
             if {more, less} <= set(parts):
                 cases.append(Case(f"{run.name}, {axis}", (two_parts(whole, parts, more, less),)))
     return cases
@@ -180,14 +180,14 @@ def _models(runs: Sequence[StudyRun], model: str, *, least: bool, against: str =
     """Of every run of a model and every axis, it against all others on the same corpus from the same beginning."""
     cases = []
     for own in (run for run in runs if _is(run, model)):
-        for axis, record in _demographic(own).items():
+        for axis, result in _demographic(own).items():
             others = [
                 _disparity(run.axes[axis])
                 for run in runs
                 if (run.corpus, run.beginning) == (own.corpus, own.beginning)
                 and not _is(run, model) and _is(run, against) and axis in _demographic(run)
             ]  # fmt: skip
-            size = _disparity(record)
+            size = _disparity(result)
             contrasts = tuple(_alike(other, size) if least else _alike(size, other) for other in others)
             if contrasts:
                 cases.append(Case(f"{own.name}, {axis}", contrasts))
@@ -220,10 +220,10 @@ def _beginnings(runs: Sequence[StudyRun], changes: Mapping[tuple[str, str], Mapp
 
 def _api_calls(runs: Sequence[StudyRun]) -> list[Case]:
     return [
-        Case(f"{run.name}, {axis}", (Above(number(record["contributions"]["api_call"], _disparity(record).dialogues)),))
+        Case(f"{run.name}, {axis}", (Above(number(result.shares["api_call"], _disparity(result).dialogues)),))
         for run in runs
-        for axis, record in _demographic(run).items()
-        if "api_call" in record["contributions"]
+        for axis, result in _demographic(run).items()
+        if "api_call" in result.shares
     ]
 
 
@@ -231,11 +231,11 @@ def _pairs(runs: Sequence[StudyRun], *own: str) -> list[Case]:
     """Of every run the pair of two attributes of gender against all other pairs."""
     cases = []
     for run in runs:
-        pairs = run.axes.get("gender", {}).get("pairs", {})
+        pairs = run.axes["gender"].pairs if "gender" in run.axes else {}
         sizes = {
-            tuple(name.split(">")): number(pair, pair["dialogues"])
-            for name, pair in pairs.items()
-            if pair.get("value") is not None
+            (pair.source, pair.target): number(pair, pair.dialogues or 0)
+            for pair in pairs.values()
+            if pair.value is not None
         }
         others = {tuple(sorted(pair)) for pair in sizes if set(pair) != set(own)}
         if own in sizes and others:

@@ -16,8 +16,8 @@ from findings import FEW, StudyRun, findings, number, too_few
 from verdicts import Case, Number
 
 from tod_bias.report.excerpts import UNSWAPPED, Segments, excerpts
-from tod_bias.report.outcome import read_outcomes
-from tod_bias.report.record import ORIGINAL, read_results, read_turns
+from tod_bias.report.record import ORIGINAL, read_turns
+from tod_bias.results import AuditResult, Comparison
 
 HERE = Path(__file__).parent
 BLEU = "corpus_bleu"
@@ -83,9 +83,9 @@ def figure_two(words: dict[str, dict[str, Any]]) -> str:
 def changes_of(path: Path) -> dict[str, Number]:
     """Axis to how much larger the disparity of the second run is, from ``compare.json``."""
     return {
-        axis: number(found[BLEU]["disparity"]["change"], found[BLEU]["dialogues"])
-        for axis, found in read(path)["axes"].items()
-        if found[BLEU]["dialogues"] >= FEW
+        axis: number(found[BLEU].disparity.change, found[BLEU].dialogues)
+        for axis, found in Comparison.load(path).axes.items()
+        if found[BLEU].dialogues >= FEW
     }
 
 
@@ -95,7 +95,7 @@ def main() -> None:
     words = {name: read(HERE / path) for name, path in study["words"].items()}
     runs = []
     for run in study["runs"]:
-        axes = {axis: found[BLEU] for axis, found in read(HERE / run["run"] / "results.json")["axes"].items()}
+        axes = {axis: found[BLEU] for axis, found in AuditResult.load(HERE / run["run"]).axes.items()}
         runs.append(StudyRun(run["model"], run["beginning"], run["corpus"], axes, run["training"], run["run"]))
     print(f"## Table 1\n\n{table_one(study['runs'])}\n\n## Fig. 2\n\n{figure_two(words)}\n\n## Su's findings\n")
     rows = []
@@ -117,12 +117,11 @@ def _contrasts(case: Case) -> str:
 
 def examples(folder: Path) -> None:
     """Su Table 2: of each axis the turns whose score changes most, each dialogue once, by the report's own rule."""
-    results = read_results(folder)
+    result = AuditResult.load(folder)
     turns = read_turns(folder, [ORIGINAL, UNSWAPPED])
     if turns is None:
         sys.exit(f"{folder}: holds no turns.parquet; it is written by the run, and not kept with the study")
-    metrics = {outcome.metric.name: outcome.metric for outcome in read_outcomes(results)}
-    chosen = excerpts(turns, results["pipeline"], list(results["axes"]), list(metrics.values())) or []
+    chosen = excerpts(turns, result.stages, list(result.axes), list(result.metrics.values())) or []
     for found in chosen:
         for one in found.chosen[:2]:
             print(

@@ -18,7 +18,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from made_corpora import write_metalwoz, write_msr_e2e, write_multidogo, write_taskmaster, write_taskmaster3
-from tod_bias.studies.saved import saved_run
 
 from tod_bias import attribute, compare, load_corpus, load_pipeline
 from tod_bias.answers import Answers
@@ -38,8 +37,9 @@ from tod_bias.recommenders.lmrec.recommendations import read_recommendations
 from tod_bias.recommenders.lmrec.reviews import read_csv, read_yelp
 from tod_bias.recommenders.lmrec.templates import RESOURCES as TEMPLATES
 from tod_bias.recommenders.lmrec.templates import load_templates
-from tod_bias.report.record import read_results
+from tod_bias.results import AuditResult, Comparison
 from tod_bias.studies.cases import perturbers_of, read_cases, write_cases
+from tod_bias.studies.matching import FinishedRun
 from tod_bias.studies.worst import worst_cases
 from tod_bias.systems.stages.recorded import SavedResponses
 
@@ -147,9 +147,15 @@ def kept_cases(path: Path) -> None:
     shutil.rmtree(path.parent / "run")
 
 
+def comparison(path: Path) -> None:
+    audited(path.parent / "run" / "results.json")
+    compare(path.parent / "run", path.parent / "run", bootstrap=5, permutations=5).save(path.parent)
+    shutil.rmtree(path.parent / "run")
+
+
 def compared(folder: Path) -> None:
     """All that reads a run and its turns, but pages."""
-    for axis in saved_run(folder).axes:
+    for axis in FinishedRun.read(folder).axes:
         compare(folder, folder, axes=[axis], bootstrap=5, permutations=5)
 
 
@@ -220,7 +226,8 @@ READERS: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
     "lexicon": file("l.tsv", LEXICON, lambda path: load_axis("gender", lexicon=path)),
     "name slots": file("n.tsv", "person\tname\n", name_slots),
     "turns": file("results.json", audited, lambda path: compared(path.parent)),
-    "results": file("results.json", audited, lambda path: read_results(path.parent)),
+    "results": file("results.json", audited, lambda path: AuditResult.load(path.parent)),
+    "comparison": file("compare.json", comparison, Comparison.load),
     "recorded answers": file("a.jsonl", ANSWER, SavedResponses),
     "kept answers": file("answers.sqlite", answered, lambda path: Answers(path).get(["a", "b"])),
     "batches": file("b.jsonl", BATCH, lambda path: read_batches([path], Answers())),

@@ -206,7 +206,7 @@ def test_the_commands_take_a_perturber(
     assert (code, err) == (0, "")
     result = json.loads(Path("run/results.json").read_text())
     assert result["signature"]["axis gender"].startswith("perturber|model:perturber|")
-    assert result["perturber"]["gender"]["by_model"] > 0
+    assert result["rewritten_by_model"]["gender"]["by_model"] > 0
     assert Path("run/answers.sqlite").is_file()
 
 

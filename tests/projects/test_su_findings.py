@@ -12,6 +12,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from tod_bias.results import AxisResult
+
 FOLDER = Path(__file__).parent.parent.parent / "projects" / "step_by_step"
 
 
@@ -290,8 +292,8 @@ def test_further_parts_leave_both_errors_at_their_largest(su):
 
 def test_axes_of_a_few_dialogues_are_in_no_test(su):
     def axis(dialogues, bounds):
-        disparity = {"value": 0.1, "ci": bounds, "ci_these_words": None, "clusters": {"dialogues": dialogues}}
-        return {"disparity": disparity, "verdict": "inconclusive", "contributions": {}}
+        disparity = {"value": 0.1, "ci": bounds}
+        return AxisResult(disparity=disparity, dialogues=dialogues, verdict="inconclusive")
 
     axes = {"gender": axis(40, [0.05, 0.15]), "age": axis(4, None), "race": axis(90, [0.09, 0.11])}
     run = su.StudyRun("GPT-2", "plain", "star", axes)
@@ -303,8 +305,8 @@ def test_axes_of_a_few_dialogues_are_in_no_test(su):
 
 
 def run_of(su, beginning, value, *, training=600):
-    estimate = {"value": value, "ci": [value - 0.098, value + 0.098], "clusters": {"dialogues": 20}}
-    axes = {"gender": {"verdict": "inconclusive", "disparity": estimate, "contributions": {}}}
+    estimate = {"value": value, "ci": [value - 0.098, value + 0.098]}
+    axes = {"gender": AxisResult(verdict="inconclusive", disparity=estimate, dialogues=20)}
     return su.StudyRun("GPT-2", beginning, "google_sgd", axes, training, beginning)
 
 

@@ -3,9 +3,9 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 from builders import fair_pipeline, small_corpus
-from tod_bias.audit.turn_table import TurnTable
 
 from tod_bias import Pipeline, attribute
+from tod_bias.audit.turns import Turns
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import AxisError, CorpusError, IncompleteError, NothingToPerturbError, StageError, TodBiasError
 from tod_bias.studies.evaluation import evaluate
@@ -91,7 +91,7 @@ def test_a_save_that_fails_leaves_the_former_run_whole(tmp_path, monkeypatch):
         path.write_bytes(b"half")
         raise OSError("disk full")
 
-    monkeypatch.setattr(TurnTable, "write", half)
+    monkeypatch.setattr(Turns, "write", half)
     with pytest.raises(TodBiasError, match=r"turns\.parquet: cannot be written \(disk full\)"):
         result.save(tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 from builders import fair_pipeline, small_corpus
-from tod_bias.studies.saved import saved_run
 
 from tod_bias import Pipeline, attribute, compare
 from tod_bias.audit.estimates import AxisEstimates
 from tod_bias.metrics.choice import metric
 from tod_bias.results import AuditResult, Change, Comparison, RunError
 from tod_bias.statistics.settings import Inference
-from tod_bias.studies.matching import MismatchError
+from tod_bias.studies.matching import FinishedRun, MismatchError
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
@@ -72,7 +71,7 @@ def changes(part, path=()):
 
 
 def test_a_run_read_back_says_what_it_said(folders):
-    saved = saved_run(folders / "curt")
+    saved = FinishedRun.read(folders / "curt")
     inference = Inference(resamples=50, permutations=200)
     for name, table in saved.axes["gender"].tables.items():
         found = AxisEstimates(table, metric(name), saved.result.stages, inference, 2).draft().result

@@ -279,6 +279,7 @@ KILLED = textwrap.dedent(
     batch.SECONDS = 0.04  # so that there is a middle to be killed in
     pipeline = Pipeline({"first": counted("first"), "second": counted("second")})
     result = attribute(pipeline, small_corpus(24), bootstrap=50, permutations=100, cache=sys.argv[1])
+    from tod_bias.results import Cost
     print(result.model_copy(update={"cost": Cost()}).text())
     """
 )

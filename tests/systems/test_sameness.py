@@ -13,7 +13,7 @@ from builders import small_corpus
 from flows import about_people
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute
-from tod_bias.audit import tellings
+from tod_bias.audit import design
 from tod_bias.errors import StageError, TodBiasError
 from tod_bias.studies.plan import plan
 from tod_bias.systems.encoding import NotKeptError, encoded
@@ -131,7 +131,7 @@ def test_a_dialogue_without_an_answer_does_not_stop_a_run_wherever_it_stands(mon
     corpus = [*small_corpus(12), Dialogue("zz", "", (Turn("my wife asks zzz", response=response),))]
     pipeline = Pipeline({"response": lambda inputs: [None if "zzz" in item.user else response for item in inputs]})
     whole = attribute(pipeline, corpus, **QUICK)["axes"]
-    monkeypatch.setattr(tellings, "CHUNK", 1)
+    monkeypatch.setattr(design, "CHUNK", 1)
     assert attribute(pipeline, corpus, **QUICK)["axes"] == whole
     with pytest.raises(StageError, match="stage 'response': returned None every time"):
         attribute(Pipeline({"response": lambda inputs: [None] * len(inputs)}), corpus, **QUICK)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 _WORD = r"[^\W_]+(?:['’.-][^\W_]+)*['’]?"
@@ -95,3 +96,14 @@ def possessive(suffix: str, old: str, new: str, *, is_plural: bool, quoted: bool
     if new.lower().endswith("s"):
         return mark
     return mark + ("S" if old.isupper() else "s")
+
+
+def edited(text: str, edits: Mapping[tuple[int, int], str]) -> str:
+    """A text with other words in some places: start and end, which do not overlap, to what stands there then."""
+    if not edits:
+        return text
+    parts, position = [], 0
+    for (start, end), new in sorted(edits.items()):
+        parts += [text[position:start], new]
+        position = end
+    return "".join([*parts, text[position:]])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
+from tod_bias.perturb.english import edited
 from tod_bias.perturb.names.resources import WORDS, by_first, by_last
 from tod_bias.perturb.tables import words
 
@@ -282,26 +283,41 @@ class Renaming:
         """One of them, in lower case, is in every text that it changes."""
         return self.forms.keys
 
-    def __call__(self, text: str) -> str:
-        """The text with the new name in every place of the old one."""
+    def edits(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """Every place of the old name, as start and end, with the new one."""
         if not self.forms.may_stand_in(text):
-            return text
-        pieces, done = [], 0
+            return
         for start, end, part in self.forms.spans(text):
             old = text[start:end]
             if part == "initial":
-                new = self.first[0] if self.first else old
+                yield start, end, self.first[0] if self.first else old
             elif part == "last":
-                new = written_like(old, self.last) if self.last else old
+                yield start, end, written_like(old, self.last) if self.last else old
             else:
-                new = written_like(old, self.first)
-            pieces += [text[done:start], new]
-            done = end
-        return "".join([*pieces, text[done:]]) if pieces else text
+                yield start, end, written_like(old, self.first)
+
+    def __call__(self, text: str) -> str:
+        """The text with the new name in every place of the old one."""
+        return edited(text, {(start, end): new for start, end, new in self.edits(text)})
+
+    def turned(self) -> Renaming:
+        """The old name for the new one."""
+        forms = self.forms
+        new = replace(forms, first=self.first, last=self.last or forms.last, finds_last=bool(self.last))
+        return Renaming(new, forms.first, forms.last if self.last else "")
 
 
-def renamed(text: str, renamings: Iterable[Renaming]) -> str:
-    """The text with several people renamed, each place once, the earliest first."""
+def renamed(text: str, renamings: Iterable[Renaming], mask: str | None = None) -> str:
+    """The text with several people renamed, each place once; the first whose name stands there counts.
+
+    Args:
+        text: any text.
+        renamings: one per person.
+        mask: what takes the place of every name instead of the new one.
+    """
+    edits: dict[tuple[int, int], str] = {}
     for renaming in renamings:
-        text = renaming(text)
-    return text
+        for start, end, new in renaming.edits(text):
+            if not any(start < last and first < end for first, last in edits):
+                edits[start, end] = new if mask is None else mask
+    return edited(text, edits)

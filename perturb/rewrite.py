@@ -27,7 +27,7 @@ from tod_bias.systems.twin import Rewrite
 
 V = TypeVar("V")
 _TOKEN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
-_NUMBERS = frozenset([bool, int, float])
+_UNCHANGED = frozenset([bool, int, float, type(None)])
 
 
 @cache
@@ -78,7 +78,7 @@ class StringMap(ABC):
         kind = value.__class__
         if kind is str or kind is Rewritten:
             return self._rewrite(value) if forward else self._restore(value)
-        if value is None or kind in _NUMBERS:
+        if kind in _UNCHANGED:
             return value
         if kind is list:
             return [self._map(item, forward) for item in value]
@@ -88,22 +88,23 @@ class StringMap(ABC):
             return value
         if isinstance(value, str):
             return self._rewrite(value) if forward else self._restore(value)
+        if dataclasses.is_dataclass(value) or isinstance(value, tuple):
+            return self._remembered(value, forward)
+        return self._other(value, forward)
+
+    def _other(self, value: Any, forward: bool) -> Any:
         if isinstance(value, Mapping):
             return self._mapping(value, forward)
         if isinstance(value, SimpleNamespace):
             return type(value)(**self._map(vars(value), forward))
-        if dataclasses.is_dataclass(value) or isinstance(value, tuple):
-            return self._remembered(value, forward)
-        if isinstance(value, list):
-            return self._sequence(value, forward)
-        return value
+        return self._sequence(value, forward) if isinstance(value, list) else value
 
     def _mapping(self, value: Mapping[Any, Any], forward: bool) -> dict[Any, Any]:
         change = self._rewrite if forward else self._restore
         name = "name" if "arguments" in value and isinstance(value["arguments"], Mapping) else API_NAME
         return {
             key: item
-            if item.__class__ in _NUMBERS or key in (API_NAME, name)
+            if item.__class__ in _UNCHANGED or key in (API_NAME, name)
             else change(item)
             if item.__class__ is str
             else self._map(item, forward)

@@ -32,7 +32,7 @@ _NOT_PASSED_ON = frozenset(["client", "request", "output", "key", "signature"])
 
 
 @dataclass
-class Seen:
+class GuardCounts:
     """What a guard has met on its axis."""
 
     inputs: int = 0
@@ -84,7 +84,7 @@ class Guard:
         name = first if isinstance(first, str) else first.name
         self.stage: Stage = stage if not others else type(self)(stage, others, reference=reference, **options)
         self.axis = guarded_axis(first, named.get(name))
-        self.seen = Seen()
+        self.seen = GuardCounts()
         """What it has met so far."""
         self._options = options
         self._answers: dict[Any, Any] = {}
@@ -107,7 +107,7 @@ class Guard:
 
     @property
     def coverage(self) -> dict[str, dict[str, int]]:
-        """Axis to what was met on it (:class:`Seen`)."""
+        """Axis to what was met on it (:class:`GuardCounts`)."""
         inner = self.stage.coverage if isinstance(self.stage, Guard) else {}
         return {self.axis.name: self.seen.to_json(), **inner}
 

@@ -3,8 +3,8 @@
 The rewriting is the axis's own (:class:`~tod_bias.perturb.rewriter.TextRewriter`), from all groups at once to the
 reference group. A guard is exact where the reference form R is the same for a text x and for every T x. A rewrite T
 takes a term to another one of its row of the lexicon, and a second T that to a third, which may stand in another row
-too: ``son`` and ``girl`` both become ``child``. So all terms that any T leads to and fro, where they stand, are *linked*
-and have one reference form; there is no finer map that is exact.
+too: ``son`` and ``girl`` both become ``child``. So all terms that any T leads to and fro, where they stand, are
+*linked* and have one reference form; there is no finer map that is exact.
 """
 
 from __future__ import annotations
@@ -255,8 +255,8 @@ class ReferenceRewriter(TextRewriter):
         return LinkedTerms(ordered, self._form(ordered, terms), frozenset(terms), complete=complete, natural=natural)
 
     def _steps(self, term: str, is_open: frozenset[Place]) -> dict[str, Place]:
-        """Where T leads from a term: by the first open row of each group. Of adjectives that are different things it may
-        write any."""
+        """Where T leads from a term: by the first open row of each group. Of adjectives that are different things T
+        may write any."""
         groups: set[str] = set()
         led: dict[str, Place] = {}
         for place, group in self.recogniser.entries(term):
@@ -396,7 +396,7 @@ class ReferenceRewriter(TextRewriter):
             if form is not None:
                 old = text[mention.start : mention.end]
                 as_written = is_mask or (linked.natural and not (old.isupper() and len(old) > 1))
-                changed = _Writer(self.lexicon, group, as_written).changes(text, [(mention, form)])
+                changed = _GroupWriter(self.lexicon, group, as_written).changes(text, [(mention, form)])
                 edits[mention.start, mention.end] = changed.pop((mention.start, mention.end))
                 agreeing |= changed
         for (start, end), new in agreeing.items():
@@ -463,7 +463,7 @@ class ReferenceRewriter(TextRewriter):
         return "", None
 
 
-class _Writer(TextRewriter):
+class _GroupWriter(TextRewriter):
     """Writes terms of one group in the places of reference forms.
 
     Args:

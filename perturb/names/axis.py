@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
-from tod_bias.perturb.axis import ORIGINAL, PLACEBO, Axis, Candidate, Selection
+from tod_bias.perturb.axis import ORIGINAL, PLACEBO, Axis, Candidate, SelectedDialogue
 from tod_bias.perturb.dealing import Square, groups_of, number_of
 from tod_bias.perturb.names.forms import WORD, NameForms, Renaming
 from tod_bias.perturb.names.people import Person, in_text, people
@@ -228,14 +228,14 @@ class NamesAxis(Axis):
 
     def select(
         self, dialogues: Sequence[Dialogue], *, seed: int = 0, variants: int | None = None, draws: int | None = None
-    ) -> list[Selection]:
+    ) -> list[SelectedDialogue]:
         """The dialogues whose user's name is known, each with its candidates, in the corpus's order.
 
         Every name of a cell meets as many dialogues as any other (:mod:`tod_bias.perturb.dealing`).
         """
         squares: dict[tuple[str, str], Square] = {}
         dealt_out: Counter[tuple[str, str]] = Counter()
-        selected: list[Selection] = []
+        selected: list[SelectedDialogue] = []
         for dialogue in dialogues:
             person = next(iter(self.rewritable(dialogue)), None)
             if person is None:
@@ -261,7 +261,7 @@ class NamesAxis(Axis):
                 form = self._with_last(first, cell, person)
                 candidates.append(Candidate(self._term(person), source, target, form))
             dealt_out.update({self._cell(target, person, drawn) for target, _ in chosen})
-            selected.append(Selection(dialogue, tuple(candidates)))
+            selected.append(SelectedDialogue(dialogue, tuple(candidates)))
         return selected
 
     def placebo(self, dialogue: Dialogue, candidates: Sequence[Candidate], seed: int) -> DialogueRewrite | None:

@@ -14,7 +14,7 @@ from tod_bias.audit.workshop import AxisPart, ClusterOf
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
 from tod_bias.metrics.metric import Metric
-from tod_bias.perturb.axis import PLACEBO, Axis, Candidate, Edits, Selection
+from tod_bias.perturb.axis import PLACEBO, Axis, Candidate, Edits, SelectedDialogue
 
 
 class Gathered:
@@ -37,7 +37,7 @@ class Gathered:
         self._references: list[tuple[int, str]] = []
         self._members: list[Membership] = []
 
-    def add(self, part: AxisPart, drawn: Sequence[Selection]) -> None:
+    def add(self, part: AxisPart, drawn: Sequence[SelectedDialogue]) -> None:
         """One chunk.
 
         Args:
@@ -134,7 +134,7 @@ def is_crossed(told: Iterable[Sequence[Candidate]]) -> bool:
 
 def floor_tables(
     tables: Mapping[str, Mapping[str, AxisTable]],
-    drawn: Mapping[str, Sequence[Selection]],
+    drawn: Mapping[str, Sequence[SelectedDialogue]],
     scored: Sequence[Metric],
     kinds: Sequence[tuple[str, ClusterOf]],
 ) -> dict[str, AxisTable]:

@@ -11,7 +11,7 @@ from tod_bias.audit.running import Lost, Runs, records_of
 from tod_bias.audit.turn_rows import Membership, Record, Sums, TurnRows
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.metrics.metric import Metric
-from tod_bias.perturb.axis import Axis, Edits, Selection
+from tod_bias.perturb.axis import Axis, Edits, SelectedDialogue
 from tod_bias.systems.execution import HistoryMode, Run
 from tod_bias.systems.pipeline import Pipeline
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ClusterOf = Callable[[Dialogue], str]
 """A kind of clusters: which one a dialogue belongs to."""
-Chunk = Mapping[str, Sequence[Selection]]
+Chunk = Mapping[str, Sequence[SelectedDialogue]]
 """Axis to dialogues, each with its tellings."""
 Chunks = Callable[[int], Iterable[Sequence[Chunk]]]
 """Gives all chunks, each cut into so many parts or a few more."""
@@ -105,11 +105,11 @@ class Workshop:
             )  # fmt: skip
         return done
 
-    def _member(self, axis: str, drawn: Selection) -> Membership:
+    def _member(self, axis: str, drawn: SelectedDialogue) -> Membership:
         return membership(self._teller.axes[axis], drawn, self._kinds)
 
 
-def membership(perturber: Axis, drawn: Selection, kinds: Sequence[tuple[str, ClusterOf]] = ()) -> Membership:
+def membership(perturber: Axis, drawn: SelectedDialogue, kinds: Sequence[tuple[str, ClusterOf]] = ()) -> Membership:
     """The clusters of a dialogue and its tellings.
 
     Args:

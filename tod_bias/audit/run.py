@@ -25,7 +25,7 @@ from tod_bias.config import AuditConfig, RunOptions
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import NothingToPerturbError, StageError, TodBiasError
 from tod_bias.metrics.metric import Metric
-from tod_bias.perturb.axis import PLACEBO, Selection
+from tod_bias.perturb.axis import PLACEBO, SelectedDialogue
 from tod_bias.progress import progress_bar
 from tod_bias.systems.execution import Execution
 from tod_bias.systems.pipeline import Pipeline
@@ -71,7 +71,7 @@ class Outputs:
     """What it cost, and what was left without an output."""
     turns: Turns
     """One row per turn, counterfactual and arm."""
-    drawn: dict[str, list[Selection]]
+    drawn: dict[str, list[SelectedDialogue]]
     """Axis to the dialogues whose counterfactuals all have outputs."""
     failures: dict[str, TodBiasError]
     """Axes without results, and why."""
@@ -235,7 +235,7 @@ def _leave_out_lost(outputs: Outputs) -> None:
     outputs.turns.keep(list(outputs.drawn))
 
 
-def _without(lost: Lost, drawn: Mapping[str, list[Selection]]) -> dict[str, list[Selection]]:
+def _without(lost: Lost, drawn: Mapping[str, list[SelectedDialogue]]) -> dict[str, list[SelectedDialogue]]:
     """The axes that still have dialogues, without those that were lost."""
     kept = {axis: [entry for entry in some if entry[0].id not in lost.reasons] for axis, some in drawn.items()}
     kept = {axis: some for axis, some in kept.items() if some}

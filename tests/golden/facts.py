@@ -64,6 +64,8 @@ RENAMED: tuple[tuple[str, str], ...] = (
     (r"((?:repair|compare)\.json:.*)\.words_effective$", r"\1.effective_terms"),
     (r"((?:repair|compare)\.json:.*)\.above_placebo\.", r"\1.beyond_placebo."),
     (r"(compare\.json:)pipeline\.", r"\1stages."),
+    (r"(evaluation\.json:)pipeline\.", r"\1stages."),
+    (r"(evaluation\.json:scores)\.bleu\.", r"\1.corpus_bleu."),
     (r"(plan\.json:)tellings$", r"\1variants"),
     (r"(plan\.json:)dialogues\.read$", r"\1dialogues"),
     (r"(plan\.json:)dialogues\.perturbable\.", r"\1rewritable."),
@@ -84,7 +86,7 @@ REWORDED = {
 }
 """Golden values of verdicts, limiting factors and histories, and today's."""
 DROPPED = (
-    r"results\.json:(schema|attribution)$",
+    r"(results|evaluation)\.json:(schema|attribution)$",
     r"compare\.json:(schema|design|draws|seed|history)$",
     r"(repair|compare)\.json:.*quality\.[^.]*\.dialogues$",
     r"(check|repair)\.json:.*\.reason$",

@@ -92,8 +92,8 @@ def membership(perturber: Axis, drawn: SelectedDialogue, kinds: Sequence[tuple[s
     """
     dialogue, candidates = drawn
     return Membership(
-        perturber.labels(candidates[0])[0],
-        perturber.terms(dialogue, candidates),
+        perturber.labels(candidates[0])[0] if candidates else "",
+        perturber.terms(dialogue, candidates) if candidates else (),
         {name: of(dialogue) for name, of in kinds},
     )
 

@@ -13,7 +13,7 @@ import numpy as np
 from tod_bias.config import DesignOptions
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError, CorpusError, NothingToPerturbError, TodBiasError
-from tod_bias.perturb.axis import PLACEBO, Axis, Counterfactual, Edits, SelectedDialogue, Variants
+from tod_bias.perturb.axis import PLACEBO, Axis, Candidate, Counterfactual, Edits, SelectedDialogue, Variants
 from tod_bias.perturb.loading import load_axis
 from tod_bias.perturb.placebo import MatchedPlacebo
 from tod_bias.systems.twin import Rewrite
@@ -142,6 +142,37 @@ def design_counterfactuals(
     selected = {name: _sampled(some, options.max_per_axis, seed) for name, some in admitted.items()}
     made = Counterfactuals(rewriting, seed, has_placebo, matched)
     return CounterfactualDesign(dialogues, every, made, admitted, selected, failures)
+
+
+class _Originals(Axis):
+    """No axis: the dialogues as they are."""
+
+    name = ""
+    groups = ()
+
+    def candidates(self, dialogue: Dialogue) -> list[Candidate]:
+        """None."""
+        return []
+
+    def rewrite(self, dialogue: Dialogue, candidate: Candidate) -> Rewrite:
+        """Nothing is rewritten."""
+        raise AxisError("originals are not rewritten")
+
+    def variants(self, selections: Sequence[SelectedDialogue]) -> list[Variants]:
+        """The originals alone."""
+        return [Variants(Counterfactual(entry.dialogue, role="original"), ()) for entry in selections]
+
+
+def design_originals(dialogues: Sequence[Dialogue]) -> CounterfactualDesign:
+    """A design without axes: every dialogue as it is, under the axis with no name.
+
+    Raises:
+        CorpusError: two dialogues have one id.
+    """
+    _check_ids(dialogues)
+    selected = {"": [SelectedDialogue(dialogue, ()) for dialogue in dialogues]}
+    made = Counterfactuals({"": _Originals()}, seed=0, has_placebo=False, matched=None)
+    return CounterfactualDesign(dialogues, {}, made, selected, selected, {})
 
 
 def _check_ids(dialogues: Iterable[Dialogue]) -> None:

@@ -194,7 +194,7 @@ class Turns:
         """See to it that the rows are of the stages that the results name."""
         known = {arm_key(arm) for arm in all_arms(self.stages)}
         arms = set(rows["arm"].unique()) - {ORIGINAL, REPEAT}
-        lacking = {"", arm_key(frozenset(self.stages))} - arms
+        lacking = {"", arm_key(frozenset(self.stages))} - arms if arms else set()
         if odd := sorted(map(str, arms - known)) or sorted(lacking):
             where = "which results.json does not name" if arms - known else "but not in the rows"
             raise RunError(

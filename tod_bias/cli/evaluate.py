@@ -38,12 +38,13 @@ def evaluate(*, config: EvaluateConfig, output: OutputOptions) -> None:
         history=config.turns.history,
         bootstrap=config.scores.bootstrap,
         seed=config.seed,
-        corpus={"name": corpus, "split": config.corpus.split},
         cache=cache_of(folder, config.turns.resume),
         show_progress=not output.quiet,
     )
     if not is_first_process():
         return
+    about = result.corpus.model_copy(update={"name": corpus, "split": config.corpus.split})
+    result = result.model_copy(update={"corpus": about})
     result.save(folder)
     if not output.quiet:
         Console().print(tod_bias.studies.evaluation.table(result))

@@ -48,6 +48,28 @@ def call_statistics(predicted: Sequence[Any], gold: Sequence[Call | Sequence[Cal
     return rows
 
 
+class CallCounts:
+    """The counts of :func:`call_statistics` as a metric, for several scores; by itself joint goal accuracy."""
+
+    name: str = "calls"
+    label: str = "calls"
+    reads = "calls"
+    needs = "gold calls"
+    better: Better = "higher"
+    scale: Scale = "difference"
+    columns: tuple[str, ...] = tuple(f"calls_{column}" for column in CALL_COLUMNS)
+    signature: str = "calls equal as dictionaries, in order"
+
+    def statistics(self, turns: Sequence[Told]) -> np.ndarray:
+        """Counts of each turn, (turns, :data:`CALL_COLUMNS`)."""
+        predicted = [turn.malformed or "?" if turn.calls is None else list(turn.calls) for turn in turns]
+        return call_statistics(predicted, [turn.gold.calls for turn in turns])
+
+    def score(self, sums: np.ndarray) -> np.ndarray:
+        """The share of right turns; NaN for none."""
+        return ratio(sums[..., CALL_COLUMNS.index("correct")], sums[..., CALL_COLUMNS.index("turns")])
+
+
 def _compared(found: Sequence[Call] | None, expected: Sequence[Call]) -> tuple[bool, int, int, int]:
     """Whether all calls are right; their slots, how many of them are right, and the gold slots."""
     calls = [dict(call) for call in found or ()]

@@ -39,7 +39,9 @@ class Told:
     """The same turn of the same system made blind to the rewrite, T f(T⁻¹ x). None: this is it itself (originals, and
     the arm with everything swapped)."""
     has_calls: bool = True
-    """Whether the system has a component that makes calls at all."""
+    """Whether the system has a stage that makes calls at all."""
+    malformed: str = ""
+    """What the stage put out whose call is malformed."""
 
 
 class Metric(Protocol):

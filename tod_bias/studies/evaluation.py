@@ -3,69 +3,107 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
+from pydantic import Field, PrivateAttr
 from rich.table import Table
 
-from tod_bias.answers import Answers
-from tod_bias.audit.design import CHUNK
-from tod_bias.audit.results import Results
-from tod_bias.audit.signatures import agreements_of, generators_of, signature_of
-from tod_bias.audit.turn_rows import steps_text
+from tod_bias.audit.choices import metrics_of
+from tod_bias.audit.design import design_originals
+from tod_bias.audit.run import Measures, run
+from tod_bias.audit.signatures import agreements_of, cost_of, signature_of
+from tod_bias.config import Resamples, RunOptions
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.dialogues.text import well_formed
-from tod_bias.errors import CorpusError, StageError
-from tod_bias.metrics.calls import CALL_COLUMNS, call_statistics
-from tod_bias.metrics.choice import check_alone, checked, metric
-from tod_bias.metrics.metric import Metric, Told
+from tod_bias.errors import CorpusError
+from tod_bias.files import replacing, write_json
+from tod_bias.folder import held
+from tod_bias.metrics.calls import CALL_COLUMNS, CallCounts
+from tod_bias.metrics.choice import check_alone
+from tod_bias.metrics.metric import Metric
 from tod_bias.report.sheets import new_table
+from tod_bias.results import TURNS, Cost, Estimate, Precision, Record
 from tod_bias.statistics.intervals import interval
-from tod_bias.statistics.needed import check_resamples
-from tod_bias.statistics.record import finite, finite_pair
 from tod_bias.statistics.resampling import resample
-from tod_bias.statistics.sums import sums_by
-from tod_bias.systems.execution import Execution, HistoryMode, Run, Trace, check_history
-from tod_bias.systems.outputs import Lookup, as_text
+from tod_bias.systems.execution import HistoryMode
 from tod_bias.systems.pipeline import Pipeline
-from tod_bias.systems.told import told, with_calls
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SCHEMA = 1
-"""Version of ``evaluation.json``."""
+FILE = "evaluation.json"
 
 
-class Evaluation(Results):
-    """The content of ``evaluation.json``; ``turns`` holds input, stage outputs and references."""
+class EvaluatedCorpus(Record):
+    """The dialogues that were scored."""
 
-    record_name = "evaluation.json"
-    frame_name = "responses.parquet"
+    name: str = "dialogues"
+    split: str = ""
+    dialogues: int = 0
+    turns: int = 0
+    lost: int = 0
+    """Dialogues that are left out because a call failed."""
+
+
+class Evaluation(Record):
+    """The content of ``evaluation.json``; the turns lie beside it in ``turns.parquet``."""
+
+    version: Literal[2] = Field(2, alias="schema")
+    corpus: EvaluatedCorpus
+    stages: list[str]
+    history: str
+    scores: dict[str, Estimate]
+    """Of the metrics by name; where there is a stage ``api_call`` also ``jga…``, ``slot_…`` and ``malformed_calls``."""
+    signature: dict[str, str]
+    precision: list[Precision]
+    cost: Cost
+
+    _table: Any = PrivateAttr(None)
+
+    @property
+    def turns(self) -> pd.DataFrame:
+        """One row per turn."""
+        frame: pd.DataFrame = self._table.frame()
+        return frame
+
+    def of_turns(self, table: Any) -> Self:
+        """The same with its turns."""
+        self._table = table
+        return self
+
+    def save(self, folder: str | Path) -> None:
+        """Write both files, the scores last.
+
+        Raises:
+            TodBiasError: the folder cannot be written to, or another run writes into it.
+        """
+        with held(folder) as place:
+            with replacing(place / TURNS) as path:
+                self._table.write(path)
+            write_json(place / FILE, self.model_dump(mode="json"))
 
 
 def evaluate(
     pipeline: Pipeline,
     dialogues: Sequence[Dialogue],
     *,
-    metrics: Sequence[str | Metric] = ("corpus_bleu", "sentence_bleu"),
+    metrics: Sequence[str | Metric] | str = ("corpus_bleu", "sentence_bleu"),
     history: HistoryMode = "gold",
-    bootstrap: int = 1000,
+    bootstrap: Resamples = 1000,
     seed: int = 0,
-    corpus: Mapping[str, str] | None = None,
     cache: str | Path | None = None,
     show_progress: bool = False,
 ) -> Evaluation:
-    """Score a pipeline on original dialogues.
+    """Score a pipeline on original dialogues: a run without axes.
 
-    ``jga`` is the share of turns whose API call equals the gold call as a dictionary, empty calls included, as
+    ``jga`` is the share of turns whose API calls equal the gold calls as dictionaries, empty calls included, as
     ParlAI's ``SlotMetrics`` counts it; ``jga_noempty`` counts turns with a gold call only, ``jga_empty`` the others.
     ``jga_parlai…`` are the same after ParlAI's own reading of the text, which makes a set of every predicted value
-    that holds ``", "``, so that it never equals the gold string. (ParlAI also scores one ``[DONE]`` round a dialogue,
-    whose gold call is empty.) These are on 0–1. Metrics stand under their names, ``corpus_bleu`` as ``bleu``. All have
-    95% bootstrap intervals over dialogues.
+    that holds ``", "``, so that it never equals the gold string. (ParlAI also scores one ``[DONE]`` round per dialogue,
+    whose gold call is empty.) These are on 0–1. All scores have 95% bootstrap intervals over dialogues.
 
     Args:
         pipeline: the system; JGA is of its stage ``api_call``, BLEU of its last stage.
@@ -74,91 +112,55 @@ def evaluate(
         history: ``gold`` (teacher-forced) or ``system`` (free-running).
         bootstrap: resamples of dialogues; 0 for no intervals.
         seed: of the resamples.
-        corpus: ``name`` and ``split`` for the record.
-        cache: SQLite file for generated texts.
+        cache: SQLite file for outputs.
         show_progress: on stderr.
 
     Raises:
         CorpusError: no dialogue.
+        StageError: a stage broke its contract or left too many calls without an output.
         TodBiasError: unknown ``history`` or metric, or one that compares with a twin.
     """
-    import pandas as pd
-
-    dialogues = list(dialogues)
-    if not dialogues:
-        raise CorpusError("nothing to evaluate: the corpus holds no dialogue")
-    if not any(dialogue.turns for dialogue in dialogues):
-        raise CorpusError("nothing to evaluate: no dialogue of the corpus has a turn")
-    check_history(history)
-    check_resamples(bootstrap=bootstrap)
-    chosen = [metric(one) if isinstance(one, str) else checked(one) for one in metrics]
-    check_alone(chosen)
     started = time.monotonic()
-    answers = Answers(cache) if cache is not None else None
-    for generator in generators_of(pipeline):
-        generator.keep_in(answers)
-        generator.show_progress = show_progress
-    execution = Execution(pipeline, history, answers, show_progress=show_progress)
-    parts: list[Any] = []
-    kept: list[Dialogue] = []
-    for some in _chunks(dialogues):
-        traces = execution([Run(dialogue) for dialogue in some])
-        told_all = [(dialogue, trace) for dialogue, trace in zip(some, traces, strict=True) if trace is not None]
-        if told_all:
-            kept += [dialogue for dialogue, _ in told_all]
-            parts.append(_frame(kept[-len(told_all) :], [trace for _, trace in told_all], pipeline))
-    execution.check()
-    lost, dialogues = len(dialogues) - len(kept), kept
-    if not dialogues:
-        raise StageError("nothing is evaluated: in every dialogue a question stayed without an answer")
-    frame = pd.concat([part for part, *_ in parts], ignore_index=True)
-    turns = with_calls([turn for _, some, _ in parts for turn in some])
-    owners = pd.factorize(frame["dialogue"])[0]
-
-    def summed(table: np.ndarray) -> np.ndarray:
-        return sums_by(owners, table, len(dialogues))
-
-    def estimate(table: np.ndarray, score: Any) -> dict[str, Any]:
-        sums = summed(table)
-        value = score(sums.sum(axis=0)[None])[0]
-        found: dict[str, Any] = {"value": finite(value)}
-        if bootstrap:
-            found["ci"] = finite_pair(interval(resample(sums, score, bootstrap, seed), len(dialogues)))
-        return found
-
-    scores: dict[str, Any] = {}
-    if "api_call" in pipeline.stages:
-        calls = np.concatenate([table for *_, table in parts])
-        for name, (part, whole) in _RATIOS.items():
-            scores[name] = estimate(calls, _ratio(part, whole))
-    for one in chosen:
-        scores[_key(one)] = estimate(one.statistics(turns), one.score)
-    result = Evaluation(
-        schema=SCHEMA,
-        corpus={
-            "name": "dialogues",
-            "split": "",
-            **(corpus or {}),
-            "dialogues": len(dialogues),
-            "turns": len(frame),
-            **({"lost": lost} if lost else {}),
-        },
-        pipeline=list(pipeline.names),
+    dialogues = list(dialogues)
+    if not any(dialogue.turns for dialogue in dialogues):
+        raise CorpusError("nothing to evaluate: the corpus holds no dialogue with a turn")
+    chosen = metrics_of(metrics)
+    check_alone(chosen)
+    counts = CallCounts()
+    measured = [counts, *chosen] if "api_call" in pipeline.stages else chosen
+    options = RunOptions.of({"history": history})
+    outputs = run(
+        pipeline, design_originals(dialogues), Measures(measured, ()), options, cache=cache, show_progress=show_progress
+    )
+    sums = outputs.axes[""]
+    number = len(sums.dialogues)
+    estimate = partial(_estimate, bootstrap=bootstrap, seed=seed)
+    scores: dict[str, Estimate] = {}
+    if counts.name in sums.tables:
+        calls = sums.tables[counts.name].original
+        scores = {name: estimate(calls, _ratio(part, whole)) for name, (part, whole) in _RATIOS.items()}
+    scores |= {metric.name: estimate(sums.tables[metric.name].original, metric.score) for metric in chosen}
+    return Evaluation(
+        corpus=EvaluatedCorpus(
+            dialogues=number,
+            turns=sum(len(dialogue.turns) for dialogue in dialogues if dialogue.id not in outputs.lost.reasons),
+            lost=len(dialogues) - number,
+        ),
+        stages=list(pipeline.names),
         history=history,
         scores=scores,
-        signature={_key(one): one.signature for one in chosen} | signature_of(pipeline),
-        seconds=round(time.monotonic() - started, 3),
-    )
-    if "lookup" in frame:
-        result["lookups"] = {str(name): int(count) for name, count in frame["lookup"].value_counts().items()}
-    if agreements := agreements_of(pipeline):
-        result["precision"] = agreements
-    result.turns = frame
-    return result
+        signature={metric.name: metric.signature for metric in chosen} | signature_of(pipeline),
+        precision=agreements_of(pipeline),
+        cost=cost_of(outputs.execution.components, *outputs.tokens, seconds=time.monotonic() - started),
+    ).of_turns(outputs.turns)
 
 
-def _key(metric: Metric) -> str:
-    return "bleu" if metric.name == "corpus_bleu" else metric.name
+def _estimate(sums: np.ndarray, score: Callable[[np.ndarray], np.ndarray], *, bootstrap: int, seed: int) -> Estimate:
+    """The score of (dialogues, statistics) sums."""
+    value = float(score(sums.sum(axis=0)[None])[0])
+    if not bootstrap:
+        return Estimate(value=value)
+    return Estimate(value=value, ci=tuple(interval(resample(sums, score, bootstrap, seed), len(sums))))
 
 
 _RATIOS = {
@@ -181,66 +183,29 @@ def _column(table: np.ndarray, name: str) -> np.ndarray:
     return table[:, CALL_COLUMNS.index(name)]
 
 
-def _ratio(part: str, whole: str) -> Any:
+def _ratio(part: str, whole: str) -> Callable[[np.ndarray], np.ndarray]:
     def score(sums: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore", invalid="ignore"):
-            return _column(sums, part) / _column(sums, whole)
+            return np.asarray(_column(sums, part) / _column(sums, whole))
 
     return score
 
 
-def _chunks(dialogues: Sequence[Dialogue]) -> Iterator[list[Dialogue]]:
-    """Dialogues whose turns go through the system together."""
-    chunk: list[Dialogue] = []
-    turns = 0
-    for dialogue in dialogues:
-        chunk.append(dialogue)
-        turns += len(dialogue.turns)
-        if turns >= CHUNK:
-            yield chunk
-            chunk, turns = [], 0
-    if chunk:
-        yield chunk
-
-
-def _frame(
-    dialogues: Sequence[Dialogue], traces: Sequence[Trace], pipeline: Pipeline
-) -> tuple[pd.DataFrame, list[Told], np.ndarray]:
-    """Rows of turns, what metrics read of them, and what their calls count."""
-    import pandas as pd
-
-    rows, turns, calls = [], [], []
-    for dialogue, trace in zip(dialogues, traces, strict=True):
-        for number, (turn, (course,)) in enumerate(zip(dialogue.turns, trace, strict=True)):
-            made = course.outputs
-            row = {"dialogue": dialogue.id, "turn": number, "user": well_formed(turn.user)}
-            row |= {name: as_text(made.get(name)) for name in pipeline.names}
-            lookups = [out.outcome.value for out in made.values() if isinstance(out, Lookup)]
-            if lookups:
-                row["lookup"] = lookups[0]
-            row |= {"gold_api_call": as_text(list(turn.calls)), "reference": well_formed(turn.response)}
-            rows.append(row | ({"steps": steps_text(course.steps)} if pipeline.flow is not None else {}))
-            turns.append(told(turn, course.steps, as_text(course.response), pipeline.names))
-            calls.append((made.get("api_call"), turn.calls))
-    table = call_statistics([call for call, _ in calls], [gold for _, gold in calls])
-    return pd.DataFrame(rows), turns, table
-
-
-def table(result: Mapping[str, Any]) -> Table:
+def table(result: Evaluation) -> Table:
     """An evaluation as a table: score, value, 95% interval."""
-    corpus = result["corpus"]
-    title = f"{corpus['name']} {corpus['split']}: {corpus['dialogues']} dialogues, {corpus['turns']} turns"
-    view = new_table(f"{title}, {result['history']} history")
+    corpus = result.corpus
+    title = f"{corpus.name} {corpus.split}: {corpus.dialogues} dialogues, {corpus.turns} turns"
+    view = new_table(f"{title}, {result.history} history")
     view.add_column("score")
     view.add_column("value", justify="right")
     view.add_column("95% interval", justify="right")
-    for name, score in result["scores"].items():
-        ci = score.get("ci")
-        value = "–" if score["value"] is None else f"{score['value']:.4f}"
-        view.add_row(name, value, f"[{ci[0]:.4f}, {ci[1]:.4f}]".replace("[", "\\[") if ci else "")
-    for name, count in result.get("lookups", {}).items():
-        view.add_row(f"lookups: {name}", str(count), "")
-    for record in result.get("precision", []):
-        what = f"{', '.join(record['components'])}: {record['dtype']} unlike float32"
-        view.add_row(what, f"{record['differ']} of {record['prompts']}", "")
+    for name, score in result.scores.items():
+        value = "–" if score.value is None else f"{score.value:.4f}"
+        view.add_row(name, value, "" if score.ci is None else "\\[{:.4f}, {:.4f}]".format(*score.ci))
+    for stage, outcomes in result.cost.outcomes.items():
+        for what, number in outcomes.items():
+            view.add_row(f"{stage}: {what}", str(number), "")
+    for model in result.precision:
+        what = f"{', '.join(model.stages)}: {model.dtype} unlike float32"
+        view.add_row(what, f"{model.differ} of {model.prompts}", "")
     return view

@@ -61,6 +61,7 @@ def told(
         gold=gold,
         twin=twin,
         has_calls=has_calls,
+        malformed=as_text(outputs.get(API_CALL)) if calls is None else "",
     )
 
 

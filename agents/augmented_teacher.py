@@ -86,7 +86,7 @@ def _copy(episode: TodStructuredEpisode, run: Run) -> TodStructuredEpisode:
     """One telling of an episode; an introduction changes no goal where nobody is renamed."""
     told: Dialogue = run.rewritten
     made = dialogue_to_episode(told, episode)
-    made.extras = {**made.extras, DIALOGUE_ID: f"{told.id}/{run.telling}"}
+    made.extras = {**made.extras, DIALOGUE_ID: f"{told.id}/{run.variant}"}
     if run.rewrite is not None:
         made.goal_calls_machine = rewrite_goals(episode, run.rewrite)
         made.goal_calls_utt = SerializationHelpers.list_of_maps_to_str(made.goal_calls_machine)

@@ -270,7 +270,7 @@ def _episodes(retold: Variants, stock: TodStructuredEpisode, whole: Dialogue) ->
     base = retold.original.dialogue
     original, name = stock, STOCK
     if base.turns != whole.turns:
-        original, name = dialogue_to_episode(base, stock), retold.original.telling
+        original, name = dialogue_to_episode(base, stock), retold.original.variant
         if name == STOCK:  # a perturber of one's own that arranges dialogues
             name = "arranged"
     original.extras = {**original.extras, "telling": name}
@@ -278,7 +278,7 @@ def _episodes(retold: Variants, stock: TodStructuredEpisode, whole: Dialogue) ->
     for run in retold.groups:
         assert run.rewrite is not None
         episode = rewrite_episode(original, run.rewrite, base.id)
-        episode.extras["telling"] = run.telling
+        episode.extras["telling"] = run.variant
         shown.append(episode)
     return shown
 

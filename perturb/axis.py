@@ -51,7 +51,7 @@ class Candidate:
     """What the term becomes, where there is a choice, such as another name; empty: the axis decides."""
 
 
-class Selection(NamedTuple):
+class SelectedDialogue(NamedTuple):
     """A dialogue and the candidates by which it is rewritten."""
 
     dialogue: Dialogue
@@ -217,7 +217,7 @@ class Axis(ABC):
 
     def select(
         self, dialogues: Sequence[Dialogue], *, seed: int = 0, variants: int | None = None, draws: int | None = None
-    ) -> list[Selection]:
+    ) -> list[SelectedDialogue]:
         """The dialogues that can be rewritten, each with its candidates, in the corpus's order.
 
         An axis with many terms for a group (names, introductions) deals them out over the corpus
@@ -229,7 +229,7 @@ class Axis(ABC):
             variants: counterfactuals per dialogue; by default one for every other group.
             draws: so many candidates drawn with replacement (Su, Algorithm 1) instead.
         """
-        selected: list[Selection] = []
+        selected: list[SelectedDialogue] = []
         for dialogue in dialogues:
             if draws is not None:
                 candidates = self.draw(dialogue, draws, seed)
@@ -239,7 +239,7 @@ class Axis(ABC):
                     chosen = groups_of([one.target for one in candidates], "", len(selected), variants)
                     candidates = tuple(one for one in candidates if (one.target, 0) in chosen)
             if candidates:
-                selected.append(Selection(dialogue, candidates))
+                selected.append(SelectedDialogue(dialogue, candidates))
         return selected
 
     def draw(self, dialogue: Dialogue, draws: int = 3, seed: int = 0) -> tuple[Candidate, ...]:
@@ -313,14 +313,14 @@ class Axis(ABC):
         for selection in self.select(list(dialogues), seed=seed, variants=design.variants, draws=draws):
             yield from self.variants([selection])
 
-    def variants(self, selections: Sequence[Selection]) -> list[Variants]:
+    def variants(self, selections: Sequence[SelectedDialogue]) -> list[Variants]:
         """The counterfactuals of selected dialogues, without placebos."""
         return [
             self._variants(selection, rewrites)
             for selection, rewrites in zip(selections, self.rewrites_of(selections), strict=True)
         ]
 
-    def _variants(self, selection: Selection, rewrites: Sequence[Rewrite]) -> Variants:
+    def _variants(self, selection: SelectedDialogue, rewrites: Sequence[Rewrite]) -> Variants:
         dialogue, candidates = selection
         base = f"{self.name}:{rewrites[0].source}" if self.introduces else ORIGINAL
         label = frozenset([self.labels(candidates[0])[0]])
@@ -328,7 +328,7 @@ class Axis(ABC):
             Counterfactual(
                 dialogue,
                 rewrite,
-                telling=name,
+                variant=name,
                 base=base,
                 axis=self.name,
                 group=rewrite.target,
@@ -339,15 +339,15 @@ class Axis(ABC):
             )
         ]
         references = [
-            Counterfactual(dialogue, rewrite, telling=name, base=base, axis=self.name, role="reference")
+            Counterfactual(dialogue, rewrite, variant=name, base=base, axis=self.name, role="reference")
             for name, rewrite in self.references(dialogue)
         ]
         original = Counterfactual(
-            dialogue, telling=base, base=base, axis=self.name, role="original", clusters={"term": label}
+            dialogue, variant=base, base=base, axis=self.name, role="original", clusters={"term": label}
         )
         return Variants(original, tuple(groups), tuple(references))
 
-    def rewrites_of(self, selections: Sequence[Selection]) -> list[tuple[Rewrite, ...]]:
+    def rewrites_of(self, selections: Sequence[SelectedDialogue]) -> list[tuple[Rewrite, ...]]:
         """T of every candidate of selected dialogues; an axis with a model asks it once for all.
 
         Equal candidates of a dialogue share one rewrite, and with it its memory.
@@ -372,7 +372,7 @@ class Axis(ABC):
         Raises:
             AxisError: ``draws`` is not positive.
         """
-        return self.rewrites_of([Selection(one, self.draw(one, draws, seed)) for one in dialogues])
+        return self.rewrites_of([SelectedDialogue(one, self.draw(one, draws, seed)) for one in dialogues])
 
 
 def draw_rewrites(axis: Axis, dialogue: Dialogue, draws: int = 3, seed: int = 0) -> tuple[Rewrite, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 _WORD = r"[^\W_]+(?:['’.-][^\W_]+)*['’]?"
@@ -14,7 +15,7 @@ _CONSONANT_SOUND = re.compile(r"(?:u(?:ni(?!n|m)|s[ae]|ti|k\b)|eu|one|once)", re
 _VOWEL_SOUND = re.compile(r"(?:hour|honest|hono|heir)", re.IGNORECASE)
 
 
-class Word(NamedTuple):
+class WordAt(NamedTuple):
     """A word of a text and where it stands."""
 
     text: str
@@ -22,19 +23,19 @@ class Word(NamedTuple):
     end: int
 
 
-NO_WORD = Word("", -1, -1)
+NO_WORD = WordAt("", -1, -1)
 
 
-def next_word(text: str, end: int) -> Word:
+def next_word(text: str, end: int) -> WordAt:
     """The word that follows position ``end`` after blanks only; :data:`NO_WORD` where punctuation comes first."""
     match = _NEXT.match(text, end)
-    return Word(match[1], match.start(1), match.end(1)) if match else NO_WORD
+    return WordAt(match[1], match.start(1), match.end(1)) if match else NO_WORD
 
 
-def previous_word(text: str, start: int) -> Word:
+def previous_word(text: str, start: int) -> WordAt:
     """The word before position ``start`` with only blanks between; :data:`NO_WORD` where there is none."""
     match = _PREVIOUS.search(text, max(0, start - 60), start)
-    return Word(match[1], match.start(1), match.end(1)) if match else NO_WORD
+    return WordAt(match[1], match.start(1), match.end(1)) if match else NO_WORD
 
 
 def starts_sentence(text: str, start: int) -> bool:
@@ -77,11 +78,14 @@ def like(new: str, old: str, lexical: str, *, at_start: bool) -> str:
         return new.upper()
     if old.islower() and not lexical.islower():
         return new.lower()
-    if old[:1].isupper():
-        parts = re.split(r"([ -])", new)
-        every = all(part[:1].isupper() for part in re.split(r"[ -]", old)) and re.search(r"[ -]", old)
-        return "".join(part[:1].upper() + part[1:] if every or not index else part for index, part in enumerate(parts))
-    return new
+    return _capitalised(new, old) if old[:1].isupper() else new
+
+
+def _capitalised(new: str, old: str) -> str:
+    """``new`` with a capital, in every word where all words of ``old`` have one."""
+    if not re.search(r"[ -]", old) or not all(part[:1].isupper() for part in re.split(r"[ -]", old)):
+        return new[:1].upper() + new[1:]
+    return "".join(part[:1].upper() + part[1:] for part in re.split(r"([ -])", new))
 
 
 def possessive(suffix: str, old: str, new: str, *, is_plural: bool, quoted: bool) -> str:
@@ -95,3 +99,14 @@ def possessive(suffix: str, old: str, new: str, *, is_plural: bool, quoted: bool
     if new.lower().endswith("s"):
         return mark
     return mark + ("S" if old.isupper() else "s")
+
+
+def edited(text: str, edits: Mapping[tuple[int, int], str]) -> str:
+    """A text with other words in some places: start and end, which do not overlap, to what stands there then."""
+    if not edits:
+        return text
+    parts, position = [], 0
+    for (start, end), new in sorted(edits.items()):
+        parts += [text[position:start], new]
+        position = end
+    return "".join([*parts, text[position:]])

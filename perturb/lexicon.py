@@ -232,66 +232,102 @@ def read_lexicon(path: Path, axis: str | None = None) -> Lexicon:
     Raises:
         LexiconError: the file cannot be read or a row is malformed; names the file and the line.
     """
-    columns: list[str] = []
-    rows: list[Paradigm] = []
-    aliases: dict[str, str] = {}
-    protected: list[str] = []
-    scope, reference, distinct = "attribute", "", False
-    unguarded: set[str] = set()
+    reading = _LexiconReading(path)
     for number, line in numbered_lines(path):
         try:
-            parts = [part.strip() for part in line.split("\t")]
-            if parts[0] == "@alias":
-                expect(len(parts) == 3, "expected '@alias', the other name and the group, joined by tabs")
-                aliases[parts[1].lower()] = parts[2]
-            elif parts[0] == "@scope":
-                expect(parts[1:] in (["attribute"], ["word"]), "expected '@scope' and 'attribute' or 'word'")
-                scope = parts[1]
-            elif parts[0] == "@reference":
-                expect(len(parts) == 2, "expected '@reference' and a group, joined by a tab")
-                reference = parts[1]
-            elif parts[0] == "@unguarded":
-                expect(len(parts) > 1, "expected '@unguarded' and words, joined by tabs")
-                unguarded.update(part.lower() for part in parts[1:])
-            elif parts[0] == "@distinct":
-                expect(len(parts) == 1, "expected '@distinct' alone")
-                distinct = True
-            elif parts[0] == "@protect":
-                expect(len(parts) > 1, "expected '@protect' and phrases, joined by tabs")
-                protected += parts[1:]
-            elif parts[0] == "@include":
-                expect(len(parts) == 2, "expected '@include' and a file name")
-                other = read_lexicon(path.parent / parts[1])
-                rows += other.paradigms
-                aliases.update(other.aliases)
-                protected += other.protected
-            elif not columns:
-                columns = _header(parts)
-            else:
-                rows.append(_paradigm(parts, columns))
+            reading.read([part.strip() for part in line.split("\t")])
         except LexiconError:
             raise
         except ValueError as error:
             raise LexiconError(f"{path}, line {number}: {error}") from None
-    if not columns or not rows:
-        raise LexiconError(f"{path}: holds no {'rows' if columns else 'header'}; see perturb/README.md for the layout")
-    groups = tuple(column for column in columns if column not in ("pos", "context", "notes"))
-    for alias, group in aliases.items():
-        if group not in groups:
-            raise LexiconError(f"{path}: alias {alias!r} names {group!r}, which is no column")
-    if reference and reference not in groups:
-        raise LexiconError(f"{path}: @reference names {reference!r}, which is no column")
-    return Lexicon(
-        axis or path.stem,
-        groups,
-        tuple(rows),
-        aliases,
-        scope,
-        tuple(protected),
-        reference,
-        frozenset(unguarded),
-        distinct,
-    )
+    return reading.lexicon(axis or path.stem)
+
+
+class _LexiconReading:
+    """A lexicon as far as its file is read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._columns: list[str] = []
+        self._rows: list[Paradigm] = []
+        self._aliases: dict[str, str] = {}
+        self._protected: list[str] = []
+        self._unguarded: set[str] = set()
+        self._scope, self._reference, self._distinct = "attribute", "", False
+
+    def read(self, parts: list[str]) -> None:
+        """One line; raises ValueError where something is wrong."""
+        head, *rest = parts
+        directive = {
+            "@alias": self._alias,
+            "@scope": self._set_scope,
+            "@reference": self._set_reference,
+            "@unguarded": self._leave_unguarded,
+            "@distinct": self._set_distinct,
+            "@protect": self._protect,
+            "@include": self._include,
+        }.get(head)
+        if directive is not None:
+            directive(rest)
+        elif not self._columns:
+            self._columns = _header(parts)
+        else:
+            self._rows.append(_paradigm(parts, self._columns))
+
+    def _alias(self, rest: list[str]) -> None:
+        expect(len(rest) == 2, "expected '@alias', the other name and the group, joined by tabs")
+        self._aliases[rest[0].lower()] = rest[1]
+
+    def _set_scope(self, rest: list[str]) -> None:
+        expect(rest in (["attribute"], ["word"]), "expected '@scope' and 'attribute' or 'word'")
+        self._scope = rest[0]
+
+    def _set_reference(self, rest: list[str]) -> None:
+        expect(len(rest) == 1, "expected '@reference' and a group, joined by a tab")
+        self._reference = rest[0]
+
+    def _leave_unguarded(self, rest: list[str]) -> None:
+        expect(bool(rest), "expected '@unguarded' and words, joined by tabs")
+        self._unguarded.update(part.lower() for part in rest)
+
+    def _set_distinct(self, rest: list[str]) -> None:
+        expect(not rest, "expected '@distinct' alone")
+        self._distinct = True
+
+    def _protect(self, rest: list[str]) -> None:
+        expect(bool(rest), "expected '@protect' and phrases, joined by tabs")
+        self._protected += rest
+
+    def _include(self, rest: list[str]) -> None:
+        expect(len(rest) == 1, "expected '@include' and a file name")
+        other = read_lexicon(self._path.parent / rest[0])
+        self._rows += other.paradigms
+        self._aliases.update(other.aliases)
+        self._protected += other.protected
+
+    def lexicon(self, axis: str) -> Lexicon:
+        """The whole."""
+        path, columns = self._path, self._columns
+        if not columns or not self._rows:
+            missing = "rows" if columns else "header"
+            raise LexiconError(f"{path}: holds no {missing}; see perturb/README.md for the layout")
+        groups = tuple(column for column in columns if column not in ("pos", "context", "notes"))
+        for alias, group in self._aliases.items():
+            if group not in groups:
+                raise LexiconError(f"{path}: alias {alias!r} names {group!r}, which is no column")
+        if self._reference and self._reference not in groups:
+            raise LexiconError(f"{path}: @reference names {self._reference!r}, which is no column")
+        return Lexicon(
+            axis,
+            groups,
+            tuple(self._rows),
+            self._aliases,
+            self._scope,
+            tuple(self._protected),
+            self._reference,
+            frozenset(self._unguarded),
+            self._distinct,
+        )
 
 
 def _header(parts: Sequence[str]) -> list[str]:

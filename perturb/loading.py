@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from tod_bias.errors import AxisError, meant
 from tod_bias.imports import is_import, made
@@ -28,71 +28,79 @@ def axes() -> tuple[str, ...]:
     return tuple(sorted((*lexicon_axes(), *NAME_AXES, *dialects(), *persona_axes())))
 
 
-def load_axis(
-    axis: str,
-    *,
-    lexicon: str | Path | None = None,
-    scope: str | None = None,
-    protected: Iterable[str] = (),
-    sources: Iterable[str] | None = None,
-    targets: Iterable[str] | None = None,
-    model: str | Path | None = None,
-    device: str | None = None,
-    name_slots: str | Path | None = None,
-    introductions: Iterable[str] | None = None,
-) -> Axis:
+class AxisSettings(TypedDict, total=False):
+    """How an axis is made; all may be left out."""
+
+    lexicon: str | Path | None
+    """A lexicon file that takes the place of the shipped one; of ``persona_…`` a sheet
+    (:mod:`tod_bias.perturb.personas.sheet`), of ``dialect:…`` a file of rules."""
+    scope: str | None
+    """``attribute`` or ``word``; the lexicon's own default if not given."""
+    protected: Iterable[str]
+    """Phrases that are no mentions."""
+    sources: Iterable[str] | None
+    """Keep only candidates with these source groups."""
+    targets: Iterable[str] | None
+    """Keep only candidates with these target groups."""
+    model: str | Path | None
+    """A perturber's checkpoint (:mod:`tod_bias.perturb.neural`). ``placebo`` never uses it, as no perturber is trained
+    on what has no demographic meaning, and dialects never do, as they have rules."""
+    device: str | None
+    """Where the model runs; chosen where left out."""
+    name_slots: str | Path | None
+    """A file of slots that hold people's names, for ``names_gender`` and ``names_race``, which take neither ``lexicon``
+    nor ``scope`` (:mod:`tod_bias.perturb.names`); other axes ignore it."""
+    introductions: Iterable[str] | None
+    """Kinds of introductions (``name``, ``title``, ``statement`` …) that ``persona_…`` use; other axes ignore it."""
+
+
+def load_axis(axis: str, **settings: Unpack[AxisSettings]) -> Axis:
     """The axis of a name.
 
     Args:
         axis: ``gender``, ``age``, ``race``, ``placebo``, another shipped axis, any name with ``lexicon``,
-            ``dialect:aae`` or another dialect (``lexicon``: a file of rules), or ``module:axis``: an :class:`Axis` of
-            your own, or what makes one without arguments. It has its own terms, so it takes none of the options but the
-            model's, which it ignores. ``a×b`` crosses two.
-        lexicon: a lexicon file that takes the place of the shipped one.
-        scope: ``attribute`` or ``word``; the lexicon's own default if not given.
-        protected: phrases that are no mentions.
-        sources: keep only candidates with these source groups.
-        targets: keep only candidates with these target groups.
-        model: a perturber's checkpoint (:mod:`tod_bias.perturb.neural`); the axis ``placebo`` never uses it, as no
-            perturber is trained on what has no demographic meaning, and dialects never do, as they have rules.
-        device: where the model runs; chosen where left out.
-        name_slots: a file of slots that hold people's names, for ``names_gender`` and ``names_race``, which take
-            neither ``lexicon`` nor ``scope`` (:mod:`tod_bias.perturb.names`); other axes ignore it.
-        introductions: kinds of introductions (``name``, ``title``, ``statement`` …) that the axes ``persona_…`` use;
-            all by default; other axes ignore it. Their ``lexicon`` is a sheet (:mod:`tod_bias.perturb.personas.sheet`).
+            ``dialect:aae`` or another dialect, or ``module:axis``: an :class:`Axis` of your own, or what makes one
+            without arguments. It has its own terms, so it takes none of the settings but the model's, which it ignores.
+            ``a×b`` crosses two.
+        settings: those of :class:`AxisSettings`.
 
     Raises:
-        AxisError: an unknown axis, group or scope, or an option that the axis does not take.
+        AxisError: an unknown axis, group or scope, or a setting that the axis does not take.
         LexiconError: the lexicon cannot be read; names the file and the line.
         ModelError: the checkpoint cannot be loaded or is no perturber.
     """
-    groups: dict[str, Any] = {"sources": sources, "targets": targets}
-    terms: dict[str, Any] = {"protected": tuple(protected)} | groups
+    lexicon, scope, model = settings.get("lexicon"), settings.get("scope"), settings.get("model")
+    groups = _groups(settings)
+    terms = {"protected": tuple(settings.get("protected", ()))} | groups
     if CROSS in axis:
         if lexicon is not None or scope is not None:
             raise AxisError(f"axis {axis!r}: crossed axes take no lexicon and no scope; leave it out")
-        return _crossed(axis, terms, {"model": model, "device": device}, name_slots, introductions)
+        return _crossed(axis, settings)
     if _is_dialect(axis, lexicon):
         if scope is not None:
             raise AxisError(f"axis {axis}: a dialect is spoken as a whole; leave out the scope {scope!r}")
         return DialectAxis(load_dialect(axis, lexicon), **terms)
     if axis.startswith(PREFIX):
         _refuse(axis, scope=scope)
-        return load_persona([axis], lexicon=lexicon, kinds=introductions, **groups)
+        return load_persona([axis], lexicon=lexicon, kinds=settings.get("introductions"), **groups)
     if is_import(axis):
         given = terms | {"lexicon": lexicon, "scope": scope}
         return _own_axis(axis, [name for name in sorted(given) if given[name]])
     if axis in NAME_AXES:
         _refuse(axis, lexicon=lexicon, scope=scope)
-        return NamesAxis(axis, NAME_AXES[axis], slots=name_slots, **terms)
+        return NamesAxis(axis, NAME_AXES[axis], slots=settings.get("name_slots"), **terms)
     if lexicon is None:
         _check_known(axis, axes())
     words = load_lexicon(axis, lexicon)
     if model is not None and axis != PLACEBO:
         from tod_bias.perturb.neural import NeuralAxis, perturber_generator
 
-        return NeuralAxis(words, perturber_generator(model, device), scope=scope, **terms)
+        return NeuralAxis(words, perturber_generator(model, settings.get("device")), scope=scope, **terms)
     return LexiconAxis(words, scope=scope, **terms)
+
+
+def _groups(settings: AxisSettings) -> dict[str, Any]:
+    return {"sources": settings.get("sources"), "targets": settings.get("targets")}
 
 
 def _check_known(axis: str, known: Sequence[str]) -> None:
@@ -141,37 +149,42 @@ def idle_options(axes: Sequence[str], options: Mapping[str, object]) -> list[str
     return [name for name, users in used.items() if options.get(name) is not None and not users]
 
 
-def _crossed(
-    axis: str,
-    terms: dict[str, Any],
-    model: dict[str, Any],
-    name_slots: str | Path | None,
-    introductions: Iterable[str] | None,
-) -> Axis:
+def _crossed(axis: str, settings: AxisSettings) -> Axis:
     """Crossed axes: one of names, one of introductions, or any two."""
+    factors = _checked_factors(axis)
+    name, groups = CROSS.join(factors), _groups(settings)
+    if all(factor in NAME_AXES for factor in factors):
+        parts = [part for factor in factors for part in NAME_AXES[factor]]
+        protected = settings.get("protected", ())
+        return NamesAxis(name, parts, protected=protected, slots=settings.get("name_slots"), **groups)
+    if all(factor.startswith(PREFIX) for factor in factors):
+        return load_persona(factors, kinds=settings.get("introductions"), **groups)
+    if any(chosen is not None for chosen in groups.values()):
+        raise AxisError(f"axis {name!r}: sources and targets of crossed axes of words cannot be chosen; leave them out")
+    if len(factors) > 2:
+        raise AxisError(f"axis {name!r}: words of two axes can be crossed, not of {len(factors)}")
+    first, second = (load_axis(factor, **settings) for factor in factors)
+    return ProductAxis(first, second)
+
+
+def _checked_factors(axis: str) -> list[str]:
+    """The axes that a name crosses.
+
+    Raises:
+        AxisError: one is empty, given twice, about what another is about, or the placebo.
+    """
     factors = _factors(axis)
     name = CROSS.join(factors)
+    about = [_MEANS.get(factor, factor.removeprefix(PREFIX)) for factor in factors]
     if not all(factors):
         raise AxisError(f"axis {name!r}: name an axis on both sides of {CROSS}")
     if len(set(factors)) < len(factors):
         raise AxisError(f"axis {name!r}: crosses an axis with itself")
-    about = [_MEANS.get(factor, factor.removeprefix(PREFIX)) for factor in factors]
     if len(set(about)) < len(factors):
         raise AxisError(f"axis {name!r}: both are about {about[0]}, of which a person has one; cross two dimensions")
     if PLACEBO in factors:
         raise AxisError(f"axis {name!r}: the placebo is matched to every other axis; give it beside, not crossed")
-    if all(factor in NAME_AXES for factor in factors):
-        return NamesAxis(name, [part for factor in factors for part in NAME_AXES[factor]], slots=name_slots, **terms)
-    if all(factor.startswith(PREFIX) for factor in factors):
-        groups = {key: terms[key] for key in ("sources", "targets")}
-        return load_persona(factors, kinds=introductions, **groups)
-    if terms["sources"] is not None or terms["targets"] is not None:
-        raise AxisError(f"axis {name!r}: sources and targets of crossed axes of words cannot be chosen; leave them out")
-    if len(factors) > 2:
-        raise AxisError(f"axis {name!r}: words of two axes can be crossed, not of {len(factors)}")
-    options = terms | model | {"name_slots": name_slots, "introductions": introductions}
-    first, second = (load_axis(factor, **options) for factor in factors)
-    return ProductAxis(first, second)
+    return factors
 
 
 def _refuse(axis: str, **options: object) -> None:

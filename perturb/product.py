@@ -9,7 +9,7 @@ from itertools import product
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
-from tod_bias.perturb.axis import Axis, Candidate, Selection
+from tod_bias.perturb.axis import Axis, Candidate, SelectedDialogue
 from tod_bias.perturb.dealing import groups_of, number_of
 from tod_bias.perturb.rewrite import DialogueRewrite
 from tod_bias.systems.twin import Rewrite
@@ -56,7 +56,7 @@ class ProductAxis(Axis):
 
     def select(
         self, dialogues: Sequence[Dialogue], *, seed: int = 0, variants: int | None = None, draws: int | None = None
-    ) -> list[Selection]:
+    ) -> list[SelectedDialogue]:
         """The dialogues that both axes admit, each rewritten for every other pair of groups."""
         admitted: list[Dialogue] = list(dialogues)
         by_axis: dict[str, dict[str, Sequence[Candidate]]] = {}
@@ -64,7 +64,7 @@ class ProductAxis(Axis):
             selections = axis.select(admitted, seed=seed)
             by_axis[axis.name] = {dialogue.id: candidates for dialogue, candidates in selections}
             admitted = [dialogue for dialogue, _ in selections]
-        selected: list[Selection] = []
+        selected: list[SelectedDialogue] = []
         for dialogue in admitted:
             pairs = _pairs(*(by_axis[axis.name][dialogue.id] for axis in self.axes))
             source = pairs[0].source
@@ -75,7 +75,7 @@ class ProductAxis(Axis):
             else:
                 drawing = random.Random(number_of(seed, self.name, dialogue.id))
                 chosen = [drawing.choice(pairs) for _ in range(draws)]
-            selected.append(Selection(dialogue, tuple(chosen)))
+            selected.append(SelectedDialogue(dialogue, tuple(chosen)))
         return selected
 
     def candidates(self, dialogue: Dialogue) -> list[Candidate]:

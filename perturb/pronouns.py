@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tod_bias.perturb.english import NO_WORD, next_word, previous_word
+from tod_bias.perturb.english import NO_WORD, WordAt, next_word, previous_word
 from tod_bias.perturb.tables import words
 
 SUBJECT, OBJECT, DETERMINER, POSSESSIVE, REFLEXIVE = range(5)
@@ -141,44 +141,56 @@ def agreement(text: str, start: int, end: int, *, to_they: bool) -> Iterator[Edi
     """The changes to the verbs of the subject pronoun at ``start:end`` when it becomes, or stops being, "they"."""
     contraction = re.match(r"['’](s|re|ve)\b", text[end:], re.I)
     if contraction:
-        verb = contraction[1].lower()
-        mark, capitals = text[end], contraction[1].isupper()
-        if to_they and verb == "s":
-            new = "ve" if next_word(text, end + 2).text.lower() in _PARTICIPLES else "re"
-        elif not to_they and verb in ("re", "ve"):
-            new = "s"
-        else:
-            return
-        yield end, end + 1 + len(verb), mark + (new.upper() if capitals else new)
-        yield from _joined(text, end + 1 + len(verb), to_they=to_they)
+        yield from _contracted(text, end, contraction[1], to_they=to_they)
         return
-    change = _plural_verb if to_they else _singular_verb
     before = previous_word(text, start)
-    key = before.text.lower().replace("’", "'")
+    question = re.fullmatch(r"(how|what|where|who|when|why)['’]s", before.text, re.IGNORECASE)
+    if to_they and question:
+        yield before.start + len(question[1]), before.end, " are"
+        return
+    after = _verb_after(text, end)
+    verb, key = _plain(after.text), _plain(before.text)
+    auxiliaries = _PLURAL if to_they else _SINGULAR
+    if key in auxiliaries:
+        if previous_word(text, before.start).text.lower() in ("it", "this", "that"):  # "it was she who called"
+            return
+        finite = verb in (_THIRD_PERSON if to_they else _BASE_FORMS)
+        if key not in ("goes", "go") and not (finite and key in ("is", "was", "are", "were")):
+            yield before.start, before.end, _cased(auxiliaries[key], before.text)
+            return
+    if key in _MODALS or after is NO_WORD:
+        return
+    new = _plural_verb(verb) if to_they else _singular_verb(verb)
+    if new != verb:
+        yield after.start, after.end, _cased(new, after.text)
+    yield from _joined(text, after.end, to_they=to_they)
+
+
+def _contracted(text: str, end: int, contraction: str, *, to_they: bool) -> Iterator[Edit]:
+    """The change to a verb that is joined to the pronoun ("she's"), and to verbs that share the subject."""
+    verb, verb_end = contraction.lower(), end + 1 + len(contraction)
+    if to_they and verb == "s":
+        new = "ve" if next_word(text, verb_end).text.lower() in _PARTICIPLES else "re"
+    elif not to_they and verb in ("re", "ve"):
+        new = "s"
+    else:
+        return
+    yield end, verb_end, text[end] + (new.upper() if contraction.isupper() else new)
+    yield from _joined(text, verb_end, to_they=to_they)
+
+
+def _verb_after(text: str, end: int) -> WordAt:
+    """The verb behind a subject, adverbs passed over."""
     after = next_word(text, end)
     for _ in range(3):
         word = after.text.lower()
         if word in _ADVERBS or (word.endswith("ly") and word not in ("apply", "fly", "reply", "rely", "supply")):
             after = next_word(text, after.end)
-    verb = after.text.lower().replace("’", "'")
-    question = re.fullmatch(r"(how|what|where|who|when|why)['’]s", before.text, re.IGNORECASE)
-    if to_they and question:
-        yield before.start + len(question[1]), before.end, " are"
-        return
-    auxiliaries = _PLURAL if to_they else _SINGULAR
-    finite = verb in (_THIRD_PERSON if to_they else _BASE_FORMS)
-    cleft = previous_word(text, before.start).text.lower() in ("it", "this", "that")  # "it was she who called"
-    if key in auxiliaries and cleft:
-        return
-    if key in auxiliaries and key not in ("goes", "go") and not (finite and key in ("is", "was", "are", "were")):
-        yield before.start, before.end, _cased(auxiliaries[key], before.text)
-        return
-    if key in _MODALS or after is NO_WORD:
-        return
-    new = change(verb)
-    if new != verb:
-        yield after.start, after.end, _cased(new, after.text)
-    yield from _joined(text, after.end, to_they=to_they)
+    return after
+
+
+def _plain(word: str) -> str:
+    return word.lower().replace("’", "'")
 
 
 def _joined(text: str, start: int, *, to_they: bool) -> Iterator[Edit]:

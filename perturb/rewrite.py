@@ -12,6 +12,7 @@ import dataclasses
 import json
 import operator
 import re
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import Enum
@@ -26,7 +27,7 @@ from tod_bias.systems.twin import Rewrite
 
 V = TypeVar("V")
 _TOKEN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
-_NUMBERS = frozenset([bool, int, float])
+_UNCHANGED = frozenset([bool, int, float, type(None)])
 
 
 @cache
@@ -45,8 +46,122 @@ class Rewritten(str):
         return str, (str(self),)  # what is stored or sent to another process is plain text
 
 
-class DialogueRewrite:
-    """T of one dialogue: callable on any value, with :meth:`inverse`.
+class StringMap(ABC):
+    """Changes the strings inside a value, and changes them back.
+
+    Text, mapping values, tuples, lists, dataclass fields and namespaces are followed, at any depth, and so are the
+    strings inside a text that is JSON, all other bytes of which stay as they are; mapping keys, the name of an API (the
+    value under ``api_name``, and under ``name`` beside ``arguments``, as OpenAI writes a call), enum members, dataclass
+    fields whose metadata say ``rewrite=False`` (a dialogue's id) and everything else stay as they are.
+    """
+
+    def __init__(self) -> None:
+        self._memo: dict[tuple[bool, int], tuple[Any, Any]] = {}  # (direction, id) -> (the object, its image)
+
+    def __call__(self, value: V, /) -> V:
+        """The value with every string changed."""
+        return self._map(value, True)
+
+    def inverse(self, value: V, /) -> V:
+        """The value with every string changed back."""
+        return self._map(value, False)
+
+    @abstractmethod
+    def _rewrite(self, text: str) -> str:
+        """One text changed."""
+
+    def _restore(self, text: str) -> str:
+        """One text changed back."""
+        raise NotImplementedError
+
+    def _map(self, value: Any, forward: bool) -> Any:
+        kind = value.__class__
+        if kind is str or kind is Rewritten:
+            return self._rewrite(value) if forward else self._restore(value)
+        if kind in _UNCHANGED:
+            return value
+        if kind is list:
+            return [self._map(item, forward) for item in value]
+        if kind is dict:
+            return self._mapping(value, forward)
+        if isinstance(value, Enum):
+            return value
+        if isinstance(value, str):
+            return self._rewrite(value) if forward else self._restore(value)
+        if dataclasses.is_dataclass(value) or isinstance(value, tuple):
+            return self._remembered(value, forward)
+        return self._other(value, forward)
+
+    def _other(self, value: Any, forward: bool) -> Any:
+        if isinstance(value, Mapping):
+            return self._mapping(value, forward)
+        if isinstance(value, SimpleNamespace):
+            return type(value)(**self._map(vars(value), forward))
+        return self._sequence(value, forward) if isinstance(value, list) else value
+
+    def _mapping(self, value: Mapping[Any, Any], forward: bool) -> dict[Any, Any]:
+        change = self._rewrite if forward else self._restore
+        name = "name" if "arguments" in value and isinstance(value["arguments"], Mapping) else API_NAME
+        return {
+            key: item
+            if item.__class__ in _UNCHANGED or key in (API_NAME, name)
+            else change(item)
+            if item.__class__ is str
+            else self._map(item, forward)
+            for key, item in value.items()
+        }
+
+    def _sequence(self, value: Any, forward: bool) -> Any:
+        """A tuple, or a list of a class of its own; a plain tuple in which nothing changes is the very same."""
+        items = [self._map(item, forward) for item in value]
+        if value.__class__ is tuple and all(map(operator.is_, items, value)):
+            return value
+        return type(value)(*items) if is_named_tuple(value) else type(value)(items)
+
+    def _remembered(self, value: Any, forward: bool) -> Any:
+        """A tuple or dataclass, which is changed once; what it became changes back to the very same object."""
+        key = (forward, id(value))
+        if key in self._memo:
+            return self._memo[key][1]
+        image = value
+        if value.__class__ is Step:
+            image = value if self._step_passes(value) else value.mapped(lambda part: self._map(part, forward))
+        elif isinstance(value, tuple):
+            image = self._sequence(value, forward)
+        elif not isinstance(value, type):
+            fields = {name: self._map(getattr(value, name), forward) for name in _rewritten(value.__class__)}
+            if any(item is not getattr(value, name) for name, item in fields.items()):
+                image = dataclasses.replace(value, **fields)
+        self._memo[key] = (value, image)
+        if forward:
+            self._memo[(False, id(image))] = (image, value)
+        return image
+
+    def _step_passes(self, step: Step) -> bool:
+        """Whether a step holds nothing that is changed, as far as can be told quickly."""
+        return False
+
+
+class TextMap(StringMap):
+    """Changes the strings inside a value by a function of one text.
+
+    Args:
+        change: of a text that is no JSON.
+    """
+
+    def __init__(self, change: Callable[[str], str]) -> None:
+        super().__init__()
+        self._change = change
+
+    def _rewrite(self, text: str) -> str:
+        inside = with_strings_changed(str(text), self._rewrite)
+        return self._change(str(text)) if inside is None else inside
+
+
+class DialogueRewrite(StringMap):
+    """T of one dialogue: callable on any value; T⁻¹ is :meth:`inverse`.
+
+    T⁻¹ is exact on whatever T produced; on other strings only terms that T introduced are turned back.
 
     Args:
         axis: the demographic axis.
@@ -70,6 +185,7 @@ class DialogueRewrite:
         backward: Callable[[str], str],
         parts: Collection[str] | None = None,
     ) -> None:
+        super().__init__()
         self.axis = axis
         self.source = source
         self.target = target
@@ -80,71 +196,9 @@ class DialogueRewrite:
         self._produced: dict[str, Rewritten] = {}  # source text -> what T made of it
         self._origin: dict[str, str] = {}  # produced text -> source text, changed ones first
         self._restored: dict[str, str] = {}  # unseen text -> its lexical inverse
-        self._memo: dict[tuple[bool, int], tuple[Any, Any]] = {}  # (direction, id) -> (the object, its image)
 
     def __repr__(self) -> str:
         return f"DialogueRewrite({self.axis}: {self.source} > {self.target}, word={self.word!r})"
-
-    def __call__(self, value: V, /) -> V:
-        """T: rewrite every string inside ``value``.
-
-        Text, mapping values, tuples, lists, dataclass fields and namespaces are followed, at any depth, and so are the
-        strings inside a text that is JSON, all other bytes of which stay as they are; mapping keys,
-        the name of an API (the value under ``api_name``, and under ``name`` beside ``arguments``, as OpenAI writes a
-        call), enum members, dataclass fields whose metadata say ``rewrite=False`` (a dialogue's id) and everything
-        else stay as they are.
-        """
-        return self._map(value, True)
-
-    def inverse(self, value: V, /) -> V:
-        """T⁻¹: exact on whatever T produced; on other strings only words that T introduced are turned back."""
-        return self._map(value, False)
-
-    def _map(self, value: Any, forward: bool) -> Any:
-        kind = value.__class__
-        if kind is str or kind is Rewritten:
-            return self._rewrite(value) if forward else self._restore(value)
-        if value is None or kind in _NUMBERS:
-            return value
-        if kind is list:
-            return [self._map(item, forward) for item in value]
-        if isinstance(value, Enum):
-            return value
-        if isinstance(value, str):
-            return self._rewrite(value) if forward else self._restore(value)
-        if kind is dict or isinstance(value, Mapping):
-            one = self._rewrite if forward else self._restore
-            name = "name" if "arguments" in value and isinstance(value["arguments"], Mapping) else API_NAME
-            return {
-                key: item
-                if item.__class__ in _NUMBERS or key in (API_NAME, name)
-                else one(item)
-                if item.__class__ is str
-                else self._map(item, forward)
-                for key, item in value.items()
-            }
-        if isinstance(value, SimpleNamespace):
-            return type(value)(**self._map(vars(value), forward))
-        remembered = dataclasses.is_dataclass(value) or isinstance(value, tuple)
-        key = (forward, id(value))
-        if remembered and key in self._memo:
-            return self._memo[key][1]
-        image = value
-        if kind is Step:
-            image = value if self._step_passes(value) else value.mapped(lambda part: self._map(part, forward))
-        elif isinstance(value, (tuple, list)):
-            items = [self._map(item, forward) for item in value]
-            if kind is not tuple or not all(map(operator.is_, items, value)):
-                image = type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-            fields = {name: self._map(getattr(value, name), forward) for name in _rewritten(kind)}
-            if any(item is not getattr(value, name) for name, item in fields.items()):
-                image = dataclasses.replace(value, **fields)
-        if remembered:
-            self._memo[key] = (value, image)
-            if forward:
-                self._memo[(False, id(image))] = (image, value)  # T⁻¹ of what T made is the very object it came from
-        return image
 
     def passes_over(self, text: str) -> bool:
         """Whether no string of a value that is written in JSON holds anything that T or T⁻¹ changes or makes.
@@ -201,6 +255,11 @@ class DialogueRewrite:
             inside = with_strings_changed(text, self._restore)
             self._restored[text] = self._backward(text) if inside is None else inside
         return self._restored[text]
+
+
+def is_named_tuple(value: object) -> bool:
+    """Whether a value is a named tuple, which is made from its fields one by one."""
+    return isinstance(value, tuple) and hasattr(value, "_fields")
 
 
 def _hides(text: str) -> bool:

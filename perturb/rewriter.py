@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from tod_bias.perturb.context import fits, in_name, phrase_spans, they_is_one
-from tod_bias.perturb.english import NO_WORD, article_for, like, possessive, previous_word, starts_sentence
+from tod_bias.perturb.english import NO_WORD, article_for, edited, like, possessive, previous_word, starts_sentence
 from tod_bias.perturb.lexicon import Lexicon, Paradigm
 from tod_bias.perturb.pronouns import SUBJECT, THEY, Edit, agreement, is_misspelt, role
 from tod_bias.perturb.tables import words
@@ -111,14 +111,15 @@ class Recogniser:
             if entry is None:
                 continue
             if spans is None:
-                there = [phrase for phrase, low in self._protected if low in lowered]
-                spans = phrase_spans(text, lowered, (*there, *protected))
+                phrases = [phrase for phrase, low in self._protected if low in lowered]
+                spans = phrase_spans(text, lowered, (*phrases, *protected))
+            mention = Mention(start, end, *entry)
             is_protected = any(first < end and start < last for first, last in spans)
-            if not is_protected or self._is_told(text, start, end, entry, protected):
-                yield Mention(start, end, *entry)
+            if not is_protected or self._counts_protected(text, mention, protected):
+                yield mention
 
-    def _is_told(self, text: str, start: int, end: int, entry: _Entry, protected: Iterable[str]) -> bool:
-        """Whether a word in a protected phrase counts all the same."""
+    def _counts_protected(self, text: str, mention: Mention, protected: Iterable[str]) -> bool:
+        """Whether a term in a protected phrase counts all the same."""
         return False
 
     def _entry(self, text: str, start: int, end: int, key: str) -> _Entry | None:
@@ -222,8 +223,7 @@ class TextRewriter:
         """
         if not self.recogniser.may_mention(text):
             return text
-        edits: dict[tuple[int, int], str] = {}
-        taken: list[tuple[int, int]] = []  # sorted
+        chosen: list[tuple[Mention, str]] = []
         for mention, form in self.mentions(text, protected):
             if rows is not None and mention.row not in rows:
                 continue
@@ -232,22 +232,30 @@ class TextRewriter:
                 if key not in only:
                     continue
                 form = only[key] or form
+            chosen.append((mention, form))
+        return edited(text, self.changes(text, chosen)) if chosen else text
+
+    def changes(self, text: str, chosen: Iterable[tuple[Mention, str]]) -> dict[tuple[int, int], str]:
+        """All that changes with some mentions and the forms that they become: start and end to the new text."""
+        edits: dict[tuple[int, int], str] = {}
+        taken: list[tuple[int, int]] = []  # sorted
+        for mention, form in chosen:
             for start, end, new in self.edits(text, mention, form):
                 place = bisect(taken, (start, end))
                 if not any(start < last and first < end for first, last in taken[max(0, place - 1) : place + 1]):
                     taken.insert(place, (start, end))
                     edits[start, end] = new
-        return edited(text, edits) if edits else text
+        return edits
 
     def edits(self, text: str, mention: Mention, form: str) -> Iterator[Edit]:
         """What changes with one mention: itself, and what agrees with it; as start, end and the new text."""
         start, end = mention.start, mention.end
         paradigm = self.lexicon.paradigms[mention.row]
         old = text[start:end]
-        new = like(form, old, mention.lexical, at_start=starts_sentence(text, start))
+        new = self.cased(text, mention, form)
         yield start, end, new
         if paradigm.pos == "pronoun":
-            theirs = [self._subject(paradigm, group) == THEY for group in (self.source, self.target)]
+            theirs = [self._subject(paradigm, group) == THEY for group in (mention.group, self.target)]
             if mention.slot == SUBJECT and theirs[0] != theirs[1]:
                 yield from agreement(text, start, end, to_they=theirs[1])
             return
@@ -263,6 +271,11 @@ class TextRewriter:
             agreeing = article_for(article.text, old, new)
             if agreeing != article.text:
                 yield article.start, article.end, agreeing
+
+    def cased(self, text: str, mention: Mention, form: str) -> str:
+        """A form in the capitals and with the hyphens of the mention that it replaces."""
+        start, end = mention.start, mention.end
+        return like(form, text[start:end], mention.lexical, at_start=starts_sentence(text, start))
 
     @staticmethod
     def _subject(paradigm: Paradigm, group: str) -> str:
@@ -291,12 +304,3 @@ class ChosenForms(TextRewriter):
 def plain_form(word: str) -> str:
     """A form without its capitals and hyphens: "African-American" and "african american" are one word."""
     return _FREE.sub(" ", word.lower().replace("’", "'"))
-
-
-def edited(text: str, edits: Mapping[tuple[int, int], str]) -> str:
-    """A text with other words in some places: start and end, which do not overlap, to what stands there then."""
-    parts, position = [], 0
-    for (start, end), new in sorted(edits.items()):
-        parts += [text[position:start], new]
-        position = end
-    return "".join([*parts, text[position:]])

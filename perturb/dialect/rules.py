@@ -18,11 +18,12 @@ not), ``not: …`` (a regular expression that the sentence must not hold).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 from tod_bias.errors import AxisError, LexiconError
 from tod_bias.perturb.tables import expect, numbered_lines
@@ -139,46 +140,92 @@ def read_dialect(path: Path, axis: str | None = None) -> Dialect:
     Raises:
         LexiconError: the file cannot be read or a row is malformed; names the file and the line.
     """
-    lists: dict[str, str] = {}
-    maps: dict[str, dict[str, str]] = {}
-    groups: tuple[str, ...] = ()
-    rules: dict[str, Rule] = {}
-    header: list[str] = []
+    reading = _DialectReading()
     for number, line in numbered_lines(path):
-        parts = [part.strip() for part in line.split("\t")]
         try:
-            if parts[0] == "@attributes":
-                groups = tuple(parts[1:])
-                expect(len(set(groups)) == 2 and all(groups), "expected '@attributes' and two names")
-            elif parts[0] == "@words":
-                name = _new_name(parts, lists, "its words, joined by blanks")
-                lists[name] = _alternation([word for part in parts[2:] for word in part.lower().split()])
-            elif parts[0] == "@map":
-                name = _new_name(parts, lists, "pairs word=form")
-                maps[name] = dict(_pair(part) for part in parts[2:] if part)
-                lists[name] = _alternation(maps[name])
-            elif parts[0].startswith("@"):
-                raise ValueError(f"unknown line {parts[0]!r}; expected @attributes, @words or @map")
-            elif not header:
-                header = parts
-                expect(tuple(parts) == COLUMNS, f"the header must be {' '.join(COLUMNS)}, joined by tabs")
-            else:
-                rule = _rule(parts, lists, maps)
-                expect(rule.id not in rules, f"a second rule {rule.id!r}")
-                rules[rule.id] = rule
+            reading.read([part.strip() for part in line.split("\t")])
         except ValueError as error:
             raise LexiconError(f"{path}, line {number}: {error}") from None
-    if not groups or not rules:
-        missing = "rules" if groups else "line '@attributes'"
+    if not reading.groups or not reading.rules:
+        missing = "rules" if reading.groups else "line '@attributes'"
         raise LexiconError(f"{path}: holds no {missing}; see perturb/README.md for the layout")
-    return Dialect(axis or DIALECT + path.stem, (groups[0], groups[1]), tuple(rules.values()))
+    standard, dialect = reading.groups
+    return Dialect(axis or DIALECT + path.stem, (standard, dialect), tuple(reading.rules.values()))
 
 
-def _new_name(parts: list[str], lists: Mapping[str, str], what: str) -> str:
-    expect(len(parts) > 2 and any(parts[2:]), f"expected {parts[0]!r}, a name and {what}")
-    expect(_NAME.fullmatch("{" + parts[1] + "}") is not None, f"a list's name is lower-case letters, got {parts[1]!r}")
-    expect(parts[1] not in lists, f"a second list {parts[1]!r}")
-    return parts[1]
+class _DialectReading:
+    """A file of rules as far as it is read; raises ValueError where something is wrong."""
+
+    def __init__(self) -> None:
+        self.groups: tuple[str, ...] = ()
+        self.rules: dict[str, Rule] = {}
+        self._lists: dict[str, str] = {}
+        """Name of a list or map to the pattern of its words."""
+        self._maps: dict[str, dict[str, str]] = {}
+        self._has_header = False
+
+    def read(self, parts: list[str]) -> None:
+        """One line."""
+        head, *rest = parts
+        if head == "@attributes":
+            self.groups = tuple(rest)
+            expect(len(rest) == len(set(rest)) == 2 and all(rest), "expected '@attributes' and two names")
+        elif head == "@words":
+            name = self._new_name(parts, "its words, joined by blanks")
+            self._lists[name] = _alternation([word for part in rest[1:] for word in part.lower().split()])
+        elif head == "@map":
+            name = self._new_name(parts, "pairs word=form")
+            self._maps[name] = dict(_pair(part) for part in rest[1:] if part)
+            self._lists[name] = _alternation(self._maps[name])
+        elif head.startswith("@"):
+            raise ValueError(f"unknown line {head!r}; expected @attributes, @words or @map")
+        elif not self._has_header:
+            self._has_header = True
+            expect(tuple(parts) == COLUMNS, f"the header must be {' '.join(COLUMNS)}, joined by tabs")
+        else:
+            rule = self._rule(parts)
+            expect(rule.id not in self.rules, f"a second rule {rule.id!r}")
+            self.rules[rule.id] = rule
+
+    def _new_name(self, parts: list[str], what: str) -> str:
+        head, *rest = parts
+        expect(len(rest) > 1 and any(rest[1:]), f"expected {head!r}, a name and {what}")
+        name = rest[0]
+        expect(_NAME.fullmatch("{" + name + "}") is not None, f"a list's name is lower-case letters, got {name!r}")
+        expect(name not in self._lists, f"a second list {name!r}")
+        return name
+
+    def _rule(self, parts: list[str]) -> Rule:
+        expect(len(parts) == len(COLUMNS), f"expected {len(COLUMNS)} columns ({', '.join(COLUMNS)}), got {len(parts)}")
+        for name, part in zip(COLUMNS, parts, strict=True):
+            expect(bool(part) or name == "conditions", f"the column {name!r} is empty")
+        id_, does, text, replacement, conditions, source = parts
+        pattern = _compiled(text, self._lists, "the pattern")
+        written = tuple(self._replacement(replacement, pattern))
+        return Rule(id_, does, pattern, written, source, **self._conditions(conditions))
+
+    def _replacement(self, text: str, pattern: re.Pattern[str]) -> Iterator[tuple[str, int, Mapping[str, str] | None]]:
+        for group, name, of, plain, stray in _PART.findall(text):
+            expect(not stray, f"replacement: expected text, \\1 or {{name:1}}, got {stray!r}")
+            number = int(group or of or 0)
+            expect(bool(plain) or 1 <= number <= pattern.groups, f"replacement: the pattern has no group {number}")
+            expect(not name or name in self._maps, f"replacement: no map {name!r} above")
+            yield plain, number, self._maps[name] if name else None
+
+    def _conditions(self, text: str) -> dict[str, Any]:
+        conditions: dict[str, Any] = {}
+        for condition in filter(None, (part.strip() for part in text.split(";"))):
+            key, _, value = (part.strip() for part in condition.partition(":"))
+            if key == "rate":
+                expect(_RATE.fullmatch(value) is not None, f"a rate is above 0 and at most 1, got {value!r}")
+                conditions["rate"] = float(value)
+            elif key in ("question", "statement") and not value:
+                conditions["question"] = key == "question"
+            elif key == "not" and value:
+                conditions["never"] = _compiled(value, self._lists, "the condition")
+            else:
+                raise ValueError(f"unknown condition {condition!r}; expected rate: 0.5, question, statement or not: …")
+        return conditions
 
 
 def _pair(part: str) -> tuple[str, str]:
@@ -203,30 +250,3 @@ def _compiled(pattern: str, lists: Mapping[str, str], what: str) -> re.Pattern[s
         return re.compile(rf"(?<![^\W_])(?:{full})(?![^\W_])", re.IGNORECASE)
     except re.error as error:
         raise ValueError(f"{what} is no regular expression: {error}") from None
-
-
-def _rule(parts: list[str], lists: Mapping[str, str], maps: Mapping[str, Mapping[str, str]]) -> Rule:
-    expect(len(parts) == len(COLUMNS), f"expected {len(COLUMNS)} columns ({', '.join(COLUMNS)}), got {len(parts)}")
-    for name, part in zip(COLUMNS, parts, strict=True):
-        expect(bool(part) or name == "conditions", f"the column {name!r} is empty")
-    pattern = _compiled(parts[2], lists, "the pattern")
-    written = []
-    for group, name, of, text, stray in _PART.findall(parts[3]):
-        expect(not stray, f"replacement: expected text, \\1 or {{name:1}}, got {stray!r}")
-        number = int(group or of or 0)
-        expect(bool(text) or 1 <= number <= pattern.groups, f"replacement: the pattern has no group {number}")
-        expect(not name or name in maps, f"replacement: no map {name!r} above")
-        written.append((text, number, maps[name] if name else None))
-    rate, question, never = 1.0, None, None
-    for condition in filter(None, (part.strip() for part in parts[4].split(";"))):
-        key, _, value = (part.strip() for part in condition.partition(":"))
-        if key == "rate":
-            expect(_RATE.fullmatch(value) is not None, f"a rate is above 0 and at most 1, got {value!r}")
-            rate = float(value)
-        elif key in ("question", "statement") and not value:
-            question = key == "question"
-        elif key == "not" and value:
-            never = _compiled(value, lists, "the condition")
-        else:
-            raise ValueError(f"unknown condition {condition!r}; expected rate: 0.5, question, statement or not: …")
-    return Rule(parts[0], parts[1], pattern, tuple(written), parts[5], rate, question, never)

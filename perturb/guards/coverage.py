@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.perturb.guards.telling import axis_of
+from tod_bias.perturb.guards.inputs import guarded_axis
 from tod_bias.systems.stage import Asked, StageInput
 
 
@@ -69,7 +69,7 @@ def coverage(dialogues: Sequence[Dialogue], perturber: Any, *, seed: int = 0) ->
     Raises:
         AxisError: guards do not know axes of this kind.
     """
-    axis = axis_of(perturber)
+    axis = guarded_axis(perturber)
     mentions = texts = found = inputs = exact = covered = wrong = 0
     for dialogue in dialogues:
         mentions += sum(1 for _ in perturber.mentions(dialogue))
@@ -77,12 +77,12 @@ def coverage(dialogues: Sequence[Dialogue], perturber: Any, *, seed: int = 0) ->
         if not candidates:
             continue
         items = list(inputs_of_turns(dialogue))
-        references = [axis.telling(item) for item in items]
+        references = [axis.read(item) for item in items]
         for rewrite in perturber.rewrites_of([(dialogue, candidates)])[0]:
             told = rewrite(dialogue)
             for item, reference in zip(inputs_of_turns(told), references, strict=True):
                 inputs += 1
-                is_exact, is_covered = axis.telling(item).item == reference.item, not reference.uncovered
+                is_exact, is_covered = axis.read(item).item == reference.item, not reference.uncovered
                 exact += is_exact
                 covered += is_covered
                 wrong += is_covered and not is_exact
@@ -90,7 +90,7 @@ def coverage(dialogues: Sequence[Dialogue], perturber: Any, *, seed: int = 0) ->
                 for (_, text), (_, image) in zip(old.utterances, new.utterances, strict=True):
                     if text != image:
                         texts += 1
-                        found += axis.telling(StageInput((), text)).mentions > 0
+                        found += axis.read(StageInput((), text)).mentions > 0
     return Coverage(axis.name, mentions, texts, found, inputs, exact, covered, wrong)
 
 

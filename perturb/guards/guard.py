@@ -14,7 +14,8 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from tod_bias.errors import AxisError, StageError, repeated
-from tod_bias.perturb.guards.telling import Telling, Walk, axis_of
+from tod_bias.perturb.guards.inputs import ReferenceInput, guarded_axis
+from tod_bias.perturb.rewrite import TextMap
 from tod_bias.systems.identity import UnidentifiedError, identity_of
 from tod_bias.systems.layer import Layered
 from tod_bias.systems.pipeline import Pipeline
@@ -31,7 +32,7 @@ _NOT_PASSED_ON = frozenset(["client", "request", "output", "key", "signature"])
 
 
 @dataclass
-class Seen:
+class GuardCounts:
     """What a guard has met on its axis."""
 
     inputs: int = 0
@@ -82,8 +83,8 @@ class Guard:
         named = dict(reference or {})
         name = first if isinstance(first, str) else first.name
         self.stage: Stage = stage if not others else type(self)(stage, others, reference=reference, **options)
-        self.axis = axis_of(first, named.get(name))
-        self.seen = Seen()
+        self.axis = guarded_axis(first, named.get(name))
+        self.seen = GuardCounts()
         """What it has met so far."""
         self._options = options
         self._answers: dict[Any, Any] = {}
@@ -106,28 +107,28 @@ class Guard:
 
     @property
     def coverage(self) -> dict[str, dict[str, int]]:
-        """Axis to what was met on it (:class:`Seen`)."""
+        """Axis to what was met on it (:class:`GuardCounts`)."""
         inner = self.stage.coverage if isinstance(self.stage, Guard) else {}
         return {self.axis.name: self.seen.to_json(), **inner}
 
     def layered(self, item: StageInput) -> Layered:
         """What the component is asked for one input, and how its answers become the guard's."""
-        telling = self.axis.telling(item)
+        read = self.axis.read(item)
         seen = self.seen
         seen.inputs += 1
-        seen.told += telling.mentions > 0
-        seen.mentions += telling.mentions
-        seen.uncovered += telling.uncovered
-        seen.covered += not telling.uncovered
-        items, answer = self._asked(telling)
+        seen.told += read.mentions > 0
+        seen.mentions += read.mentions
+        seen.uncovered += read.uncovered
+        seen.covered += not read.uncovered
+        items, answer = self._calls(read)
         self._distinct.update(map(_key, items))
         seen.asked = len(self._distinct)
 
         def answered(outputs: Sequence[Any]) -> Any:
-            before = telling.own, telling.mixed
+            before = read.own, read.mixed
             made = answer(outputs)
-            seen.own += telling.own - before[0]
-            seen.mixed += telling.mixed - before[1]
+            seen.own += read.own - before[0]
+            seen.mixed += read.mixed - before[1]
             return made
 
         return Layered(items, answered)
@@ -138,7 +139,7 @@ class Guard:
         outputs = iter(self.ask([item for one in asked for item in one.items]))
         return [one.answer([next(outputs) for _ in one.items]) for one in asked]
 
-    def _asked(self, telling: Telling) -> Layered:
+    def _calls(self, read: ReferenceInput) -> Layered:
         raise NotImplementedError
 
     def ask(self, items: Sequence[StageInput]) -> list[Any]:
@@ -167,8 +168,8 @@ class Canonical(Guard):
 
     kind = "canonical"
 
-    def _asked(self, telling: Telling) -> Layered:
-        return Layered((telling.item,), lambda outputs: telling.back(outputs[0]))
+    def _calls(self, read: ReferenceInput) -> Layered:
+        return Layered((read.item,), lambda outputs: read.back(outputs[0]))
 
 
 class Neutral(Guard):
@@ -186,14 +187,14 @@ class Neutral(Guard):
         super().__init__(stage, axes, reference=reference, mask=mask)
         self._mask = mask
 
-    def _asked(self, telling: Telling) -> Layered:
-        return Layered((telling.masked(self._mask),), lambda outputs: outputs[0])
+    def _calls(self, read: ReferenceInput) -> Layered:
+        return Layered((read.masked(self._mask),), lambda outputs: outputs[0])
 
 
 class Vote(Guard):
     """Asks about the input told as everybody of the axis, and takes the most frequent answer, or merges rankings.
 
-    Answers are compared in the reference telling. Among equally frequent ones that to the group that comes first on
+    Answers are compared in the reference read. Among equally frequent ones that to the group that comes first on
     the axis is taken. Lists are rankings: items are ordered by their mean place (what a list lacks stands behind it),
     ties by the group that brings them first; there are as many as most lists have. As the tellings are made from
     the reference telling, nothing here depends on how the input is told.
@@ -201,12 +202,12 @@ class Vote(Guard):
 
     kind = "vote"
 
-    def _asked(self, telling: Telling) -> Layered:
-        versions = telling.tellings() if telling.mentions else [(telling.item, str)]
+    def _calls(self, read: ReferenceInput) -> Layered:
+        versions = read.variants() if read.mentions else [(read.item, str)]
 
         def answer(outputs: Sequence[Any]) -> Any:
-            given = [Walk(back)(output) for (_, back), output in zip(versions, outputs, strict=True)]
-            return telling.back(_chosen(given))
+            given = [TextMap(back)(output) for (_, back), output in zip(versions, outputs, strict=True)]
+            return read.back(_chosen(given))
 
         return Layered(tuple(item for item, _ in versions), answer)
 

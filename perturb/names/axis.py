@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
-from tod_bias.perturb.axis import ORIGINAL, PLACEBO, Axis, Candidate, Selection
+from tod_bias.perturb.axis import ORIGINAL, PLACEBO, Axis, Candidate, SelectedDialogue
 from tod_bias.perturb.dealing import Square, groups_of, number_of
 from tod_bias.perturb.names.forms import WORD, NameForms, Renaming
 from tod_bias.perturb.names.people import Person, in_text, people
@@ -126,10 +126,14 @@ class NamesAxis(Axis):
                 self._remembered.popitem(last=False)
         return known
 
+    def people(self, dialogue: Dialogue) -> tuple[Person, ...]:
+        """Who is named in a dialogue (:func:`~tod_bias.perturb.names.people.people`)."""
+        return self._known(dialogue).people
+
     def rewritable(self, dialogue: Dialogue) -> tuple[Person, ...]:
         """The people who can be renamed, the one who is renamed first; none where the user's name is of no known
         group."""
-        named = self._known(dialogue).people
+        named = self.people(dialogue)
         if not named or self.group_of(named[0]) not in self.sources:
             return ()
         return tuple(person for person in named if self.group_of(person) in self.sources)
@@ -161,7 +165,7 @@ class NamesAxis(Axis):
         return counts
 
     def _times(self, dialogue: Dialogue, person: Person) -> int:
-        forms = self._forms(dialogue, person)
+        forms = self.forms(dialogue, person)
         return sum(
             part == "first"
             for turn in dialogue.turns
@@ -172,8 +176,8 @@ class NamesAxis(Axis):
     def mentions(self, dialogue: Dialogue) -> Iterator[tuple[str, str]]:
         """The names in what is said, in order: who says it (``user``, ``system``) and which group it is of."""
         named = [
-            (self.group_of(person), self._forms(dialogue, person))
-            for person in self._known(dialogue).people
+            (self.group_of(person), self.forms(dialogue, person))
+            for person in self.people(dialogue)
             if self.group_of(person) in self.sources
         ]
         for turn in dialogue.turns if named else ():
@@ -224,14 +228,14 @@ class NamesAxis(Axis):
 
     def select(
         self, dialogues: Sequence[Dialogue], *, seed: int = 0, variants: int | None = None, draws: int | None = None
-    ) -> list[Selection]:
+    ) -> list[SelectedDialogue]:
         """The dialogues whose user's name is known, each with its candidates, in the corpus's order.
 
         Every name of a cell meets as many dialogues as any other (:mod:`tod_bias.perturb.dealing`).
         """
         squares: dict[tuple[str, str], Square] = {}
         dealt_out: Counter[tuple[str, str]] = Counter()
-        selected: list[Selection] = []
+        selected: list[SelectedDialogue] = []
         for dialogue in dialogues:
             person = next(iter(self.rewritable(dialogue)), None)
             if person is None:
@@ -257,7 +261,7 @@ class NamesAxis(Axis):
                 form = self._with_last(first, cell, person)
                 candidates.append(Candidate(self._term(person), source, target, form))
             dealt_out.update({self._cell(target, person, drawn) for target, _ in chosen})
-            selected.append(Selection(dialogue, tuple(candidates)))
+            selected.append(SelectedDialogue(dialogue, tuple(candidates)))
         return selected
 
     def placebo(self, dialogue: Dialogue, candidates: Sequence[Candidate], seed: int) -> DialogueRewrite | None:
@@ -298,7 +302,7 @@ class NamesAxis(Axis):
         if not first or len(rest) > 1:
             raise AxisError(f"axis {self.name!r}: {form!r} is no name; expected a first name, or first and last name")
         last = rest[0] if rest and person.last else ""
-        forward = Renaming(self._forms(dialogue, person, finds_last=bool(last)), first, last)
+        forward = Renaming(self.forms(dialogue, person, finds_last=bool(last)), first, last)
         held = self._known(dialogue).words
         backward: Callable[[str], str] = _unchanged
         parts = [*forward.parts, first, *([last] if last else [])]
@@ -333,8 +337,9 @@ class NamesAxis(Axis):
                 taken.add(first.lower())
         return text
 
-    def _forms(self, dialogue: Dialogue, person: Person, *, finds_last: bool = False) -> NameForms:
-        relatives = frozenset(one.last.lower() for one in self._known(dialogue).people if one.last)
+    def forms(self, dialogue: Dialogue, person: Person, *, finds_last: bool = False) -> NameForms:
+        """Where a person's name stands in the strings of a dialogue."""
+        relatives = frozenset(one.last.lower() for one in self.people(dialogue) if one.last)
         things = things_called(dialogue, (person.first, person.last), self._slots)
         values = frozenset[str]()
         if finds_last and person.last:

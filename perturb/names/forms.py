@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
+from tod_bias.perturb.english import edited
 from tod_bias.perturb.names.resources import WORDS, by_first, by_last
 from tod_bias.perturb.tables import words
 
@@ -60,6 +61,8 @@ _SECOND = re.compile(rf",\s+({WORD})")
 _POSSESSED = re.compile(rf"['’]s?\s+({WORD})")
 _OWN = re.compile(r"['’]s?(?=\s*(?:[.,!?;]|$))")
 _AT = re.compile(r"\b(?:at|to|near|called|named|into|inside|outside|try|tried|love|about|is)\s+$", re.IGNORECASE)
+_SURNAME = re.compile(r"\b(?:last name|surname|family name)(?:\s+is|['’]s|:)?\s+$", re.IGNORECASE)
+_TITLES = frozenset({"mr", "mrs", "ms", "miss", "mx"})
 _EDGES = " \t\r\n.,!?;:\"'()"
 
 
@@ -135,102 +138,54 @@ class NameForms:
             if any(left <= start and end <= right for left, right in guarded):
                 continue
             part = str(match.lastgroup)
-            stands = self._is_last if part == "last" else self._is_initial if part == "initial" else self._is_first
-            if stands(text, start, end):
+            spot = _Spot(text, start, end)
+            stands = self._is_last if part == "last" else _is_initial if part == "initial" else self._is_first
+            if stands(spot):
                 yield start, end, part
 
-    def _is_initial(self, text: str, start: int, end: int) -> bool:
-        return text[start:end].isupper() and not text[:start].endswith(("'", "’", "-"))
-
-    def _is_first(self, text: str, start: int, end: int) -> bool:
-        before, after = text[:start], text[end:]
-        token = _token(text, start, end)
-        if "@" in token or "_" in token:
-            return "@" in token or any(sign.isdigit() for sign in token) or self._has_last(token)
-        is_code = text[start:end].isupper() and self.first.lower() in listed("codes")
-        if is_code and (len(text.strip(_EDGES)) < 4 or not text.isupper()):
+    def _is_first(self, spot: _Spot) -> bool:
+        if spot.is_in_address:
+            return "@" in spot.token or any(sign.isdigit() for sign in spot.token) or self._has_last(spot.token)
+        is_code = spot.name.isupper() and self.first.lower() in listed("codes")
+        if is_code and (len(spot.text.strip(_EDGES)) < 4 or not spot.text.isupper()):
             return False  # MIA is an airport
-        if _joined(before, after) or text.strip(_EDGES).lower() == self.first.lower():
-            return not _joined(before, after)
-        follower, leader = _AFTER.match(after), _BEFORE.search(before)
-        if leader and leader[1].lower() in listed("prefixes"):
+        if spot.is_joined or spot.text.strip(_EDGES).lower() == self.first.lower():
+            return not spot.is_joined
+        if spot.leader.lower() in listed("prefixes"):
             return False
-        if follower:
-            word = follower[1]
-            if word.lower() in self.relatives or word.lower() == self.last.lower():
-                return True
-            if (word[0].isupper() and word.lower() in listed("things")) or is_last_name(word):
-                return False
-        if leader and leader[1][0].isupper() and leader[0].rstrip()[-1] != "." and not _opens(before[: leader.start()]):
-            other = by_first().get(leader[1].lower())
-            if other is not None and leader[1].lower() not in listed("not last") and not text.isupper():
-                return False
-        owned = _POSSESSED.match(after)
-        if owned:
-            thing = owned[1]
-            lower = thing.lower()
-            if lower in listed("things") or (
-                thing[0].isupper() and lower not in listed("not last") and not text.isupper()
-            ):
-                return False
-        elif _OWN.match(after) and _AT.search(before):
+        follower = spot.follower
+        if follower and (follower.lower() in self.relatives or follower.lower() == self.last.lower()):
+            return True
+        if follower and ((follower[0].isupper() and follower.lower() in listed("things")) or is_last_name(follower)):
             return False
-        return not self._first_is_word or self._is_named(text, start, end)
+        if _follows_first(spot) or not _may_own(spot):
+            return False
+        return not self._first_is_word or _is_named(spot)
 
-    def _is_named(self, text: str, start: int, end: int) -> bool:
-        """Whether a name that is also a word is a name here."""
-        before, after, name = text[:start], text[end:], text[start:end]
-        is_time = name.lower() in listed("times")
-        if is_time and (re.match(r"\s*\d", after) or (_WHEN.search(before) and not _NAMED.search(before))):
+    def _is_last(self, spot: _Spot) -> bool:
+        if spot.is_in_address:
+            return any(sign.isdigit() for sign in spot.token) or self.first.lower() in spot.token.lower()
+        if spot.is_joined:
             return False
-        if is_time and not name[0].isupper() and not _NAMED.search(before):
+        if spot.text.strip(_EDGES).lower() == self.last.lower():
+            return not self._last_is_word or spot.text in self.last_values
+        leader = spot.leader.lower()
+        if leader and (leader in (self.first.lower(), self.first[0].lower()) or leader in _TITLES):
+            return True
+        if leader in listed("prefixes"):
             return False
-        if _INTRODUCED.search(before) and not _NO_NAME.match(after) and not _SUCH.search(before):
+        if _SURNAME.search(spot.before):
             return True
-        leader = _BEFORE.search(before)
-        if leader and leader[1].lower() in listed("kin") and (name[0].isupper() or _ENDS.match(after)):
-            return True
-        if _CUE.search(before) and _ENDS.match(after):
-            return True
-        if _FOR.search(before) and _COMMA.match(after) and not is_time and name.lower() not in listed("places"):
-            return True
-        if not name[0].isupper() or (text.isupper() and len(text) > len(name) + 3):
+        if not spot.name[0].isupper():
             return False
-        if _opens(before):
-            return bool(_COMMA.match(after)) or (not is_time and bool(_VERB.match(after)))
-        return (
-            not is_time and not _SUCH.search(before) and not (name.lower() in listed("places") and _WHEN.search(before))
-        )
-
-    def _is_last(self, text: str, start: int, end: int) -> bool:
-        before, after, name = text[:start], text[end:], text[start:end]
-        token = _token(text, start, end)
-        if "@" in token or "_" in token:
-            return any(sign.isdigit() for sign in token) or self.first.lower() in token.lower()
-        if _joined(before, after):
-            return False
-        if text.strip(_EDGES).lower() == self.last.lower():
-            return not self._last_is_word or text in self.last_values
-        leader = _BEFORE.search(before)
-        if leader:
-            word = leader[1].lower()
-            if word == self.first.lower() or word in ("mr", "mrs", "ms", "miss", "mx"):
-                return True
-            if len(word) == 1 and word == self.first[0].lower():
-                return True
-            if word in listed("prefixes"):
-                return False
-        if re.search(r"\b(?:last name|surname|family name)(?:\s+is|['’]s|:)?\s+$", before, re.IGNORECASE):
-            return True
-        if leader and leader[1][0].isupper() and leader[1].lower() in by_first() and name[0].isupper():
+        if spot.leader[:1].isupper() and leader in by_first():
             return True  # a relative
-        follower = _AFTER.match(after)
-        addressed = leader is not None and leader[1].lower() == "dear"
-        if name[0].isupper() and (addressed or _FAMILY.match(after) or self._precedes_first(after)):
+        if leader == "dear" or _FAMILY.match(spot.after) or self._precedes_first(spot.after):
             return True
-        if follower and follower[1][0].isupper() and follower[1].lower() not in listed("not last"):
+        follower = spot.follower
+        if follower[:1].isupper() and follower.lower() not in listed("not last"):
             return False
-        return name[0].isupper() and not self._last_is_word and not (follower and follower[1] in listed("things"))
+        return not self._last_is_word and follower not in listed("things")
 
     def _precedes_first(self, after: str) -> bool:
         """Whether the first name follows behind a comma: "Walsh, Emily"."""
@@ -239,6 +194,86 @@ class NameForms:
 
     def _has_last(self, token: str) -> bool:
         return bool(self.last) and self.last.lower() in token.lower()
+
+
+class _Spot:
+    """Where a name may stand in a text, and what stands around it."""
+
+    def __init__(self, text: str, start: int, end: int) -> None:
+        self.text, self.start, self.end = text, start, end
+        self.name, self.before, self.after = text[start:end], text[:start], text[end:]
+        self.token = _token(text, start, end)
+        self.is_in_address = "@" in self.token or "_" in self.token
+        self.is_joined = _joined(self.before, self.after)
+
+    @cached_property
+    def _leader(self) -> re.Match[str] | None:
+        return _BEFORE.search(self.before)
+
+    @property
+    def leader(self) -> str:
+        """The word before, and empty where there is none."""
+        return self._leader[1] if self._leader else ""
+
+    @property
+    def is_led_on(self) -> bool:
+        """Whether the word before has a capital and neither ends nor opens a sentence."""
+        leader = self._leader
+        if leader is None or not leader[1][0].isupper() or leader[0].rstrip()[-1] == ".":
+            return False
+        return not _opens(self.before[: leader.start()])
+
+    @property
+    def follower(self) -> str:
+        """The word behind, and empty where there is none."""
+        match = _AFTER.match(self.after)
+        return match[1] if match else ""
+
+
+def _is_initial(spot: _Spot) -> bool:
+    return spot.name.isupper() and not spot.before.endswith(("'", "’", "-"))
+
+
+def _follows_first(spot: _Spot) -> bool:
+    """Whether another first name stands before: it is that person's last name."""
+    leader = spot.leader.lower()
+    return spot.is_led_on and leader in by_first() and leader not in listed("not last") and not spot.text.isupper()
+
+
+def _may_own(spot: _Spot) -> bool:
+    """Whether what follows is no thing that is called by the name ("Angela's Restaurant", "at Angela's")."""
+    owned = _POSSESSED.match(spot.after)
+    if not owned:
+        return not (_OWN.match(spot.after) and _AT.search(spot.before))
+    thing = owned[1].lower()
+    is_name = owned[1][0].isupper() and thing not in listed("not last") and not spot.text.isupper()
+    return thing not in listed("things") and not is_name
+
+
+def _is_named(spot: _Spot) -> bool:
+    """Whether a name that is also a word is a name here."""
+    before, after, name = spot.before, spot.after, spot.name
+    is_place, is_time = name.lower() in listed("places"), name.lower() in listed("times")
+    has_capital, says_name = name[0].isupper(), bool(_NAMED.search(before))
+    if is_time and (re.match(r"\s*\d", after) or (not says_name and (_WHEN.search(before) or not has_capital))):
+        return False
+    if _is_introduced(spot) or (_CUE.search(before) and _ENDS.match(after)):
+        return True
+    if _FOR.search(before) and _COMMA.match(after) and not is_time and not is_place:
+        return True
+    if not has_capital or (spot.text.isupper() and len(spot.text) > len(name) + 3):
+        return False
+    if _opens(before):
+        return bool(_COMMA.match(after)) or (not is_time and bool(_VERB.match(after)))
+    return not is_time and not _SUCH.search(before) and not (is_place and _WHEN.search(before))
+
+
+def _is_introduced(spot: _Spot) -> bool:
+    """Whether a word that introduces somebody stands before: "my name is", "my brother"."""
+    before, after = spot.before, spot.after
+    if _INTRODUCED.search(before) and not _NO_NAME.match(after) and not _SUCH.search(before):
+        return True
+    return spot.leader.lower() in listed("kin") and (spot.name[0].isupper() or bool(_ENDS.match(after)))
 
 
 def _token(text: str, start: int, end: int) -> str:
@@ -282,26 +317,41 @@ class Renaming:
         """One of them, in lower case, is in every text that it changes."""
         return self.forms.keys
 
-    def __call__(self, text: str) -> str:
-        """The text with the new name in every place of the old one."""
+    def edits(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """Every place of the old name, as start and end, with the new one."""
         if not self.forms.may_stand_in(text):
-            return text
-        pieces, done = [], 0
+            return
         for start, end, part in self.forms.spans(text):
             old = text[start:end]
             if part == "initial":
-                new = self.first[0] if self.first else old
+                yield start, end, self.first[0] if self.first else old
             elif part == "last":
-                new = written_like(old, self.last) if self.last else old
+                yield start, end, written_like(old, self.last) if self.last else old
             else:
-                new = written_like(old, self.first)
-            pieces += [text[done:start], new]
-            done = end
-        return "".join([*pieces, text[done:]]) if pieces else text
+                yield start, end, written_like(old, self.first)
+
+    def __call__(self, text: str) -> str:
+        """The text with the new name in every place of the old one."""
+        return edited(text, {(start, end): new for start, end, new in self.edits(text)})
+
+    def turned(self) -> Renaming:
+        """The old name for the new one."""
+        forms = self.forms
+        new = replace(forms, first=self.first, last=self.last or forms.last, finds_last=bool(self.last))
+        return Renaming(new, forms.first, forms.last if self.last else "")
 
 
-def renamed(text: str, renamings: Iterable[Renaming]) -> str:
-    """The text with several people renamed, each place once, the earliest first."""
+def renamed(text: str, renamings: Iterable[Renaming], mask: str | None = None) -> str:
+    """The text with several people renamed, each place once; the first whose name stands there counts.
+
+    Args:
+        text: any text.
+        renamings: one per person.
+        mask: what takes the place of every name instead of the new one.
+    """
+    edits: dict[tuple[int, int], str] = {}
     for renaming in renamings:
-        text = renaming(text)
-    return text
+        for start, end, new in renaming.edits(text):
+            if not any(start < last and first < end for first, last in edits):
+                edits[start, end] = new if mask is None else mask
+    return edited(text, edits)

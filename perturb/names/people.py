@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import zip_longest
+from typing import Any, NamedTuple
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.perturb.names.forms import WORD, is_last_name, listed
@@ -117,31 +118,25 @@ _IN_EMAIL = re.compile(r"(?<![^\W_])([A-Za-z]+)[._]([A-Za-z]+?)\d*@")
 
 
 def _in_slots(record: Mapping[str, Any], slots: NameSlots) -> list[Person]:
-    found: list[Person] = []
-    firsts: list[str] = []
-    lasts: list[str] = []
+    people: list[Person] = []
+    parts: dict[str, list[str]] = {"first": [], "last": []}
     for slot, value in record.items():
-        if value.__class__ is dict or isinstance(value, Mapping):
-            found += _in_slots(value, slots)
+        if isinstance(value, str):
+            kind = slots.kind(slot)
+            if kind in parts:
+                parts[kind].append(value.strip())
+            elif kind in ("id", "email"):
+                people += _in_ids(value, only_known=False)
+            elif kind:
+                people += named(value, user=kind == "user")
+        elif value.__class__ is dict or isinstance(value, Mapping):
+            people += _in_slots(value, slots)
         elif value.__class__ is list:
             for item in value:
-                if isinstance(item, Mapping):
-                    found += _in_slots(item, slots)
-                elif isinstance(item, str) and slots.kind(slot):
-                    found += _in_slots({slot: item}, slots)
-        elif isinstance(value, str) and (kind := slots.kind(slot)):
-            if kind == "first":
-                firsts.append(value.strip())
-            elif kind == "last":
-                lasts.append(value.strip())
-            elif kind in ("id", "email"):
-                found += _in_ids(value, only_known=False)
-            else:
-                found += named(value, user=kind == "user")
-    for number, first in enumerate(firsts):
-        if _NAME.fullmatch(first):
-            found.append(Person(first, lasts[number] if number < len(lasts) else "", "slot"))
-    return found
+                if isinstance(item, str | Mapping):
+                    people += _in_slots({slot: item}, slots)
+    pairs = zip_longest(parts["first"], parts["last"][: len(parts["first"])], fillvalue="")
+    return people + [Person(first, last, "slot") for first, last in pairs if _NAME.fullmatch(first)]
 
 
 def named(value: str, *, user: bool, found: str = "slot") -> Iterator[Person]:
@@ -216,47 +211,29 @@ def in_text(text: str, speaker: str = "user", *, asked: bool = False) -> Iterato
             system addresses.
         asked: whether the user was just asked for a name, so that a name alone is an answer.
     """
+    is_user = speaker == "user"
     if "_" in text or "@" in text:
         yield from _in_ids(text, only_known=True)
-    is_user = speaker == "user"
-    whole = _WHOLE.fullmatch(text)
-    if whole and is_user and _fits(whole, text, sure=asked) and (asked or not whole["last"] or _last(whole, text)):
+    whole = _WHOLE.fullmatch(text) if is_user else None
+    if whole and _fits(whole, text, sure=asked) and (asked or not whole["last"] or _last(whole, text)):
         yield _person(whole, text, is_user)
         return
     lower = text.lower()
-    known = _may_name(text, lower)
-    if not known and "name" not in lower:
+    may_name = _may_name(text, lower)
+    if not may_name and "name" not in lower:
         return
     answer = _ANSWER.match(text) if asked and is_user else None
     if answer and _fits(answer, text):
         yield _person(answer, text, is_user)
-    if _holds(lower, "name", "call", "go"):
-        for match in _SURE.finditer(text):
-            if not _is_of_thing(match, text) and (_fits(match, text, sure=True) or _is_full(match, text)):
-                yield _person(match, text, is_user)
-    if not known:
-        return
-    for pattern in (_LIKELY, _HERE) if _holds(lower, "here", "speaking", "calling") else (_LIKELY,):
-        for match in pattern.finditer(text):
-            if _fits(match, text) and (pattern is _HERE or _closes(match, text)):
-                yield _person(match, text, is_user)
-    for pattern in (_ADDRESS, _VOCATIVE, _SIGNED):
-        for match in pattern.finditer(text, 0 if pattern is _ADDRESS else max(0, len(text) - _LAST_WORDS)):
-            if _fits(match, text):
-                yield _person(match, text, is_user if pattern is _SIGNED else not is_user)
-    for pattern in (_COMPANION, _OWNER) if _holds(lower, "'s", "’s") else (_COMPANION,):
-        for match in pattern.finditer(text):
-            if _is_companion(match, text):
-                yield _person(match, text, False)
+    for cue in _CUES:
+        if (may_name or cue.is_sure) and (not cue.needs or any(word in lower for word in cue.needs)):
+            for match in cue.pattern.finditer(text, max(0, len(text) - _LAST_WORDS) if cue.at_end else 0):
+                if cue.fits(match, text):
+                    yield _person(match, text, cue.names_user and is_user != cue.by_listener)
 
 
 _LAST_WORDS = 200
-"""Signs of a text that hold its last words: a sign-off and a name."""
-
-
-def _holds(lower: str, *words: str) -> bool:
-    """A quick check: without any of these, a pattern that needs one finds nothing."""
-    return any(word in lower for word in words)
+"""Characters of a text that hold its last words: a sign-off and a name."""
 
 
 _LETTERS = re.compile(r"[^\W\d_]{2,}")
@@ -329,16 +306,22 @@ def _fits(match: re.Match[str], text: str, *, sure: bool = False) -> bool:
         return False
     if sure:
         return not (first.lower() in listed("times") and re.match(r"\s+\d", text[match.end("first") :]))
-    last = _last(match, text)
-    place = match.end("last") if last else match.end("first")
     if first.islower() and len(first) < 3:
         return False  # it's al for today
-    if match["last"] and not last and match["last"][0].isupper() and match["last"].lower() not in listed("not last"):
+    follower, last = match["last"] or "", _last(match, text)
+    if not last and follower[:1].isupper() and follower.lower() not in listed("not last"):
         return False  # This is Angela Street
-    if known.word:
-        is_time = first.lower() in listed("times") or first.lower() in listed("places")
-        return first[0].isupper() and not text.isupper() and (bool(last) or (not is_time and _ends(place, text)))
-    return True
+    return not known.word or _word_fits(first, last, match, text)
+
+
+def _word_fits(first: str, last: str, match: re.Match[str], text: str) -> bool:
+    """Whether a first name that is also a word is a name where one may stand."""
+    if not first[0].isupper() or text.isupper():
+        return False
+    if last:
+        return True
+    is_time = first.lower() in listed("times") or first.lower() in listed("places")
+    return not is_time and _ends(match.end("first"), text)
 
 
 def _closes(match: re.Match[str], text: str) -> bool:
@@ -355,3 +338,40 @@ def _is_companion(match: re.Match[str], text: str) -> bool:
         return match["last"].lower() in listed("not last")
     rest = text[match.end("first") :]
     return not re.match(r"['’]s\b", rest) or bool(re.match(rf"['’]s\s+(?:{_BELONGINGS})\b", rest))
+
+
+def _fits_surely(match: re.Match[str], text: str) -> bool:
+    return not _is_of_thing(match, text) and (_fits(match, text, sure=True) or _is_full(match, text))
+
+
+def _fits_and_closes(match: re.Match[str], text: str) -> bool:
+    return _fits(match, text) and _closes(match, text)
+
+
+class _Cue(NamedTuple):
+    """A way in which a text names somebody."""
+
+    pattern: re.Pattern[str]
+    fits: Callable[[re.Match[str], str], bool] = _fits
+    needs: tuple[str, ...] = ()
+    """One of these is in every text that it finds something in."""
+    is_sure: bool = False
+    """Whether it also finds names that no table holds."""
+    at_end: bool = False
+    """Whether it is looked for in the last words only."""
+    names_user: bool = True
+    """Whether it names the user, if it is the user who speaks."""
+    by_listener: bool = False
+    """Whether it names the user if it is the system that speaks instead."""
+
+
+_CUES = (
+    _Cue(_SURE, _fits_surely, ("name", "call", "go"), is_sure=True),
+    _Cue(_LIKELY, _fits_and_closes),
+    _Cue(_HERE, needs=("here", "speaking", "calling")),
+    _Cue(_ADDRESS, by_listener=True),
+    _Cue(_VOCATIVE, at_end=True, by_listener=True),
+    _Cue(_SIGNED, at_end=True),
+    _Cue(_COMPANION, _is_companion, names_user=False),
+    _Cue(_OWNER, _is_companion, ("'s", "’s"), names_user=False),
+)

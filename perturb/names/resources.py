@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from tod_bias.errors import AxisError, LexiconError
+from tod_bias.perturb.tables import numbered_lines
 
 FOLDER = Path(__file__).parent / "data"
 FIRST = FOLDER / "first_names.tsv"
@@ -178,33 +179,31 @@ def read_last_names(path: Path) -> tuple[LastName, ...]:
 
 def _rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
     """Every row with the place where it stands; names are checked."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise LexiconError(f"{path}: cannot be read: {error}; give a file of names") from error
-    is_head = True
-    seen: dict[str, tuple[int, tuple[str, ...]]] = {}
-    for number, line in enumerate(lines, start=1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        where, cells = f"{path}, line {number}", tuple(cell.strip() for cell in line.split("\t"))
-        if is_head:
-            is_head = False
-            if cells != tuple(columns):
-                raise LexiconError(f"{where}: expected the columns {', '.join(columns)} with tabs, got {line[:80]!r}")
-            continue
+    known: dict[str, tuple[int, tuple[str, ...]]] = {}
+    lines = numbered_lines(path)
+    number, head = next(lines, (0, ""))
+    if head and _cells(head) != tuple(columns):
+        raise LexiconError(
+            f"{path}, line {number}: expected the columns {', '.join(columns)} with tabs, got {head[:80]!r}"
+        )
+    for number, line in lines:
+        where, cells = f"{path}, line {number}", _cells(line)
         if len(cells) != len(columns):
             raise LexiconError(f"{where}: {len(cells)} cells, expected {len(columns)} ({', '.join(columns)})")
         name = cells[0]
         if not name or not all(part.isalpha() for part in name.replace("'", "-").split("-")):
             raise LexiconError(f"{where}: expected a name of one word, got {name!r}; letters, hyphens and apostrophes")
-        before = seen.setdefault(name.lower(), (number, cells))
-        if before[0] != number:
-            groups = "two groups" if before[1][1:3] != cells[1:3] else "one group twice"
-            raise LexiconError(f"{where}: {name!r} is in {groups}, see line {before[0]}; leave out one of the rows")
+        before, there = known.setdefault(name.lower(), (number, cells))
+        if before != number:
+            groups = "two groups" if there[1:3] != cells[1:3] else "one group twice"
+            raise LexiconError(f"{where}: {name!r} is in {groups}, see line {before}; leave out one of the rows")
         yield where, dict(zip(columns, cells, strict=True))
-    if is_head or not seen:
+    if not known:
         raise LexiconError(f"{path}: holds no name; expected a row a name under the columns {', '.join(columns)}")
+
+
+def _cells(line: str) -> tuple[str, ...]:
+    return tuple(cell.strip() for cell in line.split("\t"))
 
 
 def _one_of(value: str, known: Sequence[str], what: str, where: str) -> str:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError
-from tod_bias.perturb.axis import ORIGINAL, PLACEBO, Axis, Candidate, Selection
+from tod_bias.perturb.axis import ORIGINAL, PLACEBO, Axis, Candidate, SelectedDialogue
 from tod_bias.perturb.dealing import Square, groups_of, number_of, turn_of
 from tod_bias.perturb.names.people import Person, people
 from tod_bias.perturb.names.resources import GENDERS, RACES
@@ -185,7 +185,7 @@ class PersonaAxis(Axis):
 
     def select(
         self, dialogues: Sequence[Dialogue], *, seed: int = 0, variants: int | None = None, draws: int | None = None
-    ) -> list[Selection]:
+    ) -> list[SelectedDialogue]:
         """Every dialogue in which the user says anything, with an introduction, and its candidates.
 
         Groups and what an axis does not exchange (the race of somebody whose gender is revealed) take turns in an order
@@ -197,7 +197,7 @@ class PersonaAxis(Axis):
         dealt: Counter[str] = Counter()
         # a single dialogue begins anywhere, else it would always get the first name of all
         begin = number_of(seed, self.name, dialogues[0].id) % _ANYWHERE if len(dialogues) == 1 else 0
-        selected: dict[int, Selection] = {}
+        selected: dict[int, SelectedDialogue] = {}
         for number, index in enumerate(order, start=begin):
             place, turn = usable[index]
             selection = self._selection(dialogues[place], turn, number, _Dealer(seed, dealt, begin), variants, draws)
@@ -207,7 +207,7 @@ class PersonaAxis(Axis):
 
     def _selection(
         self, bare: Dialogue, turn: int, number: int, dealer: _Dealer, variants: int | None, draws: int | None
-    ) -> Selection | None:
+    ) -> SelectedDialogue | None:
         """One dialogue with an introduction and its candidates; None where its introduction fits one group alone."""
         templates, left = self._templates(bare, number, dealer.seed)
         chance = dealer.seed, self.name, *(template.kind for template in templates)
@@ -242,7 +242,7 @@ class PersonaAxis(Axis):
             for group, variant in chosen
         ]
         candidates = tuple(dict.fromkeys(_candidate(persona, other) for other in personas))
-        return Selection(dialogue, candidates) if candidates else None
+        return SelectedDialogue(dialogue, candidates) if candidates else None
 
     def _named(self, bare: Dialogue) -> Person | None:
         """The user's name in the corpus, where an introduction would give another one."""

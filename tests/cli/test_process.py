@@ -1,4 +1,4 @@
-"""The command as a process: stopped at any moment, its streams closed or of another encoding, threads left behind."""
+"""The command as a process: stopped at any moment, its streams closed or of another encoding."""
 
 import os
 import re
@@ -35,8 +35,6 @@ def started(*arguments, **options):
         (signal.SIGINT, 130, "interrupted"),
         (signal.SIGTERM, 143, "terminated"),
         (signal.SIGHUP, 129, "its terminal is gone"),
-        (signal.SIGALRM, 142, "an alarm ended it"),
-        (signal.SIGUSR1, 138, "ended by SIGUSR1"),
     ],
 )
 def test_a_command_that_is_stopped_says_what_is_kept(tmp_path, number, code, word):
@@ -51,43 +49,6 @@ def test_a_command_that_is_stopped_says_what_is_kept(tmp_path, number, code, wor
         assert process.stderr.read().splitlines()[-1].startswith(f"tod-bias: {word}; what was finished is kept in out")
     assert process.returncode == code
     assert not list((tmp_path / "out").glob(".*"))
-
-
-WANDERING = """import os, threading
-
-def wandering(inputs):
-    os.chdir("/")
-    thread = threading.Thread(target=lambda: 1 / 0)
-    thread.start()
-    thread.join()
-    return [f"Yes, {item.user}" for item in inputs]
-"""
-
-
-def test_a_component_that_wanders_off(tmp_path):
-    (tmp_path / "wandering_stages.py").write_text(WANDERING)
-    (tmp_path / "stages.yaml").write_text('stages: {a: "wandering_stages:wandering"}\n')
-    command = [
-        "attribute",
-        "--pipeline",
-        "stages.yaml",
-        "--max-dialogues",
-        "9",
-        "--axes",
-        "gender",
-        "--bootstrap",
-        "0",
-        "--out",
-        "out",
-        "--allow-unmeasured",
-    ]
-    with started(*command, cwd=tmp_path) as process:
-        printed, said = process.communicate()
-    assert process.returncode == 0
-    assert printed.count("Results: ") == 1
-    assert (tmp_path / "out" / "results.json").is_file()
-    assert "a thread that a component began failed: ZeroDivisionError: division by zero at" in said
-    assert "Traceback" not in said
 
 
 @pytest.mark.parametrize("shows", [False, True])
@@ -131,10 +92,8 @@ def test_so_does_one_that_has_hardly_begun(seconds, number, code):
     ("shell", "code", "said"),
     [
         ("{} --help | head -1", 0, ""),
-        ("{} --help >&-", 2, "stdout: cannot be written"),
         ("PYTHONIOENCODING=ascii {} --help", 0, ""),
         ("{} report nowhere 2>&- <&-", 2, ""),
-        ("{} perturb --source woman --target man <&-", 2, "standard input: cannot be read"),
     ],
 )
 def test_streams(shell, code, said):
@@ -152,9 +111,6 @@ def test_streams(shell, code, said):
         ("{} words --out=", "--out: expected a value, got nothing ('')"),
         ("{} report ''", "expected a value, got nothing ('')"),
         ("{} attribute --out " + "x" * 300, "cannot be made a folder for results"),
-        ("{} attribute --bootstrap 10000000000", "'--bootstrap': Input should be less than or equal to 1000000"),
-        ("{} recommend audit --permutations 10000000000", "'--permutations': Input should be less than or equal"),
-        ("mkdir gone; cd gone; rmdir ../gone; {} attribute", "the folder that this runs in is gone"),
     ],
 )
 def test_odd_surroundings_are_told_in_one_line(tmp_path, shell, said):
@@ -170,15 +126,3 @@ def test_windows_for_figures_are_not_looked_for(tmp_path, backend):
     command = [sys.executable, "-m", "tod_bias", "words", "--axes", "gender", "--out", "out"]
     subprocess.run(command, env={**os.environ, "MPLBACKEND": backend}, cwd=tmp_path, check=True, capture_output=True)
     assert (tmp_path / "out" / "figures" / "words.svg").is_file()
-
-
-def test_no_memory_for_a_thread_at_the_end_is_no_traceback(tmp_path):
-    code = """import threading
-def start(thread):
-    raise RuntimeError("can't start new thread")
-from tod_bias.cli import process
-threading.Thread.start = start
-process.run(["report", "nowhere"])
-"""
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1), ended.stderr

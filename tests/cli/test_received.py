@@ -236,7 +236,7 @@ def test_cases_import_nothing_but_what_is_given_again(run, tmp_path, capsys):
     assert not (tmp_path / "imported").exists()
     path.write_text(json.dumps(record) + "\n")
     code, said = command(capsys, *check, "--metrics", "own:Words")
-    assert (code, len(said), "no case is scored by it" in said[0]) == (2, 1, True), said
+    assert (code, len(said), "no case is scored by own:Words" in said[0]) == (2, 1, True), said
     path.write_text(json.dumps(record | {"axis": "people", "perturber": options, "metric": "own:Words"}) + "\n")
     code, said = command(capsys, *check, "--axes", "own:people", "--metrics", "own:Words")
     assert "not shipped" not in "".join(said)

@@ -71,7 +71,6 @@ def test_a_model_that_reads_and_writes_apart_is_said_to_read_or_not(folder, caps
     ("options", "message"),
     [
         (("--init", "model", "--arch", "gpt2"), "model: is a llama checkpoint, but --arch is gpt2; leave --arch out"),
-        (("--arch", "lstm"), "arch is 'lstm'; expected one of gpt2, llama, bart, t5"),
         (("--tools", "tools.json"), "--tools is for chats; add --format chat"),
         (("--format", "chat", "--tools", "broken.json"), "broken.json: cannot be read as JSON"),
         (("--format", "chat", "--chat-template", "no.jinja"), "--chat-template no.jinja: cannot be read"),

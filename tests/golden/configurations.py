@@ -117,7 +117,7 @@ def responses(command: Command) -> None:
     for record in map(json.loads, Path("told/counterfactuals.jsonl").read_text().splitlines()):
         for number, turn in enumerate(record["turns"]):
             response = turn["response"] if "wife" not in turn["user"] else "No idea."
-            name = {"id": record["original"], "turn": number, "telling": record["telling"]}
+            name = {"id": record["original"], "turn": number, "variant": record["variant"]}
             lines.append(name | {"response": response, "steps": [{"call": {"api_name": "find", "n": len(response)}}]})
     Path("answers.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     metrics = ("--metrics", "corpus_bleu,call_disagreement")

@@ -78,6 +78,7 @@ DROPPED = (
     r"results\.json:(schema|attribution)$",
     r"compare\.json:(schema|design|draws|seed|history)$",
     r"(repair|compare)\.json:.*quality\.[^.]*\.dialogues$",
+    r"(check|repair)\.json:.*\.reason$",
 )
 """Golden names that today's files do not have."""
 _RECORDS = (
@@ -99,7 +100,7 @@ _NOT_COMPARED = {
     "files",
 }
 """Names of values that depend on machine, path or version."""
-_NO_TEXTS = ("draw", "clusters", "word", "source", "role", "edits")
+_NO_TEXTS = ("variant", "clusters", "term", "source", "role", "edits")
 """Columns of turns that are not compared as texts."""
 TOLERANCE = 1e-12
 
@@ -143,12 +144,12 @@ def _sum(frame: pd.DataFrame) -> float:
 def _of_turns(frame: pd.DataFrame) -> list[tuple[str, Any]]:
     """By axis, group and arm: the number of turns, the sums of statistics, and a digest of the texts."""
     found: list[tuple[str, Any]] = []
-    keys = ["axis", "target", "arm"]
-    numbers = [name for name in frame.select_dtypes("float").columns if name not in ("draw", "sample", "turn")]
+    keys = ["axis", "group", "arm"]
+    numbers = [name for name in frame.select_dtypes("float").columns if name not in ("sample", "turn")]
     texts = [name for name in frame.columns if name not in (*keys, *numbers, *_NO_TEXTS)]
     if "response" in frame and "api_call" not in frame:  # the golden files have the outputs of stages only
         texts.remove("response")
-    for key, part in frame.fillna({"target": "", "arm": ""}).groupby(keys, sort=True):
+    for key, part in frame.fillna({"group": "", "arm": ""}).groupby(keys, sort=True):
         name = "/".join(map(str, key))
         found += [(f"{name}.turns", len(part)), (f"{name}.texts", _digest(part[texts]))]
         found.append((f"{name}.texts of a straight pipeline", _digest(part[[one for one in texts if one != "steps"]])))

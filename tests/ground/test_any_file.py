@@ -41,7 +41,7 @@ from tod_bias.results import AuditResult, Comparison
 from tod_bias.studies.cases import perturbers_of, read_cases, write_cases
 from tod_bias.studies.matching import FinishedRun
 from tod_bias.studies.worst import worst_cases
-from tod_bias.systems.stages.recorded import RecordedAnswers
+from tod_bias.systems.stages.recorded import SavedResponses
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what libraries say of damaged files is not at issue
 TESTS = Path(__file__).parents[1]
@@ -228,7 +228,7 @@ READERS: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
     "turns": file("results.json", audited, lambda path: compared(path.parent)),
     "results": file("results.json", audited, lambda path: AuditResult.load(path.parent)),
     "comparison": file("compare.json", comparison, Comparison.load),
-    "recorded answers": file("a.jsonl", ANSWER, RecordedAnswers),
+    "recorded answers": file("a.jsonl", ANSWER, SavedResponses),
     "kept answers": file("answers.sqlite", answered, lambda path: Answers(path).get(["a", "b"])),
     "batches": file("b.jsonl", BATCH, lambda path: read_batches([path], Answers())),
     "cases": file("c.jsonl", kept_cases, lambda path: perturbers_of(read_cases(path))),

@@ -17,7 +17,7 @@ from tod_bias.report.circumstances import circumstances
 from tod_bias.stages import Answer, ToolCalls, Tools
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.flow import tool_loop
-from tod_bias.systems.stages.recorded import RecordedAnswers
+from tod_bias.systems.stages.recorded import SavedResponses
 
 OPTIONS = {"axes": ("gender", "placebo"), "bootstrap": 50, "permutations": 500}
 METRICS = ("corpus_bleu", "slot_f1", "call_disagreement")
@@ -44,7 +44,7 @@ def answers_of(system, records):
 
 def recorded(path, lines):
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    return Pipeline({"system": RecordedAnswers(path)})
+    return Pipeline({"system": SavedResponses(path)})
 
 
 def test_recorded_answers_give_the_disparity_and_no_attribution(tmp_path):
@@ -159,7 +159,7 @@ LINE = {"id": "t", "turn": 0, "telling": "original", "response": "Hi."}
 def test_answers_that_cannot_be_read(tmp_path, line, said):
     (tmp_path / "a.jsonl").write_text(line + "\n", encoding="utf-8")
     with pytest.raises(StageError, match=said) as error:
-        RecordedAnswers(tmp_path / "a.jsonl")
+        SavedResponses(tmp_path / "a.jsonl")
     assert "\n" not in str(error.value)
 
 

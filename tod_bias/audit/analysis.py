@@ -12,7 +12,7 @@ from tod_bias.audit.claims import AxisDraft, judge
 from tod_bias.audit.design import CounterfactualDesign, rewritten_by_model
 from tod_bias.audit.estimates import AxisEstimates
 from tod_bias.audit.measured import why_no_tool_ran, why_unmeasured
-from tod_bias.audit.recorded import RecordedExecution, unattributed
+from tod_bias.audit.recorded import SavedExecution, unattributed
 from tod_bias.audit.run import Measures, Outputs
 from tod_bias.audit.signatures import agreements_of, corpus_hash, cost_of, perturber_signature, signature_of
 from tod_bias.audit.turns import AxisTurns
@@ -62,7 +62,7 @@ def analyse(
         raise next(iter(failures.values()))
     drafts = _untested(drafts, outputs, measures.metrics, config.run.max_failures)
     axes = _judged(drafts, inference, options.margin)
-    is_recorded = isinstance(outputs.execution, RecordedExecution)
+    is_recorded = isinstance(outputs.execution, SavedExecution)
     result = AuditResult(
         config=config,
         corpus=_corpus(outputs, design, config),
@@ -74,7 +74,7 @@ def analyse(
             for axis, by_metric in axes.items()
         },
         left_out={axis: str(error) for axis, error in failures.items()},
-        responses=outputs.execution.used() if isinstance(outputs.execution, RecordedExecution) else None,
+        responses=outputs.execution.used() if isinstance(outputs.execution, SavedExecution) else None,
         samples=config.run.samples if outputs.execution.is_sampled else None,
         precision=agreements_of(outputs.pipeline),
         rewritten_by_model=rewritten_by_model(design.axes),

@@ -13,7 +13,7 @@ import numpy as np
 from tod_bias.config import DesignOptions
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError, CorpusError, NothingToPerturbError, TodBiasError
-from tod_bias.perturb.axis import PLACEBO, Axis, Counterfactual, Edits, Selection, Variants
+from tod_bias.perturb.axis import PLACEBO, Axis, Counterfactual, Edits, SelectedDialogue, Variants
 from tod_bias.perturb.loading import load_axis
 from tod_bias.perturb.placebo import MatchedPlacebo
 from tod_bias.systems.twin import Rewrite
@@ -40,7 +40,7 @@ class Counterfactuals:
     matched: MatchedPlacebo | None
     """Makes the placebos of axes that have none of their own; None where there is none."""
 
-    def of(self, axis: str, selections: Sequence[Selection]) -> list[Variants]:
+    def of(self, axis: str, selections: Sequence[SelectedDialogue]) -> list[Variants]:
         """Each dialogue's original and counterfactuals; with a placebo of as many edits, where there is one."""
         variants = self.axes[axis].variants(selections)
         if not self.has_placebo:
@@ -50,7 +50,7 @@ class Counterfactuals:
             for selection, one in zip(selections, variants, strict=True)
         ]
 
-    def _with_placebo(self, axis: Axis, selection: Selection, variants: Variants) -> Variants:
+    def _with_placebo(self, axis: Axis, selection: SelectedDialogue, variants: Variants) -> Variants:
         rewrite: Rewrite | None
         if axis.has_placebo:
             rewrite = axis.placebo(selection.dialogue, selection.candidates, self.seed)
@@ -64,7 +64,7 @@ class Counterfactuals:
         placebo = Counterfactual(
             selection.dialogue,
             rewrite,
-            telling=f"{PLACEBO}:{axis.name}",
+            variant=f"{PLACEBO}:{axis.name}",
             base=variants.original.base,
             axis=axis.name,
             role="placebo",
@@ -85,9 +85,9 @@ class CounterfactualDesign:
     """By name, the placebo among them."""
     counterfactuals: Counterfactuals
     """Makes them."""
-    admitted: Mapping[str, list[Selection]]
+    admitted: Mapping[str, list[SelectedDialogue]]
     """Axis to the dialogues that can be rewritten."""
-    selected: Mapping[str, list[Selection]]
+    selected: Mapping[str, list[SelectedDialogue]]
     """Axis to those of them that are."""
     failures: Mapping[str, NothingToPerturbError]
     """Axes along which none can."""
@@ -127,7 +127,7 @@ def design_counterfactuals(
     if has_placebo and not all(axis.has_placebo for axis in rewriting.values()):
         some = dialogues[:: max(1, len(dialogues) // _COUNTED)]  # words are as frequent as in the corpus
         matched = MatchedPlacebo(spoken=(text for one in some for turn in one.turns for _, text in turn.utterances))
-    admitted: dict[str, list[Selection]] = {}
+    admitted: dict[str, list[SelectedDialogue]] = {}
     failures: dict[str, NothingToPerturbError] = {}
     for name, axis in rewriting.items():
         if selections := axis.select(dialogues, seed=seed, variants=options.variants, draws=draws):
@@ -169,7 +169,7 @@ def axes_of(axes: Sequence[str | Axis] | str) -> dict[str, Axis]:
     return by_name
 
 
-def _sampled(selections: list[Selection], most: int | None, seed: int) -> list[Selection]:
+def _sampled(selections: list[SelectedDialogue], most: int | None, seed: int) -> list[SelectedDialogue]:
     """At most so many, drawn by ``seed``, in their order."""
     if most is None or len(selections) <= most:
         return selections
@@ -189,8 +189,8 @@ def rewritten_by_model(axes: Mapping[str, Axis]) -> dict[str, Any]:
 
 
 def chunks(
-    dialogues: Iterable[Dialogue], selected: Mapping[str, Sequence[Selection]], samples: int = 1, parts: int = 1
-) -> Iterator[list[dict[str, list[Selection]]]]:
+    dialogues: Iterable[Dialogue], selected: Mapping[str, Sequence[SelectedDialogue]], samples: int = 1, parts: int = 1
+) -> Iterator[list[dict[str, list[SelectedDialogue]]]]:
     """The dialogues of all axes in chunks, in order; each in all its axes, so that its original runs once.
 
     Args:
@@ -203,7 +203,7 @@ def chunks(
         The parts of a chunk, each an axis to selected dialogues.
     """
     by_axis = {axis: {entry.dialogue.id: entry for entry in some} for axis, some in selected.items()}
-    chunk: list[dict[str, list[Selection]]] = [{}]
+    chunk: list[dict[str, list[SelectedDialogue]]] = [{}]
     turns, turns_of_part = 0, 0
     for dialogue in dialogues:
         here = {axis: entries[dialogue.id] for axis, entries in by_axis.items() if dialogue.id in entries}

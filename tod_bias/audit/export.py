@@ -24,8 +24,8 @@ def export_counterfactuals(
     """Every counterfactual that ``attribute`` would run with the same arguments, the originals among them, as JSON.
 
     A record has the dialogue's fields (with ``chat`` its messages instead of turns) and ``original``, the original
-    dialogue's id; ``telling``, its name (``original``, ``gender:woman``, ``placebo:gender``); ``axis``, ``source`` and
-    ``target``; and ``words``, the terms that the rewrite rests on. ``id`` is ``original#telling``.
+    dialogue's id; ``variant``, its name (``original``, ``gender:woman``, ``placebo:gender``); ``axis``, ``source`` and
+    ``target``; and ``terms``, the terms that the rewrite rests on. ``id`` is ``original#variant``.
 
     Args:
         dialogues: the corpus; those that no axis rewrites are left out.
@@ -47,7 +47,7 @@ def export_counterfactuals(
         for one in design.counterfactuals.of(axis, selections):
             placebo = () if one.placebo is None else (one.placebo,)
             for counterfactual in (one.original, *one.references, *one.groups, *placebo):
-                name = counterfactual.source_id, counterfactual.telling
+                name = counterfactual.source_id, counterfactual.variant
                 if name not in seen:
                     seen.add(name)
                     yield _record(counterfactual, chat)
@@ -58,12 +58,12 @@ def _record(counterfactual: Counterfactual, chat: bool) -> dict[str, Any]:
     record: dict[str, Any] = dialogue.to_json()
     if chat:
         record = {"id": dialogue.id, "domain": dialogue.domain, "messages": to_messages(dialogue)}
-    record["id"] = f"{dialogue.id}#{counterfactual.telling}"
+    record["id"] = f"{dialogue.id}#{counterfactual.variant}"
     facts = (None, None, None) if rewrite is None else (rewrite.axis, rewrite.source, rewrite.target)
     terms = () if counterfactual.role == "original" else counterfactual.clusters.get("term", ())
     return record | {
         "original": dialogue.id,
-        "telling": counterfactual.telling,
+        "variant": counterfactual.variant,
         **dict(zip(("axis", "source", "target"), facts, strict=True)),
-        "words": sorted(terms),
+        "terms": sorted(terms),
     }

@@ -1,8 +1,8 @@
-"""Runs of a system whose answers are recorded: the same arms, as far as they can be known.
+"""Saved responses: the arms of a system that cannot be run, as far as they can be known.
 
-The system as it is on a telling (∅) is what was recorded for it; the system blind to the rewrite (N) is what it
-answered to the original, rewritten: T(f(x)). So the disparity is known. Which component it enters in is not: for that
-a component would have to be asked what it was never asked.
+The system as it is on a counterfactual (∅) is what was saved for it; the twin of the whole system (N) is what it said
+to the original, rewritten: T(f(x)). So the disparity is known. Which stage it enters in is not: for that a stage would
+have to be called with inputs that it never got.
 """
 
 from __future__ import annotations
@@ -16,41 +16,41 @@ from tod_bias.systems.component import Component
 from tod_bias.systems.execution import Course, Run, Trace
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stage import Asked
-from tod_bias.systems.stages.recorded import Recorded, RecordedAnswers
+from tod_bias.systems.stages.recorded import SavedResponses, SavedTurn
 
 SYSTEM = "system"
-"""The name of the one component."""
+"""The name of the one stage."""
 
 
-def recorded_answers(pipeline: Pipeline) -> RecordedAnswers | None:
-    """The recorded answers that stand for a system; None where it can be run."""
+def saved_responses(pipeline: Pipeline) -> SavedResponses | None:
+    """The saved responses that stand for a system; None where it can be run."""
     stage = next(iter(pipeline.stages.values()))
-    return stage if isinstance(stage, RecordedAnswers) else None
+    return stage if isinstance(stage, SavedResponses) else None
 
 
-class RecordedExecution:
+class SavedExecution:
     """What :class:`~tod_bias.systems.execution.Execution` is for systems that can be run.
 
     Args:
-        answers: what was recorded.
-        max_failures: share of turns that may be without an answer.
+        responses: what was saved.
+        max_failures: share of turns that may be without a response.
     """
 
     is_sampled = False
 
-    def __init__(self, answers: RecordedAnswers, max_failures: float) -> None:
-        self._answers = answers
+    def __init__(self, responses: SavedResponses, max_failures: float) -> None:
+        self._responses = responses
         self.lost: dict[int, str] = {}
         self.own: set[int] = set()
         self.pending: dict[str, dict[str, dict[str, Any]]] = {}
-        self.components = {SYSTEM: Component(SYSTEM, answers, max_failures=max_failures)}
+        self.components = {SYSTEM: Component(SYSTEM, responses, max_failures=max_failures)}
         self._max_failures = max_failures
         self._missing = ""
         self._wanted: set[tuple[str, str, int]] = set()
         self._lacking: set[tuple[str, str, int]] = set()
 
     def __call__(self, runs: Sequence[Run]) -> list[Trace | None]:
-        """The traces of all runs; None for one with a turn that has no answer."""
+        """The traces of all runs; None for one with a turn that has no response."""
         self.lost, self.own = {}, set()
         cost = self.components[SYSTEM].cost
         traces: list[Trace | None] = []
@@ -59,13 +59,13 @@ class RecordedExecution:
             trace = self._trace(run)
             if trace is None:
                 self.lost[number] = self._missing
-                if self._found(run, run.telling) is None:
+                if self._found(run, run.variant) is None:
                     self.own.add(number)
             traces.append(trace)
         return traces
 
     def _trace(self, run: Run) -> Trace | None:
-        own, blind = self._found(run, run.telling), None
+        own, blind = self._found(run, run.variant), None
         if run.rewrite is not None:
             blind = self._found(run, run.base)
             if blind is not None:
@@ -76,66 +76,68 @@ class RecordedExecution:
             return [(Course((0,), steps),) for steps in own]
         return [(Course((0,), one), Course((1,), other)) for one, other in zip(own, blind, strict=True)]
 
-    def _found(self, run: Run, telling: str) -> list[tuple[Asked, ...]] | None:
-        """What was asked and answered in every turn; None where a turn is missing."""
+    def _found(self, run: Run, variant: str) -> list[tuple[Asked, ...]] | None:
+        """The steps of every turn; None where a turn is missing."""
         found = []
-        told = run.rewritten if telling != run.base else run.dialogue
+        told = run.rewritten if variant != run.base else run.dialogue
         for turn, said in enumerate(told.turns):
-            key = run.dialogue.id, telling, turn
-            answer = self._answers.answers.get(key)
+            key = run.dialogue.id, variant, turn
+            saved = self._responses.responses.get(key)
             self._wanted.add(key)
-            if answer is None:
+            if saved is None:
                 self._lacking.add(key)
-                self._missing = self._missing or f"dialogue {key[0]!r}, turn {turn}, telling {telling!r}"
+                self._missing = self._missing or f"dialogue {key[0]!r}, turn {turn}, variant {variant!r}"
                 continue
-            if answer.user is not None and answer.user != said.user:
+            if saved.user is not None and saved.user != said.user:
                 raise StageError(
-                    f"{self._answers.path}: turn {turn} of {key[0]!r} as {telling!r} answers {answer.user[:60]!r}, but "
-                    f"here it is {str(said.user)[:60]!r}; use the same --corpus, --axes, --design, --seed and lexicons"
+                    f"{self._responses.path}: turn {turn} of {key[0]!r} as {variant!r} is a response to "
+                    f"{saved.user[:60]!r}, but here it is {str(said.user)[:60]!r}; "
+                    "use the same --corpus, --axes, --design, --seed and lexicons"
                 )
-            found.append(_steps_of(answer))
+            found.append(_steps_of(saved))
         cost = self.components[SYSTEM].cost
         cost.distinct, cost.failed = len(self._wanted), len(self._lacking)
         return found if len(found) == len(told.turns) else None
 
     def used(self) -> Responses:
-        """How many answers there are, and how many belong to nothing that this run tells, the misspelt among them: by
-        the reason, with the first of each."""
-        told = {(name, telling) for name, telling, _ in self._wanted}
-        names, tellings = {name for name, _ in told}, {telling for _, telling in told}
+        """How many responses there are, and how many belong to nothing in this run, the misspelt among them: by the
+        reason, with the first of each."""
+        known = {(name, variant) for name, variant, _ in self._wanted}
+        names, variants = {name for name, _ in known}, {variant for _, variant in known}
         found: dict[str, Any] = {}
-        for name, telling, turn in self._answers.answers:
-            if (name, telling, turn) in self._wanted:
+        for name, variant, turn in self._responses.responses:
+            if (name, variant, turn) in self._wanted:
                 continue
-            reason, first = "turn", f"turn {turn} of {name!r} as {telling!r}"
+            reason, first = "turn", f"turn {turn} of {name!r} as {variant!r}"
             if name not in names:
                 reason, first = "dialogue", repr(name)
-            elif telling not in tellings:
-                reason, first = "variant", repr(telling)
-            elif (name, telling) not in told:
-                reason, first = "pair", f"{name!r} as {telling!r}"
+            elif variant not in variants:
+                reason, first = "variant", repr(variant)
+            elif (name, variant) not in known:
+                reason, first = "pair", f"{name!r} as {variant!r}"
             found.setdefault(reason, {"number": 0, "first": first})["number"] += 1
-        return Responses(number=len(self._answers.answers), unused=found)
+        return Responses(number=len(self._responses.responses), unused=found)
 
     def check(self) -> None:
-        """See to it that not too many turns are without an answer.
+        """See to it that not too many turns are without a response.
 
         Raises:
             StageError: there are more than ``max_failures``.
         """
         cost = self.components[SYSTEM].cost
         if cost.failed > self._max_failures * cost.distinct:
-            tellings, names = self._answers.tellings, {name for name, _, _ in self._answers.answers}
+            variants, names = self._responses.variants, {name for name, _, _ in self._responses.responses}
             if not names & {name for name, _, _ in self._wanted}:
                 raise StageError(
-                    f"{self._answers.path}: no answer has the id of a dialogue; the answers have {min(names)!r} …, the "
-                    f"corpus has {min(self._wanted)[0]!r} …; 'id' is what perturb writes as 'original'"
+                    f"{self._responses.path}: no response has the id of a dialogue; the responses have "
+                    f"{min(names)!r} …, the corpus has {min(self._wanted)[0]!r} …; "
+                    "'id' is what export writes as 'original'"
                 )
-            shown = ", ".join(map(repr, tellings[:4])) + (", …" if len(tellings) > 4 else "")
+            shown = ", ".join(map(repr, variants[:4])) + (", …" if len(variants) > 4 else "")
             raise StageError(
-                f"{self._answers.path}: {cost.failed} turns lack an answer (the first: {self._missing}), more than "
+                f"{self._responses.path}: {cost.failed} turns lack a response (the first: {self._missing}), more than "
                 f"--max-failures {self._max_failures:g} of {cost.distinct} turns; it has "
-                f"{shown}{self._idle()}; write the tellings with tod-bias export and the same --corpus, --axes, "
+                f"{shown}{self._idle()}; write the counterfactuals with tod-bias export and the same --corpus, --axes, "
                 "--design and --seed"
             )
 
@@ -145,13 +147,13 @@ class RecordedExecution:
         if first is None:
             return ""
         number = sum(int(one["number"]) for one in unused.values())
-        counted = ", and turns count from 0" if min(turn for *_, turn in self._answers.answers) > 0 else ""
-        return f"; {number} of its answers belong to nothing here (the first: {first['first']}){counted}"
+        counted = ", and turns count from 0" if min(turn for *_, turn in self._responses.responses) > 0 else ""
+        return f"; {number} of its responses belong to nothing here (the first: {first['first']}){counted}"
 
 
-def _steps_of(answer: Recorded) -> tuple[Asked, ...]:
-    calls = tuple(Asked("tools", step.call, list(step.results)) for step in answer.steps if step.call)
-    return (*calls, Asked(SYSTEM, None, answer.response))
+def _steps_of(saved: SavedTurn) -> tuple[Asked, ...]:
+    calls = tuple(Asked("tools", step.call, list(step.results)) for step in saved.steps if step.call)
+    return (*calls, Asked(SYSTEM, None, saved.response))
 
 
 def unattributed(row: AxisResult) -> AxisResult:

@@ -15,7 +15,7 @@ from tod_bias.audit.choices import clusters_of, metrics_of
 from tod_bias.audit.cluster import RayExecutor, check_executor, check_shareable
 from tod_bias.audit.design import CounterfactualDesign, chunks, models_of, resting_collector
 from tod_bias.audit.measured import Seen
-from tod_bias.audit.recorded import RecordedExecution, recorded_answers
+from tod_bias.audit.recorded import SavedExecution, saved_responses
 from tod_bias.audit.running import Lost
 from tod_bias.audit.signatures import generators_of, total_cost
 from tod_bias.audit.turn_rows import schema_of
@@ -25,7 +25,7 @@ from tod_bias.config import AuditConfig, RunOptions
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import NothingToPerturbError, StageError, TodBiasError
 from tod_bias.metrics.metric import Metric
-from tod_bias.perturb.axis import PLACEBO, Selection
+from tod_bias.perturb.axis import PLACEBO, SelectedDialogue
 from tod_bias.progress import progress_bar
 from tod_bias.systems.execution import Execution
 from tod_bias.systems.pipeline import Pipeline
@@ -67,11 +67,11 @@ class Outputs:
     """What a system put out on all counterfactuals."""
 
     pipeline: Pipeline
-    execution: Execution | RecordedExecution
+    execution: Execution | SavedExecution
     """What it cost, and what was left without an output."""
     turns: Turns
     """One row per turn, counterfactual and arm."""
-    drawn: dict[str, list[Selection]]
+    drawn: dict[str, list[SelectedDialogue]]
     """Axis to the dialogues whose counterfactuals all have outputs."""
     failures: dict[str, TodBiasError]
     """Axes without results, and why."""
@@ -167,16 +167,16 @@ def _cache_of(cache: str | Path | None, options: RunOptions) -> Answers | None:
 
 def _execution(
     pipeline: Pipeline, options: RunOptions, outputs: Answers | None, refused: dict[str, str], show_progress: bool
-) -> Execution | RecordedExecution:
+) -> Execution | SavedExecution:
     """What runs dialogues.
 
     Raises:
         TodBiasError: samples are asked for of a system that draws nothing.
     """
-    recorded = recorded_answers(pipeline)
-    execution: Execution | RecordedExecution
+    recorded = saved_responses(pipeline)
+    execution: Execution | SavedExecution
     if recorded is not None:
-        execution = RecordedExecution(recorded, options.max_failures)
+        execution = SavedExecution(recorded, options.max_failures)
     else:
         execution = Execution(
             pipeline,
@@ -200,7 +200,7 @@ def _run_chunks(
     """Run all chunks, and write their rows."""
     execute: Executor = here
     if options.executor == "ray":
-        recorded = isinstance(outputs.execution, RecordedExecution)
+        recorded = isinstance(outputs.execution, SavedExecution)
         check_shareable(work, collects=options.batch_out is not None or bool(options.batch_in), recorded=recorded)
         execute = RayExecutor(options.workers)
     total = sum(map(len, design.selected.values()))
@@ -235,7 +235,7 @@ def _leave_out_lost(outputs: Outputs) -> None:
     outputs.turns.keep(list(outputs.drawn))
 
 
-def _without(lost: Lost, drawn: Mapping[str, list[Selection]]) -> dict[str, list[Selection]]:
+def _without(lost: Lost, drawn: Mapping[str, list[SelectedDialogue]]) -> dict[str, list[SelectedDialogue]]:
     """The axes that still have dialogues, without those that were lost."""
     kept = {axis: [entry for entry in some if entry[0].id not in lost.reasons] for axis, some in drawn.items()}
     kept = {axis: some for axis, some in kept.items() if some}

@@ -102,7 +102,7 @@ def records_of(
 
 def _name(run: Run) -> tuple[str, str]:
     """Tells originals apart: a dialogue with an introduction is another one on every axis."""
-    return run.dialogue.id, run.telling
+    return run.dialogue.id, run.variant
 
 
 def _there(trace: Trace | None) -> Trace:

@@ -33,7 +33,7 @@ REPEAT = "repeat"
 whose first is the original's sample of twice that number."""
 RESPONSE = "response"
 """The column of what the user is told; the output of a stage of that name."""
-_FACTS = ("dialogue", "turn", "draw", "sample", "source", "target", "word", "user")
+_FACTS = ("dialogue", "turn", "variant", "sample", "source", "group", "term", "user")
 
 
 class Membership(NamedTuple):
@@ -48,7 +48,7 @@ class Membership(NamedTuple):
 
     def text(self, copy: int) -> str:
         """That of one copy as JSON, for the column ``clusters``."""
-        record = {"word": self.word, "words": sorted(self.words[copy]), "kinds": dict(self.kinds)}
+        record = {"term": self.word, "terms": sorted(self.words[copy]), "kinds": dict(self.kinds)}
         return well_formed(json.dumps(record, ensure_ascii=False))
 
 
@@ -87,7 +87,6 @@ class _Place(NamedTuple):
 
     role: Role
     sample: int
-    draw: int | None = None
     clusters: str | None = None
     edits: float | None = None
     """Words that its rewriting changes."""
@@ -119,7 +118,7 @@ class _Rows:
             for course in courses:
                 row = len(columns["turn"])
                 outputs = course.outputs
-                facts = (dialogue.id, number, place.draw, place.sample, *kind, well_formed(str(turn.user)))
+                facts = (dialogue.id, number, run.variant, place.sample, *kind, well_formed(str(turn.user)))
                 for name, value in zip(_FACTS, facts, strict=True):
                     columns[name].append(value)
                 columns["clusters"].append(place.clusters)
@@ -184,7 +183,7 @@ def schema_of(names: Sequence[str], metrics: Sequence[Metric]) -> pa.Schema:
             if name in there:
                 raise TodBiasError(f"metric {metric.name!r}: its statistic {name!r} is a column already; rename it")
             there.add(name)
-    kinds: dict[str, str] = dict.fromkeys(texts, "str") | {"turn": "int64", "draw": "Int64", "sample": "int64"}
+    kinds: dict[str, str] = dict.fromkeys(texts, "str") | {"turn": "int64", "sample": "int64"}
     kinds["edits"] = "float64"
     for metric in metrics:
         kinds |= dict.fromkeys(metric.columns, "float64")
@@ -222,13 +221,13 @@ class TurnRows:
             wanted, given = (None, None) if retold.edits is None else retold.edits
             for sample, (trace, traces) in enumerate(samples):
                 rows.add(retold.original, trace, _Place("original", sample))
-                for draw, (copy, copy_trace) in enumerate(zip(retold.rewritten, traces, strict=True)):
-                    if draw < len(clusters):
-                        place = _Place("group", sample, draw, clusters[draw], wanted)
+                for number, (copy, copy_trace) in enumerate(zip(retold.rewritten, traces, strict=True)):
+                    if number < len(clusters):
+                        place = _Place("group", sample, clusters[number], wanted)
                     elif copy is retold.placebo:
-                        place = _Place("placebo", sample, draw, edits=given)
+                        place = _Place("placebo", sample, edits=given)
                     else:
-                        place = _Place("reference", sample, draw)
+                        place = _Place("reference", sample)
                     rows.add(copy, copy_trace, place)
             for number, (first, second) in enumerate(pairs):
                 rows.add_repeat(retold.original, number, first, second)

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-_CATEGORIES = ["axis", "source", "target", "word", "clusters", "arm", "dialogue", "role"]
-_FACTS = [*_CATEGORIES, "turn", "draw", "sample", "edits"]
+_CATEGORIES = ["axis", "source", "group", "variant", "term", "clusters", "arm", "dialogue", "role"]
+_FACTS = [*_CATEGORIES, "turn", "sample", "edits"]
 
 
 @dataclass(frozen=True)
@@ -247,10 +247,10 @@ class _Variants:
         import pandas as pd
 
         self._rows = np.flatnonzero(chosen)
-        draw = rows["draw"].to_numpy(dtype=float, na_value=-1)[self._rows].astype(int)
-        codes = of[self._rows] * (draw.max(initial=0) + 1) + draw
-        self._of_row, known = pd.factorize(codes)
-        self.number = len(known)
+        names, known = pd.factorize(rows["variant"].iloc[self._rows].astype(object))
+        codes = of[self._rows] * max(1, len(known)) + names
+        self._of_row, distinct = pd.factorize(codes)
+        self.number = len(distinct)
         self.starts = np.full(self.number, len(rows))
         """The first row of each."""
         np.minimum.at(self.starts, self._of_row, self._rows)
@@ -304,8 +304,8 @@ def _tellings_of(
 ) -> Tellings:
     """Which counterfactuals there are."""
     copies, references, placebos = (variants[role] for role in _ROLES)
-    facts = rows[["source", "target", "draw", "clusters", "edits"]].iloc[copies.starts]
-    targets = facts["target"].astype(object).tolist()
+    facts = rows[["source", "group", "clusters"]].iloc[copies.starts]
+    targets = facts["group"].astype(object).tolist()
     names = groups.groups or tuple(dict.fromkeys(targets))
     if unknown := set(targets) - set(names):
         raise AxisError(
@@ -319,7 +319,7 @@ def _tellings_of(
     kinds: dict[str, list[Any]] = {name: [None] * dialogues for name in (records[0]["kinds"] if records else ())}
     for number, source, record in zip(copies.of, facts["source"], records, strict=True):
         sources[number].add(str(source))
-        word[number] = record["word"]
+        word[number] = record["term"]
         for name, label in record["kinds"].items():
             kinds[name][number] = label
     target = numbers_of(targets, names)
@@ -330,19 +330,26 @@ def _tellings_of(
         source=numbers_of([next(iter(some)) if len(some) == 1 else "" for some in sources], names),
         of=copies.of,
         target=target,
-        draw=np.zeros(len(target), dtype=int) if is_crossed else facts["draw"].to_numpy(dtype=int),
+        draw=np.zeros(len(target), dtype=int) if is_crossed else _numbers_within(copies.of),
         word=tuple(word),
-        words=tuple(frozenset(record["words"]) for record in records),
+        words=tuple(frozenset(record["terms"]) for record in records),
         placebo=placebos.of,
-        placebo_words=tuple(map(str, rows["word"].iloc[placebos.starts])),
+        placebo_words=tuple(map(str, rows["term"].iloc[placebos.starts])),
         factors=groups.factors,
         references=tuple(
             (int(number), str(name))
-            for number, name in zip(references.of, rows["target"].iloc[references.starts], strict=True)
+            for number, name in zip(references.of, rows["group"].iloc[references.starts], strict=True)
         ),
         clusters=tuple((name, tuple(labels)) for name, labels in kinds.items()),
         dose=(_mean_edits(rows, copies, placebos.of), _mean_edits(rows, placebos, placebos.of)),
     )
+
+
+def _numbers_within(of: np.ndarray) -> np.ndarray:
+    """The number of each variant among those of its dialogue."""
+    import pandas as pd
+
+    return pd.Series(of).groupby(of).cumcount().to_numpy()
 
 
 def _mean_edits(rows: pd.DataFrame, variants: _Variants, dialogues: np.ndarray) -> float:
@@ -360,7 +367,7 @@ def _clusters(text: Any) -> dict[str, Any]:
     """The clusters that a row names."""
     try:
         record = loads(text)
-        if isinstance(record["word"], str) and isinstance(record["kinds"], dict) and isinstance(record["words"], list):
+        if isinstance(record["term"], str) and isinstance(record["kinds"], dict) and isinstance(record["terms"], list):
             return dict(record)
     except (ValueError, LookupError, TypeError):
         pass

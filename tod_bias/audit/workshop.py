@@ -11,13 +11,13 @@ from tod_bias.audit.running import Lost, Runs, records_of
 from tod_bias.audit.turn_rows import ChunkRows, Membership, TurnRows
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.metrics.metric import Metric
-from tod_bias.perturb.axis import Axis, Selection
+from tod_bias.perturb.axis import Axis, SelectedDialogue
 from tod_bias.systems.execution import HistoryMode
 from tod_bias.systems.pipeline import Pipeline
 
 ClusterOf = Callable[[Dialogue], str]
 """A kind of clusters: which one a dialogue belongs to."""
-Chunk = Mapping[str, Sequence[Selection]]
+Chunk = Mapping[str, Sequence[SelectedDialogue]]
 """Axis to dialogues, each with its tellings."""
 Chunks = Callable[[int], Iterable[Sequence[Chunk]]]
 """Gives all chunks, each cut into so many parts or a few more."""
@@ -82,7 +82,7 @@ class Workshop:
         return done
 
 
-def membership(perturber: Axis, drawn: Selection, kinds: Sequence[tuple[str, ClusterOf]] = ()) -> Membership:
+def membership(perturber: Axis, drawn: SelectedDialogue, kinds: Sequence[tuple[str, ClusterOf]] = ()) -> Membership:
     """The clusters of a dialogue and its tellings.
 
     Args:

@@ -53,6 +53,7 @@ app = App(
     "an example of every command.",
     help_format="plaintext",
     version=__version__,
+    suppress_keyboard_interrupt=False,
     default_parameter=Parameter(negative_iterable=(), show_default=_default),
 )
 for heading, names in COMMANDS.items():

@@ -35,11 +35,12 @@ def configured(config: AuditConfig, file: Path | None) -> AuditConfig:
     """
     base = None
     if file is not None:
-        base = AuditConfig.read(file).located()
+        base = AuditConfig.read(file)
         if base.mark and not base.is_own:
             raise TodBiasError(
                 f"{file}: another user's run wrote it, or it was changed; remove its mark to take it as your own"
             )
+        base = base.located()
     config = AuditConfig.with_settings(base, config.given() | {"directory": Path.cwd()})
     check_datapath(config.corpus)
     named = {name: getattr(config.corpus, name) for name in type(config.corpus).model_fields}  # for later commands

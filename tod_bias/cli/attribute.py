@@ -140,9 +140,9 @@ def _recorded(responses: Path) -> Any:
     """The system whose responses lie in a file."""
     from tod_bias.audit.recorded import SYSTEM
     from tod_bias.systems.pipeline import Pipeline
-    from tod_bias.systems.stages.recorded import RecordedAnswers
+    from tod_bias.systems.stages.recorded import SavedResponses
 
-    return Pipeline({SYSTEM: RecordedAnswers(responses)})
+    return Pipeline({SYSTEM: SavedResponses(responses)})
 
 
 _BATCHES = "batches.json"

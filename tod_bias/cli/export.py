@@ -60,6 +60,6 @@ def export(*, config: ExportConfig, how: ExportOptions, output: ExportOutput) ->
 
 
 _NEXT = (
-    "Next: save the system's responses to them, a line {id, turn, telling, response} each, for tod-bias attribute "
+    "Next: save the system's responses to them, a line {id, turn, variant, response} each, for tod-bias attribute "
     "--responses FILE with the same options"
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from functools import cache, wraps
+from functools import wraps
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -50,11 +50,12 @@ def _with_options(function: Function) -> Function:
     """The function with one keyword per option in place of each group of options."""
     signature = inspect.signature(function, eval_str=True)
     groups: dict[str, type[Options]] = {}
+    headings: dict[str, Group] = {}
     parameters = []
     for parameter in signature.parameters.values():
         if inspect.isclass(parameter.annotation) and issubclass(parameter.annotation, Options):
             groups[parameter.name] = parameter.annotation
-            parameters += [_parameter(*option) for option in _options(parameter.annotation)]
+            parameters += [_parameter(*option, headings) for option in _options(parameter.annotation)]
         else:
             parameters.append(parameter)
 
@@ -78,9 +79,13 @@ def _options(kind: type[Options], *, is_of_run: bool = False) -> Iterator[tuple[
             yield name, field, kind.title or GENERAL, is_of_run
 
 
-def _parameter(name: str, field: FieldInfo, title: str, is_of_run: bool) -> inspect.Parameter:
+def _parameter(
+    name: str, field: FieldInfo, title: str, is_of_run: bool, headings: dict[str, Group]
+) -> inspect.Parameter:
     heading = f"{title} (by default the run's)" if is_of_run else title
-    how = Parameter(help=" ".join((field.description or "").split()), group=_heading(heading))
+    place = 100 if heading == GENERAL else len(headings)
+    group = headings.setdefault(heading, Group(heading, sort_key=place))
+    how = Parameter(help=" ".join((field.description or "").split()), group=group)
     if is_of_run:
         how = Parameter.combine(how, Parameter(show_default=False))
     if field.annotation is bool and field.default is False:
@@ -98,11 +103,6 @@ def _plain(kind: Any) -> Any:
     if get_origin(kind) in (Union, UnionType):
         return Union[tuple(map(_plain, get_args(kind)))]  # noqa: UP007  # its members are not known before
     return get_args(kind)[0] if get_origin(kind) is Annotated else kind
-
-
-@cache
-def _heading(title: str) -> Group:
-    return Group.create_ordered(title, sort_key=title == GENERAL)  # which is last
 
 
 def _assembled(kind: type[Options], given: dict[str, Any]) -> Options:

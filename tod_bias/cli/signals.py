@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and what schedulers send: from its first moments on, a command that is stopped says so in one line.
+"""Ctrl-C, SIGTERM and a closed terminal: from its first moments on, a command that is stopped says so in one line.
 
 Until the command itself begins, nothing is at stake, and the process ends at once. Later the signal is raised as
 :class:`Stopped`, so that what is under way is kept first; libraries that make another error of it, or swallow it, do
@@ -20,10 +20,6 @@ _WORDS = {
         "SIGINT": "interrupted",
         "SIGTERM": "terminated",
         "SIGHUP": "its terminal is gone",
-        "SIGALRM": "an alarm ended it",
-        "SIGXCPU": "its processor time is used up",
-        "SIGUSR1": "ended by SIGUSR1",
-        "SIGUSR2": "ended by SIGUSR2",
     }.items()
     if hasattr(signal, name)  # Windows knows the first two
 }

@@ -13,7 +13,6 @@ from tod_bias.errors import TodBiasError
 from tod_bias.metrics.choice import METRICS
 from tod_bias.metrics.metric import Metric as Scorer
 from tod_bias.metrics.metric import turn_scores
-from tod_bias.report.notation import REFERENCES
 from tod_bias.report.record import ORIGINAL
 from tod_bias.results import MetricInfo, RunError
 
@@ -23,9 +22,7 @@ if TYPE_CHECKING:
 UNSWAPPED = ""
 """The arm that runs the pipeline as it is on the rewritten dialogues."""
 
-PLACEBO = ("original", "placebo")
-"""Source and target of a telling that only exchanges neutral words, for the floor of its axis."""
-_KEYS = ["axis", "dialogue", "turn", "draw", "sample", "source", "target", "word", "arm", "user", "reference"]
+_KEYS = ["axis", "dialogue", "turn", "variant", "sample", "role", "source", "group", "term", "arm", "user", "reference"]
 
 _ALIKE = 0.4
 """Below this similarity, marking the few words that two texts share by chance only distracts."""
@@ -133,8 +130,7 @@ def excerpts(
     if found is None:
         return None
     metric, scorer = found
-    turns = turns[~((turns["source"] == PLACEBO[0]) & (turns["target"] == PLACEBO[1])) & (turns["sample"] == 0)]
-    turns = turns[~turns["target"].isin(list(REFERENCES))]
+    turns = turns[turns["role"].isin(("original", "group")) & (turns["sample"] == 0)]
     texts = ["user", "reference", *stages]
     turns = turns.assign(
         turn_score=turn_scores(scorer, turns[list(scorer.columns)].to_numpy(dtype=float)),
@@ -148,7 +144,7 @@ def excerpts(
     )
     joined["change"] = joined["turn_score"] - joined["turn_score_original"]
     joined["size"] = joined["change"].abs().round(9)  # else rounding noise decides between equal changes
-    joined = joined.sort_values(["size", "dialogue", "turn", "draw"], ascending=[False, True, True, True])
+    joined = joined.sort_values(["size", "dialogue", "turn", "variant"], ascending=[False, True, True, True])
     groups = []
     for axis in axes:
         rows = joined[joined["axis"] == axis]
@@ -179,7 +175,7 @@ def _choose(rows: pd.DataFrame, most: int) -> list[dict[str, Any]]:
     dialogues: set[str] = set()
     pairs: Counter[tuple[str, str]] = Counter()
     for row in rows[rows["size"] > 0].to_dict("records"):
-        pair = (row["source"], row["target"])
+        pair = (row["source"], row["group"])
         if row["dialogue"] in dialogues or pairs[pair] == 2:
             continue
         dialogues.add(row["dialogue"])
@@ -193,7 +189,9 @@ def _choose(rows: pd.DataFrame, most: int) -> list[dict[str, Any]]:
 def _earlier(row: dict[str, Any], rows: pd.DataFrame) -> tuple[int, Difference] | None:
     if row["user"] != row["user_original"]:
         return None
-    same_copy = (rows["dialogue"] == row["dialogue"]) & (rows["draw"] == row["draw"]) & (rows["turn"] < row["turn"])
+    same_copy = (
+        (rows["dialogue"] == row["dialogue"]) & (rows["variant"] == row["variant"]) & (rows["turn"] < row["turn"])
+    )
     for before in rows[same_copy].sort_values("turn", ascending=False).to_dict("records"):
         turn = {str(name): value for name, value in before.items()}
         for name in ("reference", "user"):  # the system's words come after the user's
@@ -208,8 +206,8 @@ def _excerpt(row: dict[str, Any], stages: Sequence[str], earlier: tuple[int, Dif
         dialogue=str(row["dialogue"]),
         turn=int(row["turn"]) + 1,
         source=str(row["source"]),
-        target=str(row["target"]),
-        word=str(row["word"]),
+        target=str(row["group"]),
+        word=str(row["term"]),
         user=_difference(row, "user"),
         earlier=earlier,
         outputs=tuple(output for output in outputs if not output.is_empty),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 ORIGINAL = "original"
 """The arm of ``turns.parquet`` that holds the run on the original dialogues."""
-_NUMBERS = ("turn", "draw", "sample")
+_NUMBERS = ("turn", "sample")
 """Columns of a table of turns that are whole numbers."""
 
 

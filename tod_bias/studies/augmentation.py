@@ -15,7 +15,7 @@ from tod_bias.config import Design, DesignOptions
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError, TodBiasError
 from tod_bias.imports import is_import
-from tod_bias.perturb.axis import Axis, Selection, Variants
+from tod_bias.perturb.axis import Axis, SelectedDialogue, Variants
 from tod_bias.perturb.loading import axes as shipped_axes
 from tod_bias.perturb.loading import load_axis
 from tod_bias.systems.execution import Run
@@ -96,7 +96,7 @@ class Augmentation:
         return DesignOptions(design=design, draws=1, variants=1 if self.kind == "personas" else None)
 
 
-def _runs(retelling: CounterfactualDesign, axis: str, drawn: Sequence[Selection]) -> Iterator[Variants]:
+def _runs(retelling: CounterfactualDesign, axis: str, drawn: Sequence[SelectedDialogue]) -> Iterator[Variants]:
     """One dialogue after the other: rewrites remember what they made."""
     for entry in drawn:
         yield from retelling.counterfactuals.of(axis, [entry])
@@ -111,5 +111,5 @@ def augment(dialogues: Sequence[Dialogue], how: Augmentation, seed: int = 0) -> 
     found = list(dialogues)
     for dialogue, run in how.copies(dialogues, seed):
         told = run.rewritten
-        found.append(Dialogue(f"{dialogue.id}/{run.telling}", told.domain, told.turns, told.system))
+        found.append(Dialogue(f"{dialogue.id}/{run.variant}", told.domain, told.turns, told.system))
     return found

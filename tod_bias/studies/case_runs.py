@@ -111,7 +111,7 @@ class Questioning:
         for telling, rewrite in tellings:
             last = len(telling.dialogue.turns) - 1
             original = Run(telling.dialogue, only=last)
-            runs += [original, replace(original, rewrite=rewrite, telling=f"{rewrite.axis}:{rewrite.target}")]
+            runs += [original, replace(original, rewrite=rewrite, variant=f"{rewrite.axis}:{rewrite.target}")]
         traces = self._execution(runs)
         lost = dict(self._execution.lost)
         courses: list[tuple[int, bool, Course]] = []

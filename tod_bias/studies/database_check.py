@@ -258,7 +258,7 @@ def made_in(turns: pd.DataFrame | None, axis: str, call: str = "api_call") -> di
         return {}
     own = turns[(turns["axis"] == axis) & turns["arm"].isin(OWN_ARMS) & (turns["sample"] == 0)]
     found: dict[tuple[str, str], list[Any]] = {}
-    for arm, dialogue, target, text in zip(own["arm"], own["dialogue"], own["target"], own[call], strict=True):
+    for arm, dialogue, target, text in zip(own["arm"], own["dialogue"], own["group"], own[call], strict=True):
         found.setdefault((dialogue, ORIGINAL if arm == ORIGINAL else target), []).append(parse_call(text or ""))
     return found
 

@@ -13,7 +13,7 @@ from tod_bias.documents import read_yaml
 from tod_bias.errors import StageError
 from tod_bias.files import check_own_file, write_text
 from tod_bias.perturb.guards.guard import Guard
-from tod_bias.perturb.guards.telling import axis_of
+from tod_bias.perturb.guards.inputs import guarded_axis
 from tod_bias.report.sections import slug, unique
 from tod_bias.studies.mends import ROWS, Change
 from tod_bias.systems.configuration import resolved
@@ -99,7 +99,7 @@ def _check_axes(stage: Any, change: Change) -> None:
     guard = untwinned(stage)
     while isinstance(guard, Guard):
         axis = guard.axis
-        if axis.name in change.axes and axis.signature != axis_of(axis.name).signature:
+        if axis.name in change.axes and axis.signature != guarded_axis(axis.name).signature:
             raise StageError(
                 f"{change.component} mends with a guard on {axis.name} with words of your own (--lexicon, --protect, "
                 "--name-slots), which a pipeline's file cannot name; write it in Python: tod_bias.stages.Canonical"

@@ -26,7 +26,7 @@ from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.sampling import sample
 from tod_bias.files import write_json
 from tod_bias.folder import writable
-from tod_bias.perturb.axis import Axis, Edits, Selection, Variants
+from tod_bias.perturb.axis import Axis, Edits, SelectedDialogue, Variants
 from tod_bias.report.sheets import new_table
 from tod_bias.statistics.intervals import LEVEL
 from tod_bias.statistics.needed import ENOUGH_WORDS
@@ -37,7 +37,7 @@ from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.questions import Reading
 from tod_bias.systems.twin import Twin, untwinned
 
-Telling = Callable[[Mapping[str, Sequence[Selection]]], dict[str, list[Variants]]]
+Telling = Callable[[Mapping[str, Sequence[SelectedDialogue]]], dict[str, list[Variants]]]
 """Tells drawn dialogues otherwise, by axis."""
 NAME = "plan.json"
 """The file of a plan in its folder."""
@@ -107,12 +107,12 @@ def plan(
     )  # fmt: skip
     drawn = retelling.selected
 
-    def told(chosen: Mapping[str, Sequence[Selection]]) -> dict[str, list[Variants]]:
+    def told(chosen: Mapping[str, Sequence[SelectedDialogue]]) -> dict[str, list[Variants]]:
         return {axis: retelling.counterfactuals.of(axis, some) for axis, some in chosen.items()}
 
     placebo: dict[str, list[Edits]] = {axis: [] for axis in drawn} if retelling.counterfactuals.has_placebo else {}
 
-    def told_and_noted(chosen: Mapping[str, Sequence[Selection]]) -> dict[str, list[Variants]]:
+    def told_and_noted(chosen: Mapping[str, Sequence[SelectedDialogue]]) -> dict[str, list[Variants]]:
         found = told(chosen)
         for axis, doses in placebo.items():
             doses += [one.edits for one in found.get(axis, ()) if one.edits is not None]
@@ -155,7 +155,7 @@ def plan(
     )
 
 
-def _effective(perturber: Axis, drawn: Sequence[Selection]) -> float:
+def _effective(perturber: Axis, drawn: Sequence[SelectedDialogue]) -> float:
     """Effective words that a claim would rest on, as the run counts them."""
     attributes = tuple(perturber.groups)
     members = [membership(perturber, dialogue) for dialogue in drawn]
@@ -196,7 +196,7 @@ def _counted(
     pipeline: Pipeline,
     dialogues: Sequence[Dialogue],
     told: Telling,
-    drawn: Mapping[str, Sequence[Selection]],
+    drawn: Mapping[str, Sequence[SelectedDialogue]],
     history: HistoryMode,
 ) -> dict[str, int]:
     """Tellings, turns, and what the component that is asked first is asked."""
@@ -206,7 +206,7 @@ def _counted(
     tellings = plain = rewritten = 0
     for (chunk,) in chunks(dialogues, drawn):
         retold = [one for some in told(chunk).values() for one in some]
-        originals = {(one.original.dialogue.id, one.original.telling): one.original for one in retold}
+        originals = {(one.original.dialogue.id, one.original.variant): one.original for one in retold}
         copies = [copy for one in retold for copy in one.rewritten]
         tellings += len(originals) + len(copies)
         for run in (*originals.values(), *copies):
@@ -234,7 +234,7 @@ def _timed(
     pipeline: Pipeline,
     dialogues: Sequence[Dialogue],
     told: Telling,
-    drawn: Mapping[str, Sequence[Selection]],
+    drawn: Mapping[str, Sequence[SelectedDialogue]],
     history: HistoryMode,
     seed: int,
     size: int,

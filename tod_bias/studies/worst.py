@@ -33,7 +33,7 @@ from tod_bias.systems.execution import all_arms, arm_key
 if TYPE_CHECKING:
     import pandas as pd
 
-_KEYS = ["dialogue", "draw", "turn"]
+_KEYS = ["dialogue", "variant", "turn"]
 _FACTS = [*_KEYS, "sample", "arm", "clusters"]
 
 
@@ -164,7 +164,7 @@ class _Maker:
     def cases(self, dialogues: Sequence[Dialogue], most: int, component: str | None) -> tuple[list[Case], int]:
         """The worst, and how many cannot be cases."""
         ranked = self._ranked(component)
-        drawn = self._drawn(dialogues)
+        by_variant = self._by_variant(dialogues)
         found: list[Case] = []
         seen: set[str] = set()
         lost = 0
@@ -173,20 +173,29 @@ class _Maker:
             if name in seen or len(found) == most:
                 continue
             seen.add(name)
-            if name not in drawn or int(row["draw"]) >= len(drawn[name][1]):
-                raise MismatchError(f"{self._path}: dialogue {name} is told otherwise here; repeat the run")
-            dialogue, candidates = drawn[name]
-            case = self._case(row, dialogue, candidates[int(row["draw"])])
+            candidates = by_variant.get(name, {})
+            if row["variant"] not in candidates:
+                raise MismatchError(f"{self._path}: dialogue {name} is rewritten otherwise here; repeat the run")
+            case = self._case(row, *candidates[row["variant"]])
             if case is None:
                 lost += 1
             else:
                 found.append(case)
         return self._with_texts(found, ranked), lost
 
-    def _drawn(self, dialogues: Sequence[Dialogue]) -> dict[str, tuple[Dialogue, Sequence[Candidate]]]:
+    def _by_variant(self, dialogues: Sequence[Dialogue]) -> dict[str, dict[str, tuple[Dialogue, Candidate]]]:
+        """A dialogue's id and the name of a variant to what it is made of."""
         config = self._result.config
-        retelling = design_counterfactuals(dialogues, [self._perturber], config.design, seed=config.seed)
-        return {dialogue.id: (dialogue, chosen) for dialogue, chosen in retelling.selected[self._perturber.name]}
+        design = design_counterfactuals(dialogues, [self._perturber], config.design, seed=config.seed)
+        selections = design.selected[self._perturber.name]
+        made = self._perturber.variants(selections)
+        return {
+            selection.dialogue.id: {
+                counterfactual.variant: (selection.dialogue, candidate)
+                for counterfactual, candidate in zip(variants.groups, selection.candidates, strict=True)
+            }
+            for selection, variants in zip(selections, made, strict=True)
+        }
 
     def _read(self, columns: Sequence[str], *filters: tuple[str, str, Any]) -> pd.DataFrame:
         import pyarrow as pa
@@ -210,7 +219,6 @@ class _Maker:
             raise RunError(f"{self._path}: columns of {self._metric.name} hold no numbers; repeat the run") from error
         frame = frame.assign(score=turn_scores(self._metric, statistics))
         copies = frame[frame["clusters"].notna() & (frame["arm"] != ORIGINAL)]
-        copies = copies.assign(draw=copies["draw"].astype(int))
         mean = copies.groupby([*_KEYS, "arm"], observed=True)["score"].mean().unstack("arm")
         names = [arm_key(arm) for arm in all_arms(self._stages)]
         harm, shares = harm_of(self._metric, mean.reindex(columns=names).to_numpy(), self._stages)
@@ -270,8 +278,6 @@ class _Maker:
 
     def _with_texts(self, cases: Sequence[Case], ranked: pd.DataFrame) -> list[Case]:
         """The cases with what the components put out."""
-        import pandas as pd
-
         if not cases:
             return []
         places = {case.id: case.telling.dialogue.id for case in cases}
@@ -279,18 +285,18 @@ class _Maker:
         columns = [*_KEYS, "arm", "sample", *self._stages]
         frame = self._read(columns, ("dialogue", "in", sorted(set(places.values()))), ("arm", "in", list(arms)))
         frame = frame[frame["sample"] == 0]
-        draws = {(str(row["dialogue"]), int(row["turn"])): int(row["draw"]) for row in _firsts(ranked)}
-        texts: dict[tuple[str, int, str, int], Mapping[str, str]] = {}
+        variants = {(str(row["dialogue"]), int(row["turn"])): str(row["variant"]) for row in _firsts(ranked)}
+        texts: dict[tuple[str, int, str, str], Mapping[str, str]] = {}
         for row in frame.to_dict("records"):
-            draw = -1 if pd.isna(row["draw"]) else int(row["draw"])
-            texts[str(row["dialogue"]), int(row["turn"]), arms[row["arm"]], draw] = {
+            variant = "" if row["arm"] == ORIGINAL else str(row["variant"])
+            texts[str(row["dialogue"]), int(row["turn"]), arms[row["arm"]], variant] = {
                 name: row[name] if isinstance(row[name], str) else "" for name in self._stages
             }
         found = []
         for case in cases:
             place = case.telling.dialogue.id, case.turn - 1
             by_which = {
-                which: texts.get((*place, which, -1 if which == ORIGINAL else draws[place]), {})
+                which: texts.get((*place, which, "" if which == ORIGINAL else variants[place]), {})
                 for which in (ORIGINAL, EXPECTED, TOLD)
             }
             outputs = {name: {which: some.get(name, "") for which, some in by_which.items()} for name in self._stages}

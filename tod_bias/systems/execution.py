@@ -66,10 +66,10 @@ class Run:
     """T; None for the original run."""
     sample: int = 0
     """Number of the sample, where components draw their answers."""
-    telling: str = "original"
-    """Its name among the tellings of the dialogue: ``gender:woman``."""
+    variant: str = "original"
+    """Its name among the variants of the dialogue: ``gender:woman``."""
     base: str = "original"
-    """The name of the telling that ``dialogue`` is, from which T starts."""
+    """The name of the variant that ``dialogue`` is, from which T starts."""
     only: int | None = None
     """Number of the one turn that is asked for, with a teacher-forced history; None: all of them."""
 

@@ -29,7 +29,7 @@ def test_all_recorded_calls_replay_under_other_names(tau_bench, axis, least):
         answers = [message["content"] for message in record["traj"] if message["role"] == "tool"]
         runs[dialogue_of(record | {"id": str(number)}).id] = (dialogue_of(record | {"id": str(number)}), answers)
     perturber = load_axis(axis)
-    told = perturber.select([dialogue for dialogue, _ in runs.values()], seed=0, tellings=1)
+    told = perturber.select([dialogue for dialogue, _ in runs.values()], seed=0, variants=1)
     assert len(told) >= least
     world = airline.new_state(tau_bench / "airline")
     calls = 0
@@ -54,7 +54,7 @@ def test_all_recorded_calls_replay_under_other_names(tau_bench, axis, least):
 def test_records_that_are_passed_over_are_those_that_stay(tau_bench):
     runs = json.loads((tau_bench / "trajectories" / "gpt-4o-airline.json").read_text())[:40]
     perturber = load_axis("names_gender")
-    told = perturber.select([dialogue_of(run | {"id": str(n)}) for n, run in enumerate(runs)], seed=0, tellings=1)
+    told = perturber.select([dialogue_of(run | {"id": str(n)}) for n, run in enumerate(runs)], seed=0, variants=1)
     world = airline.new_state(tau_bench / "airline")
     changed = 0
     for dialogue, (candidate,) in told[:3]:

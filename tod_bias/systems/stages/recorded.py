@@ -1,4 +1,4 @@
-"""A system that cannot be run again: what it answered to each telling, from a file."""
+"""The responses of a system that cannot be run again, from a file."""
 
 from __future__ import annotations
 
@@ -14,89 +14,90 @@ from tod_bias.errors import StageError
 from tod_bias.systems.stage import StageInput
 
 ORIGINAL = "original"
-"""The telling that is the dialogue as it is."""
-_FIELDS = ("id", "turn", "telling", "user", "response", "steps")
+"""The variant that is the dialogue as it is."""
+_FIELDS = ("id", "turn", "variant", "user", "response", "steps")
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """What a system answered in one turn."""
+class SavedTurn:
+    """What a system said and called in one turn."""
 
     response: str
     steps: tuple[Step, ...] = ()
     """The calls that it made, with their results."""
     user: str | None = None
-    """What was said to it, where the file says so: it must be what the telling says."""
+    """What was said to it, where the file says so: it must be what the variant says."""
 
 
-class RecordedAnswers:
-    """Answers by dialogue, telling and turn.
+class SavedResponses:
+    """Responses by dialogue, variant and turn.
 
-    Lines of ``{"id": …, "turn": 0, "telling": …, "response": …, "steps": […]}``: ``telling`` is as
-    ``tod-bias export`` names it, ``original`` for the dialogue as it is; ``id`` is the original
-    dialogue's, or that of the telling; ``steps`` may be left out, and
-    ``user``, what the user said, may be added, to be compared. As nothing else is known of the system, it is one
-    component, and no other can be swapped.
+    Lines of ``{"id": …, "turn": 0, "variant": …, "response": …, "steps": […]}``: ``variant`` is as
+    ``tod-bias export`` names it, ``original`` for the dialogue as it is; ``id`` is that of the original dialogue or of
+    the variant; ``steps`` may be left out, and ``user``, what the user said, may be added, to be compared. As nothing
+    else is known of the system, it is one stage, and no other can be replaced.
 
     Args:
         path: the file.
 
     Raises:
-        StageError: it cannot be read, a line is none of these, or an answer stands twice; names the line.
+        StageError: it cannot be read, a line is none of these, or a response stands twice; names the line.
     """
 
     keep_answers = False
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.answers: dict[tuple[str, str, int], Recorded] = {}
-        """(dialogue, telling, turn) to the answer."""
+        self.responses: dict[tuple[str, str, int], SavedTurn] = {}
+        """(dialogue, variant, turn) to what was saved of it."""
         digest = blake2b(digest_size=8)
         try:
             for number, line in text_lines(self.path):
                 digest.update(line.encode("utf-8", "surrogatepass"))
                 try:
-                    key, answer = _read(loads(line, unique=True))
+                    key, saved = _read(loads(line, unique=True))
                 except ValueError as error:
                     raise StageError(f"{self.path}, line {number}: {error}") from error
-                if key in self.answers:
-                    name, telling, turn = key
-                    raise StageError(f"{self.path}, line {number}: turn {turn} of {name!r} as {telling!r} stands twice")
-                self.answers[key] = answer
+                if key in self.responses:
+                    name, variant, turn = key
+                    raise StageError(f"{self.path}, line {number}: turn {turn} of {name!r} as {variant!r} stands twice")
+                self.responses[key] = saved
         except (OSError, UnicodeDecodeError) as error:
-            raise StageError(f"{self.path}: cannot be read as answers: {error}") from error
-        if not self.answers:
-            raise StageError(f"{self.path}: holds no answer")
-        self.signature = f"answers:{len(self.answers)}|hash:{digest.hexdigest()}"
+            raise StageError(f"{self.path}: cannot be read as responses: {error}") from error
+        if not self.responses:
+            raise StageError(f"{self.path}: holds no response")
+        self.signature = f"responses:{len(self.responses)}|hash:{digest.hexdigest()}"
 
     @property
-    def tellings(self) -> list[str]:
-        """The tellings that were answered, in the order of the file."""
-        return list(dict.fromkeys(telling for _, telling, _ in self.answers))
+    def variants(self) -> list[str]:
+        """The variants that have responses, in the order of the file."""
+        return list(dict.fromkeys(variant for _, variant, _ in self.responses))
 
     def __call__(self, inputs: Sequence[StageInput], /) -> list[Any]:
-        """Raises StageError: what is recorded belongs to dialogues and tellings, not to questions."""
-        raise StageError(f"{self.path}: recorded answers are looked up by dialogue and telling; only attribute can")
+        """Raises StageError: responses belong to dialogues and variants, not to calls."""
+        raise StageError(f"{self.path}: saved responses are looked up by dialogue and variant; only attribute can")
 
 
-def _read(record: Any) -> tuple[tuple[str, str, int], Recorded]:
+def _read(record: Any) -> tuple[tuple[str, str, int], SavedTurn]:
     if not isinstance(record, Mapping):
         raise ValueError(f"expected an object, got {type(record).__name__}")
     if {"messages", "original"} <= set(record):
-        raise ValueError("this is a telling; save what the system answers to it, a line {id, turn, telling, response}")
+        raise ValueError(
+            "this is a counterfactual; save the system's response to it, a line {id, turn, variant, response}"
+        )
     if unknown := sorted(set(record) - set(_FIELDS)):
-        raise ValueError(f"unknown field {unknown[0]!r}; an answer has {', '.join(_FIELDS)}")
-    name, turn, telling = record.get("id"), record.get("turn"), record.get("telling", ORIGINAL)
+        raise ValueError(f"unknown field {unknown[0]!r}; a response has {', '.join(_FIELDS)}")
+    name, turn, variant = record.get("id"), record.get("turn"), record.get("variant", ORIGINAL)
     response, steps = record.get("response"), record.get("steps") or []
-    for what, value, kind in (("id", name, str), ("telling", telling, str), ("response", response, str)):
+    for what, value, kind in (("id", name, str), ("variant", variant, str), ("response", response, str)):
         if not isinstance(value, kind):
             raise ValueError(f"{what!r} must be a text, got {value!r:.60}")
     if type(turn) is not int or turn < 0:
         raise ValueError(f"'turn' must be a number from 0, got {turn!r:.60}")
     if not isinstance(steps, list):
         raise ValueError(f"'steps' must be a list, got {type(steps).__name__}")
-    key = str(name).removesuffix(f"#{telling}"), str(telling), turn
+    key = str(name).removesuffix(f"#{variant}"), str(variant), turn
     user = record.get("user")
     if user is not None and not isinstance(user, str):
         raise ValueError(f"'user' must be a text, got {user!r:.60}")
-    return key, Recorded(str(response), tuple(Step.from_json(step) for step in steps), user)
+    return key, SavedTurn(str(response), tuple(Step.from_json(step) for step in steps), user)

@@ -1,0 +1,155 @@
+"""The people of one input under reference names, and the way back: what guards on the axes over names use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property, lru_cache
+
+from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.perturb.names.axis import NamesAxis
+from tod_bias.perturb.names.forms import WORD, NameForms, Renaming, is_last_name, listed, renamed
+from tod_bias.perturb.names.people import Person
+from tod_bias.perturb.names.resources import GENDERS, by_first, by_last, dealt, dealt_last
+from tod_bias.perturb.names.slots import is_thing
+
+_WORD = re.compile(WORD)
+_FULL = re.compile(r"(?<![^\W_])([A-Z][^\W\d_]+)\s+(?=([A-Z][^\W\d_]+))")
+_EDGES = " \t\r\n.,!?;:\"'()"
+_RACE = "white"
+"""Whose names the reference names are: any would do, as everybody gets them."""
+
+
+@lru_cache(maxsize=1 << 16)
+def may_hold_name(text: str, with_last: bool) -> bool:
+    """A quick check: whether a word of a text is a known name."""
+    known, last = by_first(), by_last() if with_last else {}
+    return any(
+        part in known or part in last for word in _WORD.findall(text.lower()) for part in (word, *word.split("-"))
+    )
+
+
+class ReferenceNames:
+    """The names of one input: whoever is named first has one and the same reference name, and so on.
+
+    Whoever is renamed stands in the same place, so the order in which first names appear is the same in every T x.
+    First names that are known (and are no words) count wherever they stand, others where somebody is so named.
+
+    Args:
+        dialogue: what the input holds, as a dialogue.
+        texts: all its texts, in order.
+        axis: which names change, and how they are found.
+        shift: reference names from so many names on, for other variants.
+    """
+
+    def __init__(self, dialogue: Dialogue, texts: Sequence[str], axis: NamesAxis, shift: int = 0) -> None:
+        self._dialogue, self._texts, self._axis, self._shift = dialogue, texts, axis, shift
+        self._with_last = "race" in axis.factors
+        self._left: list[str] = []
+        self.reference = lru_cache(maxsize=None)(self._reference)
+        """A text under the reference names."""
+
+    @cached_property
+    def people(self) -> tuple[NameForms, ...]:
+        """The names of the input, in the order in which their first names appear."""
+        known, named = by_first(), self._named
+        words = [word.lower() for text in self._texts for word in _WORD.findall(text)]
+        standing = dict.fromkeys(part for word in words for part in (word, *(word.split("-") if "-" in word else ())))
+        relatives = frozenset(person.last.lower() for person in named.values() if person.last)
+        forms: list[NameForms] = []
+        for word in standing:
+            person = named.get(word)
+            if person is None:
+                if word not in known:
+                    continue
+                name = known[word].name
+                if word in relatives or (known[word].word and not self._is_named(name)):
+                    self._left.append(name)  # "Miller" may come to be somebody's first name too
+                    continue
+                person = Person(name)
+            elif word in known:
+                person = Person(known[word].name, person.last)
+            finds_last = self._with_last and bool(person.last)
+            forms.append(self._axis.forms(self._dialogue, person, finds_last=finds_last))
+        places = ((self._first_place(one), one) for one in forms)
+        return tuple(one for _, one in sorted((place, one) for place, one in places if place is not None))
+
+    def _first_place(self, forms: NameForms) -> tuple[int, int] | None:
+        """Where the first name stands first: number of the text and position."""
+        for number, text in enumerate(self._texts):
+            for start, _, part in forms.spans(text):
+                if part == "first":
+                    return number, start
+        return None
+
+    @cached_property
+    def _named(self) -> dict[str, Person]:
+        """First name to who bears it; names that no table holds count where the last name tells something."""
+        known = by_first()
+        return {
+            person.first.lower(): person
+            for person in reversed(self._axis.people(self._dialogue))
+            if person.first.lower() in known or (self._with_last and person.last)
+        }
+
+    def _is_named(self, name: str) -> bool:
+        """Whether a text takes a name that is also a word ("Mark") for somebody's, as T would where a later turn says
+        that somebody is so called. Places and times are left: they are somebody's nearly never."""
+        word = name.lower()
+        if word in listed("places") or word in listed("times"):
+            return False
+        texts = (text for text in self._texts if word != text.strip(_EDGES).lower())
+        return any(part == "first" for text in texts for _, _, part in NameForms(name).spans(text))
+
+    @cached_property
+    def uncovered(self) -> tuple[str, ...]:
+        """Names that are left as places, times or things, where a later turn could show that they are somebody's."""
+        in_full = [forms.first.lower() for forms in self.people if forms.last]
+        left = [name for name in self._left if any(True for text in self._texts for _ in NameForms(name).spans(text))]
+        names = dict.fromkeys([*left, *self._half_known(in_full)])
+        return tuple(name for name in names if self._axis.group_of(Person(name)))
+
+    def _half_known(self, in_full: Sequence[str]) -> Iterator[str]:
+        """First names that a last name follows ("see Aaron Lewis"), of nobody who is known by both, and no thing's."""
+        known, last = by_first(), by_last()
+        values = (value for turn in self._dialogue.turns for value in turn.values)
+        things = "\n".join(value.lower() for slot, value in values if is_thing(slot, self._axis.slots))
+        for text in self._texts:
+            for match in _FULL.finditer(text):
+                first, second = match[1].lower(), match[2].lower()
+                is_full = first in known and second in last and is_last_name(match[2])
+                if is_full and first not in in_full and f"{first} {second}" not in things:
+                    yield known[first].name
+
+    @cached_property
+    def _renamings(self) -> list[Renaming]:
+        """Everybody, with a reference name that the rest of the input does not hold."""
+        gone = [Renaming(forms, " ", " ") for forms in self.people]
+        rest = " ".join(renamed(text, gone) for text in self._texts) if gone else ""
+        taken = frozenset(word.lower() for word in _WORD.findall(rest))
+        firsts, lasts = _free_names(taken)
+        return [
+            Renaming(forms, firsts[place % len(firsts)], lasts[place % len(lasts)] if forms.finds_last else "")
+            for place, forms in enumerate(self.people, start=self._shift)
+        ]
+
+    def _reference(self, text: str) -> str:
+        return renamed(text, self._renamings)
+
+    def back(self, text: str) -> str:
+        """A text with the names of the input in the places of their reference names."""
+        return renamed(text, [renaming.turned() for renaming in self._renamings])
+
+    def masked(self, text: str, mask: str) -> str:
+        """A text with ``mask`` in the places of names."""
+        return renamed(text, self._renamings, mask)
+
+
+@lru_cache(maxsize=1024)
+def _free_names(taken: frozenset[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """First and last names that are dealt out as reference names, those that are not taken if there are any."""
+    women, men = (dealt(gender, _RACE) for gender in reversed(GENDERS))
+    firsts = tuple(name for pair in zip(women, men, strict=False) for name in pair)
+    lasts = dealt_last(_RACE)
+    free = [tuple(name for name in names if name.lower() not in taken) for names in (firsts, lasts)]
+    return free[0] or firsts, free[1] or lasts

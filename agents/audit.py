@@ -1,6 +1,6 @@
 """What every answer of an agent adds to which number of the report.
 
-All numbers are made of weighted sums over turns, the weights of :class:`tod_bias.audit.axis_table.AxisTable`: a
+All numbers are made of weighted sums over turns, the weights of :class:`tod_bias.audit.sums.ArmSums`: a
 dialogue weighs once however often it is told. What an original's answers become in the arm where everything is swapped
 is known as soon as they are given: there the answer to a telling is T(f(T⁻¹ x)), the rewritten answer to the original.
 So nothing is kept from one message to another, and it does not matter who answers which telling, or when.

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tod_bias.audit.axis_table import AxisTable, Tellings
 from tod_bias.audit.claims import judge
 from tod_bias.audit.estimates import AxisEstimates
+from tod_bias.audit.sums import ArmSums, VariantIndex
 from tod_bias.metrics.bleu import CorpusBleu
 from tod_bias.results import AxisResult
 from tod_bias.statistics.settings import Inference
@@ -57,9 +57,9 @@ class World:
     """Mean of the same."""
 
 
-def table_of(world: World, rng: np.random.Generator) -> AxisTable:
+def table_of(world: World, rng: np.random.Generator) -> ArmSums:
     """One audit of a world."""
-    count, kinds = world.dialogues, len(world.attributes)
+    count, kinds = world.dialogues, len(world.groups)
     shares = np.array(world.shares or [1 / kinds] * kinds)
     source = rng.choice(kinds, count, p=shares / shares.sum())
     frequency = 1 / np.arange(1, world.words + 1) ** world.zipf
@@ -79,7 +79,7 @@ def table_of(world: World, rng: np.random.Generator) -> AxisTable:
     reacts = rng.random(len(of)) < world.sparse
     shift = np.zeros((len(STAGES), len(of)))
     for number, stage in enumerate(STAGES):
-        effects = np.array([world.effects.get(stage, {}).get(name, 0.0) for name in world.attributes])
+        effects = np.array([world.effects.get(stage, {}).get(name, 0.0) for name in world.groups])
         shift[number] = effects[target] - effects[source[of]] + world.every.get(stage, 0.0)
     place = STAGES.index("response")
     shift[place] += felt_of_words[of] * direction
@@ -97,11 +97,11 @@ def table_of(world: World, rng: np.random.Generator) -> AxisTable:
     placebo = _statistics(tokens[placebo_of], precision[placebo_of], np.where(swapped, 0.0, felt[:, None]))
     labels = [f"w{number}" for number in word]
     names = [{f"w{number}" for number in (*row, *([world.words] if world.common else []))} for row in said]
-    return AxisTable(
-        Tellings(
-            attributes=world.attributes, source=source, of=of, target=target, draw=np.zeros(len(of), dtype=int),
-            word=tuple(labels), words=tuple(frozenset(names[number]) for number in of), placebo=placebo_of,
-            placebo_words=tuple(f"p{number % 40}" for number in placebo_of),
+    return ArmSums(
+        VariantIndex(
+            groups=world.groups, source=source, of=of, target=target, draw=np.zeros(len(of), dtype=int),
+            term=tuple(labels), terms=tuple(frozenset(names[number]) for number in of), placebo=placebo_of,
+            placebo_terms=tuple(f"p{number % 40}" for number in placebo_of),
         ),
         STAGES, original, told, placebo,
     )  # fmt: skip
@@ -119,7 +119,7 @@ def _statistics(tokens: np.ndarray, precision: np.ndarray, loss: np.ndarray) -> 
 
 
 def audit(
-    tables: Sequence[AxisTable],
+    tables: Sequence[ArmSums],
     seed: int,
     *,
     resamples: int = 200,

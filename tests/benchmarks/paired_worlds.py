@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from audited_worlds import METRIC, STAGES
 
-from tod_bias.audit.axis_table import AxisTable, Tellings
+from tod_bias.audit.sums import ArmSums, VariantIndex
 from tod_bias.results import AxisChange, Change
 from tod_bias.statistics.settings import Inference
 from tod_bias.studies.changes import judged
@@ -49,7 +49,7 @@ class Pair:
     """Whether there are dialogues of both attributes; else all are a man's."""
 
 
-def tables_of(pair: Pair, rng: np.random.Generator) -> tuple[AxisTable, AxisTable]:
+def tables_of(pair: Pair, rng: np.random.Generator) -> tuple[ArmSums, ArmSums]:
     """Both runs' tables of one axis (man, woman)."""
     count = pair.dialogues
     source = rng.integers(0, 2, count) if pair.both_ways else np.zeros(count, dtype=int)
@@ -64,10 +64,10 @@ def tables_of(pair: Pair, rng: np.random.Generator) -> tuple[AxisTable, AxisTabl
     arms = all_arms(STAGES)
     open_stages = np.array([[stage not in arm for stage in STAGES] for arm in arms], dtype=float)
     labels = tuple(f"w{number}" for number in word)
-    told = Tellings(
-        attributes=("man", "woman"), source=source, of=np.arange(count), target=target,
-        draw=np.zeros(count, dtype=int), word=labels, words=tuple(frozenset([label]) for label in labels),
-        placebo=np.empty(0, dtype=int), placebo_words=(),
+    told = VariantIndex(
+        groups=("man", "woman"), source=source, of=np.arange(count), target=target,
+        draw=np.zeros(count, dtype=int), term=labels, terms=tuple(frozenset([label]) for label in labels),
+        placebo=np.empty(0, dtype=int), placebo_terms=(),
     )  # fmt: skip
     tables = []
     for number in range(2):
@@ -82,7 +82,7 @@ def tables_of(pair: Pair, rng: np.random.Generator) -> tuple[AxisTable, AxisTabl
         loss = (open_stages @ shift).T
         original = _statistics(tokens, precision, np.zeros((count, 1)))[:, 0]
         rewritten = _statistics(tokens, precision, loss)
-        tables.append(AxisTable(told, STAGES, original, rewritten, np.empty((0, len(arms), rewritten.shape[2]))))
+        tables.append(ArmSums(told, STAGES, original, rewritten, np.empty((0, len(arms), rewritten.shape[2]))))
     return tables[0], tables[1]
 
 
@@ -97,7 +97,7 @@ def _statistics(tokens: np.ndarray, precision: np.ndarray, loss: np.ndarray) -> 
 
 
 def changes_of(
-    tables: tuple[AxisTable, AxisTable],
+    tables: tuple[ArmSums, ArmSums],
     seed: int,
     *,
     resamples: int = 200,
@@ -107,7 +107,7 @@ def changes_of(
     """What is said of the quality and of an axis."""
     inference = Inference(resamples=resamples, permutations=permutations, seed=seed)
     draft = AxisDifference("gender", METRIC, tables, STAGES, inference, (margin, margin))
-    dialogues = tuple((str(number), "") for number in range(tables[0].tellings.dialogues))
+    dialogues = tuple((str(number), "") for number in range(tables[0].variants.dialogues))
     pair = Matched({METRIC.name: tables[0]}, {METRIC.name: tables[1]}, dialogues, 0)
     quality = quality_of(METRIC, {"gender": pair}, inference, margin)
     assert quality is not None
@@ -128,7 +128,7 @@ def entries(quality: Change, axis: AxisChange) -> Iterator[tuple[str, Change]]:
 
 def truth(pair: Pair, seed: int) -> dict[str, float]:
     """The changes that estimates tend to: of very many dialogues and words."""
-    large = replace(pair, dialogues=20_000, words=3000 if pair.quirks else 200, zipf=0.0 if pair.quirks else 0.5)
+    large = replace(pair, dialogues=20_000, terms=3000 if pair.quirks else 200, zipf=0.0 if pair.quirks else 0.5)
     found = changes_of(tables_of(large, np.random.default_rng([seed, 99])), seed, resamples=0, permutations=1)
     return {name: part.change.value for name, part in entries(*found)}
 
@@ -177,7 +177,7 @@ def cases() -> dict[str, Pair]:
         "mended, better on average": Pair(effects=mended, quality=0.3),
         "mended, all dialogues a man's": Pair(effects=mended, both_ways=False, dialogues=300),
         "quirks of 20 Zipf words, sd .1": Pair(
-            effects=mended, quirks=0.1, words=20, zipf=1.0, both_ways=False, dialogues=300
+            effects=mended, quirks=0.1, terms=20, zipf=1.0, both_ways=False, dialogues=300
         ),
         "quirks of 60 words, sd .1": Pair(effects=mended, quirks=0.1, both_ways=False, dialogues=300),
     }

@@ -64,6 +64,15 @@ RENAMED: tuple[tuple[str, str], ...] = (
     (r"((?:repair|compare)\.json:.*)\.words_effective$", r"\1.effective_terms"),
     (r"((?:repair|compare)\.json:.*)\.above_placebo\.", r"\1.beyond_placebo."),
     (r"(compare\.json:)pipeline\.", r"\1stages."),
+    (r"(plan\.json:)tellings$", r"\1variants"),
+    (r"(plan\.json:)dialogues\.read$", r"\1dialogues"),
+    (r"(plan\.json:)dialogues\.perturbable\.", r"\1rewritable."),
+    (r"(plan\.json:)dialogues\.audited\.", r"\1audited."),
+    (r"(plan\.json:)words\.", r"\1effective_terms."),
+    (r"(plan\.json:placebo\..*)\.words_changed\.", r"\1.edits."),
+    (r"(plan\.json:)components\.(.*)\.asked$", r"\1stages.\2.calls"),
+    (r"(plan\.json:)components\.(.*)\.(?:distinct|tokens)\.", r"\1stages.\2."),
+    (r"(plan\.json:)components\.", r"\1stages."),
 )
 """Patterns of golden names, and today's names; each is applied in turn."""
 REWORDED = {

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tod_bias.audit.contrasts import Block, interaction_of
+from tod_bias.audit.contrasts import Contrasts, interaction_of
 from tod_bias.systems.execution import all_arms
 
 STAGES = ("a", "b")
@@ -20,5 +20,5 @@ STAGES = ("a", "b")
 )
 def test_above_0_swapping_either_is_enough_and_below_0_both_must_be(harm, sign):
     scores = np.array([1.0, *(1.0 - harm(set(arm)) for arm in all_arms(STAGES))])
-    block = Block(scores[None, :, None], (interaction_of("a", "b", STAGES, 1),), lambda s: s[..., 0], 1.0, False)
+    block = Contrasts(scores[None, :, None], (interaction_of("a", "b", STAGES, 1),), lambda s: s[..., 0], 1.0, False)
     assert block.estimates[0] == pytest.approx(sign)

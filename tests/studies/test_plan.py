@@ -26,14 +26,14 @@ def test_what_is_told_before_is_what_is_asked(history):
     pipeline = equivariant_pipeline(corpus)
     told = plan(pipeline, corpus, draws=2, history=history)
     cost = attribute(pipeline, corpus, draws=2, history=history, **QUICK)["cost"]
-    for name, part in told["components"].items():
-        assert part["asked"] == cost["calls"][name]
-        assert part["distinct"]["at_most"] >= cost["distinct"][name]
-        assert part["distinct"]["estimate"] == pytest.approx(cost["distinct"][name], rel=0.3)
-        assert part["seconds"] is not None
-    first = told["components"]["api_call"]["distinct"]["exact"]
+    for name, part in told.stages.items():
+        assert part.calls == cost["calls"][name]
+        assert part.at_most >= cost["distinct"][name]
+        assert part.estimate == pytest.approx(cost["distinct"][name], rel=0.3)
+        assert part.seconds is not None
+    first = told.stages["api_call"].exact
     assert first == (cost["distinct"]["api_call"] if history == "gold" else None)
-    assert told["dialogues"] == {"read": 24, "perturbable": {"gender": 18}, "audited": {"gender": 18}}
+    assert (told.dialogues, told.rewritable, told.audited) == (24, {"gender": 18}, {"gender": 18})
 
 
 def test_words_and_placebos_are_those_of_the_run():
@@ -42,44 +42,44 @@ def test_words_and_placebos_are_those_of_the_run():
     axes = ("gender", "placebo")
     told = plan(pipeline, corpus, axes, sample_size=0)
     axes_of_run = attribute(pipeline, corpus, axes, **QUICK)["axes"]
-    assert set(told["words"]) == set(told["placebo"]) == set(axes_of_run) - {"placebo"}
-    for axis, placebo in told["placebo"].items():
+    assert set(told.effective_terms) == set(told.placebo) == set(axes_of_run) - {"placebo"}
+    for axis, placebo in told.placebo.items():
         (record,) = axes_of_run[axis].values()
         effective = record.effective_terms
-        assert told["words"][axis] == round(effective, 1)
+        assert told.effective_terms[axis] == round(effective, 1)
         if effective < 6:
-            assert told["detectable"][axis] is None
+            assert told.detectable[axis] is None
         else:
-            low, high = told["detectable"][axis]
+            low, high = told.detectable[axis]
             assert 2.8 / record.dialogues**0.5 < low < high
         beyond = record.beyond_placebo
-        assert placebo == {"dialogues": beyond.dialogues, "words_changed": beyond.edits}
-    assert plan(pipeline, corpus, ("gender",), sample_size=0)["placebo"] == {}
+        assert (placebo.dialogues, placebo.edits) == (beyond.dialogues, beyond.edits)
+    assert plan(pipeline, corpus, ("gender",), sample_size=0).placebo == {}
 
 
 def test_nothing_is_asked_of_a_remote_component():
     corpus = small_corpus(12)
     told = plan(Pipeline({"policy": Server(), "response": Server()}), corpus)
-    assert told["components"]["policy"]["remote"]
-    assert told["components"]["policy"]["distinct"]["exact"] > 0
-    assert told["components"]["response"]["distinct"]["estimate"] is None
-    assert told["components"]["response"]["distinct"]["at_most"] > 0
-    assert told["seconds"] is None
+    assert told.stages["policy"].remote
+    assert told.stages["policy"].exact > 0
+    assert told.stages["response"].estimate is None
+    assert told.stages["response"].at_most > 0
+    assert told.seconds is None
 
     def server(inputs):
         raise AssertionError("a component with threads was asked")
 
-    assert plan(Pipeline({"response": server}, concurrency={"response": 8}), corpus)["seconds"] is None
-    assert plan(Pipeline({"response": Server.__call__}), corpus, sample_size=0)["sampled"] is False
+    assert plan(Pipeline({"response": server}, concurrency={"response": 8}), corpus).seconds is None
+    assert plan(Pipeline({"response": Server.__call__}), corpus, sample_size=0).sampled is False
 
 
 def test_a_flow_is_planned_by_its_sample():
     corpus = about_people(18)
     told = plan(Loop().pipeline, corpus, draws=2, sample_size=18)
     cost = attribute(Loop().pipeline, corpus, draws=2, **QUICK)["cost"]
-    assert {name: part["asked"] for name, part in told["components"].items()} == dict.fromkeys(cost["calls"])
-    for name, part in told["components"].items():
-        assert part["distinct"]["estimate"] == pytest.approx(cost["distinct"][name], rel=0.1)
+    assert {name: part.calls for name, part in told.stages.items()} == dict.fromkeys(cost["calls"])
+    for name, part in told.stages.items():
+        assert part.estimate == pytest.approx(cost["distinct"][name], rel=0.1)
 
 
 def test_axes_without_a_dialogue_are_told():
@@ -88,7 +88,7 @@ def test_axes_without_a_dialogue_are_told():
     assert list(told["left_out"]) == ["race"]
     with pytest.raises(NothingToPerturbError):
         plan(equivariant_pipeline(corpus), corpus, ["race"])
-    with pytest.raises(TodBiasError, match="unknown history 'x'"):
+    with pytest.raises(TodBiasError, match="history must be 'gold' or 'system', got 'x'"):
         plan(equivariant_pipeline(corpus), corpus, history="x")
 
 
@@ -102,6 +102,6 @@ def test_the_command_writes_and_prints_it(command, tmp_path, capsys):
         )
     assert end.value.code == 0
     written = json.loads((tmp_path / "o" / "plan.json").read_text())
-    assert written["dialogues"]["audited"] == {"gender": 78}
-    assert f"{written['components']['speak']['asked']:,}" in capsys.readouterr().out
+    assert written["audited"] == {"gender": 78}
+    assert f"{written['stages']['speak']['calls']:,}" in capsys.readouterr().out
     assert sorted(path.name for path in (tmp_path / "o").iterdir()) == ["plan.json"]

@@ -79,9 +79,9 @@ def test_further_clusters_widen_what_is_said():
     table = table_of(World(dialogues=60, shares=(1.0, 0.0), effects=WOMAN), np.random.default_rng(0))
     (alone,) = audit([table], 0)
     services = tuple(f"service {number % 6}" for number in range(60))
-    clustered = replace(table, tellings=replace(table.tellings, clusters=(("service", services),)))
+    clustered = replace(table, variants=replace(table.variants, clusters=(("service", services),)))
     (found,) = audit([clustered], 0)
     assert found.clusters["service"] == 6
     assert found.disparity.p >= alone.disparity.p
-    few = replace(table, tellings=replace(table.tellings, clusters=(("service", ("one",) * 60),)))
+    few = replace(table, variants=replace(table.variants, clusters=(("service", ("one",) * 60),)))
     assert audit([few], 0)[0].disparity.ci is None

@@ -12,8 +12,8 @@ from tod_bias.audit.claims import AxisDraft, judge
 from tod_bias.audit.design import CounterfactualDesign, rewritten_by_model
 from tod_bias.audit.estimates import AxisEstimates
 from tod_bias.audit.measured import why_no_tool_ran, why_unmeasured
-from tod_bias.audit.recorded import SavedExecution, unattributed
 from tod_bias.audit.run import Measures, Outputs
+from tod_bias.audit.saved_responses import SavedExecution, unattributed
 from tod_bias.audit.signatures import agreements_of, corpus_hash, cost_of, perturber_signature, signature_of
 from tod_bias.audit.turns import AxisTurns
 from tod_bias.config import AuditConfig
@@ -54,7 +54,7 @@ def analyse(
     """
     options = config.analysis
     inference = Inference(resamples=options.bootstrap, permutations=options.permutations, seed=config.seed)
-    pairs = sum(comb(len(one.tellings.attributes), 2) * len(one.tables) for one in outputs.axes.values())
+    pairs = sum(comb(len(one.variants.groups), 2) * len(one.tables) for one in outputs.axes.values())
     with progress_bar(pairs, "estimating gaps", show=show_progress, after=_PATIENCE) as bar:
         drafts, undefined = _drafts(outputs.axes, measures.metrics, order, inference, bar)
     failures = outputs.failures | undefined
@@ -156,7 +156,7 @@ def _corpus(outputs: Outputs, design: CounterfactualDesign, config: AuditConfig)
         dialogues=len(dialogues),
         hash=corpus_hash(dialogues),
         rewritable={axis: len(runs) for axis, runs in design.admitted.items()},
-        audited={axis: turns.tellings.dialogues for axis, turns in outputs.axes.items()},
+        audited={axis: turns.variants.dialogues for axis, turns in outputs.axes.items()},
         left_out={axis: len(dialogues) - len(runs) for axis, runs in design.admitted.items()},
         lost=outputs.lost.record if outputs.lost.reasons else None,
     )

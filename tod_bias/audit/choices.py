@@ -14,7 +14,7 @@ from tod_bias.results import AuditResult
 from tod_bias.statistics.needed import MOST_COMPONENTS
 
 if TYPE_CHECKING:
-    from tod_bias.audit.workshop import ClusterOf
+    from tod_bias.audit.chunks import ClusterOf
 
 
 def metrics_of(metrics: Sequence[str | Metric] | str | Metric) -> list[Metric]:

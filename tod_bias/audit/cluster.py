@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from tod_bias.answers import Answers
+from tod_bias.audit.chunks import Chunk, Chunks, Done, Work, Workshop
 from tod_bias.audit.design import models_of
 from tod_bias.audit.ray_processes import check_address, own_signals, processes
 from tod_bias.audit.running import Runs
 from tod_bias.audit.signatures import generators_of
-from tod_bias.audit.workshop import Chunk, Chunks, Done, Work, Workshop
 from tod_bias.errors import StageError, TodBiasError, described
 from tod_bias.models.processes import several_processes
 from tod_bias.systems.execution import Execution

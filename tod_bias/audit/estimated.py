@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tod_bias.audit.contrasts import Block
+from tod_bias.audit.contrasts import Contrasts
 from tod_bias.results import Estimate, Gap, TermsOnly
 from tod_bias.statistics.clusters import Clusters, Shared, Spread, at_least
 from tod_bias.statistics.intervals import interval
@@ -17,7 +17,7 @@ from tod_bias.statistics.resampling import resample
 from tod_bias.statistics.settings import Inference
 
 
-class Estimated:
+class ContrastEstimates:
     """Estimates of a block, the spread over words and other clusters, and resamples over dialogues.
 
     Everything is computed at once and the block is let go, as blocks of large corpora are large.
@@ -35,7 +35,7 @@ class Estimated:
 
     def __init__(
         self,
-        block: Block,
+        block: Contrasts,
         there: np.ndarray,
         dimensions: Sequence[Clusters],
         inference: Inference,
@@ -74,7 +74,7 @@ class Estimated:
         self.of_words = block.parts(dimensions[0], [0])[:, 0]
         """(words,), what each adds to the first contrast."""
 
-    def _score_bounds(self, cells: np.ndarray, block: Block, inference: Inference) -> np.ndarray:
+    def _score_bounds(self, cells: np.ndarray, block: Contrasts, inference: Inference) -> np.ndarray:
         if not inference.resamples or len(cells) < 2:
             return np.full(2, np.nan)
         scores = resample(cells, block.score, inference.resamples, inference.seed)

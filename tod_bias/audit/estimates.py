@@ -16,17 +16,17 @@ from itertools import combinations
 
 import numpy as np
 
-from tod_bias.audit.axis_table import AxisTable
-from tod_bias.audit.blocks import Blocks
 from tod_bias.audit.claims import WHOLE, AxisDraft, Claim, Key
 from tod_bias.audit.contrasts import (
-    Block,
+    AuditContrasts,
+    Contrasts,
     pairs_of,
 )
-from tod_bias.audit.estimated import Estimated, negated
-from tod_bias.audit.repeats import sampling_of
+from tod_bias.audit.estimated import ContrastEstimates, negated
+from tod_bias.audit.sampling_noise import sampling_of
 from tod_bias.audit.su import su_of
-from tod_bias.audit.word_clusters import shared_words, words_effective, words_of, words_of_group
+from tod_bias.audit.sums import ArmSums
+from tod_bias.audit.term_clusters import effective_terms_of, effective_terms_of_group, shared_terms, term_clusters_of
 from tod_bias.metrics.metric import Metric
 from tod_bias.results import AxisResult, BeyondPlacebo, Contribution, Gap, Group, Term, Terms
 from tod_bias.statistics.clusters import Clusters
@@ -56,38 +56,38 @@ class AxisEstimates:
     """
 
     def __init__(
-        self, table: AxisTable, metric: Metric, order: Sequence[str], inference: Inference, tests: int = 1
+        self, table: ArmSums, metric: Metric, order: Sequence[str], inference: Inference, tests: int = 1
     ) -> None:
         self._table = table
-        self._tellings = table.tellings
+        self._variants = table.variants
         self._metric = metric
         self._order = tuple(order)
         self._inference = inference
         self._alpha = (1 - inference.level) / max(1, tests)
         self._arms = all_arms(table.stages)
-        self._words = words_of(self._tellings)
-        self._shared = shared_words(self._tellings)
-        self._effective = words_effective(self._tellings)
-        self._dimensions = [self._words, *(Clusters.of(labels) for _, labels in self._tellings.clusters)]
-        self._blocks = Blocks(table, metric)
+        self._words = term_clusters_of(self._variants)
+        self._shared = shared_terms(self._variants)
+        self._effective = effective_terms_of(self._variants)
+        self._dimensions = [self._words, *(Clusters.of(labels) for _, labels in self._variants.clusters)]
+        self._blocks = AuditContrasts(table, metric)
 
     def draft(self, advance: Callable[[], None] = lambda: None) -> AxisDraft:
         """Everything but what needs the other axes; ``advance`` is called for every pair."""
-        table = self._tellings
+        table = self._variants
         everyone = np.ones(table.dialogues, dtype=bool)
         whole = self._estimated(self._blocks.whole(), everyone, shares=True)
         groups = {
-            name: self._estimated(self._blocks.group(number), table.told_as[:, number])
-            for number, name in enumerate(table.attributes)
-            if table.told_as[:, number].any()
+            name: self._estimated(self._blocks.group(number), table.has_group[:, number])
+            for number, name in enumerate(table.groups)
+            if table.has_group[:, number].any()
         }
         if len(groups) < 2:
             groups = {}
-        family: dict[Key, Estimated] = {WHOLE: whole}
+        family: dict[Key, ContrastEstimates] = {WHOLE: whole}
         family |= {("groups", name): block for name, block in groups.items()}
         tests, beyond = self._tested(list(family.values()))
         terms: dict[Key, float] = {WHOLE: self._effective}
-        terms |= {("groups", name): words_of_group(table, table.attributes.index(name)) for name in groups}
+        terms |= {("groups", name): effective_terms_of_group(table, table.groups.index(name)) for name in groups}
         claims = {
             key: self._claim(block, tests, beyond, number, terms[key])
             for number, (key, block) in enumerate(family.items())
@@ -114,29 +114,29 @@ class AxisEstimates:
             and (self._metric.scale == "difference" or self._blocks.is_ratio),  # of a score of 0 nothing is known
         )
 
-    def _estimated(self, block: Block, there: np.ndarray, *, shares: bool = False) -> Estimated:
+    def _estimated(self, block: Contrasts, there: np.ndarray, *, shares: bool = False) -> ContrastEstimates:
         both = [0, *([len(block.contrasts) - 1] if self._blocks.has_placebo else [])]
         tested = [*both, *(range(1, 1 + len(self._table.stages)) if shares else ())]
-        return Estimated(
+        return ContrastEstimates(
             block, there, self._dimensions, self._inference,
             shared=self._shared, effective=self._effective, tested=tested, both=both,
         )  # fmt: skip
 
     # tests ---------------------------------------------------------------------------------------------------------
 
-    def _tested(self, blocks: Sequence[Estimated]) -> tuple[list[list[FlipTest]], list[list[FlipTest]]]:
+    def _tested(self, blocks: Sequence[ContrastEstimates]) -> tuple[list[list[FlipTest]], list[list[FlipTest]]]:
         """The family's tests and those above the placebo: with words as a sample (a test a kind of clusters), and with
         words as they are."""
         return self._flips(blocks, 0), (self._flips(blocks, -1) if self._blocks.has_placebo else [[], []])
 
-    def _flips(self, blocks: Sequence[Estimated], contrast: int) -> list[list[FlipTest]]:
+    def _flips(self, blocks: Sequence[ContrastEstimates], contrast: int) -> list[list[FlipTest]]:
         if not self._inference.permutations:
             return [[], []]
 
         chosen = [(block, 0 if contrast == 0 else block.above) for block in blocks]
         return [self._over_clusters(chosen), [self._flip_test(chosen, -1)]]
 
-    def _over_clusters(self, chosen: Sequence[tuple[Estimated, int]]) -> list[FlipTest]:
+    def _over_clusters(self, chosen: Sequence[tuple[ContrastEstimates, int]]) -> list[FlipTest]:
         """Tests of contrasts, a test a kind of clusters: words first."""
         tests = []
         for kind in range(len(self._dimensions)):
@@ -147,13 +147,13 @@ class AxisEstimates:
             tests.append(test)
         return tests
 
-    def _flip_test(self, chosen: Sequence[tuple[Estimated, int]], kind: int) -> FlipTest:
+    def _flip_test(self, chosen: Sequence[tuple[ContrastEstimates, int]], kind: int) -> FlipTest:
         parts = np.stack([block.parts(kind, number) for block, number in chosen], axis=1)
         return flip_test(parts, self._inference.permutations, self._inference.seed, self._alpha)
 
     def _claim(
         self,
-        block: Estimated,
+        block: ContrastEstimates,
         tests: Sequence[Sequence[FlipTest]],
         beyond: Sequence[Sequence[FlipTest]],
         number: int,
@@ -171,7 +171,7 @@ class AxisEstimates:
             sample = these = 1.0
         return Claim(max(bare, sample), max(bare_terms_only, these), bare, bare_terms_only, terms)
 
-    def _detectable(self, tests: Sequence[Sequence[FlipTest]], whole: Estimated) -> dict[str, float | None]:
+    def _detectable(self, tests: Sequence[Sequence[FlipTest]], whole: ContrastEstimates) -> dict[str, float | None]:
         """The smallest disparity that could have been found, and the standard errors that it is made of."""
         critical = math.nan if self._shared is not None else _largest(test.critical for test in tests[0])
         contrasts = [0, *([whole.above] if self._blocks.has_placebo else [])]  # both must be found
@@ -185,9 +185,9 @@ class AxisEstimates:
 
     # results -------------------------------------------------------------------------------------------------------
 
-    def _result(self, whole: Estimated, tests: Sequence[Sequence[FlipTest]]) -> AxisResult:
+    def _result(self, whole: ContrastEstimates, tests: Sequence[Sequence[FlipTest]]) -> AxisResult:
         """Of the axis as a whole."""
-        stages, table = self._table.stages, self._tellings
+        stages, table = self._table.stages, self._variants
         shares = dict(zip(stages, range(1, 1 + len(stages)), strict=True))
         pairs = pairs_of(stages)
         at = 1 + len(stages)
@@ -216,30 +216,30 @@ class AxisEstimates:
             su=su_of(self._table, self._metric.score, self._order, self._inference) if is_ratio else None,
         )
 
-    def _beyond_placebo(self, whole: Estimated) -> BeyondPlacebo | None:
+    def _beyond_placebo(self, whole: ContrastEstimates) -> BeyondPlacebo | None:
         if not self._blocks.has_placebo:
             return None
-        table = self._tellings
+        table = self._variants
         p_value = self._single_tests(whole, [whole.above]).get(whole.above)
         return BeyondPlacebo(
             **dict(whole.estimate(whole.above, p_value)),
             dialogues=int(table.has_placebo.sum()),
-            edits={"axis": round(table.dose[0], 2), "placebo": round(table.dose[1], 2)},
+            edits={"axis": round(table.edits[0], 2), "placebo": round(table.edits[1], 2)},
         )
 
-    def _single_tests(self, block: Estimated, chosen: Sequence[int]) -> dict[int, float]:
+    def _single_tests(self, block: ContrastEstimates, chosen: Sequence[int]) -> dict[int, float]:
         """p-values of contrasts, each on its own."""
         if not self._inference.permutations:
             return {}
         tests = self._over_clusters([(block, number) for number in chosen])
         return {number: max(float(test.p_values[at]) for test in tests) for at, number in enumerate(chosen)}
 
-    def _contributions(self, block: Estimated) -> dict[str, Contribution]:
+    def _contributions(self, block: ContrastEstimates) -> dict[str, Contribution]:
         return {
             stage: Contribution(shapley=block.estimate(1 + place)) for place, stage in enumerate(self._table.stages)
         }
 
-    def _group(self, name: str, block: Estimated, claim: Claim) -> Group:
+    def _group(self, name: str, block: ContrastEstimates, claim: Claim) -> Group:
         return Group(
             dialogues=int(block.there.sum()),
             terms=Terms(effective=round(claim.terms, 3)),
@@ -259,7 +259,7 @@ class AxisEstimates:
             contributions=self._contributions(block),
         )
 
-    def _gap(self, block: Estimated, *, beyond_placebo: bool) -> Gap:
+    def _gap(self, block: ContrastEstimates, *, beyond_placebo: bool) -> Gap:
         return Gap(
             **dict(block.estimate(0)),
             dialogues=int(block.there.sum()),
@@ -273,19 +273,19 @@ class AxisEstimates:
         Only dialogues with a variant for every combination of their levels count: with some left out, the mean of a row
         would be that of the cells that happen to be in it.
         """
-        table = self._tellings
-        levels = [tuple(name.split("×")) for name in table.attributes]
-        whole = table.told_as_all_of(levels)
+        table = self._variants
+        levels = [tuple(name.split("×")) for name in table.groups]
+        whole = table.has_all_combinations(levels)
         numbers = {
             (factor, level): [number for number, name in enumerate(levels) if name[place] == level]
             for place, factor in enumerate(table.factors)
             for level in dict.fromkeys(name[place] for name in levels)
         }
-        members = {key: whole & table.told_as_any(some) for key, some in numbers.items()}
+        members = {key: whole & table.has_any(some) for key, some in numbers.items()}
         blocks = {key: self._blocks.level(some, members[key]) for key, some in numbers.items()}
         for number, name in enumerate(levels) if len(table.factors) == 2 else ():
-            key = "interaction", table.attributes[number]
-            members[key] = whole & table.told_as[:, number]
+            key = "interaction", table.groups[number]
+            members[key] = whole & table.has_group[:, number]
             first, second = (numbers[factor, level] for factor, level in zip(table.factors, name, strict=True))
             blocks[key] = self._blocks.beyond(number, first, second, members[key])
         estimated = {key: self._estimated(block, members[key]) for key, block in blocks.items() if members[key].any()}
@@ -295,7 +295,7 @@ class AxisEstimates:
         effects: dict[str, dict[str, Gap]] = {}
         claims: dict[Key, Claim] = {}
         for number, ((factor, level), block) in enumerate(estimated.items()):
-            terms = [words_of_group(table, at) for at in numbers.get((factor, level), range(len(levels)))]
+            terms = [effective_terms_of_group(table, at) for at in numbers.get((factor, level), range(len(levels)))]
             effects.setdefault(factor, {})[level] = self._gap(block, beyond_placebo=False)
             claims["effects", factor, level] = self._claim(block, tests, beyond, number, min(terms))
         return effects, claims
@@ -304,11 +304,11 @@ class AxisEstimates:
         self, advance: Callable[[], None]
     ) -> tuple[dict[str, Gap], dict[Key, Claim], list[tuple[float, float, float, int]]]:
         """Gaps between every two groups, on the dialogues with variants for both."""
-        table = self._tellings
-        blocks: dict[tuple[int, int], Estimated] = {}
-        for first, second in combinations(range(len(table.attributes)), 2):
+        table = self._variants
+        blocks: dict[tuple[int, int], ContrastEstimates] = {}
+        for first, second in combinations(range(len(table.groups)), 2):
             advance()
-            members = table.told_as[:, first] & table.told_as[:, second]
+            members = table.has_group[:, first] & table.has_group[:, second]
             if members.any():
                 blocks[first, second] = self._estimated(self._blocks.gap(second, first), members)
         if not blocks:
@@ -318,16 +318,17 @@ class AxisEstimates:
         claims: dict[Key, Claim] = {}
         for number, ((first, second), block) in enumerate(blocks.items()):
             terms = min(
-                words_of_group(table, first, block.there, second), words_of_group(table, second, block.there, first)
+                effective_terms_of_group(table, first, block.there, second),
+                effective_terms_of_group(table, second, block.there, first),
             )
-            source, target = table.attributes[first], table.attributes[second]
+            source, target = table.groups[first], table.groups[second]
             gap = self._gap(block, beyond_placebo=True)
             claim = self._claim(block, tests, beyond, number, terms)
             for name, value in ((f"{source}>{target}", gap), (f"{target}>{source}", negated(gap))):
                 gaps[name], claims["pairs", name] = value, claim
         return gaps, claims, [_bounds(block) for block in blocks.values()]
 
-    def _spread_of(self, groups: Mapping[str, Estimated]) -> float:
+    def _spread_of(self, groups: Mapping[str, ContrastEstimates]) -> float:
         """Root mean square of the groups' gaps, less what noise adds to it; dialogues as weights."""
         weights = np.array([block.there.sum() for block in groups.values()], dtype=float)
         gaps = np.array([block.estimates[0] for block in groups.values()])
@@ -338,7 +339,7 @@ class AxisEstimates:
 
     # terms ---------------------------------------------------------------------------------------------------------
 
-    def _terms(self, whole: Estimated) -> list[Term]:
+    def _terms(self, whole: ContrastEstimates) -> list[Term]:
         """The terms with the largest contributions to the disparity, and what it would be without each.
 
         None where the originals without it hardly score: shares of next to nothing say nothing.
@@ -361,7 +362,7 @@ class AxisEstimates:
         ]
 
 
-def _bounds(block: Estimated) -> tuple[float, float, float, int]:
+def _bounds(block: ContrastEstimates) -> tuple[float, float, float, int]:
     return (float(block.estimates[0]), *block.error_and_freedom(0), int(block.there.sum()))
 
 

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 from tod_bias.answers import Answers
 from tod_bias.audit.batches import read_batches, write_batches
 from tod_bias.audit.choices import clusters_of, metrics_of
+from tod_bias.audit.chunks import Executor, Work, here
 from tod_bias.audit.cluster import RayExecutor, check_executor, check_shareable
 from tod_bias.audit.design import CounterfactualDesign, chunks, models_of, resting_collector
 from tod_bias.audit.measured import Seen
-from tod_bias.audit.recorded import SavedExecution, saved_responses
 from tod_bias.audit.running import Lost
+from tod_bias.audit.saved_responses import SavedExecution, saved_responses
 from tod_bias.audit.signatures import generators_of, total_cost
 from tod_bias.audit.turn_rows import schema_of
 from tod_bias.audit.turns import AxisGroups, AxisTurns, Turns, placebo_turns
-from tod_bias.audit.workshop import Executor, Work, here
 from tod_bias.config import AuditConfig, RunOptions
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import NothingToPerturbError, StageError, TodBiasError

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from tod_bias.audit.axis_table import AxisTable
 from tod_bias.audit.contrasts import Score
+from tod_bias.audit.sums import ArmSums
 from tod_bias.metrics.fairscore import fairscore
 from tod_bias.results import Estimate, Su
 from tod_bias.statistics.intervals import interval, interval_of_absolute
@@ -46,10 +46,10 @@ def contributions(value: Mapping[Arm, Any], orders: Iterable[Sequence[str]]) -> 
     return {name: total / count for name, total in totals.items()}
 
 
-def su_of(table: AxisTable, score: Score, order: Sequence[str], inference: Inference) -> Su | None:
+def su_of(table: ArmSums, score: Score, order: Sequence[str], inference: Inference) -> Su | None:
     """Su's fairscore and attribution with intervals over dialogues; None where eq. 1 is undefined (originals at 0)."""
-    draws = sorted(set(table.tellings.draw.tolist()))
-    cells = np.concatenate([table.original[:, None], *(table.drawn(draw) for draw in draws)], axis=1)
+    draws = sorted(set(table.variants.draw.tolist()))
+    cells = np.concatenate([table.original[:, None], *(table.for_draw(draw) for draw in draws)], axis=1)
     shape = (-1, *cells.shape[1:])
     arms = all_arms(table.stages)
 

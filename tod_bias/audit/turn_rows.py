@@ -37,18 +37,18 @@ _FACTS = ("dialogue", "turn", "variant", "sample", "source", "group", "term", "u
 
 
 class Membership(NamedTuple):
-    """The clusters that one dialogue and its rewritten tellings belong to."""
+    """The clusters that one dialogue and its counterfactuals belong to."""
 
-    word: str
-    """The word that stands for the dialogue."""
-    words: Sequence[frozenset[str]]
-    """Of every copy: all words that it rests on."""
+    term: str
+    """The term that stands for the dialogue."""
+    terms: Sequence[frozenset[str]]
+    """Per counterfactual: all terms that it rests on."""
     kinds: Mapping[str, str]
     """Further kinds of clusters, and the dialogue's own."""
 
-    def text(self, copy: int) -> str:
-        """That of one copy as JSON, for the column ``clusters``."""
-        record = {"term": self.word, "terms": sorted(self.words[copy]), "kinds": dict(self.kinds)}
+    def text(self, number: int) -> str:
+        """That of one counterfactual as JSON, for the column ``clusters``."""
+        record = {"term": self.term, "terms": sorted(self.terms[number]), "kinds": dict(self.kinds)}
         return well_formed(json.dumps(record, ensure_ascii=False))
 
 

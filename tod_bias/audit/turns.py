@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tod_bias.audit.axis_table import AxisTable, Sampling, Tellings, numbers_of
+from tod_bias.audit.sums import ArmSums, RepeatedSums, VariantIndex, numbers_of
 from tod_bias.audit.turn_rows import ORIGINAL, REPEAT
 from tod_bias.documents import loads
 from tod_bias.errors import AxisError
@@ -42,13 +42,13 @@ class AxisTurns:
 
     dialogues: tuple[tuple[str, str], ...]
     """Its dialogues: the id, and all that the users say, as on some axes they introduce themselves."""
-    tables: Mapping[str, AxisTable]
+    tables: Mapping[str, ArmSums]
     """Metric to crossed table, all of the same counterfactuals."""
 
     @property
-    def tellings(self) -> Tellings:
-        """Which counterfactuals there are; the same for every metric."""
-        return next(iter(self.tables.values())).tellings
+    def variants(self) -> VariantIndex:
+        """Which variants there are; the same for every metric."""
+        return next(iter(self.tables.values())).variants
 
 
 @dataclass(frozen=True)
@@ -215,8 +215,8 @@ def _axis_turns(
     first = is_original & (sample == 0)
     for number, text in zip(of[first], rows["user"].to_numpy()[first], strict=True):
         texts[number].append(str(text))
-    variants = {role: _Variants(rows, of, (rows["role"] == role).to_numpy()) for role in _ROLES}
-    tellings = _tellings_of(rows, axis, groups, variants, len(ids))
+    by_role = {role: _Variants(rows, of, (rows["role"] == role).to_numpy()) for role in _ROLES}
+    index = _variant_index(rows, axis, groups, by_role, len(ids))
     samples = int(sample[is_original].max(initial=0)) + 1
     tables = {}
     for metric in metrics:
@@ -224,14 +224,14 @@ def _axis_turns(
             values = rows[list(metric.columns)].to_numpy(dtype=float)
         except (ValueError, TypeError) as error:
             raise RunError(f"{TURNS}: columns of {metric.name} hold no numbers; repeat the run's command") from error
-        parts = {role: found.sums(values, rows["arm"], stages) / samples for role, found in variants.items()}
-        tables[metric.name] = AxisTable(
-            tellings,
+        parts = {role: variants.sums(values, rows["arm"], stages) / samples for role, variants in by_role.items()}
+        tables[metric.name] = ArmSums(
+            index,
             stages,
             sums_by(of[is_original], values[is_original], len(ids)) / samples,
             parts["group"],
             parts["placebo"],
-            _sampling(rows, of, values, variants["group"], samples),
+            _sampling(rows, of, values, by_role["group"], samples),
             parts["reference"],
         )
     return AxisTurns(tuple(zip(map(str, ids), map("\x1f".join, texts), strict=True)), tables)
@@ -282,7 +282,7 @@ class _Variants:
 
 def _sampling(
     rows: pd.DataFrame, of: np.ndarray, values: np.ndarray, variants: _Variants, samples: int
-) -> Sampling | None:
+) -> RepeatedSums | None:
     """What is known of drawing outputs: None where nothing is drawn."""
     is_repeat = (rows["arm"] == REPEAT).to_numpy()
     if not is_repeat.any():
@@ -292,18 +292,18 @@ def _sampling(
     is_first = (rows["arm"] == ORIGINAL).to_numpy() & (sample % 2 == 0) & (sample < 2 * pairs)
     arms = [arm for arm in rows["arm"].unique() if arm not in (ORIGINAL, REPEAT)]
     ends = "", max(arms, key=lambda arm: len(arm.split(",")) if arm else 0)
-    return Sampling(
+    return RepeatedSums(
         variants.by_sample(values, rows["arm"], ends, sample)[:samples],
         sums_by(of[is_first], values[is_first], dialogues) / pairs,
         sums_by(of[is_repeat], values[is_repeat], dialogues) / pairs,
     )
 
 
-def _tellings_of(
-    rows: pd.DataFrame, axis: str, groups: AxisGroups, variants: Mapping[Role, _Variants], dialogues: int
-) -> Tellings:
+def _variant_index(
+    rows: pd.DataFrame, axis: str, groups: AxisGroups, by_role: Mapping[Role, _Variants], dialogues: int
+) -> VariantIndex:
     """Which counterfactuals there are."""
-    copies, references, placebos = (variants[role] for role in _ROLES)
+    copies, references, placebos = (by_role[role] for role in _ROLES)
     facts = rows[["source", "group", "clusters"]].iloc[copies.starts]
     targets = facts["group"].astype(object).tolist()
     names = groups.groups or tuple(dict.fromkeys(targets))
@@ -315,33 +315,33 @@ def _tellings_of(
     parsed = {text: _clusters(text) for text in facts["clusters"].unique()}
     records = [parsed[text] for text in facts["clusters"]]
     sources: list[set[str]] = [set() for _ in range(dialogues)]
-    word = [""] * dialogues
+    term = [""] * dialogues
     kinds: dict[str, list[Any]] = {name: [None] * dialogues for name in (records[0]["kinds"] if records else ())}
     for number, source, record in zip(copies.of, facts["source"], records, strict=True):
         sources[number].add(str(source))
-        word[number] = record["term"]
+        term[number] = record["term"]
         for name, label in record["kinds"].items():
             kinds[name][number] = label
     target = numbers_of(targets, names)
     is_crossed = len(set(zip(copies.of.tolist(), target.tolist(), strict=True))) == len(target)
-    return Tellings(
-        attributes=names,
+    return VariantIndex(
+        groups=names,
         # draws may be of several groups, and then the dialogue is no group's own
         source=numbers_of([next(iter(some)) if len(some) == 1 else "" for some in sources], names),
         of=copies.of,
         target=target,
         draw=np.zeros(len(target), dtype=int) if is_crossed else _numbers_within(copies.of),
-        word=tuple(word),
-        words=tuple(frozenset(record["terms"]) for record in records),
+        term=tuple(term),
+        terms=tuple(frozenset(record["terms"]) for record in records),
         placebo=placebos.of,
-        placebo_words=tuple(map(str, rows["term"].iloc[placebos.starts])),
+        placebo_terms=tuple(map(str, rows["term"].iloc[placebos.starts])),
         factors=groups.factors,
         references=tuple(
             (int(number), str(name))
             for number, name in zip(references.of, rows["group"].iloc[references.starts], strict=True)
         ),
         clusters=tuple((name, tuple(labels)) for name, labels in kinds.items()),
-        dose=(_mean_edits(rows, copies, placebos.of), _mean_edits(rows, placebos, placebos.of)),
+        edits=(_mean_edits(rows, copies, placebos.of), _mean_edits(rows, placebos, placebos.of)),
     )
 
 
@@ -385,44 +385,44 @@ def placebo_turns(axes: Mapping[str, AxisTurns]) -> AxisTurns | None:
     """
     place: dict[tuple[str, str], int] = {}
     of: list[int] = []
-    words: list[str] = []
+    terms: list[str] = []
     first: list[str] = []
     labels: dict[str, list[str]] = {}
     originals: dict[str, list[np.ndarray]] = {}
     rows: dict[str, list[np.ndarray]] = {}
     for turns in axes.values():
-        tellings = turns.tellings
-        for number, word in zip(tellings.placebo, tellings.placebo_words, strict=True):
+        variants = turns.variants
+        for number, term in zip(variants.placebo, variants.placebo_terms, strict=True):
             dialogue = turns.dialogues[number]
             if dialogue not in place:  # with an introduction it is another dialogue of the same id
                 place[dialogue] = len(place)
-                first.append(word)
-                for name, label in tellings.clusters:
+                first.append(term)
+                for name, label in variants.clusters:
                     labels.setdefault(name, []).append(label[number])
                 for name, table in turns.tables.items():
                     originals.setdefault(name, []).append(table.original[number])
             of.append(place[dialogue])
-            words.append(word)
+            terms.append(term)
         for name, table in turns.tables.items():
             rows.setdefault(name, []).append(table.placebo)
     if not place:
         return None
     stages = next(iter(next(iter(axes.values())).tables.values())).stages
-    tellings = Tellings(
-        attributes=("original", PLACEBO),
+    variants = VariantIndex(
+        groups=("original", PLACEBO),
         source=np.zeros(len(place), dtype=int),
         of=np.array(of, dtype=int),
         target=np.ones(len(of), dtype=int),
         draw=np.zeros(len(of), dtype=int),
-        word=tuple(first),
-        words=tuple(frozenset([word]) for word in words),
+        term=tuple(first),
+        terms=tuple(frozenset([term]) for term in terms),
         placebo=np.empty(0, dtype=int),
-        placebo_words=(),
+        placebo_terms=(),
         clusters=tuple((name, tuple(some)) for name, some in labels.items()),
     )
     tables = {}
     for name, parts in rows.items():
         placebo = np.concatenate(parts)
         nothing = np.empty((0, *placebo.shape[1:]))
-        tables[name] = AxisTable(tellings, stages, np.array(originals[name]), placebo, nothing)
+        tables[name] = ArmSums(variants, stages, np.array(originals[name]), placebo, nothing)
     return AxisTurns(tuple(place), tables)

@@ -54,7 +54,7 @@ def attribute(*, audit: AuditConfig, how: AttributeOptions, file: ConfigFile, ou
     from tod_bias.audit.batches import check_asks_server
     from tod_bias.audit.choices import checked_order, clusters_of
     from tod_bias.audit.cluster import check_executor
-    from tod_bias.audit.recorded import SYSTEM
+    from tod_bias.audit.saved_responses import SYSTEM
 
     check_executor(config.run.executor, config.run.workers)
     clusters_of(config.analysis.cluster)
@@ -138,7 +138,7 @@ def _check_recorded(config: AuditConfig, how: AttributeOptions) -> None:
 
 def _recorded(responses: Path) -> Any:
     """The system whose responses lie in a file."""
-    from tod_bias.audit.recorded import SYSTEM
+    from tod_bias.audit.saved_responses import SYSTEM
     from tod_bias.systems.pipeline import Pipeline
     from tod_bias.systems.stages.recorded import SavedResponses
 

@@ -73,26 +73,15 @@ def show_plan(
     """Make a plan, write it, and print it as a table."""
     from tod_bias.studies import plan as plans
 
-    result = plans.plan(
-        system,
-        dialogues,
-        axes,
-        design=config.design.design,
-        draws=config.design.draws,
-        seed=config.seed,
-        tellings=config.design.variants,
-        history=config.run.history,
-        max_per_axis=config.design.max_per_axis,
-        sample_size=how.sample,
-    )
+    result = plans.plan(system, dialogues, axes, config=config, sample_size=how.sample)
     path = result.save(folder)
     if quiet:
         return
     Console().print(plans.table(result))
-    for reason in result["left_out"].values():
+    for reason in result.left_out.values():
         echo(f"({reason})", err=True)
-    if result["seconds"] is not None:
-        print(f"About {result['seconds']:,.0f} s, by a sample of dialogues; a bigger run shares more calls.")
+    if result.seconds is not None:
+        print(f"About {result.seconds:,.0f} s, by a sample of dialogues; a bigger run shares more calls.")
     print(f"Results: {shown(path)}")
 
 

@@ -19,7 +19,7 @@ from tod_bias.statistics.adjustment import holm, over_families
 from tod_bias.statistics.needed import ENOUGH_WORDS
 from tod_bias.statistics.power import equivalence_p, equivalent_within
 from tod_bias.statistics.record import finite
-from tod_bias.studies.pairing import Changed, Tested
+from tod_bias.studies.pairing import ChangeEstimates, Tested
 
 BETTER = "better"
 """A disparity, gap or part is nearer to 0; a score is better."""
@@ -60,7 +60,7 @@ class ChangeClaim:
 
 
 def claim_of_value(
-    found: Changed, place: int, tests: tuple[Tested, Tested], words: float, margin: float | None, alpha: float
+    found: ChangeEstimates, place: int, tests: tuple[Tested, Tested], words: float, margin: float | None, alpha: float
 ) -> ChangeClaim:
     """Of a disparity, gap or contribution, which is fair at 0."""
     middle = place + found.count
@@ -70,7 +70,7 @@ def claim_of_value(
 
 
 def claim_of_score(
-    found: Changed,
+    found: ChangeEstimates,
     number: int,
     tests: tuple[Tested, Tested],
     words: float,
@@ -86,7 +86,7 @@ def claim_of_score(
 
 
 def _claim(
-    found: Changed,
+    found: ChangeEstimates,
     place: int,
     middle: int,
     tests: tuple[Tested, Tested],

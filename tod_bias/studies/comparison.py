@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from tod_bias.audit.axis_table import AxisTable, Tellings
-from tod_bias.audit.blocks import Blocks
 from tod_bias.audit.choices import scored_by
-from tod_bias.audit.contrasts import Block, Difference
-from tod_bias.audit.word_clusters import shared_words, words_effective, words_of, words_of_group
+from tod_bias.audit.contrasts import AuditContrasts, Contrasts, ScoreDifference
+from tod_bias.audit.sums import ArmSums, VariantIndex
+from tod_bias.audit.term_clusters import effective_terms_of, effective_terms_of_group, shared_terms, term_clusters_of
 from tod_bias.errors import MetricError, TodBiasError
 from tod_bias.metrics.metric import Metric
 from tod_bias.results import AuditResult, AxisChange, Change, Comparison, GroupChange, Systems
@@ -26,7 +25,7 @@ from tod_bias.statistics.needed import check_resamples
 from tod_bias.statistics.settings import Inference
 from tod_bias.studies.changes import ChangeClaim, claim_of_score, claim_of_value, judged
 from tod_bias.studies.matching import FinishedRun, Matched, check_dialogues, check_named, check_settings, matched
-from tod_bias.studies.pairing import Changed, PairedBlock, tests_of
+from tod_bias.studies.pairing import ChangeEstimates, PairedContrasts, tests_of
 
 
 def compare(
@@ -143,7 +142,7 @@ def _are_same(pairs: Any) -> bool:
         for pair in pairs
         for name in pair.before
         if name in pair.after
-        for part in ("original", "told", "placebo")
+        for part in ("original", "by_variant", "placebo")
     )
 
 
@@ -159,19 +158,19 @@ def quality_of(
         tables = pair.before[metric.name], pair.after[metric.name]
         for dialogue, *originals in zip(pair.dialogues, *(table.original for table in tables), strict=True):
             rows.setdefault(dialogue, (originals[0], originals[1]))
-        for name, own in tables[0].tellings.clusters:
+        for name, own in tables[0].variants.clusters:
             labels.setdefault(name, {}).update(zip(pair.dialogues, own, strict=True))
     if not rows:
         return None
     alone = Clusters(np.arange(len(rows)), tuple(map(str, range(len(rows)))))
     kinds = [alone, *(Clusters.of([own[dialogue] for dialogue in rows]) for own in labels.values())]
-    nothing = ((Difference(1.0, 0, 0),),)
+    nothing = ((ScoreDifference(1.0, 0, 0),),)
     before, after = (
-        Block(np.array([pair[side] for pair in rows.values()])[:, None], nothing, metric.score, 1.0, is_ratio=False)
+        Contrasts(np.array([pair[side] for pair in rows.values()])[:, None], nothing, metric.score, 1.0, is_ratio=False)
         for side in (0, 1)
     )
     everyone = np.ones(len(rows), dtype=bool)
-    changed = Changed(PairedBlock(before, after, [], [(0, 0)]), everyone, kinds, inference, tested=[0])
+    changed = ChangeEstimates(PairedContrasts(before, after, [], [(0, 0)]), everyone, kinds, inference, tested=[0])
     sample, these = tests_of([changed], inference)
     return claim_of_score(changed, 0, (sample[0], these[0]), np.inf, margin, 1 - inference.level, metric.better)
 
@@ -192,7 +191,7 @@ class AxisDifference:
         self,
         axis: str,
         metric: Metric,
-        tables: tuple[AxisTable, AxisTable],
+        tables: tuple[ArmSums, ArmSums],
         stages: Sequence[str],
         inference: Inference,
         margins: tuple[float | None, float | None],
@@ -202,18 +201,21 @@ class AxisDifference:
         self._inference = inference
         self._margins = margins
         self._tables = tables
-        self._told: Tellings = tables[0].tellings
-        self._blocks = Blocks(tables[0], metric), Blocks(tables[1], metric)
+        self._variants: VariantIndex = tables[0].variants
+        self._blocks = AuditContrasts(tables[0], metric), AuditContrasts(tables[1], metric)
         if self._blocks[0].is_ratio != self._blocks[1].is_ratio:
             raise MetricError(
                 f"axis {axis}: {metric.label} of the originals is 0 in one of the runs, so no disparity is a share "
                 "of it; leave the metric out with --metrics"
             )
-        self._dimensions = [words_of(self._told), *(Clusters.of(labels) for _, labels in self._told.clusters)]
-        self._shared = shared_words(self._told)
-        self._effective = words_effective(self._told)
+        self._dimensions = [
+            term_clusters_of(self._variants),
+            *(Clusters.of(labels) for _, labels in self._variants.clusters),
+        ]
+        self._shared = shared_terms(self._variants)
+        self._effective = effective_terms_of(self._variants)
 
-    def _changed(self, blocks: tuple[Block, Block], there: np.ndarray, *, whole: bool) -> Changed:
+    def _changed(self, blocks: tuple[Contrasts, Contrasts], there: np.ndarray, *, whole: bool) -> ChangeEstimates:
         """Contrasts: the whole, the shares of common components, above the placebo; scores: those of the cells after
         the originals', and for the whole of these too."""
         places = [(0, 0)]
@@ -227,25 +229,25 @@ class AxisDifference:
         tested = [*claimed, *(len(places) + place for place in claimed)]
         if not whole:
             tested.append(2 * len(places))
-        return Changed(
-            PairedBlock(*blocks, places, cells), there, self._dimensions, self._inference,
+        return ChangeEstimates(
+            PairedContrasts(*blocks, places, cells), there, self._dimensions, self._inference,
             tested=tested, shared=self._shared, effective=self._effective,
         )  # fmt: skip
 
     @cached_property
-    def _whole(self) -> Changed:
-        everyone = np.ones(self._told.dialogues, dtype=bool)
+    def _whole(self) -> ChangeEstimates:
+        everyone = np.ones(self._variants.dialogues, dtype=bool)
         return self._changed((self._blocks[0].whole(), self._blocks[1].whole()), everyone, whole=True)
 
     @cached_property
-    def _groups(self) -> dict[str, Changed]:
-        table = self._told
+    def _groups(self) -> dict[str, ChangeEstimates]:
+        table = self._variants
         groups = {
             name: self._changed(
-                (self._blocks[0].group(number), self._blocks[1].group(number)), table.told_as[:, number], whole=False
+                (self._blocks[0].group(number), self._blocks[1].group(number)), table.has_group[:, number], whole=False
             )
-            for number, name in enumerate(table.attributes)
-            if table.told_as[:, number].any()
+            for number, name in enumerate(table.groups)
+            if table.has_group[:, number].any()
         }
         return groups if len(groups) > 1 else {}
 
@@ -261,7 +263,7 @@ class AxisDifference:
         }
         for number, (name, group) in enumerate(self._groups.items(), start=1):
             tests = sample[number], these[number]
-            terms = words_of_group(self._told, self._told.attributes.index(name))
+            terms = effective_terms_of_group(self._variants, self._variants.groups.index(name))
             claims[f"gap {name}"] = claim_of_value(group, 0, tests, terms, margin, alpha)
             claims[f"score {name}"] = claim_of_score(group, 0, tests, terms, quality_margin, alpha, self._metric.better)
         return claims
@@ -275,7 +277,7 @@ class AxisDifference:
         whole = self._whole
         return AxisChange(
             scale="ratio" if self._blocks[0].is_ratio else "difference",
-            dialogues=self._told.dialogues,
+            dialogues=self._variants.dialogues,
             effective_terms=round(self._effective, 3),
             original=whole.estimate(whole.place_of_score(0)),
             rewritten=whole.estimate(whole.place_of_score(1)),

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tod_bias.audit.axis_table import AxisTable, Tellings
 from tod_bias.audit.choices import scored_by
+from tod_bias.audit.sums import ArmSums, VariantIndex
 from tod_bias.audit.turns import AxisTurns, Turns
 from tod_bias.errors import TodBiasError
 from tod_bias.metrics.metric import Metric
@@ -78,8 +78,8 @@ class MismatchError(TodBiasError):
 class Matched(NamedTuple):
     """One axis of two runs, on the dialogues that both have."""
 
-    before: Mapping[str, AxisTable]
-    after: Mapping[str, AxisTable]
+    before: Mapping[str, ArmSums]
+    after: Mapping[str, ArmSums]
     dialogues: tuple[tuple[str, str], ...]
     left_out: int
     """Dialogues that one of the runs lacks, as it lost an answer."""
@@ -167,11 +167,11 @@ def matched(axis: str, before: FinishedRun, after: FinishedRun) -> Matched:
         raise MismatchError(f"axis {axis}: {before.name} and {after.name} have no dialogue in common")
     first, second = (np.array(numbers, dtype=int) for numbers in zip(*common, strict=True))
     one, other = (
-        {name: table.of_dialogues(numbers) for name, table in saved.tables.items()}
+        {name: table.for_dialogues(numbers) for name, table in saved.tables.items()}
         for saved, numbers in ((mine, first), (theirs, second))
     )
     dialogues = tuple(mine.dialogues[number] for number in first)
-    told = [next(iter(some.values())).tellings for some in (one, other)]
+    told = [next(iter(some.values())).variants for some in (one, other)]
     _check_tellings(axis, told[0], told[1], dialogues, before, after)
     left_out = len(set(mine.dialogues) ^ set(theirs.dialogues))
     return Matched(one, other, dialogues, left_out)
@@ -179,8 +179,8 @@ def matched(axis: str, before: FinishedRun, after: FinishedRun) -> Matched:
 
 def _check_tellings(
     axis: str,
-    one: Tellings,
-    other: Tellings,
+    one: VariantIndex,
+    other: VariantIndex,
     dialogues: Sequence[tuple[str, str]],
     before: FinishedRun,
     after: FinishedRun,
@@ -201,17 +201,17 @@ def _check_tellings(
             )
 
 
-def _facts(told: Tellings) -> list[tuple[Any, ...]]:
+def _facts(told: VariantIndex) -> list[tuple[Any, ...]]:
     """All that is said of the tellings of each dialogue."""
     tellings: list[list[Any]] = [[] for _ in range(told.dialogues)]
     placebos: list[list[str]] = [[] for _ in range(told.dialogues)]
-    for number, target, words in zip(told.of, told.target, told.words, strict=True):
-        tellings[number].append((told.attributes[target], tuple(sorted(words))))
-    for number, word in zip(told.placebo, told.placebo_words, strict=True):
+    for number, target, words in zip(told.of, told.target, told.terms, strict=True):
+        tellings[number].append((told.groups[target], tuple(sorted(words))))
+    for number, word in zip(told.placebo, told.placebo_terms, strict=True):
         placebos[number].append(f"placebo {word}")
-    sources = [told.attributes[number] if number >= 0 else "" for number in told.source]
+    sources = [told.groups[number] if number >= 0 else "" for number in told.source]
     return [
-        (sources[number], told.word[number], tuple(tellings[number]), tuple(placebos[number]))
+        (sources[number], told.term[number], tuple(tellings[number]), tuple(placebos[number]))
         for number in range(told.dialogues)
     ]
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tod_bias.audit.contrasts import Block, Difference
+from tod_bias.audit.contrasts import Contrasts, ScoreDifference
 from tod_bias.results import Change, Estimate, TermsOnly
 from tod_bias.statistics.clusters import Clusters, Shared, Spread, at_least, spread
 from tod_bias.statistics.flips import FlipTest, flip_test
@@ -24,8 +24,8 @@ from tod_bias.statistics.resampling import resample
 from tod_bias.statistics.settings import Inference
 
 
-class PairedBlock:
-    """Blocks of two runs on the same dialogues.
+class PairedContrasts:
+    """AuditContrasts of two runs on the same dialogues.
 
     Values are, in this order: the changes of the chosen contrasts, their means over both runs (which tell on which side
     of 0 they are), and the changes of the chosen scores, on the metric's own scale. Every contrast is divided by the
@@ -39,7 +39,11 @@ class PairedBlock:
     """
 
     def __init__(
-        self, before: Block, after: Block, contrasts: Sequence[tuple[int, int]], cells: Sequence[tuple[int, int]] = ()
+        self,
+        before: Contrasts,
+        after: Contrasts,
+        contrasts: Sequence[tuple[int, int]],
+        cells: Sequence[tuple[int, int]] = (),
     ) -> None:
         self._runs = before, after
         self._contrasts = [list(numbers) for numbers in zip(*contrasts, strict=True)] or [[], []]
@@ -48,8 +52,8 @@ class PairedBlock:
         """Of contrasts."""
         self.cells = np.concatenate([before.cells, after.cells], axis=1)
         """(dialogues, cells of both, statistics)."""
-        moved = tuple((Difference(1.0, one, self._split + other),) for one, other in cells)
-        self._scores = Block(self.cells, moved, before.score, 1.0, is_ratio=False)
+        moved = tuple((ScoreDifference(1.0, one, self._split + other),) for one, other in cells)
+        self._scores = Contrasts(self.cells, moved, before.score, 1.0, is_ratio=False)
         self.before, self.after = (
             np.concatenate([block.estimates[numbers], block.scores()[[pair[side] for pair in cells]]])
             for side, (block, numbers) in enumerate(zip(self._runs, self._contrasts, strict=True))
@@ -86,7 +90,7 @@ class Evidence(NamedTuple):
     freedom: float
 
 
-class Changed:
+class ChangeEstimates:
     """The values of a paired block, and how far other words and other dialogues would have moved them.
 
     Args:
@@ -101,7 +105,7 @@ class Changed:
 
     def __init__(
         self,
-        block: PairedBlock,
+        block: PairedContrasts,
         there: np.ndarray,
         dimensions: Sequence[Clusters],
         inference: Inference,
@@ -181,7 +185,7 @@ class Tested(NamedTuple):
     """Each on its own."""
 
 
-def tests_of(family: Sequence[Changed], inference: Inference) -> tuple[list[Tested], list[Tested]]:
+def tests_of(family: Sequence[ChangeEstimates], inference: Inference) -> tuple[list[Tested], list[Tested]]:
     """Of several paired blocks of the same dialogues: with words as a sample (the larger p-value over the kinds of
     clusters), and with words as they are."""
     kinds = len(family[0].parts)
@@ -189,7 +193,7 @@ def tests_of(family: Sequence[Changed], inference: Inference) -> tuple[list[Test
     return _largest(tests[:-1], family), _largest(tests[-1:], family)
 
 
-def _flipped(family: Sequence[Changed], kind: int, inference: Inference) -> FlipTest:
+def _flipped(family: Sequence[ChangeEstimates], kind: int, inference: Inference) -> FlipTest:
     parts = np.concatenate([one.parts[kind] for one in family], axis=1)
     test = flip_test(parts, inference.permutations, inference.seed)
     if kind == len(family[0].parts) - 1:
@@ -199,7 +203,7 @@ def _flipped(family: Sequence[Changed], kind: int, inference: Inference) -> Flip
     return test.and_also(np.concatenate(shared).tolist()) if kind == 0 and len(shared) == len(family) else test
 
 
-def _largest(tests: Sequence[FlipTest], family: Sequence[Changed]) -> list[Tested]:
+def _largest(tests: Sequence[FlipTest], family: Sequence[ChangeEstimates]) -> list[Tested]:
     joint = np.max([test.joint for test in tests], axis=0)
     single = np.max([test.p_values for test in tests], axis=0)
     found = []

@@ -12,8 +12,8 @@ import math
 
 import numpy as np
 
-from tod_bias.audit.axis_table import AxisTable
-from tod_bias.audit.contrasts import Block, Difference, Score
+from tod_bias.audit.contrasts import Contrasts, Score, ScoreDifference
+from tod_bias.audit.sums import ArmSums
 from tod_bias.metrics.metric import Metric
 from tod_bias.results import Noise, Sampling
 from tod_bias.statistics.clusters import Clusters
@@ -23,9 +23,7 @@ _NOTHING = 1e-20
 """A variance that is rounding noise."""
 
 
-def sampling_of(
-    table: AxisTable, metric: Metric, is_ratio: bool, inference: Inference, error: float
-) -> Sampling | None:
+def sampling_of(table: ArmSums, metric: Metric, is_ratio: bool, inference: Inference, error: float) -> Sampling | None:
     """The originals against themselves, and how much of the variance comes from drawing outputs.
 
     The noise compares half of so many draws of the originals with the other half. None where nothing is drawn; the
@@ -39,16 +37,16 @@ def sampling_of(
         inference: level, resamples, seed.
         error: standard error of the disparity with words as they are.
     """
-    drawn = table.sampling
+    drawn = table.repeated
     if drawn is None:
         return None
     score = metric.score
     sign = -1.0 if metric.better == "lower" else 1.0
-    cells = np.stack([table.original, drawn.once, drawn.again], axis=1)
-    block = Block(cells, ((Difference(1.0, 2, 1),),), score, sign, is_ratio)
+    cells = np.stack([table.original, drawn.first, drawn.second], axis=1)
+    block = Contrasts(cells, ((ScoreDifference(1.0, 2, 1),),), score, sign, is_ratio)
     each = Clusters(np.arange(len(cells)), tuple(map(str, range(len(cells)))))
     bounds = block.spread(each).interval(block.estimates, inference.level)[:, 0]
-    samples = len(drawn.told)
+    samples = len(drawn.by_sample)
     scale = float(score(table.original.sum(axis=0)[None])[0]) if is_ratio else 1.0
     variance = math.nan
     if samples > 1:
@@ -56,7 +54,7 @@ def sampling_of(
     elif not getattr(metric, "counterfactual", False):
         # The originals' draws differ as two tellings' do; all tellings of a dialogue share one of the two.
         pair = block.parts(None, [0])[:, 0]
-        tellings = np.maximum(np.bincount(table.tellings.of, minlength=table.tellings.dialogues), 1)
+        tellings = np.maximum(np.bincount(table.variants.of, minlength=table.variants.dialogues), 1)
         variance = float((pair**2 * (1 + 1 / tellings) / 2).sum())
     share = variance / error**2 if error**2 > _NOTHING else math.nan
     return Sampling(
@@ -66,15 +64,17 @@ def sampling_of(
     )
 
 
-def _within(table: AxisTable, score: Score) -> float:
+def _within(table: ArmSums, score: Score) -> float:
     """Variance of the disparity's mean over samples that comes from the draws alone, on the metric's own scale.
 
-    Each dialogue adds a part to the disparity in every sample (:meth:`Block.parts`); the variance of these parts over
-    samples, divided by their number and summed over dialogues, is the sampling's.
+    Each dialogue adds a part to the disparity in every sample (:meth:`Contrasts.parts`); the variance of these parts
+    over samples, divided by their number and summed over dialogues, is the sampling's.
     """
-    drawn, told = table.sampling, table.tellings
+    drawn, variants = table.repeated, table.variants
     assert drawn is not None
-    by_sample = np.stack([table.mean_of(one, told.of) for one in drawn.told])  # (samples, dialogues, 2, statistics)
+    by_sample = np.stack(
+        [table.mean_of(one, variants.of) for one in drawn.by_sample]
+    )  # (samples, dialogues, 2, statistics)
     total = by_sample.mean(axis=0).sum(axis=0)  # (2, statistics)
     middle, half = total.mean(axis=0), (by_sample[:, :, 1] - by_sample[:, :, 0]) / 2
     parts = np.nan_to_num(score(middle + half) - score(middle - half))  # (samples, dialogues)

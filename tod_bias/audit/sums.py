@@ -1,0 +1,263 @@
+"""The sums of one axis and metric, dialogue × variant × arm: group scores, gaps and the placebo are read from them.
+
+A dialogue's variant for the group that it mentions is the dialogue as it is: no rewrite, so all its arms are one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from tod_bias.statistics.sums import sums_by
+
+
+class NumberedTerms(NamedTuple):
+    """The terms that variants rest on."""
+
+    known: int
+    """How many different ones there are."""
+    main: np.ndarray
+    """(dialogues,) the term that stands for each."""
+    variants: np.ndarray
+    """(pairs,) numbers of variants."""
+    terms: np.ndarray
+    """(pairs,) a term on which each of those rests."""
+
+
+@dataclass(frozen=True)
+class VariantIndex:
+    """Which dialogues have which variants along one axis; the same for every metric."""
+
+    groups: tuple[str, ...]
+    """Of the axis."""
+    source: np.ndarray
+    """(dialogues,) number of the group that a dialogue mentions; -1: of none of them."""
+    of: np.ndarray
+    """(variants,) number of the dialogue."""
+    target: np.ndarray
+    """(variants,) number of the group that it is rewritten for."""
+    draw: np.ndarray
+    """(variants,) number of the draw; 0 for all in the crossed design."""
+    term: tuple[str, ...]
+    """(dialogues,) the term that stands for each: its cluster."""
+    terms: tuple[frozenset[str], ...]
+    """(variants,) all terms that each rests on, as clusters: what is rewritten, and what it becomes."""
+    placebo: np.ndarray
+    """(placebo variants,) number of the dialogue."""
+    placebo_terms: tuple[str, ...]
+    """(placebo variants,) the term that stands for what each changes."""
+    factors: tuple[str, ...] = ()
+    """What groups joined by ``×`` are products of; nothing, or one, where they are none."""
+    references: tuple[tuple[int, str], ...] = ()
+    """Reference variants: number of the dialogue, and what each is."""
+    clusters: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Further clusters: a name, and a label for every dialogue."""
+    edits: tuple[float, float] = (0.0, 0.0)
+    """Words changed per dialogue where there is a placebo: by the axis, and by the placebo."""
+
+    @property
+    def dialogues(self) -> int:
+        """How many there are."""
+        return len(self.source)
+
+    @cached_property
+    def numbered(self) -> NumberedTerms:
+        """The terms as numbers."""
+        number: dict[str, int] = {}
+        main = [number.setdefault(name, len(number)) for name in self.term]
+        pairs = [
+            (variant, number.setdefault(name, len(number)))
+            for variant, names in enumerate(self.terms)
+            for name in sorted(names)
+        ]
+        variants, terms = np.array(pairs, dtype=int).reshape(-1, 2).T
+        return NumberedTerms(len(number), np.array(main, dtype=int), variants, terms)
+
+    def for_dialogues(self, numbers: np.ndarray) -> VariantIndex:
+        """Those of some dialogues, in the order of their numbers."""
+        place = np.full(self.dialogues, -1)
+        place[numbers] = np.arange(len(numbers))
+        variants, placebo = self.places(numbers)
+        return replace(
+            self,
+            source=self.source[numbers],
+            of=place[self.of[variants]],
+            target=self.target[variants],
+            draw=self.draw[variants],
+            term=tuple(self.term[number] for number in numbers),
+            terms=tuple(self.terms[number] for number in variants),
+            placebo=place[self.placebo[placebo]],
+            placebo_terms=tuple(self.placebo_terms[number] for number in placebo),
+            references=(),
+            clusters=tuple((name, tuple(labels[number] for number in numbers)) for name, labels in self.clusters),
+        )
+
+    def places(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of the variants and of the placebo variants of some dialogues, in the order of their numbers."""
+        place = np.full(self.dialogues, -1)
+        place[numbers] = np.arange(len(numbers))
+        sorted_places = []
+        for of in (self.of, self.placebo):
+            chosen = np.flatnonzero(place[of] >= 0)
+            sorted_places.append(chosen[np.argsort(place[of[chosen]], kind="stable")])
+        return sorted_places[0], sorted_places[1]
+
+    @cached_property
+    def has_group(self) -> np.ndarray:
+        """(dialogues, groups) bool: for which groups each has a variant; its own group's is the dialogue as it is."""
+        has = np.zeros((self.dialogues, len(self.groups)), dtype=bool)
+        has[self.of, self.target] = True
+        mentions = self.source >= 0
+        has[np.flatnonzero(mentions), self.source[mentions]] = True
+        return has
+
+    def has_any(self, groups: Sequence[int]) -> np.ndarray:
+        """(dialogues,) bool: whether each has a variant for one of some groups."""
+        return np.asarray(self.has_group[:, list(groups)].any(axis=1))
+
+    def has_all_combinations(self, levels: list[tuple[str, ...]]) -> np.ndarray:
+        """(dialogues,) bool: whether each has a variant for every combination of the levels that it has variants for,
+        two of each factor at least.
+
+        Args:
+            levels: of each group, one per factor.
+        """
+        whole = np.zeros(self.dialogues, dtype=bool)
+        patterns, of = np.unique(self.has_group, axis=0, return_inverse=True)
+        for number, pattern in enumerate(patterns):
+            present = {levels[group] for group in np.flatnonzero(pattern)}
+            sides = [{name[place] for name in present} for place in range(len(levels[0]))]
+            complete = len(present) == math.prod(len(side) for side in sides) and min(map(len, sides)) > 1
+            whole[of.ravel() == number] = complete
+        return whole
+
+    @cached_property
+    def has_placebo(self) -> np.ndarray:
+        """(dialogues,) bool."""
+        has = np.zeros(self.dialogues, dtype=bool)
+        has[self.placebo] = True
+        return has
+
+
+@dataclass(frozen=True)
+class RepeatedSums:
+    """What is known of drawing outputs at random, where stages do."""
+
+    by_sample: np.ndarray
+    """(samples, variants, 2, statistics): with no stage replaced, and with all."""
+    first: np.ndarray
+    """(dialogues, statistics) of the originals."""
+    second: np.ndarray
+    """(dialogues, statistics) of the originals drawn again."""
+
+
+@dataclass(frozen=True)
+class ArmSums:
+    """Statistics of one axis and metric, summed over turns; everything that is estimated follows from these."""
+
+    variants: VariantIndex
+    """Which dialogues have which variants."""
+    stages: tuple[str, ...]
+    original: np.ndarray
+    """(dialogues, statistics) of the original runs."""
+    by_variant: np.ndarray
+    """(variants, arms, statistics), arms as :func:`tod_bias.systems.execution.all_arms` orders them."""
+    placebo: np.ndarray
+    """(placebo variants, arms, statistics)."""
+    repeated: RepeatedSums | None = None
+    """Where stages draw their outputs."""
+    references: np.ndarray | None = None
+    """(reference variants, arms, statistics)."""
+
+    def for_dialogues(self, numbers: np.ndarray) -> ArmSums:
+        """Those of some dialogues, in the order of their numbers; without references and repeats."""
+        variants, placebo = self.variants.places(numbers)
+        return ArmSums(
+            self.variants.for_dialogues(numbers),
+            self.stages,
+            self.original[numbers],
+            self.by_variant[variants],
+            self.placebo[placebo],
+        )
+
+    @property
+    def rewritten(self) -> np.ndarray:
+        """A dialogue's mean over its variants, (dialogues, arms, statistics), so that each dialogue weighs once."""
+        return self.mean_of(self.by_variant, self.variants.of)
+
+    def for_group(self, group: int) -> np.ndarray:
+        """Of the variants for one group, (dialogues, arms, statistics); the original where that is the dialogue's own
+        group; 0 where there is none."""
+        chosen = self.variants.target == group
+        table = self.mean_of(self.by_variant[chosen], self.variants.of[chosen])
+        return self._with_originals(table, self.variants.source == group)
+
+    def over_groups(self) -> np.ndarray:
+        """A dialogue's mean over all groups that it has variants for, its own included, (dialogues, arms, n)."""
+        total = np.zeros((self.variants.dialogues, *self.by_variant.shape[1:]))
+        for group in range(len(self.variants.groups)):
+            total += self.for_group(group)
+        return total / np.maximum(self.variants.has_group.sum(axis=1), 1)[:, None, None]
+
+    def placebo_for_group(self, group: int) -> np.ndarray:
+        """What :meth:`for_group` would be if every rewrite had been the placebo's, with no stage replaced and with all,
+        (dialogues, 2, statistics)."""
+        table = np.where(self.variants.has_group[:, group, None, None], self.mean_placebo, 0.0)
+        return self._with_originals(table, self.variants.source == group)
+
+    def placebo_over_groups(self) -> np.ndarray:
+        """What :meth:`over_groups` would be if every rewrite had been the placebo's, (dialogues, 2, statistics)."""
+        number = self.variants.has_group.sum(axis=1)
+        mentions = (self.variants.source >= 0).astype(int)
+        total = self.mean_placebo * (number - mentions)[:, None, None]
+        total += self.original[:, None] * mentions[:, None, None]
+        return total / np.maximum(number, 1)[:, None, None]
+
+    @cached_property
+    def mean_placebo(self) -> np.ndarray:
+        """A dialogue's placebo with no stage replaced and with all, (dialogues, 2, statistics)."""
+        return self.mean_of(self.placebo[:, [0, -1]], self.variants.placebo)
+
+    def for_reference(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """A reference variant, (dialogues, arms, statistics), and which dialogues have it, (dialogues,)."""
+        assert self.references is not None
+        chosen = [place for place, (_, what) in enumerate(self.variants.references) if what == name]
+        of = np.array([self.variants.references[place][0] for place in chosen], dtype=int)
+        has = np.zeros(self.variants.dialogues, dtype=bool)
+        has[of] = True
+        return self.mean_of(self.references[chosen], of), has
+
+    def for_draw(self, draw: int) -> np.ndarray:
+        """One draw's variants, (dialogues, arms, statistics); in the crossed design the mean over all."""
+        chosen = self.variants.draw == draw
+        return self.mean_of(self.by_variant[chosen], self.variants.of[chosen])
+
+    def mean_of(self, table: np.ndarray, of: np.ndarray) -> np.ndarray:
+        """Means of (variants, …) by dialogue, (dialogues, …); 0 where one has none.
+
+        Args:
+            table: (variants, …).
+            of: (variants,) numbers of dialogues.
+        """
+        count = np.bincount(of, minlength=self.variants.dialogues)
+        if len(of) == 0 or (count.max() <= 1):
+            total = np.zeros((self.variants.dialogues, *table.shape[1:]))
+            total[of] = table
+            return total
+        total = sums_by(of, table, self.variants.dialogues)
+        return total / np.maximum(count, 1).reshape(-1, *[1] * (table.ndim - 1))
+
+    def _with_originals(self, table: np.ndarray, mentions: np.ndarray) -> np.ndarray:
+        table[mentions] = self.original[mentions][:, None]
+        return table
+
+
+def numbers_of(names: Sequence[str], known: Sequence[str]) -> np.ndarray:
+    """The place of each name among those known, (names,); -1 for one that is not."""
+    place = {name: number for number, name in enumerate(known)}
+    return np.array([place.get(name, -1) for name in names], dtype=int)

@@ -27,6 +27,7 @@ FLOORS = (
     ("systems",),
     ("models",),
     ("report",),
+    ("results",),
     ("metrics",),
     ("dialogues",),
     ("config",),
@@ -151,7 +152,7 @@ def test_tests_mirror_the_rooms():
 
 MOST = {"lines": 60, "parameters": 8, "complexity": 15}
 """Of a function."""
-LEFT = {"lines": 12, "parameters": 31, "complexity": 104, "class names": 30, "fmt: skip": 84}
+LEFT = {"lines": 5, "parameters": 10, "complexity": 79, "class names": 25, "fmt: skip": 69}
 """How many are over it, or there twice, and may become fewer only."""
 
 

@@ -135,9 +135,9 @@ class Estimate(Record):
     ci: Interval = None
     """95% interval, with terms as a sample."""
     p: Value = None
-    """p-value; of a claim that over everything that the run claims."""
+    """p-value; of a group's gap, a pair or an effect that over everything that the run claims."""
     adjusted_p: Value = None
-    """Of a disparity: p-value over everything that the run claims."""
+    """Of a disparity or change, whose ``p`` is by itself: p-value over everything that is claimed."""
     scope: Literal["terms"] | None = None
     """``terms``: it holds for the terms of this run only."""
     terms_only: TermsOnly | None = None
@@ -155,8 +155,8 @@ class Estimate(Record):
 
     @property
     def claimed_p(self) -> float | None:
-        """The p-value over everything that the run claims, where there is one."""
-        return self.p if self.adjusted_p is None else self.adjusted_p
+        """The p-value over everything that the run claims; None where nothing was tested."""
+        return self.p
 
     @property
     def terms_only_p(self) -> float | None:
@@ -171,6 +171,20 @@ class Estimate(Record):
 
 _ALWAYS = ("value", "se", "df", "ci", "p")
 """Keys of an estimate that are written where they are None, too."""
+
+
+class Disparity(Estimate):
+    """The disparity of an axis; its ``p`` is by itself."""
+
+    @property
+    def claimed_p(self) -> float | None:
+        """The p-value over everything that the run claims; None where nothing was tested."""
+        return self.adjusted_p
+
+
+def _parts(value: Any) -> Any:
+    """The parts of an estimate of another kind."""
+    return dict(value) if isinstance(value, Estimate) and not isinstance(value, Disparity) else value
 
 
 class Contribution(Record):
@@ -353,7 +367,7 @@ class AxisResult(Attributed):
     """The smallest margin within which the disparity and all gaps are shown to lie."""
     original: Estimate = Estimate()
     rewritten: Estimate = Estimate()
-    disparity: Estimate
+    disparity: Annotated[Disparity, BeforeValidator(_parts)]
     artefact: Estimate = Estimate()
     beyond_placebo: BeyondPlacebo | None = None
     groups: dict[str, Group] = {}

@@ -8,7 +8,8 @@ from typing import Annotated, Any, ClassVar
 from annotated_types import MinLen
 from pydantic import BeforeValidator
 
-from tod_bias.config import Names, Options, Positive, names
+from tod_bias.config import Names, Options, Positive
+from tod_bias.config import names as split_names
 
 
 class AssociationRequest(Options):
@@ -39,7 +40,7 @@ class AssociationRequest(Options):
     """Names of the two trainings, by a comma."""
     pairs: Path | None = None
     """CSV of pairs (id of A, id of B) for the PCA direction."""
-    csvc: Annotated[tuple[Positive, ...], BeforeValidator(names), MinLen(1)] | None = None
+    csvc: Annotated[tuple[Positive, ...], BeforeValidator(split_names), MinLen(1)] | None = None
     """Most biased entities per side, e.g. 200,2500."""
     user_table: str | None = None
     """Torch state: name of the users' table."""

@@ -56,6 +56,7 @@ def beyond(value=0.08, dialogues=90, edits=(1.6, 1.5)):
 
 def result(metric=BLEU, verdict="disparity", axis="gender", terms=8.2, strongest=(), **changes):
     whole = changes.pop("disparity", estimate(0.1))
+    whole = whole.model_copy(update={"adjusted_p": whole.p})
     fields = {
         "verdict": verdict, "dialogues": 100, "rests_on": Terms(number=9, effective=terms), "disparity": whole,
         "contributions": contributions({"api_call": estimate(0.0, 0.01), "response": whole}),

@@ -107,9 +107,9 @@ def test_a_value_of_the_wrong_type_is_named_with_its_place_in_one_line(make_reco
 
 
 def test_a_disparity_alone_is_enough():
-    record = {"axes": {"gender": {"bleu": {"disparity": {"value": 0.5, "p": 0.01}}}}}
+    record = {"axes": {"gender": {"bleu": {"disparity": {"value": 0.5, "p": 0.01, "adjusted_p": 0.02}}}}}
     (row,) = AuditResult.model_validate(record).rows
-    assert (row.disparity.value, row.disparity.claimed_p) == (0.5, 0.01)
+    assert (row.disparity.value, row.disparity.claimed_p) == (0.5, 0.02)
     assert (row.axis, row.metric.label, row.metric.better, row.key) == ("gender", "bleu", "higher", "gender_bleu")
     assert (row.groups, row.pairs, row.su, row.beyond_placebo) == ({}, {}, None, None)
 

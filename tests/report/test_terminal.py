@@ -44,6 +44,13 @@ def test_the_disparity_has_its_verdict_and_what_is_beyond_the_placebo(make_resul
     assert row(text, "placebo", "100") == "placebo 100 10.3 0.173 0.171 +0.011 [+0.003, +0.019] 0.084 placebo"
 
 
+def test_no_adjusted_p_value_is_shown_where_nothing_was_tested(make_record):
+    record = make_record(axes=("gender",))
+    del record["axes"]["gender"]["corpus_bleu"]["disparity"]["adjusted_p"]
+    text = printed(AuditResult.model_validate(record), 160)
+    assert "[+0.094, +0.110] n/a " in row(text, "gender", "100")
+
+
 def test_the_placebo_is_the_last_row_of_every_table(make_results):
     text = printed(make_results(axes=("placebo", "gender")))
     components, disparity = text.split("Components")[1].split("Disparity")

@@ -238,8 +238,6 @@ def settings(result: AuditResult) -> dict[str, Any]:
 def facts(record: Any, name: str = "") -> list[tuple[str, str]]:
     """Any part of ``results.json`` as (name, text) rows; names of nested values are joined by a slash."""
     if isinstance(record, Mapping):
-        if "value" in record:
-            return [(name, minus(notation.fixed(record["value"])))]
         return [row for key, value in record.items() for row in facts(value, f"{name} / {key}" if name else str(key))]
     if record is None:
         return []

@@ -236,15 +236,8 @@ def _of_axis(row: AxisResult, run: str, component: str | None, limits: Limits) -
             dialogues=dialogues or 0,
             words=math.inf if limits.these_words else terms or 0.0,
             unmeasured=row.unmeasured,
-            p_claim=_claimed(claim, row, limits),
+            p_claim=claim.terms_only_p if limits.these_words else claim.claimed_p,
         )
-
-
-def _claimed(claim: Estimate, row: AxisResult, limits: Limits) -> float | None:
-    """The p-value over everything that the run claims; None where nothing was tested."""
-    if limits.these_words:
-        return claim.terms_only_p
-    return claim.adjusted_p if claim is row.disparity else claim.p
 
 
 def _terms_only(estimate: Estimate) -> TermsOnly:

@@ -12,17 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from tod_bias.dialogues.dialogue import Turn
-from tod_bias.metrics.calls import CALL_COLUMNS, call_statistics
 from tod_bias.metrics.choice import metric
-from tod_bias.metrics.metric import Told
 from tod_bias.statistics.intervals import interval
 from tod_bias.statistics.resampling import resample
 from tod_bias.statistics.sums import sums_by
-from tod_bias.systems.outputs import parse_call
 
 FOLDERS = {"valid": "dev"}
 """A split to its folder, where the names differ."""
@@ -44,23 +39,18 @@ def services(datapath: Path, split: str) -> dict[str, set[str]]:
 
 
 def scores(frame: pd.DataFrame, resamples: int = 1000, seed: int = 0) -> dict[str, tuple[float, tuple[float, float]]]:
-    """Score to its value and interval, of rows of ``responses.parquet``."""
-    gold: list[Any] = [parse_call(call) for call in frame["gold_api_call"]]
-    counts = call_statistics([parse_call(call) for call in frame["api_call"]], gold)
-    said = zip(frame["response"], frame["reference"], strict=True)
-    turns = [Told("", (), (), response, Turn("", response=reference)) for response, reference in said]
+    """Score to its value and interval, of rows of ``turns.parquet``."""
     owners, names = pd.factorize(frame["dialogue"])
 
-    def estimate(table: np.ndarray, score: Any) -> tuple[float, tuple[float, float]]:
-        sums = sums_by(owners, table, len(names))
+    def estimate(columns: list[str], score: Any) -> tuple[float, tuple[float, float]]:
+        sums = sums_by(owners, frame[columns].to_numpy(dtype=float), len(names))
         low, high = interval(resample(sums, score, resamples, seed), len(names))
         return float(score(sums.sum(axis=0)[None])[0]), (float(low), float(high))
 
-    found = {"BLEU": estimate(BLEU.statistics(turns), BLEU.score)}
-    for name, pair in RATIOS.items():
-        part, whole = map(CALL_COLUMNS.index, pair)
-        found[name] = estimate(counts, lambda sums, part=part, whole=whole: sums[..., part] / sums[..., whole])
-    return found
+    values = {"BLEU": estimate(list(BLEU.columns), BLEU.score)}
+    for name, columns in RATIOS.items():
+        values[name] = estimate([f"calls_{column}" for column in columns], lambda sums: sums[..., 0] / sums[..., 1])
+    return values
 
 
 def main(run: Path, datapath: Path) -> None:
@@ -68,7 +58,7 @@ def main(run: Path, datapath: Path) -> None:
     split = json.loads((run / "evaluation.json").read_text(encoding="utf-8"))["corpus"]["split"]
     trained = set().union(*services(datapath, "train").values())
     of: Mapping[str, set[str]] = services(datapath, FOLDERS.get(split, split))
-    frame = pd.read_parquet(run / "responses.parquet")
+    frame = pd.read_parquet(run / "turns.parquet")
     seen = frame["dialogue"].map(lambda name: of[name] <= trained)
     columns = {"all services in training": frame[seen], "one or more not": frame[~seen], "all dialogues": frame}
     columns = {name: part for name, part in columns.items() if len(part)}

@@ -29,7 +29,7 @@ SU = {
 """Su Table 1: JGA and BLEU."""
 SCORES = {
     "JGA": "jga_parlai", "JGA, turns that call": "jga_parlai_noempty", "slot precision": "slot_precision",
-    "slot recall": "slot_recall", "BLEU": "bleu",
+    "slot recall": "slot_recall", "BLEU": "corpus_bleu",
 }  # fmt: skip
 
 

@@ -133,7 +133,7 @@ def test_evaluate_and_report(folder, capsys):
     assert code == 0, err
     assert "bleu" in out
     scores = json.loads((folder / "run" / "evaluation.json").read_text())["scores"]
-    assert 0 < scores["bleu"]["value"] < 1
+    assert 0 < scores["corpus_bleu"]["value"] < 1
     arguments = ("--corpus", "corpus.jsonl", "--pipeline", "Respond.yaml", "--out", "other", "--bootstrap", 20)
     code, out, err = run(capsys, "evaluate", *arguments, "--metrics", "chrf,length")
     assert (code, err) == (0, "")

@@ -5,10 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
+
+from tod_bias import Step, Turn
+from tod_bias.metrics.bleu import CorpusBleu
+from tod_bias.metrics.calls import CallCounts
+from tod_bias.metrics.metric import Told as ScoredTurn
 
 SCRIPT = Path(__file__).parent.parent.parent / "projects" / "step_by_step" / "services.py"
 
@@ -23,10 +29,17 @@ def corpus(tmp_path):
     run = tmp_path / "run"
     run.mkdir()
     (run / "evaluation.json").write_text(json.dumps({"corpus": {"split": "valid"}}))
-    call = "api_name = Find ; city = Davis"
-    rows = [("1_0", call, call, "In Davis it is."), ("1_0", "", "", "Is it?"), ("1_1", "api_name = Find", call, "No.")]
-    frame = pd.DataFrame(rows, columns=["dialogue", "api_call", "gold_api_call", "response"])
-    frame.assign(reference="In Davis it is.").to_parquet(run / "responses.parquet")
+    call, reference = {"api_name": "Find", "city": "Davis"}, Turn("", response="In Davis it is.")
+    with_call = replace(reference, steps=(Step(call),))
+    turns = [
+        ScoredTurn("", (call,), (), "In Davis it is.", with_call),
+        ScoredTurn("", (), (), "Is it?", reference),
+        ScoredTurn("", ({"api_name": "Find"},), (), "No.", with_call),
+    ]
+    frame = pd.DataFrame({"dialogue": ["1_0", "1_0", "1_1"]})
+    for measured in (CallCounts(), CorpusBleu()):
+        frame[list(measured.columns)] = measured.statistics(turns)
+    frame.to_parquet(run / "turns.parquet")
     return tmp_path
 
 

@@ -77,7 +77,7 @@ class AxisDraft:
     result: AxisResult
     """Without verdict and adjusted p-values."""
     claims: Mapping[Key, Claim]
-    bounds: Sequence[tuple[float, float, float, int]] = ()
+    bounds: Sequence[tuple[float, float, float, int]]
     """Disparity, gaps and pairs, each with standard error, degrees of freedom, dialogues: for tests of equivalence."""
     may_be_equal: bool = True
     """Whether equivalence can be shown at all: there are clusters enough, and a score above 0."""

@@ -6,7 +6,7 @@ import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -213,10 +213,9 @@ def models_of(axes: Iterable[Axis]) -> list[Generator]:
     return list({id(axis.generator): axis.generator for axis in axes if axis.generator is not None}.values())
 
 
-def rewritten_by_model(axes: Mapping[str, Axis]) -> dict[str, Any]:
+def rewritten_by_model(axes: Mapping[str, Axis]) -> dict[str, dict[str, int]]:
     """For axes with a model: texts with a mention, and how many of them the model rewrote."""
-    counts = {name: axis.model_counts for name, axis in axes.items() if axis.model_counts is not None}
-    return {"perturber": counts} if counts else {}
+    return {name: axis.model_counts for name, axis in axes.items() if axis.model_counts is not None}
 
 
 def chunks(

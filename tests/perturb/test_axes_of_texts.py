@@ -7,8 +7,8 @@ from tod_bias.perturb.algorithm import text_rewriter
 @pytest.mark.parametrize(
     ("axis", "says"),
     [
-        ("my_axes:accent", "an axis of your own is told in whole dialogues; give --corpus"),
-        ("persona_gender", "told in whole dialogues; give --corpus"),
+        ("my_axes:accent", "an axis of your own needs whole dialogues"),
+        ("persona_gender", "need dialogues"),
         ("names_gendr", "did you mean 'names_gender'"),
         ("nobody", "expected one of age, .*dialect:aae.*names_race"),
     ],

@@ -193,10 +193,9 @@ def test_the_commands_take_a_perturber(
     assert "1 of 2 texts with a mention rewritten by the model" in err
 
     write_jsonl([MOM], "corpus.jsonl")
-    code, out, err = run(capsys, "perturb", "--corpus", "corpus.jsonl", *options)
+    code, out, _ = run(capsys, "export", "--corpus", "corpus.jsonl", "--axes", "gender", *options[4:])
     assert code == 0
     assert "my dad likes some noodles and he is happy ." in out
-    assert "2 of 3 texts with a mention rewritten by the model" in err
 
     Path("mine.py").write_text("def respond(inputs):\n    return ['Is she near?' for _ in inputs]\n")
     Path("pipeline.yaml").write_text("stages: {response: 'mine:respond'}")

@@ -21,7 +21,7 @@ from tod_bias.studies.evaluation import evaluate
         ({"order": ["db"]}, StageError, "must name every stage once"),
         ({"history": "own"}, ValueError, "history must be 'gold' or 'system', got 'own'"),
         ({"metrics": "rouge"}, ValueError, "unknown metric 'rouge'"),
-        ({"metrics": ["jga", "jga"]}, ValueError, "'jga' twice"),
+        ({"metrics": ["jga", "jga"]}, ValueError, "'jga' is given twice"),
         ({"metrics": []}, ValueError, "no metric"),
         ({"design": "square"}, ValueError, "design must be 'crossed' or 'draws'"),
         ({"margin": 0}, ValueError, "margin must be above 0, got 0"),

@@ -151,7 +151,7 @@ def test_tests_mirror_the_rooms():
 
 MOST = {"lines": 60, "parameters": 8, "complexity": 15}
 """Of a function."""
-LEFT = {"lines": 12, "parameters": 32, "complexity": 106, "class names": 34, "fmt: skip": 91}
+LEFT = {"lines": 6, "parameters": 12, "complexity": 95, "class names": 30, "fmt: skip": 79}
 """How many are over it, or there twice, and may become fewer only."""
 
 

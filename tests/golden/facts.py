@@ -14,8 +14,8 @@ from typing import Any
 
 import pandas as pd
 
-RENAMED: dict[str, str] = {}
-"""Part of a golden name to part of today's name."""
+RENAMED: dict[str, str] = {"--these-words": "--terms-only"}
+"""Part of a golden name or text to part of today's."""
 DROPPED: tuple[str, ...] = ()
 _RECORDS = (
     "results.json", "check.json", "repair.json", "compare.json", "plan.json", "pilot.json", "evaluation.json",
@@ -110,6 +110,7 @@ def differences(golden: dict[str, Any], today: dict[str, Any]) -> list[str]:
         now = name
         for old, new in RENAMED.items():
             now = now.replace(old, new)
+            value = value.replace(old, new) if isinstance(value, str) else value
         if now not in today:
             found.append(f"{now}: is gone, was {value!r}")
         elif not _is_same(value, today[now]):

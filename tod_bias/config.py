@@ -36,7 +36,7 @@ def names(value: Any) -> Any:
     if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
         found = tuple(name.strip() for item in value for name in item.split(",") if name.strip())
         if doubled := repeated(found):
-            raise ValueError(f"names {doubled!r} twice")
+            raise ValueError(f"name {doubled!r} twice")
         return found
     return value
 

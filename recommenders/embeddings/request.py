@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from annotated_types import MinLen
-from pydantic import BeforeValidator
+from pydantic import AfterValidator
 
-from tod_bias.config import Names, Options, Positive
-from tod_bias.config import names as split_names
+from tod_bias.config import Names, Options
+
+
+def _sizes(texts: tuple[str, ...]) -> tuple[str, ...]:
+    if not texts or not all(text.isdecimal() and int(text) > 0 for text in texts):
+        raise ValueError("must be numbers of entities by commas, e.g. 200,2500")
+    return texts
 
 
 class AssociationRequest(Options):
@@ -40,7 +44,7 @@ class AssociationRequest(Options):
     """Names of the two trainings, by a comma."""
     pairs: Path | None = None
     """CSV of pairs (id of A, id of B) for the PCA direction."""
-    csvc: Annotated[tuple[Positive, ...], BeforeValidator(split_names), MinLen(1)] | None = None
+    csvc: Annotated[Names, AfterValidator(_sizes)] | None = None
     """Most biased entities per side, e.g. 200,2500."""
     user_table: str | None = None
     """Torch state: name of the users' table."""

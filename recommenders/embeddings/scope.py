@@ -110,7 +110,7 @@ def read_scope_file(path: str | Path) -> AssociationRequest:
         names=tuple(scope.names or ()),
         audience=scope.audience,
         pairs=one(scope.pairs),
-        csvc=tuple(scope.csvc) if scope.csvc is not None else None,
+        csvc=tuple(map(str, scope.csvc)) if scope.csvc is not None else None,
         source=str(file),
     )
 
@@ -144,7 +144,9 @@ def read_request(request: AssociationRequest, settings: AuditSettings) -> Scope:
     return Scope(
         sets,
         tuple((label, part) for label, (_, part) in zip(names, trainings, strict=True)),
-        replace(settings, attribute=name, pairs=pairs, csvc=request.csvc),
+        replace(
+            settings, attribute=name, pairs=pairs, csvc=None if request.csvc is None else tuple(map(int, request.csvc))
+        ),
         interactions,
         _audience(sets, request.audience),
     )

@@ -176,13 +176,6 @@ def test_perturb_into_its_own_input_gives_the_rewritten_file(tmp_path):
     assert names(tmp_path) == ["p.txt"]
 
 
-def test_perturb_into_the_corpus_that_it_reads_gives_the_rewritten_corpus(tmp_path, capsys):
-    corpus = Path("tod_bias/data/demo/test.jsonl").read_text().splitlines(keepends=True)[:20]
-    (tmp_path / "dialogues.jsonl").write_text("".join(corpus))
-    assert run("perturb", "--corpus", tmp_path / "dialogues.jsonl", "--out", tmp_path) == 0
-    assert "#gender0" in (tmp_path / "dialogues.jsonl").read_text()
-
-
 @pytest.mark.parametrize("content", [None, b"fine\nmy wife \xff\n"])
 def test_perturb_of_what_cannot_be_read_touches_nothing(tmp_path, capsys, content):
     (tmp_path / "keep.txt").write_text("kept")

@@ -1,8 +1,7 @@
-"""``tod-bias perturb`` with lexicons, protected phrases and scopes, and what a wrong one is told."""
+"""``tod-bias perturb`` with lexicons and protected phrases, and what a wrong one is told."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -32,21 +31,10 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 
 
 def test_a_lexicon_of_ones_own_and_protected_phrases(capsys: pytest.CaptureFixture[str]) -> None:
-    options = ("text.txt", "--axis", "pets", "--lexicon", "pets.tsv", "--source", "kitty", "--target", "dog")
+    options = ("text.txt", "--axis", "pets", "--lexicon", "pets=pets.tsv", "--source", "kitty", "--target", "dog")
     assert run(capsys, *options)[1] == "Woof, said Happy Kitten, the puppy.\n"  # capitals make it a name
     code, out, _ = run(capsys, *options, "--protect", "the kitten", "--protect", "meow")
     assert (code, out) == (0, "Woof, said Happy Kitten, the kitten.\n")
-
-
-@pytest.mark.parametrize(
-    ("scope", "user"), [("attribute", "My puppy says woof."), ("word", None), (None, "My puppy says woof.")]
-)
-def test_the_scope_of_dialogues(capsys: pytest.CaptureFixture[str], scope: str | None, user: str | None) -> None:
-    options = ["--axis", "pets", "--lexicon", "pets.tsv", "--corpus", "corpus.jsonl"]
-    code, out, _ = run(capsys, *options, *(["--scope", scope] if scope else []))
-    said = json.loads(out)["turns"][0]["user"]
-    assert code == 0
-    assert said == user if user else said in ("My puppy says meow.", "My kitten says woof.")
 
 
 @pytest.mark.parametrize("pair", [("female", "male"), ("women", "men"), ("woman", "man"), ("F", "M")])
@@ -64,16 +52,17 @@ def test_other_names_of_attributes_are_known(
         ("", ("--source", "dog"), "source and target are both 'dog'"),
         ("", ("--source", "cow"), "axis 'pets' has no group 'cow'; it has cat, dog"),
         ("", ("--axis", "gender"), "axis 'gender' has no group 'kitty'"),
-        ("", ("--lexicon", "gone.tsv"), "gone.tsv: cannot be read"),
-        ("", ("--scope", "word"), "--scope goes with --corpus"),
-        ("", ("--corpus", "corpus.jsonl", "--scope", "turn"), "unknown scope 'turn'"),
+        ("", ("--lexicon", "pets=gone.tsv"), "gone.tsv: cannot be read"),
     ],
 )
 def test_wrong_input_is_one_line_and_exit_code_2(
     capsys: pytest.CaptureFixture[str], row: str, options: tuple[str, ...], message: str
 ) -> None:
     Path("bad.tsv").write_text(PETS + row)
-    lexicon = () if {"gender", "--lexicon"} & set(options) else ("--lexicon", "bad.tsv")
-    code, out, err = run(capsys, "--axis", "pets", *lexicon, "--source", "kitty", "--target", "dog", *options)
+    usual = {"--axis": "pets", "--source": "kitty", "--target": "dog"}
+    given = usual | dict(zip(options[::2], options[1::2], strict=True))
+    if not {"gender", "--lexicon"} & set(options):
+        given["--lexicon"] = "pets=bad.tsv"
+    code, out, err = run(capsys, *(word for pair in given.items() for word in pair))
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert message in err

@@ -322,7 +322,6 @@ def test_commands_name_what_cannot_be_used(tmp_path, run, capsys, cases):
     lists.write_text("query,rank\n")
     for arguments, named in (
         (["check", "--cases", path], "no pipeline"),
-        (["check", run, "--cases", path, "--pipeline", "demo"], "RUN is of a run"),
         (["check", "--cases", tmp_path / "none.jsonl", "--pipeline", "demo"], "cannot be read"),
         (["check", run], "--max-gap is missing"),
         (["check"], "a run's folder is missing"),

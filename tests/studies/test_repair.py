@@ -310,7 +310,7 @@ def test_the_command_writes_what_is_to_be_used_from_then_on(tmp_path, capsys, mo
     if not harm:
         assert "nothing to mitigate" in shown.err
         return
-    assert ": response: canonical (gender)\n" in shown.out
+    assert "Mitigated by: response: canonical (gender)" in shown.out
     assert "it needs halls_0.py beside it" in shown.out.replace("\n", " ")
     assert {path.name for path in (tmp_path / "run" / "repair").iterdir()} == {
         "repair.json",

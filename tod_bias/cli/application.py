@@ -14,11 +14,11 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import Any, NoReturn
 
 from cyclopts import App, CycloptsError, Group, Parameter
 
-from tod_bias import __version__
 from tod_bias.cli import signals
 from tod_bias.errors import PendingError, TodBiasError, described, shortened
 from tod_bias.folder import claims, release, shown
@@ -52,7 +52,7 @@ app = App(
     help_epilogue="Example: tod-bias attribute --out runs/demo audits the bundled demo. tod-bias COMMAND --help has "
     "an example of every command.",
     help_format="plaintext",
-    version=__version__,
+    version=lambda: version("tod-bias"),
     suppress_keyboard_interrupt=False,
     default_parameter=Parameter(negative_iterable=(), show_default=_default),
 )
@@ -60,6 +60,7 @@ for heading, names in COMMANDS.items():
     group = Group.create_ordered(heading)
     for name in names:
         app.command(f"tod_bias.cli.{name}:{name}", name=name, group=group)
+app.register_install_completion_command()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,6 +1,5 @@
 """A small LMRec, trained once on a small sample."""
 
-import dataclasses
 import sys
 from pathlib import Path
 
@@ -40,5 +39,5 @@ def trained(sample_reviews, settings, made_once):
 def trained_masked(sample_reviews, settings, made_once):
     from tod_bias.recommenders.lmrec.training import train
 
-    masked = dataclasses.replace(settings, mask=True, epochs=4)
+    masked = settings.model_copy(update={"mask": True, "epochs": 4})
     return made_once("lmrec_masked", lambda folder: train(sample_reviews, folder, masked))

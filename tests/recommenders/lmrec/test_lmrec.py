@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import html
 import json
 
@@ -197,7 +196,7 @@ def test_quality_is_far_above_chance_and_mitigation_is_side_by_side(
 
 
 def test_an_interrupted_training_goes_on_to_the_same_weights(sample_reviews, settings, tmp_path, monkeypatch):
-    short = dataclasses.replace(settings, epochs=2, max_length=16, width=16, hidden=16, batch=256)
+    short = settings.model_copy(update={"epochs": 2, "max_length": 16, "width": 16, "hidden": 16, "batch": 256})
     whole = train(sample_reviews, tmp_path / "whole", short)
     save = training.save_checkpoint
 
@@ -210,7 +209,7 @@ def test_an_interrupted_training_goes_on_to_the_same_weights(sample_reviews, set
         train(sample_reviews, tmp_path / "parts", short)
     monkeypatch.undo()
     with pytest.raises(ModelError, match="belongs to a training with other settings"):
-        train(sample_reviews, tmp_path / "parts", dataclasses.replace(short, seed=1))
+        train(sample_reviews, tmp_path / "parts", short.model_copy(update={"seed": 1}))
     resumed = train(sample_reviews, tmp_path / "parts", short)
     assert [loss["step"] for loss in resumed["losses"]] == [loss["step"] for loss in whole["losses"]]
     assert resumed["validation_loss"] == pytest.approx(whole["validation_loss"], abs=1e-6)
@@ -264,7 +263,7 @@ def test_a_grid_is_searched_and_the_best_is_kept(sample_reviews, settings, tmp_p
     (tmp_path / "grid.yaml").write_text("hidden: [8, 64]\nlearning_rate: [0.0001, 0.01]\n")
     grid = read_grid(tmp_path / "grid.yaml")
     assert len(grid) == 4
-    quick = dataclasses.replace(settings, epochs=1, max_length=16, width=16, batch=256)
+    quick = settings.model_copy(update={"epochs": 1, "max_length": 16, "width": 16, "batch": 256})
     record = search(sample_reviews, tmp_path / "out", quick, grid)
     losses = [entry["validation_loss"] for entry in record["grid"]]
     assert record["validation_loss"] == min(losses)
@@ -301,7 +300,7 @@ BROKEN = {
     "unknown kind": (("audit", "--templates", "t3"), "templates.tsv, line 2: no kind 'pets'"),
     "twice": (("audit", "--templates", "t4"), "locations.tsv, line 3: 'gym' stands in line 2 too"),
     "broken items": (("audit", "--model", "items"), "venues.jsonl, line 2: expected"),
-    "of files": (("audit", "--columns", "a=item"), "--columns does not go with --model"),
+    "of files": (("audit", "--columns", "a=item"), "--columns: of saved recommendations"),
     "no such device": (("audit", "--device", "cuda:99"), "--device cuda:99: cannot be used"),
     "no gender": (("audit", "--templates", "t5"), "relationships.tsv, line 2: the substitution 'aunt' is in no label"),
 }
@@ -333,8 +332,8 @@ def test_wrong_input_ends_in_one_line_and_exit_code_2(case, trained, tmp_path, m
 
 
 def test_settings_that_cannot_be_are_errors(sample_reviews, tmp_path):
-    with pytest.raises(ModelError, match="expected 1 or 2"):
-        train(sample_reviews, tmp_path, RecommenderTrainConfig(head_layers=3))
+    with pytest.raises(ValueError, match="head_layers"):
+        RecommenderTrainConfig(head_layers=3)
     for wrong in (
         {"learning_rate": -1.0},
         {"learning_rate": float("nan")},
@@ -342,14 +341,14 @@ def test_settings_that_cannot_be_are_errors(sample_reviews, tmp_path):
         {"dropout": 2.0},
         {"hidden": "a"},
     ):
-        with pytest.raises(ModelError, match=f"{next(iter(wrong))} is .*; expected a"):
-            train(sample_reviews, tmp_path, RecommenderTrainConfig(**wrong))
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            RecommenderTrainConfig(**wrong)
     (tmp_path / "grid.yaml").write_text("colour: [red]")
     with pytest.raises(RecommenderError, match="colour: expected one of"):
         read_grid(tmp_path / "grid.yaml")
     for wrong in ("init: [1]", "mask: [maybe]", "max_steps: [x]", "hidden: [8, 0]", "head_layers: [[]]"):
         (tmp_path / "grid.yaml").write_text(wrong)  # before the first combination is trained
-        with pytest.raises(RecommenderError, match=r"grid\.yaml: .*expected"):
+        with pytest.raises(RecommenderError, match=r"grid\.yaml: "):
             read_grid(tmp_path / "grid.yaml")
 
 

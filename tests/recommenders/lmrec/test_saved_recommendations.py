@@ -281,7 +281,7 @@ BROKEN = {
     "our sign": (HEAD + "q,1,a×b=c,w,1,A,i\n", [], "dimension 'a×b': its name or a label holds '×'"),
     "city all": (HEAD + "q,1,all,w,1,A,i\n", ["--city", "all=lists.csv"], "a city is called 'all'"),
     "one name": (HEAD + "q,1,all,w,1,A,i\n", ["--recommendations", "lists.csv"], "two files are named 'lists'"),
-    "negative seed": (HEAD + "q,1,all,w,1,A,i\n", ["--seed", "-1"], "'--seed'"),
+    "negative seed": (HEAD + "q,1,all,w,1,A,i\n", ["--seed", "-1"], "--seed must be"),
     "idle options": (
         HEAD + "q,1,all,w,1,A,i\n",
         ["--batch", "7"],
@@ -300,7 +300,7 @@ BROKEN = {
         "line 3: this list begins at rank 1, like most, and others at 0",
     ),
     "a column twice": (HEAD.replace("item", "price") + "q,1,all,w,1,A,2\n", [], "two columns are named 'price'"),
-    "idle option": (HEAD + "q,1,all,w,1,A,i\n", ["--neutralise"], "--neutralise does not go with saved"),
+    "idle option": (HEAD + "q,1,all,w,1,A,i\n", ["--neutralise"], "--neutralise: of a model"),
 }
 
 

@@ -132,11 +132,11 @@ class NeuralAxis(LexiconAxis):
         forward, names, rows = self._parts(dialogue, candidate)
         texts = self._dialogue_texts(dialogue, candidate)
         values = [value for turn in dialogue.turns for _, value in turn.values if value]
-        made, chosen = self._judged(texts, forward, names, values, rows)
+        by_model, chosen = self._judged(texts, forward, names, values, rows)
         self._counts["texts"] += len(texts)
-        self._counts["by_model"] += len(made)
+        self._counts["by_model"] += len(by_model)
         backward = self._rewriter(candidate.target, candidate.source, inverse=True)
-        return dialogue_rewrite(dialogue, candidate, chosen, backward, names, rows, made)
+        return dialogue_rewrite(dialogue, candidate, chosen, backward, names, rows, by_model)
 
     def rewrite_texts(self, texts: Sequence[str], source: str, target: str) -> list[str]:
         """Rewrite plain texts, each on its own: every word of ``source`` becomes one of ``target``.
@@ -173,23 +173,19 @@ class NeuralAxis(LexiconAxis):
         outputs = iter(self.generator.generate([line for text in texts for line in text.prompts if line is not None]))
         written = [_joined(text, outputs) for text in texts]
         forms = [self._forms(text, output, forward) for text, output in zip(texts, written, strict=True)]
-        votes: dict[FormKey, Counter[str]] = {}
-        for found in forms:
-            for key, form in (found or {}).items():
-                votes.setdefault(key, Counter())[form] += 1
-        chosen = {key: count.most_common(1)[0][0] for key, count in votes.items()}
+        chosen = _voted(forms)
         rewriter = ChosenForms(forward, lambda mention, form: chosen.get(self._key(mention), form))
         phrases = [*self.lexicon.protected, *self.protected, *names]
-        made = {}
-        for text, output, found in zip(texts, written, forms, strict=True):
-            if found is None or any(chosen[key] != form for key, form in found.items()):
+        taken = {}
+        for text, output, some in zip(texts, written, forms, strict=True):
+            if some is None or any(chosen[key] != form for key, form in some.items()):
                 continue
-            kept = {phrase: phrase for phrase in phrases} | {
+            fixed = {phrase: phrase for phrase in phrases} | {
                 value: rewriter(value, names, rows=rows) for value in values if _holds(text.text, value)
             }
-            if all(_holds(output, new) for old, new in kept.items() if _holds(text.text, old)):
-                made[text.text] = output
-        return made, rewriter
+            if all(_holds(output, new) for old, new in fixed.items() if _holds(text.text, old)):
+                taken[text.text] = output
+        return taken, rewriter
 
     def _key(self, mention: Mention) -> FormKey:
         return mention.row, mention.slot, plain_form(mention.lexical) if self.lexicon.distinct else ""
@@ -247,46 +243,68 @@ def _holds(text: str, phrase: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", text, re.IGNORECASE) is not None
 
 
+def _voted(forms: Iterable[dict[FormKey, str] | None]) -> dict[FormKey, str]:
+    """The form that most outputs choose."""
+    votes: dict[FormKey, Counter[str]] = {}
+    for some in forms:
+        for key, form in (some or {}).items():
+            votes.setdefault(key, Counter())[form] += 1
+    return {key: count.most_common(1)[0][0] for key, count in votes.items()}
+
+
 def _replacements(text: _Text, output: str) -> list[str] | None:
     """What stands in ``output`` where the mentions stand in the text; None if too much else is different."""
-    mentions = text.mentions
     old, new = list(_TOKEN.finditer(text.text)), list(_TOKEN.finditer(output))
-    is_fixed = [any(m.start <= token.start() and token.end() <= m.end for m in text.fixed) for token in old]
-    owner = [
-        next((n for n, m in enumerate(mentions) if m.start <= token.start() and token.end() <= m.end), None)
-        for token in old
-    ]
-    places: dict[int, list[int]] = {number: [] for number in range(len(mentions))}
+    owner = [_owner(text.mentions, token) for token in old]
+    fixed = [_owner(text.fixed, token) is not None for token in old]
+    places: dict[int, list[int]] = {number: [] for number in range(len(text.mentions))}
     changed = 0
     matcher = SequenceMatcher(None, [token[0] for token in old], [token[0] for token in new], autojunk=False)
-    for kind, i1, i2, j1, j2 in matcher.get_opcodes():
-        if kind != "equal" and any(is_fixed[i1:i2]):
+    for kind, *span in matcher.get_opcodes():
+        pairs = _aligned(span, owner)
+        if pairs is None or (kind != "equal" and any(fixed[span[0] : span[1]])):
             return None
-        owners = {number for number in owner[i1:i2] if number is not None}
-        pairs: list[tuple[int, int]]
-        if i2 - i1 == j2 - j1:
-            pairs = list(zip(range(i1, i2), range(j1, j2), strict=True))
-        elif len(owners) == 1:  # "an actress" -> "a stage performer": what is left in the middle is the mention
-            mine = [i for i in range(i1, i2) if owner[i] is not None]
-            left, right = mine[0] - i1, i2 - 1 - mine[-1]
-            if len(mine) != mine[-1] + 1 - mine[0] or left + right >= j2 - j1:
-                return None
-            pairs = [
-                *zip(range(i1, mine[0]), range(j1, j1 + left), strict=True),
-                *((mine[0], j) for j in range(j1 + left, j2 - right)),
-                *zip(range(mine[-1] + 1, i2), range(j2 - right, j2), strict=True),
-            ]
-        elif owners:
-            return None
-        else:
-            pairs = []
-            changed += max(i2 - i1, j2 - j1)
-        for i, j in pairs:
-            number = owner[i]
+        if not pairs:
+            changed += max(span[1] - span[0], span[3] - span[2])
+        for before, after in pairs:
+            number = owner[before]
             if number is not None:
-                places[number].append(j)
+                places[number].append(after)
             elif kind != "equal":
                 changed += 1
-    if changed > CHANGES_PER_MENTION * len(mentions) or not all(places.values()):
+    if changed > CHANGES_PER_MENTION * len(text.mentions) or not all(places.values()):
         return None
     return [output[new[min(spots)].start() : new[max(spots)].end()] for spots in places.values()]
+
+
+def _owner(mentions: Sequence[Mention], token: re.Match[str]) -> int | None:
+    """The number of the mention that a token is part of."""
+    inside = (n for n, one in enumerate(mentions) if one.start <= token.start() and token.end() <= one.end)
+    return next(inside, None)
+
+
+def _aligned(span: Sequence[int], owner: Sequence[int | None]) -> list[tuple[int, int]] | None:
+    """The tokens of a stretch of the text with those that stand for them in the output.
+
+    Args:
+        span: where the stretch begins and ends in the text, and where in the output.
+        owner: of each token of the text the mention that it is part of.
+
+    Returns:
+        Pairs; empty where no mention is in the stretch and its length changes; None where they cannot be told.
+    """
+    i1, i2, j1, j2 = span
+    if i2 - i1 == j2 - j1:
+        return list(zip(range(i1, i2), range(j1, j2), strict=True))
+    owners = {number for number in owner[i1:i2] if number is not None}
+    if not owners:
+        return []
+    mine = [i for i in range(i1, i2) if owner[i] is not None]
+    left, right = mine[0] - i1, i2 - 1 - mine[-1]
+    if len(owners) > 1 or len(mine) != mine[-1] + 1 - mine[0] or left + right >= j2 - j1:
+        return None
+    return [  # "an actress" -> "a stage performer": what is left in the middle is the mention
+        *zip(range(i1, mine[0]), range(j1, j1 + left), strict=True),
+        *((mine[0], j) for j in range(j1 + left, j2 - right)),
+        *zip(range(mine[-1] + 1, i2), range(j2 - right, j2), strict=True),
+    ]

@@ -145,10 +145,10 @@ class NeuralAxis(LexiconAxis):
             AxisError: an unknown group, or source equal to target.
         """
         forward = TextRewriter(self.lexicon, source, target, protected=self.protected)
-        found = {text: _text(text, forward, (), None, "") for text in texts}
-        self.generator.generate([line for item in found.values() if item for line in item.prompts if line])
+        requests = {text: _text(text, forward, (), None, "") for text in texts}
+        self.generator.generate([line for item in requests.values() if item for line in item.prompts if line])
         rewritten = {}
-        for text, item in found.items():
+        for text, item in requests.items():
             made, _ = self._judged([item] if item else [], forward, (), (), None)
             self._counts["texts"] += item is not None
             self._counts["by_model"] += len(made)
@@ -158,8 +158,8 @@ class NeuralAxis(LexiconAxis):
     def _dialogue_texts(self, dialogue: Dialogue, candidate: Candidate) -> list[_Text]:
         forward, names, rows = self._parts(dialogue, candidate)
         spoken = dict.fromkeys(text for turn in dialogue.turns for _, text in turn.utterances)
-        found = (_text(text, forward, names, rows, candidate.term) for text in spoken)
-        return [text for text in found if text is not None]
+        requests = (_text(text, forward, names, rows, candidate.term) for text in spoken)
+        return [text for text in requests if text is not None]
 
     def _judged(
         self,
@@ -217,7 +217,7 @@ def _text(
     start = 0
     for line in text.split("\n"):
         here = [text[m.start : m.end] for m in mentions if start <= m.start < start + len(line)]
-        drawn = next((found for found in here if found.lower() == word), here[0] if here else None)
+        drawn = next((term for term in here if term.lower() == word), here[0] if here else None)
         prompts.append(None if drawn is None else prompt(drawn, forward.target, line.strip()))
         start += len(line) + 1
     fixed = tuple(mention for mention in every if mention not in mentions)
@@ -227,8 +227,8 @@ def _text(
 def _joined(text: _Text, outputs: Iterator[str]) -> str:
     """The text with every line that the model was asked about replaced by its output, blanks around it kept."""
     lines = []
-    for line, asked in zip(text.text.split("\n"), text.prompts, strict=True):
-        if asked is None:
+    for line, prompt in zip(text.text.split("\n"), text.prompts, strict=True):
+        if prompt is None:
             lines.append(line)
         else:
             before, after = len(line) - len(line.lstrip()), len(line.rstrip())
@@ -257,24 +257,23 @@ def _replacements(text: _Text, output: str) -> list[str] | None:
     old, new = list(_TOKEN.finditer(text.text)), list(_TOKEN.finditer(output))
     owner = [_owner(text.mentions, token) for token in old]
     fixed = [_owner(text.fixed, token) is not None for token in old]
-    places: dict[int, list[int]] = {number: [] for number in range(len(text.mentions))}
-    changed = 0
     matcher = SequenceMatcher(None, [token[0] for token in old], [token[0] for token in new], autojunk=False)
+    places: dict[int | None, list[int]] = {}  # a mention's number, None beside mentions, to tokens of the output
+    changed = 0
     for kind, *span in matcher.get_opcodes():
         pairs = _aligned(span, owner)
         if pairs is None or (kind != "equal" and any(fixed[span[0] : span[1]])):
             return None
-        if not pairs:
-            changed += max(span[1] - span[0], span[3] - span[2])
+        if kind != "equal":
+            beside = [before for before, _ in pairs if owner[before] is None]
+            changed += len(beside) if pairs else max(span[1] - span[0], span[3] - span[2])
         for before, after in pairs:
-            number = owner[before]
-            if number is not None:
-                places[number].append(after)
-            elif kind != "equal":
-                changed += 1
-    if changed > CHANGES_PER_MENTION * len(text.mentions) or not all(places.values()):
+            places.setdefault(owner[before], []).append(after)
+    mentions = range(len(text.mentions))
+    if changed > CHANGES_PER_MENTION * len(mentions) or not places.keys() >= set(mentions):
         return None
-    return [output[new[min(spots)].start() : new[max(spots)].end()] for spots in places.values()]
+    spots = map(places.__getitem__, mentions)
+    return [output[new[min(some)].start() : new[max(some)].end()] for some in spots]
 
 
 def _owner(mentions: Sequence[Mention], token: re.Match[str]) -> int | None:

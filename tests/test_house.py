@@ -151,7 +151,7 @@ def test_tests_mirror_the_rooms():
 
 MOST = {"lines": 60, "parameters": 8, "complexity": 15}
 """Of a function."""
-LEFT = {"lines": 12, "parameters": 31, "complexity": 104, "class names": 30, "fmt: skip": 84}
+LEFT = {"lines": 12, "parameters": 30, "complexity": 82, "class names": 26, "fmt: skip": 84}
 """How many are over it, or there twice, and may become fewer only."""
 
 

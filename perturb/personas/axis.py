@@ -213,12 +213,8 @@ class PersonaAxis(Axis):
         chance = dealer.seed, self.name, *(template.kind for template in templates)
         named = self._named(bare)
         if named is not None:
-            templates = tuple(
-                UNSAID if deals_names(part) else template for part, template in zip(self._parts, templates, strict=True)
-            )
-        able = [group for group in self.groups if self._can(templates, group)]
-        others = [group for group in able if group in self.targets]
-        sources = [group for group in able if group in self.sources and set(others) - {group}]
+            templates = self._without_names(templates)
+        sources, others = self._able(templates)
         if not sources:
             return None
         source = sources[turn_of(left, len(sources), "source", *chance)]
@@ -232,18 +228,29 @@ class PersonaAxis(Axis):
         taken = _said_in(bare)
         persona = self._persona(templates, source, dealer, taken=taken)
         dialogue = IntroducedDialogue.of(bare, turn, persona, dealer.fixed, number, named)
+        others = [group for group in others if group != source]
         if draws is None:
-            chosen = groups_of([*dict.fromkeys([source, *others])], source, block, variants, *chance)
+            chosen = groups_of([source, *others], source, block, variants, *chance)
         else:
             drawing = random.Random(number_of(dealer.seed, self.name, bare.id))
-            rest = [group for group in others if group != source]
-            chosen = [(drawing.choice(rest), draw) for draw in range(draws)]
+            chosen = [(drawing.choice(others), draw) for draw in range(draws)]
         personas = [
             self._persona(templates, group, dealer, variant, taken | persona.terms, persona)
             for group, variant in chosen
         ]
         candidates = tuple(dict.fromkeys(_candidate(persona, other) for other in personas))
         return SelectedDialogue(dialogue, candidates) if candidates else None
+
+    def _able(self, templates: Sequence[Template]) -> tuple[list[str], list[str]]:
+        """The groups that templates can be about: as sources, and as targets."""
+        able = [group for group in self.groups if self._can(templates, group)]
+        targets = [group for group in able if group in self.targets]
+        return [group for group in able if group in self.sources and set(targets) - {group}], targets
+
+    def _without_names(self, templates: Sequence[Template]) -> tuple[Template, ...]:
+        """The templates of a user who has a name in the corpus already."""
+        both = zip(self._parts, templates, strict=True)
+        return tuple(UNSAID if deals_names(part) else template for part, template in both)
 
     def _named(self, bare: Dialogue) -> Person | None:
         """The user's name in the corpus, where an introduction would give another one."""

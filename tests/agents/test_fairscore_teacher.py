@@ -81,6 +81,7 @@ def expected(
 ) -> dict[str, float]:
     """What ``attribute`` says of the same agent, or of a pipeline, under the names of the report."""
     dialogues = load_corpus(corpus, datapath=datapath, split=split)
+    options = {("variants" if name == "tellings" else name): value for name, value in options.items()}
     system = (
         load_pipeline(pipeline)
         if pipeline
@@ -93,7 +94,7 @@ def expected(
         metrics=METRICS,
         bootstrap=0,
         permutations=0,
-        **{("variants" if name == "tellings" else name): value for name, value in options.items()},
+        **options,
     )
     found: dict[str, float] = {}
     for name, record in result["axes"][axis].items():
@@ -235,10 +236,10 @@ def test_an_agent_that_never_answers_right_has_no_fairscore(spoken: Path) -> Non
     [
         ({"axis": "height"}, AxisError, "unknown axis 'height'"),
         ({"axis": "race"}, NothingToPerturbError, "google_sgd, valid: none of 24 dialogues has a word to rewrite"),
-        ({"target": "tall"}, AxisError, "has no attribute 'tall'"),
+        ({"target": "tall"}, AxisError, "has no group 'tall'"),
         ({"bias_metrics": "charm"}, TodBiasError, "unknown metric 'charm'"),
         ({"bias_metrics": "disagreement"}, TodBiasError, "disagreement cannot be told from one answer"),
-        ({"tellings": 0}, TodBiasError, "tellings must be at least 1, got 0"),
+        ({"tellings": 0}, TodBiasError, "variants must be at least 1, got 0"),
         ({"design": "draws", "draws": 0}, TodBiasError, "draws must be at least 1"),
         ({"max_per_axis": 0}, TodBiasError, "max_per_axis"),
     ],

@@ -99,7 +99,7 @@ def test_the_option_seed_of_another_script_is_left_to_it(datapath: Path) -> None
     ("options", "error", "expected"),
     [
         ({"axis": "height"}, AxisError, "unknown axis 'height'"),
-        ({"target": "tall"}, AxisError, "has no attribute 'tall'"),
+        ({"target": "tall"}, AxisError, "has no group 'tall'"),
         ({"draw": -1}, AxisError, "--draw must be 0 or more, got -1"),
         ({"axis": "age", "source": "senior"}, NothingToPerturbError, "none of 4 dialogues"),
         ({"datatype": "test"}, CorpusError, "cannot read the split 'test'"),

@@ -81,11 +81,11 @@ def _predicate(text: str, start: int, end: int, words: frozenset[str]) -> bool:
     key = before.text.lower().replace("’", "'")
     if key in ("am", "is", "are", "was", "were"):
         who = previous_word(text, before.start).text.lower()
-        found = who in ("i", "he", "she", "they", "we", "you") or is_person(who)
+        is_subject = who in ("i", "he", "she", "they", "we", "you") or is_person(who)
     else:
-        found = key in subject
+        is_subject = key in subject
     after = next_word(text, end)
-    return found and (after is NO_WORD or _key(after.text) in ("and", "so", "but", "or"))
+    return is_subject and (after is NO_WORD or _key(after.text) in ("and", "so", "but", "or"))
 
 
 def _determined(text: str, start: int, end: int, words: frozenset[str]) -> bool:

@@ -13,7 +13,7 @@ from tod_bias.errors import AxisError
 from tod_bias.perturb.axis import Axis, Candidate
 from tod_bias.perturb.entities import entity_names
 from tod_bias.perturb.lexicon import Lexicon
-from tod_bias.perturb.pronouns import SUBJECT
+from tod_bias.perturb.pronouns import SUBJECT, THEY
 from tod_bias.perturb.rewrite import DialogueRewrite, texts_of
 from tod_bias.perturb.rewriter import ChosenForms, Mention, Recogniser, TextRewriter, plain_form
 
@@ -266,15 +266,23 @@ def _restorable(
                 introduced.setdefault(form.lower(), mention.lexical)
                 paradigms.add(mention.row)
         native.update(text[mention.start : mention.end].lower() for mention, _ in backward.mentions(text, names))
-    for row, paradigm in enumerate(forward.lexicon.paradigms):
-        cell = paradigm.cells.get(forward.target)
-        if cell is None or forward.source not in paradigm.cells:
-            continue
-        is_pronoun = paradigm.pos == "pronoun" and introduced and rows is None and cell[0][SUBJECT].text != "they"
-        if row in paradigms or is_pronoun:
-            for written in cell[0]:
-                introduced.setdefault(written.text.lower(), None)
+    if introduced and rows is None:
+        paradigms |= _pronouns(forward)
+    for row in paradigms:
+        for written in forward.lexicon.paradigms[row].cells[forward.target][0]:
+            introduced.setdefault(written.text.lower(), None)
     return {form: source for form, source in introduced.items() if form not in native}
+
+
+def _pronouns(rewriter: TextRewriter) -> set[int]:
+    """The rows of pronouns that a rewriter writes, but for "they"."""
+    source, target = rewriter.source, rewriter.target
+    return {
+        row
+        for row, paradigm in enumerate(rewriter.lexicon.paradigms)
+        if paradigm.pos == "pronoun" and paradigm.cells.keys() >= {source, target}
+        if paradigm.cells[target][0][SUBJECT].text != THEY
+    }
 
 
 def distinct_forms(

@@ -85,7 +85,7 @@ def load_axis(axis: str, **settings: Unpack[AxisSettings]) -> Axis:
         return load_persona([axis], lexicon=lexicon, kinds=settings.get("introductions"), **groups)
     if is_import(axis):
         given = terms | {"lexicon": lexicon, "scope": scope}
-        return _own_axis(axis, [name for name in sorted(given) if given[name]])
+        return _imported_axis(axis, [name for name in sorted(given) if given[name]])
     if axis in NAME_AXES:
         _refuse(axis, lexicon=lexicon, scope=scope)
         return NamesAxis(axis, NAME_AXES[axis], slots=settings.get("name_slots"), **terms)
@@ -194,7 +194,7 @@ def _refuse(axis: str, **options: object) -> None:
             raise AxisError(f"axis {axis!r} is about people and takes no {name}; leave it out")
 
 
-def _own_axis(spec: str, options: Sequence[str]) -> Axis:
+def _imported_axis(spec: str, options: Sequence[str]) -> Axis:
     if options:
         raise AxisError(f"axis {spec!r}: an axis of your own takes no {options[0]}; leave it out")
     try:

@@ -132,11 +132,11 @@ class NeuralAxis(LexiconAxis):
         forward, names, rows = self._parts(dialogue, candidate)
         texts = self._dialogue_texts(dialogue, candidate)
         values = [value for turn in dialogue.turns for _, value in turn.values if value]
-        made, chosen = self._judged(texts, forward, names, values, rows)
+        by_model, chosen = self._judged(texts, forward, names, values, rows)
         self._counts["texts"] += len(texts)
-        self._counts["by_model"] += len(made)
+        self._counts["by_model"] += len(by_model)
         backward = self._rewriter(candidate.target, candidate.source, inverse=True)
-        return dialogue_rewrite(dialogue, candidate, chosen, backward, names, rows, made)
+        return dialogue_rewrite(dialogue, candidate, chosen, backward, names, rows, by_model)
 
     def rewrite_texts(self, texts: Sequence[str], source: str, target: str) -> list[str]:
         """Rewrite plain texts, each on its own: every word of ``source`` becomes one of ``target``.
@@ -145,10 +145,10 @@ class NeuralAxis(LexiconAxis):
             AxisError: an unknown group, or source equal to target.
         """
         forward = TextRewriter(self.lexicon, source, target, protected=self.protected)
-        found = {text: _text(text, forward, (), None, "") for text in texts}
-        self.generator.generate([line for item in found.values() if item for line in item.prompts if line])
+        requests = {text: _text(text, forward, (), None, "") for text in texts}
+        self.generator.generate([line for item in requests.values() if item for line in item.prompts if line])
         rewritten = {}
-        for text, item in found.items():
+        for text, item in requests.items():
             made, _ = self._judged([item] if item else [], forward, (), (), None)
             self._counts["texts"] += item is not None
             self._counts["by_model"] += len(made)
@@ -158,8 +158,8 @@ class NeuralAxis(LexiconAxis):
     def _dialogue_texts(self, dialogue: Dialogue, candidate: Candidate) -> list[_Text]:
         forward, names, rows = self._parts(dialogue, candidate)
         spoken = dict.fromkeys(text for turn in dialogue.turns for _, text in turn.utterances)
-        found = (_text(text, forward, names, rows, candidate.term) for text in spoken)
-        return [text for text in found if text is not None]
+        requests = (_text(text, forward, names, rows, candidate.term) for text in spoken)
+        return [text for text in requests if text is not None]
 
     def _judged(
         self,
@@ -173,23 +173,19 @@ class NeuralAxis(LexiconAxis):
         outputs = iter(self.generator.generate([line for text in texts for line in text.prompts if line is not None]))
         written = [_joined(text, outputs) for text in texts]
         forms = [self._forms(text, output, forward) for text, output in zip(texts, written, strict=True)]
-        votes: dict[FormKey, Counter[str]] = {}
-        for found in forms:
-            for key, form in (found or {}).items():
-                votes.setdefault(key, Counter())[form] += 1
-        chosen = {key: count.most_common(1)[0][0] for key, count in votes.items()}
+        chosen = _voted(forms)
         rewriter = ChosenForms(forward, lambda mention, form: chosen.get(self._key(mention), form))
         phrases = [*self.lexicon.protected, *self.protected, *names]
-        made = {}
-        for text, output, found in zip(texts, written, forms, strict=True):
-            if found is None or any(chosen[key] != form for key, form in found.items()):
+        taken = {}
+        for text, output, some in zip(texts, written, forms, strict=True):
+            if some is None or any(chosen[key] != form for key, form in some.items()):
                 continue
-            kept = {phrase: phrase for phrase in phrases} | {
+            fixed = {phrase: phrase for phrase in phrases} | {
                 value: rewriter(value, names, rows=rows) for value in values if _holds(text.text, value)
             }
-            if all(_holds(output, new) for old, new in kept.items() if _holds(text.text, old)):
-                made[text.text] = output
-        return made, rewriter
+            if all(_holds(output, new) for old, new in fixed.items() if _holds(text.text, old)):
+                taken[text.text] = output
+        return taken, rewriter
 
     def _key(self, mention: Mention) -> FormKey:
         return mention.row, mention.slot, plain_form(mention.lexical) if self.lexicon.distinct else ""
@@ -221,7 +217,7 @@ def _text(
     start = 0
     for line in text.split("\n"):
         here = [text[m.start : m.end] for m in mentions if start <= m.start < start + len(line)]
-        drawn = next((found for found in here if found.lower() == word), here[0] if here else None)
+        drawn = next((term for term in here if term.lower() == word), here[0] if here else None)
         prompts.append(None if drawn is None else prompt(drawn, forward.target, line.strip()))
         start += len(line) + 1
     fixed = tuple(mention for mention in every if mention not in mentions)
@@ -231,8 +227,8 @@ def _text(
 def _joined(text: _Text, outputs: Iterator[str]) -> str:
     """The text with every line that the model was asked about replaced by its output, blanks around it kept."""
     lines = []
-    for line, asked in zip(text.text.split("\n"), text.prompts, strict=True):
-        if asked is None:
+    for line, prompt in zip(text.text.split("\n"), text.prompts, strict=True):
+        if prompt is None:
             lines.append(line)
         else:
             before, after = len(line) - len(line.lstrip()), len(line.rstrip())
@@ -247,46 +243,67 @@ def _holds(text: str, phrase: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", text, re.IGNORECASE) is not None
 
 
+def _voted(forms: Iterable[dict[FormKey, str] | None]) -> dict[FormKey, str]:
+    """The form that most outputs choose."""
+    votes: dict[FormKey, Counter[str]] = {}
+    for some in forms:
+        for key, form in (some or {}).items():
+            votes.setdefault(key, Counter())[form] += 1
+    return {key: count.most_common(1)[0][0] for key, count in votes.items()}
+
+
 def _replacements(text: _Text, output: str) -> list[str] | None:
     """What stands in ``output`` where the mentions stand in the text; None if too much else is different."""
-    mentions = text.mentions
     old, new = list(_TOKEN.finditer(text.text)), list(_TOKEN.finditer(output))
-    is_fixed = [any(m.start <= token.start() and token.end() <= m.end for m in text.fixed) for token in old]
-    owner = [
-        next((n for n, m in enumerate(mentions) if m.start <= token.start() and token.end() <= m.end), None)
-        for token in old
-    ]
-    places: dict[int, list[int]] = {number: [] for number in range(len(mentions))}
-    changed = 0
+    owner = [_owner(text.mentions, token) for token in old]
+    fixed = [_owner(text.fixed, token) is not None for token in old]
     matcher = SequenceMatcher(None, [token[0] for token in old], [token[0] for token in new], autojunk=False)
-    for kind, i1, i2, j1, j2 in matcher.get_opcodes():
-        if kind != "equal" and any(is_fixed[i1:i2]):
+    places: dict[int | None, list[int]] = {}  # a mention's number, None beside mentions, to tokens of the output
+    changed = 0
+    for kind, *span in matcher.get_opcodes():
+        pairs = _aligned(span, owner)
+        if pairs is None or (kind != "equal" and any(fixed[span[0] : span[1]])):
             return None
-        owners = {number for number in owner[i1:i2] if number is not None}
-        pairs: list[tuple[int, int]]
-        if i2 - i1 == j2 - j1:
-            pairs = list(zip(range(i1, i2), range(j1, j2), strict=True))
-        elif len(owners) == 1:  # "an actress" -> "a stage performer": what is left in the middle is the mention
-            mine = [i for i in range(i1, i2) if owner[i] is not None]
-            left, right = mine[0] - i1, i2 - 1 - mine[-1]
-            if len(mine) != mine[-1] + 1 - mine[0] or left + right >= j2 - j1:
-                return None
-            pairs = [
-                *zip(range(i1, mine[0]), range(j1, j1 + left), strict=True),
-                *((mine[0], j) for j in range(j1 + left, j2 - right)),
-                *zip(range(mine[-1] + 1, i2), range(j2 - right, j2), strict=True),
-            ]
-        elif owners:
-            return None
-        else:
-            pairs = []
-            changed += max(i2 - i1, j2 - j1)
-        for i, j in pairs:
-            number = owner[i]
-            if number is not None:
-                places[number].append(j)
-            elif kind != "equal":
-                changed += 1
-    if changed > CHANGES_PER_MENTION * len(mentions) or not all(places.values()):
+        if kind != "equal":
+            beside = [before for before, _ in pairs if owner[before] is None]
+            changed += len(beside) if pairs else max(span[1] - span[0], span[3] - span[2])
+        for before, after in pairs:
+            places.setdefault(owner[before], []).append(after)
+    mentions = range(len(text.mentions))
+    if changed > CHANGES_PER_MENTION * len(mentions) or not places.keys() >= set(mentions):
         return None
-    return [output[new[min(spots)].start() : new[max(spots)].end()] for spots in places.values()]
+    spots = map(places.__getitem__, mentions)
+    return [output[new[min(some)].start() : new[max(some)].end()] for some in spots]
+
+
+def _owner(mentions: Sequence[Mention], token: re.Match[str]) -> int | None:
+    """The number of the mention that a token is part of."""
+    inside = (n for n, one in enumerate(mentions) if one.start <= token.start() and token.end() <= one.end)
+    return next(inside, None)
+
+
+def _aligned(span: Sequence[int], owner: Sequence[int | None]) -> list[tuple[int, int]] | None:
+    """The tokens of a stretch of the text with those that stand for them in the output.
+
+    Args:
+        span: where the stretch begins and ends in the text, and where in the output.
+        owner: of each token of the text the mention that it is part of.
+
+    Returns:
+        Pairs; empty where no mention is in the stretch and its length changes; None where they cannot be told.
+    """
+    i1, i2, j1, j2 = span
+    if i2 - i1 == j2 - j1:
+        return list(zip(range(i1, i2), range(j1, j2), strict=True))
+    owners = {number for number in owner[i1:i2] if number is not None}
+    if not owners:
+        return []
+    mine = [i for i in range(i1, i2) if owner[i] is not None]
+    left, right = mine[0] - i1, i2 - 1 - mine[-1]
+    if len(owners) > 1 or len(mine) != mine[-1] + 1 - mine[0] or left + right >= j2 - j1:
+        return None
+    return [  # "an actress" -> "a stage performer": what is left in the middle is the mention
+        *zip(range(i1, mine[0]), range(j1, j1 + left), strict=True),
+        *((mine[0], j) for j in range(j1 + left, j2 - right)),
+        *zip(range(mine[-1] + 1, i2), range(j2 - right, j2), strict=True),
+    ]

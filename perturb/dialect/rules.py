@@ -65,8 +65,8 @@ class Rule:
         """What takes the place of a match, in its capitals and with its apostrophes."""
         parts = []
         for text, group, words in self.replacement:
-            found = text if text else match[group] or ""
-            parts.append(words[_plain(found)] if words is not None else found)
+            part = text if text else match[group] or ""
+            parts.append(words[_plain(part)] if words is not None else part)
         new, old = "".join(parts), match[0]
         if "’" in old:
             new = new.replace("'", "’")
@@ -245,7 +245,7 @@ def _plain(word: str) -> str:
 def _compiled(pattern: str, lists: Mapping[str, str], what: str) -> re.Pattern[str]:
     for name in _NAME.findall(pattern):
         expect(name in lists, f"{what}: no list {name!r} above; there is {', '.join(sorted(lists)) or 'none'}")
-    full = _NAME.sub(lambda found: f"(?:{lists[found[1]]})", pattern).replace("'", "['’]")
+    full = _NAME.sub(lambda match: f"(?:{lists[match[1]]})", pattern).replace("'", "['’]")
     try:
         return re.compile(rf"(?<![^\W_])(?:{full})(?![^\W_])", re.IGNORECASE)
     except re.error as error:

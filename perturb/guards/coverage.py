@@ -1,37 +1,38 @@
-"""How much of a corpus guards recognise: mentions that rewrites change, and those that a guard tells exactly."""
+"""How much of a corpus guards recognise: mentions that rewrites change, and those that a guard handles exactly."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from tod_bias.dialogues.dialogue import Dialogue
+from tod_bias.perturb.axis import Axis, SelectedDialogue
 from tod_bias.perturb.guards.inputs import guarded_axis
 from tod_bias.systems.stage import Asked, StageInput
 
 
-@dataclass(frozen=True)
+@dataclass
 class Coverage:
     """What a guard recognises of a corpus on one axis."""
 
     axis: str
     """The axis's name."""
-    mentions: int
+    mentions: int = 0
     """Mentions in what is said, as rewrites find them."""
-    texts: int
-    """Distinct texts that a telling of their dialogue changes, tellings counted apart."""
-    found: int
+    texts: int = 0
+    """Distinct texts that a counterfactual of their dialogue changes, counterfactuals counted apart."""
+    found: int = 0
     """Those of them in which the guard finds a mention."""
-    inputs: int
-    """Inputs of components (a turn with its history, calls and results) in dialogues that can be told otherwise,
-    tellings counted apart."""
-    exact: int
-    """Those whose reference telling is that of the original: a guard gives the same question."""
+    inputs: int = 0
+    """Inputs of stages (a turn with its history, calls and results) in dialogues that can be rewritten, counterfactuals
+    counted apart."""
+    exact: int = 0
+    """Those whose reference form is that of the original: the stage behind a guard gets the same call."""
     covered: int = 0
-    """Those whose original the guard counts as covered, without having seen any other telling."""
+    """Those whose original the guard counts as covered, without having seen any counterfactual."""
     wrong: int = 0
-    """Covered ones that are not asked alike: what a later turn shows of a name, at the most."""
+    """Covered ones with another reference form: what a later turn shows of a name, at the most."""
 
     @property
     def share_found(self) -> float | None:
@@ -40,12 +41,12 @@ class Coverage:
 
     @property
     def share_exact(self) -> float | None:
-        """Share of inputs that are asked alike in every telling, 0–1; None where nothing can be told otherwise."""
+        """Share of inputs with the same reference form in every counterfactual, 0–1; None where there is none."""
         return self.exact / self.inputs if self.inputs else None
 
     @property
     def share_covered(self) -> float | None:
-        """Share of inputs that the guard counts as covered, 0–1; None where nothing can be told otherwise."""
+        """Share of inputs that the guard counts as covered, 0–1; None where nothing can be rewritten."""
         return self.covered / self.inputs if self.inputs else None
 
     def to_json(self) -> dict[str, Any]:
@@ -58,74 +59,80 @@ class Coverage:
         }
 
 
-def coverage(dialogues: Sequence[Dialogue], perturber: Any, *, seed: int = 0) -> Coverage:
-    """What a guard recognises of a corpus: every dialogue is told as the crossed design tells it, and looked at.
+def coverage(dialogues: Sequence[Dialogue], axis: Axis, *, seed: int = 0) -> Coverage:
+    """What a guard recognises of a corpus: every dialogue is rewritten as the crossed design does, and looked at.
 
     Args:
         dialogues: the corpus.
-        perturber: the axis: a perturber by a lexicon or of names.
-        seed: of the tellings.
+        axis: by a lexicon or of names.
+        seed: of the design.
 
     Raises:
         AxisError: guards do not know axes of this kind.
     """
-    axis = guarded_axis(perturber)
-    mentions = texts = found = inputs = exact = covered = wrong = 0
+    guarded = guarded_axis(axis)
+    counts = Coverage(axis.name)
     for dialogue in dialogues:
-        mentions += sum(1 for _ in perturber.mentions(dialogue))
-        candidates = perturber.crossed(dialogue, seed)
+        counts.mentions += sum(1 for _ in axis.mentions(dialogue))
+        candidates = axis.crossed(dialogue, seed)
         if not candidates:
             continue
-        items = list(inputs_of_turns(dialogue))
-        references = [axis.read(item) for item in items]
-        for rewrite in perturber.rewrites_of([(dialogue, candidates)])[0]:
-            told = rewrite(dialogue)
-            for item, reference in zip(inputs_of_turns(told), references, strict=True):
-                inputs += 1
-                is_exact, is_covered = axis.read(item).item == reference.item, not reference.uncovered
-                exact += is_exact
-                covered += is_covered
-                wrong += is_covered and not is_exact
-            for old, new in zip(dialogue.turns, told.turns, strict=True):
-                for (_, text), (_, image) in zip(old.utterances, new.utterances, strict=True):
-                    if text != image:
-                        texts += 1
-                        found += axis.read(StageInput((), text)).mentions > 0
-    return Coverage(axis.name, mentions, texts, found, inputs, exact, covered, wrong)
+        references = [guarded.read(item) for item in inputs_of_turns(dialogue)]
+        for rewrite in axis.rewrites_of([SelectedDialogue(dialogue, candidates)])[0]:
+            image = rewrite(dialogue)
+            for item, reference in zip(inputs_of_turns(image), references, strict=True):
+                is_exact, is_covered = guarded.read(item).item == reference.item, not reference.uncovered
+                counts.inputs += 1
+                counts.exact += is_exact
+                counts.covered += is_covered
+                counts.wrong += is_covered and not is_exact
+            for text in _changed_utterances(dialogue, image):
+                counts.texts += 1
+                counts.found += guarded.read(StageInput((), text)).mentions > 0
+    return counts
+
+
+def _changed_utterances(dialogue: Dialogue, image: Dialogue) -> list[str]:
+    said = ([text for turn in one.turns for _, text in turn.utterances] for one in (dialogue, image))
+    return [old for old, new in zip(*said, strict=True) if old != new]
 
 
 def inputs_of_turns(dialogue: Dialogue) -> Sequence[StageInput]:
-    """What the last component of a straight pipeline reads in each turn, with the corpus's own calls and results."""
-    made = []
+    """What the last stage of a straight pipeline reads in each turn, with the corpus's own calls and results."""
+    inputs = []
     for number, turn in enumerate(dialogue.turns):
         steps = tuple(
-            asked
+            call
             for step in turn.steps
-            for asked in (Asked("api_call", None, step.call), Asked("db", None, list(step.results)))
+            for call in (Asked("api_call", None, step.call), Asked("db", None, list(step.results)))
         )
         outputs = {name: output for name, _, output in steps}
-        made.append(StageInput(dialogue.turns[:number], turn.user, outputs, steps, system=dialogue.system))
-    return made
+        inputs.append(StageInput(dialogue.turns[:number], turn.user, outputs, steps, system=dialogue.system))
+    return inputs
+
+
+_HEADS = (
+    "axis",
+    "mentions",
+    "texts changed",
+    "found by a guard",
+    "inputs changed",
+    "same call under a guard",
+    "covered",
+    "covered, another call",
+)
 
 
 def _percent(share: float | None) -> str:
     return "–" if share is None else f"{share:.1%}"
 
 
-_COLUMNS: tuple[tuple[str, Callable[[Coverage], str]], ...] = (
-    ("axis", lambda one: one.axis),
-    ("mentions", lambda one: str(one.mentions)),
-    ("texts told otherwise", lambda one: str(one.texts)),
-    ("found by a guard", lambda one: _percent(one.share_found)),
-    ("inputs told otherwise", lambda one: str(one.inputs)),
-    ("asked alike under a guard", lambda one: _percent(one.share_exact)),
-    ("covered", lambda one: _percent(one.share_covered)),
-    ("covered, not alike", lambda one: str(one.wrong)),
-)
-
-
-def lines(found: Sequence[Coverage]) -> list[str]:
-    """A table in plain text, a line an axis."""
-    rows = [[name for name, _ in _COLUMNS], *([show(one) for _, show in _COLUMNS] for one in found)]
+def lines(coverages: Sequence[Coverage]) -> list[str]:
+    """A table in plain text, a line per axis."""
+    rows = [list(_HEADS)]
+    for one in coverages:
+        shares = list(map(_percent, (one.share_found, one.share_exact, one.share_covered)))
+        counts = list(map(str, (one.mentions, one.texts, one.inputs, one.wrong)))
+        rows.append([one.axis, *counts[:2], shares[0], counts[2], *shares[1:], counts[3]])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -1,8 +1,9 @@
-"""Guards: a component at run time that makes any other blind to an axis, without training.
+"""Guards: a stage at run time that makes any other blind to an axis, without training.
 
-For every rewrite T within an axis's words a guard g of a deterministic component f answers ``g(T x) == T g(x)``,
-whatever f does. It does not know T: it finds the *reference telling* R(x), which is the same for x and for all that x
-can be told as (R(T x) = R(x)), asks f, and tells the answer as x tells it, word for word.
+For every rewrite T within an axis's terms a guard g of a deterministic stage f gives ``g(T x) == T g(x)``, whatever f
+does. It does not know T: it finds the *reference form* R(x), which is the same for x and for every T x
+(R(T x) = R(x)), calls f with it, and rewrites the output as x says it, term for term. In the field's words
+``canonical`` is input normalisation, ``neutral`` masking, ``vote`` an ensemble.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from tod_bias.systems.twin import Twin, untwinned
 MASK = "[MASK]"
 """What stands for a mention, as in Shen §3.5."""
 _REMEMBERED = 20_000
-"""Answers to reference tellings that are in memory at once."""
+"""Outputs for reference forms that are in memory at once."""
 _NOT_PASSED_ON = frozenset(["client", "request", "output", "key", "signature"])
-"""Groups of a component that speak of how it is asked: the engine asks it behind the guard."""
+"""Attributes of a stage that speak of how it is called: the engine calls it behind the guard."""
 
 
 @dataclass
@@ -38,21 +39,20 @@ class GuardCounts:
     inputs: int = 0
     """Inputs."""
     told: int = 0
-    """Inputs that mention the axis, and so were told otherwise."""
+    """Inputs that mention the axis, and so were rewritten."""
     mentions: int = 0
     """Mentions in them."""
     uncovered: int = 0
-    """Mentions that it cannot tell exactly: another telling of them may be answered otherwise."""
+    """Mentions that may have another reference form in some counterfactual, and so another output."""
     covered: int = 0
-    """Inputs without such a mention: for these, and whatever the component does, ``guard(T x) == T guard(x)``."""
+    """Inputs without such a mention: for these, and whatever the stage does, ``guard(T x) == T guard(x)``."""
     own: int = 0
-    """Words of answers that mention the axis where the input has no word of the family: they stay as the reference
-    telling says them."""
+    """Terms of outputs that the input says nothing like: they stay in their reference form."""
     mixed: int = 0
-    """Words of answers that may mean either of several that the input tells apart by the axis alone ("my wife", "my
-    husband"): told as the likelier one, or the first, which may be the wrong person."""
+    """Terms of outputs that may mean either of several that the input tells apart by the axis alone ("my wife", "my
+    husband"): the likelier one is written, or the first, which may be the wrong person."""
     asked: int = 0
-    """Distinct questions that the component got."""
+    """Distinct calls that the stage got."""
 
     def to_json(self) -> dict[str, int]:
         """The counts by name."""
@@ -63,9 +63,9 @@ class Guard:
     """Base of the guards; with several axes a guard of the first wraps one of the others.
 
     Args:
-        stage: the component.
-        axes: the axis, or several: names joined by commas, a list of names, or perturbers by a lexicon or of names.
-        reference: axis to the group that everybody is told as, for axes with a lexicon; by default what the
+        stage: any.
+        axes: the axis, or several: names joined by commas, a list of names, or axes by a lexicon or of names.
+        reference: axis to the group that everybody is rewritten to, for axes with a lexicon; by default what the
             lexicon says (``@reference``).
 
     Raises:
@@ -97,7 +97,7 @@ class Guard:
 
     @cached_property
     def signature(self) -> str:
-        """What decides its answers: the kind of guard, the axis, and the component."""
+        """What decides its outputs: the kind of guard, the axis, and the stage."""
         options = "".join(f"|{name}:{value}" for name, value in sorted(self._options.items()))
         try:
             behind = identity_of(self.stage)
@@ -112,7 +112,7 @@ class Guard:
         return {self.axis.name: self.seen.to_json(), **inner}
 
     def layered(self, item: StageInput) -> Layered:
-        """What the component is asked for one input, and how its answers become the guard's."""
+        """What the stage is called with for one input, and how its outputs become the guard's."""
         read = self.axis.read(item)
         seen = self.seen
         seen.inputs += 1
@@ -134,16 +134,16 @@ class Guard:
         return Layered(items, answered)
 
     def __call__(self, inputs: Sequence[StageInput], /) -> list[Any]:
-        """The component's answers to the reference tellings, as the inputs tell them; distinct ones are asked once."""
-        asked = [self.layered(item) for item in inputs]
-        outputs = iter(self.ask([item for one in asked for item in one.items]))
-        return [one.answer([next(outputs) for _ in one.items]) for one in asked]
+        """The stage's outputs for the reference forms, as the inputs say them; distinct ones are called once."""
+        layers = [self.layered(item) for item in inputs]
+        outputs = iter(self.ask([item for layer in layers for item in layer.items]))
+        return [layer.answer([next(outputs) for _ in layer.items]) for layer in layers]
 
     def _calls(self, read: ReferenceInput) -> Layered:
         raise NotImplementedError
 
     def ask(self, items: Sequence[StageInput]) -> list[Any]:
-        """The component's answers; equal questions are asked once, and none that it answered a moment ago."""
+        """The stage's outputs; equal calls are made once, and none that it answered a moment ago."""
         keys = [_key(item) for item in items]
         new: dict[Any, StageInput] = {}
         for key, item in zip(keys, items, strict=True):
@@ -159,11 +159,10 @@ class Guard:
 
 
 class Canonical(Guard):
-    """Asks the component about the reference telling, and tells its answer as the input tells it.
+    """Calls the stage with the reference form, and rewrites its output as the input says it.
 
-    Mentions of the axis are told as one group (names as one set of names), so the component sees no difference
-    between the tellings of a dialogue. What is lost: two people whom the input tells apart by the axis alone ("he or
-    she" of whom both are there) look alike.
+    Mentions of the axis become those of one group (names one set of names), so the stage sees no difference between the
+    counterfactuals of a dialogue. What is lost: two people whom the input tells apart by the axis alone look alike.
     """
 
     kind = "canonical"
@@ -173,7 +172,7 @@ class Canonical(Guard):
 
 
 class Neutral(Guard):
-    """Masks the mentions (Shen §3.5), where the answer needs none: the component's answer stays as it is.
+    """Masks the mentions (Shen §3.5), where the output needs none: the stage's output stays as it is.
 
     Args:
         mask: what stands in their places.
@@ -192,12 +191,12 @@ class Neutral(Guard):
 
 
 class Vote(Guard):
-    """Asks about the input told as everybody of the axis, and takes the most frequent answer, or merges rankings.
+    """Calls the stage for every group of the axis, and takes the most frequent output, or merges rankings.
 
-    Answers are compared in the reference read. Among equally frequent ones that to the group that comes first on
+    Outputs are compared in their reference form. Among equally frequent ones that for the group that comes first on
     the axis is taken. Lists are rankings: items are ordered by their mean place (what a list lacks stands behind it),
-    ties by the group that brings them first; there are as many as most lists have. As the tellings are made from
-    the reference telling, nothing here depends on how the input is told.
+    ties by the group that brings them first; there are as many as most lists have. As all inputs are made from
+    the reference form, nothing here depends on the group that the input mentions.
     """
 
     kind = "vote"
@@ -237,14 +236,14 @@ def _merged(rankings: Sequence[list[Any]]) -> list[Any]:
 
 
 def _numbered(ranking: Sequence[Any]) -> list[tuple[Any, int]]:
-    """What stands for each item: equal ones of one list are told apart, so that none is lost."""
+    """What stands for each item: equal ones of one list get different numbers, so that none is lost."""
     seen: Counter[Any] = Counter()
-    found = []
+    keys = []
     for item in ranking:
         key = frozen(item)
-        found.append((key, seen[key]))
+        keys.append((key, seen[key]))
         seen[key] += 1
-    return found
+    return keys
 
 
 GUARDS: Mapping[str, Callable[..., Guard]] = {"canonical": Canonical, "neutral": Neutral, "vote": Vote}
@@ -264,15 +263,15 @@ def guarded(stage: Stage, kind: str, axes: Any, **options: Any) -> Guard:
 
 
 def with_guards(pipeline: Pipeline, guards: Mapping[str, tuple[str, Any]] | str) -> Pipeline:
-    """A copy of a system with some components under guards.
+    """A copy of a system with some stages under guards.
 
     Args:
         pipeline: the system.
-        guards: component to the kind of guard and its axes; or as one text, ``response=canonical:gender,age``, several
+        guards: stage to the kind of guard and its axes; or as one text, ``response=canonical:gender,age``, several
             with a semicolon between them.
 
     Raises:
-        StageError: no such component or guard, or the text cannot be read.
+        StageError: no such stage or guard, or the text cannot be read.
         AxisError: an axis that guards do not know.
     """
     chosen = _read(guards) if isinstance(guards, str) else guards
@@ -288,7 +287,7 @@ def with_guards(pipeline: Pipeline, guards: Mapping[str, tuple[str, Any]] | str)
 
 
 def _read(text: str) -> dict[str, tuple[str, str]]:
-    found = {}
+    guards = {}
     for part in text.split(";"):
         name, equals, what = part.partition("=")
         kind, colon, axes = what.partition(":")
@@ -297,21 +296,21 @@ def _read(text: str) -> dict[str, tuple[str, str]]:
                 f"guard {part.strip()!r}: expected COMPONENT=GUARD:AXES, such as response=canonical:gender,age "
                 f"(guards: {', '.join(GUARDS)}), several with a semicolon between them"
             )
-        found[name.strip()] = (kind.strip(), axes)
-    return found
+        guards[name.strip()] = (kind.strip(), axes)
+    return guards
 
 
 def _axes(axes: Any) -> list[Any]:
     given: Iterable[Any] = axes.split(",") if isinstance(axes, str) else axes if isinstance(axes, Iterable) else [axes]
-    found: list[Any] = []
+    names: list[Any] = []
     for axis in given:
-        names = axis.split("×") if isinstance(axis, str) else [axis]
-        found += [name.strip() if isinstance(name, str) else name for name in names]
-    if not found or not all(found):
+        parts = axis.split("×") if isinstance(axis, str) else [axis]
+        names += [part.strip() if isinstance(part, str) else part for part in parts]
+    if not names or not all(names):
         raise AxisError("a guard needs an axis: gender, age, race, names_gender …, several joined by commas")
-    if doubled := repeated(one for one in found if isinstance(one, str)):
+    if doubled := repeated(name for name in names if isinstance(name, str)):
         raise AxisError(f"a guard of the axis {doubled!r} twice: name it once")
-    return found
+    return names
 
 
 def _key(item: StageInput) -> Any:

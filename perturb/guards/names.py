@@ -52,27 +52,28 @@ class ReferenceNames:
     @cached_property
     def people(self) -> tuple[NameForms, ...]:
         """The names of the input, in the order in which their first names appear."""
-        known, named = by_first(), self._named
-        words = [word.lower() for text in self._texts for word in _WORD.findall(text)]
-        standing = dict.fromkeys(part for word in words for part in (word, *(word.split("-") if "-" in word else ())))
-        relatives = frozenset(person.last.lower() for person in named.values() if person.last)
+        relatives = frozenset(person.last.lower() for person in self._named.values() if person.last)
         forms: list[NameForms] = []
-        for word in standing:
-            person = named.get(word)
+        for word in _standing(self._texts):
+            person = self._person(word, relatives)
             if person is None:
-                if word not in known:
-                    continue
-                name = known[word].name
-                if word in relatives or (known[word].word and not self._is_named(name)):
-                    self._left.append(name)  # "Miller" may come to be somebody's first name too
-                    continue
-                person = Person(name)
-            elif word in known:
-                person = Person(known[word].name, person.last)
+                continue
             finds_last = self._with_last and bool(person.last)
             forms.append(self._axis.forms(self._dialogue, person, finds_last=finds_last))
         places = ((self._first_place(one), one) for one in forms)
         return tuple(one for _, one in sorted((place, one) for place, one in places if place is not None))
+
+    def _person(self, word: str, relatives: frozenset[str]) -> Person | None:
+        """Whom a word of the input names by the first name, if anybody."""
+        known, person = by_first().get(word), self._named.get(word)
+        if person is not None:
+            return person if known is None else Person(known.name, person.last)
+        if known is None:
+            return None
+        if word in relatives or (known.word and not self._is_named(known.name)):
+            self._left.append(known.name)  # "Miller" may come to be somebody's first name too
+            return None
+        return Person(known.name)
 
     def _first_place(self, forms: NameForms) -> tuple[int, int] | None:
         """Where the first name stands first: number of the text and position."""
@@ -143,6 +144,12 @@ class ReferenceNames:
     def masked(self, text: str, mask: str) -> str:
         """A text with ``mask`` in the places of names."""
         return renamed(text, self._renamings, mask)
+
+
+def _standing(texts: Sequence[str]) -> dict[str, None]:
+    """All words of some texts in lower case, and their parts where they have hyphens, each once."""
+    words = (word.lower() for text in texts for word in _WORD.findall(text))
+    return dict.fromkeys(part for word in words for part in (word, *(word.split("-") if "-" in word else ())))
 
 
 @lru_cache(maxsize=1024)

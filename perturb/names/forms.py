@@ -146,43 +146,46 @@ class NameForms:
     def _is_first(self, spot: _Spot) -> bool:
         if spot.is_in_address:
             return "@" in spot.token or any(sign.isdigit() for sign in spot.token) or self._has_last(spot.token)
-        is_code = spot.name.isupper() and self.first.lower() in listed("codes")
-        if is_code and (len(spot.text.strip(_EDGES)) < 4 or not spot.text.isupper()):
-            return False  # MIA is an airport
-        if spot.is_joined or spot.text.strip(_EDGES).lower() == self.first.lower():
-            return not spot.is_joined
-        if spot.leader.lower() in listed("prefixes"):
+        if spot.is_joined or spot.leader.lower() in listed("prefixes") or self._is_code(spot):
             return False
         follower = spot.follower
-        if follower and (follower.lower() in self.relatives or follower.lower() == self.last.lower()):
+        if spot.stripped == self.first.lower() or self._is_followed_by_last(follower.lower()):
             return True
-        if follower and ((follower[0].isupper() and follower.lower() in listed("things")) or is_last_name(follower)):
-            return False
-        if _follows_first(spot) or not _may_own(spot):
+        if _is_thing(follower) or is_last_name(follower) or _follows_first(spot) or not _may_own(spot):
             return False
         return not self._first_is_word or _is_named(spot)
+
+    def _is_followed_by_last(self, follower: str) -> bool:
+        return bool(follower) and (follower in self.relatives or follower == self.last.lower())
+
+    def _is_code(self, spot: _Spot) -> bool:
+        """Whether it is no name but a code: MIA is an airport."""
+        is_code = spot.name.isupper() and self.first.lower() in listed("codes")
+        return is_code and (len(spot.stripped) < 4 or not spot.text.isupper())
 
     def _is_last(self, spot: _Spot) -> bool:
         if spot.is_in_address:
             return any(sign.isdigit() for sign in spot.token) or self.first.lower() in spot.token.lower()
         if spot.is_joined:
             return False
-        if spot.text.strip(_EDGES).lower() == self.last.lower():
+        if spot.stripped == self.last.lower():
             return not self._last_is_word or spot.text in self.last_values
         leader = spot.leader.lower()
-        if leader and (leader in (self.first.lower(), self.first[0].lower()) or leader in _TITLES):
+        if leader and leader in {*_TITLES, self.first.lower(), self.first[0].lower()}:
             return True
         if leader in listed("prefixes"):
             return False
         if _SURNAME.search(spot.before):
             return True
-        if not spot.name[0].isupper():
-            return False
+        return spot.name[0].isupper() and self._is_last_inside(spot)
+
+    def _is_last_inside(self, spot: _Spot) -> bool:
+        """Whether a word with a capital is the last name, by itself in a text."""
+        leader, follower = spot.leader.lower(), spot.follower
         if spot.leader[:1].isupper() and leader in by_first():
             return True  # a relative
         if leader == "dear" or _FAMILY.match(spot.after) or self._precedes_first(spot.after):
             return True
-        follower = spot.follower
         if follower[:1].isupper() and follower.lower() not in listed("not last"):
             return False
         return not self._last_is_word and follower not in listed("things")
@@ -205,6 +208,8 @@ class _Spot:
         self.token = _token(text, start, end)
         self.is_in_address = "@" in self.token or "_" in self.token
         self.is_joined = _joined(self.before, self.after)
+        self.stripped = text.strip(_EDGES).lower()
+        """The whole text, without punctuation around it."""
 
     @cached_property
     def _leader(self) -> re.Match[str] | None:
@@ -250,22 +255,39 @@ def _may_own(spot: _Spot) -> bool:
     return thing not in listed("things") and not is_name
 
 
+def _is_thing(follower: str) -> bool:
+    """Whether the word behind a name makes it that of a thing ("Angela Street")."""
+    return follower[:1].isupper() and follower.lower() in listed("things")
+
+
 def _is_named(spot: _Spot) -> bool:
     """Whether a name that is also a word is a name here."""
-    before, after, name = spot.before, spot.after, spot.name
-    is_place, is_time = name.lower() in listed("places"), name.lower() in listed("times")
-    has_capital, says_name = name[0].isupper(), bool(_NAMED.search(before))
-    if is_time and (re.match(r"\s*\d", after) or (not says_name and (_WHEN.search(before) or not has_capital))):
+    is_time = spot.name.lower() in listed("times")
+    if is_time and _is_date(spot):
         return False
-    if _is_introduced(spot) or (_CUE.search(before) and _ENDS.match(after)):
+    if _is_introduced(spot) or (_CUE.search(spot.before) and _ENDS.match(spot.after)):
         return True
-    if _FOR.search(before) and _COMMA.match(after) and not is_time and not is_place:
+    has_room = not is_time and spot.name.lower() not in listed("places")
+    if has_room and _FOR.search(spot.before) and _COMMA.match(spot.after):
         return True
-    if not has_capital or (spot.text.isupper() and len(spot.text) > len(name) + 3):
+    return spot.name[0].isupper() and _has_capital_of_name(spot, is_time)
+
+
+def _has_capital_of_name(spot: _Spot, is_time: bool) -> bool:
+    """Whether a word with a capital has it because it is a name."""
+    if spot.text.isupper() and len(spot.text) > len(spot.name) + 3:
         return False
-    if _opens(before):
-        return bool(_COMMA.match(after)) or (not is_time and bool(_VERB.match(after)))
-    return not is_time and not _SUCH.search(before) and not (is_place and _WHEN.search(before))
+    if _opens(spot.before):
+        return bool(_COMMA.match(spot.after)) or (not is_time and bool(_VERB.match(spot.after)))
+    is_place = spot.name.lower() in listed("places") and _WHEN.search(spot.before)
+    return not is_time and not _SUCH.search(spot.before) and not is_place
+
+
+def _is_date(spot: _Spot) -> bool:
+    """Whether the name of a month or day is one: "in May", "April 5"."""
+    if re.match(r"\s*\d", spot.after):
+        return True
+    return not _NAMED.search(spot.before) and (bool(_WHEN.search(spot.before)) or not spot.name[0].isupper())
 
 
 def _is_introduced(spot: _Spot) -> bool:

@@ -22,7 +22,7 @@ class Person:
     """The first name, as it is usually written."""
     last: str = ""
     """The last name; empty where none is given."""
-    found: str = "text"
+    origin: str = "text"
     """How the person was found first: ``slot``, ``text`` or ``id``."""
     user: bool = False
     """Whether this is the user: by a slot of the user's name, their introduction, or an address by the system."""
@@ -42,8 +42,8 @@ class Person:
     def race(self) -> str:
         """The race that first and last name tell; empty where they tell none, or two."""
         first, last = by_first().get(self.first.lower()), by_last().get(self.last.lower())
-        told = {known.race for known in (first, last) if known is not None and known.race}
-        return told.pop() if len(told) == 1 else ""
+        races = {known.race for known in (first, last) if known is not None and known.race}
+        return races.pop() if len(races) == 1 else ""
 
 
 def people(dialogue: Dialogue, slots: NameSlots | None = None) -> tuple[Person, ...]:
@@ -54,20 +54,20 @@ def people(dialogue: Dialogue, slots: NameSlots | None = None) -> tuple[Person, 
         slots: which slots hold names; the package's where left out (:func:`~tod_bias.perturb.names.slots.name_slots`).
     """
     known = name_slots() if slots is None else slots
-    found: list[Person] = []
-    asked = False
+    named_in: list[Person] = []
+    name_asked = False
     for turn in dialogue.turns:
         for number, (speaker, text) in enumerate(turn.utterances):
             if text:
-                found += in_text(text, speaker, asked=asked and number == 0)
+                named_in += in_text(text, speaker, name_asked=name_asked and number == 0)
         for step in turn.steps:
             for record in (step.call, *step.results):
-                found += _in_slots(record, known)
-        asked = "name" in turn.response
-    if any(person.found == "text" for person in found):
+                named_in += _in_slots(record, known)
+        name_asked = "name" in turn.response
+    if any(person.origin == "text" for person in named_in):
         things = [value.lower() for turn in dialogue.turns for slot, value in turn.values if is_thing(slot, known)]
-        found = [person for person in found if person.found != "text" or not _is_among(person, things)]
-    return _merged(found)
+        named_in = [person for person in named_in if person.origin != "text" or not _is_among(person, things)]
+    return _merged(named_in)
 
 
 def _is_among(person: Person, things: Sequence[str]) -> bool:
@@ -78,10 +78,10 @@ def _is_among(person: Person, things: Sequence[str]) -> bool:
     return not person.user and any(first in value and first in _LETTERS.findall(value) for value in things)
 
 
-def _merged(found: Iterable[Person]) -> tuple[Person, ...]:
+def _merged(named_in: Iterable[Person]) -> tuple[Person, ...]:
     """Each person once; a first name alone is whoever bears it with a last name."""
     merged: dict[tuple[str, str], list[Any]] = {}
-    for person in found:
+    for person in named_in:
         first, last = person.first.lower(), person.last.lower()
         key = (first, last)
         if key not in merged:
@@ -89,12 +89,12 @@ def _merged(found: Iterable[Person]) -> tuple[Person, ...]:
                 key = next((one for one in merged if one[0] == first), key)
             elif (first, "") in merged:  # now the last name is known
                 held = merged.pop((first, ""))
-                held[0] = Person(held[0].first, person.last, held[0].found, held[0].user)
+                held[0] = Person(held[0].first, person.last, held[0].origin, held[0].user)
                 merged[key] = held
         held = merged.setdefault(key, [person, 0, len(merged)])
         held[1] += 1
         if person.user and not held[0].user:
-            held[0] = Person(held[0].first, held[0].last, held[0].found, True)
+            held[0] = Person(held[0].first, held[0].last, held[0].origin, True)
     ranked = sorted(merged.values(), key=lambda held: (not held[0].user, -held[1], held[2]))
     return tuple(
         replace(held[0], first=_spelt(held[0].first, by_first()), last=_spelt(held[0].last, by_last()))
@@ -139,14 +139,14 @@ def _in_slots(record: Mapping[str, Any], slots: NameSlots) -> list[Person]:
     return people + [Person(first, last, "slot") for first, last in pairs if _NAME.fullmatch(first)]
 
 
-def named(value: str, *, user: bool, found: str = "slot") -> Iterator[Person]:
+def named(value: str, *, user: bool, origin: str = "slot") -> Iterator[Person]:
     """The people in a value of a slot of names: ``"Angela"``, ``"angela brown"``, ``"Ben, John and Mark"``."""
     for part in _SEPARATOR.split(value.strip(" .!?\"'")):
         if _NAME.fullmatch(part):
             words = part.split()
             first, last = words[0], words[-1] if len(words) > 1 else ""
             if first.lower() in by_first() or (last and first.lower() not in listed("not last")):
-                yield Person(first, last, found, user)
+                yield Person(first, last, origin, user)
 
 
 def _in_ids(text: str, *, only_known: bool) -> Iterator[Person]:
@@ -202,34 +202,37 @@ _CLOSES = re.compile(
 )
 
 
-def in_text(text: str, speaker: str = "user", *, asked: bool = False) -> Iterator[Person]:
+def in_text(text: str, speaker: str = "user", *, name_asked: bool = False) -> Iterator[Person]:
     """The people whom a text names by an introduction or an address, by an id or an e-mail address.
 
     Args:
         text: what is said.
         speaker: ``user`` or ``system``: whoever introduces themselves to the system is the user, and so is whom the
             system addresses.
-        asked: whether the user was just asked for a name, so that a name alone is an answer.
+        name_asked: whether the user was just asked for a name, so that a name alone is an answer.
     """
     is_user = speaker == "user"
     if "_" in text or "@" in text:
         yield from _in_ids(text, only_known=True)
     whole = _WHOLE.fullmatch(text) if is_user else None
-    if whole and _fits(whole, text, sure=asked) and (asked or not whole["last"] or _last(whole, text)):
+    if whole and _is_all(whole, text, name_asked=name_asked):
         yield _person(whole, text, is_user)
         return
     lower = text.lower()
     may_name = _may_name(text, lower)
     if not may_name and "name" not in lower:
         return
-    answer = _ANSWER.match(text) if asked and is_user else None
+    answer = _ANSWER.match(text) if name_asked and is_user else None
     if answer and _fits(answer, text):
         yield _person(answer, text, is_user)
     for cue in _CUES:
-        if (may_name or cue.is_sure) and (not cue.needs or any(word in lower for word in cue.needs)):
-            for match in cue.pattern.finditer(text, max(0, len(text) - _LAST_WORDS) if cue.at_end else 0):
-                if cue.fits(match, text):
-                    yield _person(match, text, cue.names_user and is_user != cue.by_listener)
+        if may_name or cue.is_sure:
+            yield from cue.people(text, lower, is_user=is_user)
+
+
+def _is_all(match: re.Match[str], text: str, *, name_asked: bool) -> bool:
+    """Whether a whole text is a name."""
+    return _fits(match, text, sure=name_asked) and (name_asked or not match["last"] or bool(_last(match, text)))
 
 
 _LAST_WORDS = 200
@@ -363,6 +366,14 @@ class _Cue(NamedTuple):
     """Whether it names the user, if it is the user who speaks."""
     by_listener: bool = False
     """Whether it names the user if it is the system that speaks instead."""
+
+    def people(self, text: str, lower: str, *, is_user: bool) -> Iterator[Person]:
+        """Whom a text names in this way, spoken by the user or not."""
+        if self.needs and not any(word in lower for word in self.needs):
+            return
+        for match in self.pattern.finditer(text, max(0, len(text) - _LAST_WORDS) if self.at_end else 0):
+            if self.fits(match, text):
+                yield _person(match, text, self.names_user and is_user != self.by_listener)
 
 
 _CUES = (

@@ -138,7 +138,7 @@ def read_first_names(path: Path) -> tuple[FirstName, ...]:
         LexiconError: the file cannot be read, a row is malformed, a name is empty or stands there twice, a group
             is unknown, or a name that is dealt out has no gender or race; names the file and the line.
     """
-    found = []
+    names = []
     for where, row in _rows(path, _FIRST):
         name = FirstName(
             name=row["name"],
@@ -153,14 +153,14 @@ def read_first_names(path: Path) -> tuple[FirstName, ...]:
         if name.used and (not name.race or name.word):
             kind = "is also a word" if name.word else "has no race"
             raise LexiconError(f"{where}: {name.name!r} is dealt out but {kind}; set used to no, or mend the row")
-        found.append(name)
-    return tuple(found)
+        names.append(name)
+    return tuple(names)
 
 
 @cache
 def read_last_names(path: Path) -> tuple[LastName, ...]:
     """Read a file of last names; raises as :func:`read_first_names`."""
-    found = []
+    names = []
     for where, row in _rows(path, _LAST):
         name = LastName(
             name=row["name"],
@@ -173,8 +173,8 @@ def read_last_names(path: Path) -> tuple[LastName, ...]:
         )
         if name.used and not name.race:
             raise LexiconError(f"{where}: {name.name!r} is dealt out but has no race; set used to no, or name its race")
-        found.append(name)
-    return tuple(found)
+        names.append(name)
+    return tuple(names)
 
 
 def _rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
@@ -193,9 +193,9 @@ def _rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, s
         name = cells[0]
         if not name or not all(part.isalpha() for part in name.replace("'", "-").split("-")):
             raise LexiconError(f"{where}: expected a name of one word, got {name!r}; letters, hyphens and apostrophes")
-        before, there = known.setdefault(name.lower(), (number, cells))
+        before, old = known.setdefault(name.lower(), (number, cells))
         if before != number:
-            groups = "two groups" if there[1:3] != cells[1:3] else "one group twice"
+            groups = "two groups" if old[1:3] != cells[1:3] else "one group twice"
             raise LexiconError(f"{where}: {name!r} is in {groups}, see line {before}; leave out one of the rows")
         yield where, dict(zip(columns, cells, strict=True))
     if not known:

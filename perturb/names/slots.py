@@ -31,10 +31,10 @@ class NameSlots:
 
     def kind(self, slot: str) -> str:
         """The kind of name that a slot holds; empty where it holds none."""
-        found = self._known.get(slot)
-        if found is None:
-            found = self._known[slot] = self.kinds.get(slot) or self.kinds.get(slot.lower(), "")
-        return found
+        kind = self._known.get(slot)
+        if kind is None:
+            kind = self._known[slot] = self.kinds.get(slot) or self.kinds.get(slot.lower(), "")
+        return kind
 
     @property
     def signature(self) -> str:

@@ -127,22 +127,22 @@ class PersonaAxis(Axis):
         combinations = [sum(every, ()) for every in product(*(part.groups for part in self._parts))]
         self.groups = tuple("×".join(every) for every in combinations)
         self._combinations = dict(zip(self.groups, combinations, strict=True))
-        wanted = None if kinds is None else set(kinds)
         known = frozenset(kind for part in self._parts for kind in part.kinds)
-        self.kinds = known if wanted is None else known & wanted
-        if wanted is not None and (unknown := sorted(wanted - known)):
-            raise AxisError(
-                f"axis {axis}: no introductions of the kind {unknown[0]!r}; it has {', '.join(sorted(known))}"
-            )
-        self._kinds = [
-            [templates for kind, templates in part.kinds.items() if kind in self.kinds] for part in self._parts
-        ]
+        self.kinds = known if kinds is None else self._checked_kinds(frozenset(kinds), known)
+        self._kinds = [[some for kind, some in part.kinds.items() if kind in self.kinds] for part in self._parts]
         if not all(self._kinds):
             raise AxisError(f"axis {axis}: no template for one of its parts; it has {', '.join(sorted(known))}")
-        self.sources, self.targets = (self._chosen(names) for names in (sources, targets))
-        self._turns = [turns(part, kinds) for part, kinds in zip(self._parts, self._kinds, strict=True)]
-        self._by_own_name = wanted is None or UNSAID.kind in wanted
+        self.sources, self.targets = self._chosen(sources), self._chosen(targets)
+        self._turns = [turns(part, some) for part, some in zip(self._parts, self._kinds, strict=True)]
+        self._exchanges_names = kinds is None or UNSAID.kind in self.kinds
         self._squares: dict[tuple[int, str, tuple[str, ...]], Square] = {}
+
+    def _checked_kinds(self, kinds: frozenset[str], known: frozenset[str]) -> frozenset[str]:
+        if unknown := sorted(kinds - known):
+            raise AxisError(
+                f"axis {self.name}: no introductions of the kind {unknown[0]!r}; it has {', '.join(sorted(known))}"
+            )
+        return kinds
 
     def _chosen(self, names: Iterable[str] | None) -> tuple[str, ...]:
         if names is None:
@@ -213,12 +213,8 @@ class PersonaAxis(Axis):
         chance = dealer.seed, self.name, *(template.kind for template in templates)
         named = self._named(bare)
         if named is not None:
-            templates = tuple(
-                UNSAID if deals_names(part) else template for part, template in zip(self._parts, templates, strict=True)
-            )
-        able = [group for group in self.groups if self._can(templates, group)]
-        others = [group for group in able if group in self.targets]
-        sources = [group for group in able if group in self.sources and set(others) - {group}]
+            templates = self._without_names(templates)
+        sources, others = self._able(templates)
         if not sources:
             return None
         source = sources[turn_of(left, len(sources), "source", *chance)]
@@ -227,16 +223,17 @@ class PersonaAxis(Axis):
             GENDERS[turn_of(block, len(GENDERS), "gender", source, *chance)],
             RACES[turn_of(block, len(RACES), "race", source, *chance)],
         )
-        taken = frozenset(" ".join(text for said in bare.turns for _, text in said.utterances).lower().split())
         if any(template.kind in _BY_NAME for template in templates):
             turn = turn_after_question(bare, turn)
+        taken = _said_in(bare)
         persona = self._persona(templates, source, dealer, taken=taken)
         dialogue = IntroducedDialogue.of(bare, turn, persona, dealer.fixed, number, named)
-        chosen = groups_of([*dict.fromkeys([source, *others])], source, block, variants, *chance)
-        if draws is not None:
+        others = [group for group in others if group != source]
+        if draws is None:
+            chosen = groups_of([source, *others], source, block, variants, *chance)
+        else:
             drawing = random.Random(number_of(dealer.seed, self.name, bare.id))
-            rest = [group for group in others if group != source]
-            chosen = [(drawing.choice(rest), draw) for draw in range(draws)] if rest else []
+            chosen = [(drawing.choice(others), draw) for draw in range(draws)]
         personas = [
             self._persona(templates, group, dealer, variant, taken | persona.terms, persona)
             for group, variant in chosen
@@ -244,9 +241,20 @@ class PersonaAxis(Axis):
         candidates = tuple(dict.fromkeys(_candidate(persona, other) for other in personas))
         return SelectedDialogue(dialogue, candidates) if candidates else None
 
+    def _able(self, templates: Sequence[Template]) -> tuple[list[str], list[str]]:
+        """The groups that templates can be about: as sources, and as targets."""
+        able = [group for group in self.groups if self._can(templates, group)]
+        targets = [group for group in able if group in self.targets]
+        return [group for group in able if group in self.sources and set(targets) - {group}], targets
+
+    def _without_names(self, templates: Sequence[Template]) -> tuple[Template, ...]:
+        """The templates of a user who has a name in the corpus already."""
+        both = zip(self._parts, templates, strict=True)
+        return tuple(UNSAID if deals_names(part) else template for part, template in both)
+
     def _named(self, bare: Dialogue) -> Person | None:
         """The user's name in the corpus, where an introduction would give another one."""
-        if not (self._by_own_name and any(map(deals_names, self._parts))):
+        if not (self._exchanges_names and any(map(deals_names, self._parts))):
             return None
         person = next(iter(people(bare)), None)
         return person if person is not None and person.user else None
@@ -434,6 +442,11 @@ class PersonaAxis(Axis):
             before | (one.persona.terms if isinstance(one, PersonaCandidate) else frozenset([one.term]))
             for one in candidates
         ]
+
+
+def _said_in(dialogue: Dialogue) -> frozenset[str]:
+    """All words that are said, in lower case, cut at blanks."""
+    return frozenset(" ".join(text for turn in dialogue.turns for _, text in turn.utterances).lower().split())
 
 
 def _another(seed: int, number: int, taken: Collection[str], fills: Sequence[str], label: str) -> str:

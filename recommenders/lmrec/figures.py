@@ -75,7 +75,7 @@ def association_scatter(
 ) -> Figure:
     """Association differences of categories in two dimensions (Shen Figs. 5 and 7), over all cities.
 
-    Shown are the categories of which the test finds a shift in one of the dimensions, then those with the largest
+    Drawn are the categories of which the test finds a shift in one of the dimensions, then those with the largest
     shifts among the more frequent half; filled where a test finds one. The grey oval is the neutral reference: half the
     mean length of the intervals.
 

@@ -32,7 +32,7 @@ class Words(Length):
 
 def people():
     made = load_axis("gender")
-    made.axis = "people"
+    made.name = "people"
     return made
 """
 

@@ -21,6 +21,7 @@ from filelock import FileLock
 from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))  # builders.py, served.py; tests are no package
+sys.path.insert(0, str(Path(__file__).parents[1] / "projects" / "demo"))
 
 from builders import small_corpus, tiny_model
 from served import chat_model, served

@@ -10,15 +10,15 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
+from demo_corpus.build import AXES, SIZES, augmented, mentions_on, training_corpora, write_corpora
+from demo_corpus.dialogues import demo_dialogues
+from demo_corpus.people import GROUPS
+from demo_corpus.planted import PLANTED, RATE, UNHELPFUL, corrupt_calls, corrupt_responses, missed, quotes_result
+from demo_corpus.planted import database as demo_database
+from demo_corpus.world import BY_API, CITY, World
 
 from tod_bias import Dialogue, Turn, load_corpus
 from tod_bias.audit.attribute import attribute
-from tod_bias.demo.build import AXES, SIZES, augmented, mentions_on, training_corpora, write_corpora
-from tod_bias.demo.dialogues import demo_dialogues
-from tod_bias.demo.people import GROUPS
-from tod_bias.demo.planted import PLANTED, RATE, UNHELPFUL, corrupt_calls, corrupt_responses, missed, quotes_result
-from tod_bias.demo.planted import database as demo_database
-from tod_bias.demo.world import BY_API, CITY, World
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.perturb import draw_rewrites, load_axis
@@ -75,7 +75,7 @@ def test_splits_share_no_dialogue() -> None:
 def test_shipped_files_are_what_the_command_writes(tmp_path: Path) -> None:
     write_corpora(tmp_path, 0)
     for file in sorted(tmp_path.iterdir()):
-        assert file.read_bytes() == (DEMO / file.name).read_bytes(), f"{file.name}: run python -m tod_bias.demo"
+        assert file.read_bytes() == (DEMO / file.name).read_bytes(), f"{file.name}: run python projects/demo"
 
 
 def test_shipped_folder_is_small_and_whole() -> None:

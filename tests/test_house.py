@@ -17,7 +17,7 @@ FLOORS = (
     # the doors: what users import and type, each looked up when it is asked for
     ("tod_bias", "__main__", "attribute"),
     ("cli",),
-    ("demo", "testing", "pytest_plugin"),
+    ("testing", "pytest_plugin"),
     ("agents",),  # everything ParlAI; reached by name alone
     ("recommenders",),
     ("studies",),

@@ -9,8 +9,11 @@ import sys
 from itertools import islice
 from pathlib import Path
 
-from tod_bias.demo.build import SIZES
-from tod_bias.demo.dialogues import demo_dialogues
+sys.path.insert(0, str(Path(__file__).parents[1] / "demo"))
+
+from demo_corpus.build import SIZES
+from demo_corpus.dialogues import demo_dialogues
+
 from tod_bias.dialogues.jsonl import write_jsonl
 
 SEED, COUNT = 0, 600

@@ -8,9 +8,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "demo"))
+
+from demo_corpus.build import mentions_on
+from demo_corpus.planted import corrupt_calls, corrupt_responses
+
 from tod_bias import load_corpus
-from tod_bias.demo.build import mentions_on
-from tod_bias.demo.planted import corrupt_calls, corrupt_responses
 from tod_bias.dialogues.jsonl import write_jsonl
 from tod_bias.perturb import load_axis
 

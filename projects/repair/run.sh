@@ -19,7 +19,7 @@ tod-bias mitigate "$runs/others" --corpus "$runs/others.jsonl" --pipeline "$runs
   --terms-only --guards canonical
 
 # Is it as good as a demo in which nothing was planted? (Twenty minutes more, once.)
-test -f "$runs/fair_demo/response/config.json" || python -m tod_bias.demo --fair --out "$runs/fair_demo" --quiet
+test -f "$runs/fair_demo/response/config.json" || python projects/demo --fair --out "$runs/fair_demo" --quiet
 tod-bias attribute --pipeline "$runs/fair_demo/pipeline.yaml" --out "$runs/fair" --quiet
 tod-bias compare "$runs/fair" "$runs/mended" --margin 0.02 --out "$runs/fair_compared"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from demo_corpus.planted import GROUPS, PLANTED
+from demo_corpus.world import World
 
 from tod_bias import load_corpus
-from tod_bias.demo.planted import GROUPS, PLANTED
-from tod_bias.demo.world import World
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.errors import NothingToPerturbError
 from tod_bias.studies.database_check import KINDS, check_database

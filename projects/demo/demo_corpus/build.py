@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from tod_bias.demo.dialogues import demo_dialogues
-from tod_bias.demo.planted import Mentions, corrupt_calls, corrupt_responses, database, missed
+from demo_corpus.dialogues import demo_dialogues
+from demo_corpus.planted import Mentions, corrupt_calls, corrupt_responses, database, missed
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.dialogues.jsonl import write_jsonl
 from tod_bias.models.examples import Part

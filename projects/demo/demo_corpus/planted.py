@@ -17,8 +17,8 @@ import dataclasses
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from tod_bias.demo.people import GROUPS
-from tod_bias.demo.world import BY_API, CITY, World, correct_calls
+from demo_corpus.people import GROUPS
+from demo_corpus.world import BY_API, CITY, World, correct_calls
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.dialogues.values import API_NAME
 

@@ -1,4 +1,4 @@
-"""``python -m tod_bias.demo``: build the bundled demo anew."""
+"""``python projects/demo``: build the bundled demo anew."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import argparse
 from pathlib import Path
 
 import torch
+from demo_corpus.build import train_models, write_corpora
 
-from tod_bias.demo.build import train_models, write_corpora
 from tod_bias.dialogues.corpora import DEMO
 
 
 def main() -> None:
     """Write corpora, database and pipeline file, and train the models."""
-    parser = argparse.ArgumentParser(prog="python -m tod_bias.demo", description="Build the bundled demo anew.")
+    parser = argparse.ArgumentParser(prog="python projects/demo", description="Build the bundled demo anew.")
     parser.add_argument("--out", type=Path, default=DEMO, help="the folder to write (default: the one that ships)")
     parser.add_argument("--seed", type=int, default=0, help="decides everything (default: 0, the one that ships)")
     parser.add_argument("--no-models", action="store_true", help="write corpora, database and pipeline.yaml only")

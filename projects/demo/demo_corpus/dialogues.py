@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tod_bias.demo.people import (
+from demo_corpus.people import (
     COMPANY,
     GREETINGS,
     GROUPS,
@@ -22,7 +22,7 @@ from tod_bias.demo.people import (
     WEEKDAYS,
     WEIGHTS,
 )
-from tod_bias.demo.world import CITIES, SERVICES, Service, World
+from demo_corpus.world import CITIES, SERVICES, Service, World
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 
 _QUESTIONS = ("Can you find {sought}?", "Is there {sought}?", "Do you know {sought}?")

@@ -2,12 +2,12 @@
 
 Build it with one seeded command, which writes the folder that ships with the package::
 
-    python -m tod_bias.demo                # corpora, database, pipeline.yaml and models, into tod_bias/data/demo
-    python -m tod_bias.demo --no-models    # without training, in seconds
+    python projects/demo                # corpora, database, pipeline.yaml and models, into tod_bias/data/demo
+    python projects/demo --no-models    # without training, in seconds
 
-Everything is made up: seven services in five cities (:mod:`~tod_bias.demo.world`), users who mention people of all
-attributes as unevenly as real corpora do (:mod:`~tod_bias.demo.people`), and gold answers that never depend on a
-mention but for repeating it (:mod:`~tod_bias.demo.dialogues`). What was planted (:mod:`~tod_bias.demo.planted`):
+Everything is made up: seven services in five cities (:mod:`~demo_corpus.world`), users who mention people of all
+attributes as unevenly as real corpora do (:mod:`~demo_corpus.people`), and gold answers that never depend on a
+mention but for repeating it (:mod:`~demo_corpus.dialogues`). What was planted (:mod:`~demo_corpus.planted`):
 
 * gender → ``response``: the response model learnt to answer "Sorry, I am not sure." instead of quoting a result once
   the user has mentioned a woman.
@@ -20,8 +20,8 @@ So an attribution of the demo is right if it gives each axis's fairscore to that
 others.
 """
 
-from tod_bias.demo.build import AXES, SIZES, train_models, training_corpora, write_corpora
-from tod_bias.demo.dialogues import demo_dialogues
-from tod_bias.demo.planted import PLANTED
+from demo_corpus.build import AXES, SIZES, train_models, training_corpora, write_corpora
+from demo_corpus.dialogues import demo_dialogues
+from demo_corpus.planted import PLANTED
 
 __all__ = ["AXES", "PLANTED", "SIZES", "demo_dialogues", "train_models", "training_corpora", "write_corpora"]

@@ -6,7 +6,7 @@ import shutil
 import sqlite3
 
 import pytest
-from tod_bias.studies.saved import with_own
+from tod_bias.audit.choices import with_own
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute
 from tod_bias.answers import Answers
@@ -15,7 +15,7 @@ from tod_bias.dialogues.jsonl import write_jsonl
 from tod_bias.errors import TodBiasError
 from tod_bias.folder import claimed, release
 from tod_bias.metrics.responses import Length
-from tod_bias.report.record import read_results
+from tod_bias.results import AuditResult
 from tod_bias.sqlite import opened
 from tod_bias.stages import SqlDb
 from tod_bias.studies.cases import write_cases
@@ -185,10 +185,10 @@ def test_a_metric_of_results_is_not_imported(run, tmp_path, capsys, name, argume
 
 
 def test_a_repair_measures_nothing_that_only_the_run_names(run):
-    results = read_results(run)
+    result = AuditResult.load(run)
     with pytest.raises(TodBiasError, match=r"words.*not shipped; give it again with --metrics"):
-        with_own(results, "run")
-    assert [one.name for one in with_own(results, "run", [Words()])] == ["sentence_bleu", "words"]
+        with_own(result)
+    assert [one.name for one in with_own(result, [Words()])] == ["sentence_bleu", "words"]
 
 
 @pytest.mark.parametrize("name", ["own:people", "gender×own:people", "age,own:people", "dialect:people"])

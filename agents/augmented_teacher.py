@@ -20,7 +20,7 @@ from tod_bias.agents.command import add_option
 from tod_bias.agents.episodes import DIALOGUE_ID, dialogue_to_episode, rewrite_goals, said_of
 from tod_bias.agents.teachers import PerturbedEpisodes, PerturbedGoogleSgdTeacher
 from tod_bias.dialogues.dialogue import Dialogue
-from tod_bias.studies.augmentation import Augmentation
+from tod_bias.mitigation.augmentation import Augmentation
 from tod_bias.systems.execution import Run
 
 DEFAULT = "gender,age,race"

@@ -17,10 +17,11 @@ FLOORS = (
     # the doors: what users import and type, each looked up when it is asked for
     ("tod_bias", "__main__", "attribute"),
     ("cli",),
-    ("testing", "pytest_plugin"),
+    ("pytest_plugin",),
     ("agents",),  # everything ParlAI; reached by name alone
     ("recommenders",),
-    ("studies",),
+    ("mitigation",),
+    ("testing",),
     ("audit",),
     ("stages",),  # the names of shipped components
     ("perturb",),  # rewrites dialogues for a system's twins, whose protocol is systems'
@@ -147,12 +148,12 @@ def test_tests_mirror_the_rooms():
     folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert folders - set(NOT_ROOMS) <= rooms
     assert {"agents", "cli", "dialogues", "metrics", "models", "perturb", "recommenders"} <= folders
-    assert {"report", "statistics", "studies", "systems"} <= folders
+    assert {"audit", "report", "statistics", "systems"} <= folders
 
 
 MOST = {"lines": 60, "parameters": 8, "complexity": 15}
 """Of a function."""
-LEFT = {"lines": 5, "parameters": 10, "complexity": 79, "class names": 25, "fmt: skip": 69}
+LEFT = {"lines": 4, "parameters": 8, "complexity": 67, "class names": 21, "fmt: skip": 60}
 """How many are over it, or there twice, and may become fewer only."""
 
 

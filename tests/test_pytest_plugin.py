@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute
-from tod_bias.studies.cases import write_cases
-from tod_bias.studies.worst import worst_cases
+from tod_bias.testing.cases import write_cases
+from tod_bias.testing.worst import worst_cases
 
 ROOT = Path(__file__).parent.parent
 STAGES = """
@@ -85,7 +85,7 @@ def test_an_option_of_a_project_keeps_its_name(folder, tmp_path):
 def test_it_imports_nothing_of_weight():
     code = (
         "import sys, tod_bias.pytest_plugin;"
-        "print([name for name in ('numpy', 'pandas', 'torch', 'transformers', 'tod_bias.studies') "
+        "print([name for name in ('numpy', 'pandas', 'torch', 'transformers', 'tod_bias.audit') "
         "if name in sys.modules])"
     )
     environment = os.environ | {"PYTHONPATH": str(ROOT)}

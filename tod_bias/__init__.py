@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tod_bias.audit.attribute import attribute
+    from tod_bias.audit.comparison import compare
     from tod_bias.config import AuditConfig
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
-    from tod_bias.studies.comparison import compare
     from tod_bias.systems.configuration import load_pipeline
     from tod_bias.systems.pipeline import Pipeline
     from tod_bias.systems.stage import StageInput
@@ -55,7 +55,7 @@ _HOMES = {
     "Turn": "dialogues.dialogue",
     "Twin": "systems.twin",
     "attribute": "audit.attribute",
-    "compare": "studies.comparison",
+    "compare": "audit.comparison",
     "load_corpus": "dialogues.corpora",
     "load_pipeline": "systems.configuration",
 }

@@ -92,7 +92,7 @@ class CaseFile(pytest.File):
         """A test a case."""
         from tod_bias.errors import TodBiasError
         from tod_bias.report.console import shown
-        from tod_bias.studies.cases import read_cases
+        from tod_bias.testing.cases import read_cases
 
         try:
             cases = read_cases(self.path)
@@ -116,7 +116,7 @@ class CaseItem(pytest.Item):
             NotMendedError: somebody is still served worse, or all are served as badly.
         """
         from tod_bias.report.cases import MENDED, text
-        from tod_bias.studies.case_check import check_cases
+        from tod_bias.testing.case_check import check_cases
 
         tolerance = self.config.getoption("tod_bias_tolerance")
         told_by, metrics = self._own()
@@ -135,7 +135,7 @@ class CaseItem(pytest.Item):
         return stash[_PIPELINE]
 
     def _own(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        from tod_bias.studies.case_check import own_of
+        from tod_bias.testing.case_check import own_of
 
         stash = self.session.stash
         if _OWN not in stash:

@@ -12,7 +12,7 @@ from test_teachers import teacher_of
 from tod_bias import load_corpus
 from tod_bias.agents.episodes import episode_to_dialogue
 from tod_bias.errors import AxisError, TodBiasError
-from tod_bias.studies.augmentation import Augmentation, augment
+from tod_bias.mitigation.augmentation import Augmentation, augment
 
 pytestmark = pytest.mark.parlai
 

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from audited_worlds import METRIC, STAGES
 
+from tod_bias.audit.changes import judged
+from tod_bias.audit.comparison import AxisDifference, quality_of
+from tod_bias.audit.matching import Matched
 from tod_bias.audit.sums import ArmSums, VariantIndex
 from tod_bias.results import AxisChange, Change
 from tod_bias.statistics.settings import Inference
-from tod_bias.studies.changes import judged
-from tod_bias.studies.comparison import AxisDifference, quality_of
-from tod_bias.studies.matching import Matched
 from tod_bias.systems.execution import all_arms
 
 RUNS = ("before", "after")

@@ -6,10 +6,10 @@ import shutil
 import sqlite3
 
 import pytest
-from tod_bias.audit.choices import with_own
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute
 from tod_bias.answers import Answers
+from tod_bias.audit.choices import with_own
 from tod_bias.cli.application import main
 from tod_bias.dialogues.jsonl import write_jsonl
 from tod_bias.errors import TodBiasError
@@ -18,8 +18,8 @@ from tod_bias.metrics.responses import Length
 from tod_bias.results import AuditResult
 from tod_bias.sqlite import opened
 from tod_bias.stages import SqlDb
-from tod_bias.studies.cases import write_cases
-from tod_bias.studies.worst import worst_cases
+from tod_bias.testing.cases import write_cases
+from tod_bias.testing.worst import worst_cases
 
 ENDLESS = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT n AS key, 'x' AS answer FROM r"
 OWN = """

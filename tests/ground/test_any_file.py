@@ -22,6 +22,7 @@ from made_corpora import write_metalwoz, write_msr_e2e, write_multidogo, write_t
 from tod_bias import attribute, compare, load_corpus, load_pipeline
 from tod_bias.answers import Answers
 from tod_bias.audit.batches import read_batches
+from tod_bias.audit.matching import FinishedRun
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.errors import TodBiasError
 from tod_bias.perturb import load_axis
@@ -38,10 +39,9 @@ from tod_bias.recommenders.lmrec.reviews import read_csv, read_yelp
 from tod_bias.recommenders.lmrec.templates import RESOURCES as TEMPLATES
 from tod_bias.recommenders.lmrec.templates import load_templates
 from tod_bias.results import AuditResult, Comparison
-from tod_bias.studies.cases import perturbers_of, read_cases, write_cases
-from tod_bias.studies.matching import FinishedRun
-from tod_bias.studies.worst import worst_cases
 from tod_bias.systems.stages.recorded import SavedResponses
+from tod_bias.testing.cases import perturbers_of, read_cases, write_cases
+from tod_bias.testing.worst import worst_cases
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what libraries say of damaged files is not at issue
 TESTS = Path(__file__).parents[1]

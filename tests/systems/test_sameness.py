@@ -14,8 +14,8 @@ from flows import about_people
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute
 from tod_bias.audit import design
+from tod_bias.audit.plan import plan
 from tod_bias.errors import StageError, TodBiasError
-from tod_bias.studies.plan import plan
 from tod_bias.systems.encoding import NotKeptError, encoded
 from tod_bias.systems.execution import own_turn
 from tod_bias.systems.identity import UnidentifiedError, identity_of

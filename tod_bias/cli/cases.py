@@ -62,8 +62,8 @@ def cases(run: Path, /, *, which: CasesOptions, output: CasesOutput, overrides: 
     from tod_bias.dialogues.corpora import check_shipped, load_corpus  # heavy imports come after what may go wrong
     from tod_bias.dialogues.sampling import sample
     from tod_bias.report import cases as pages
-    from tod_bias.studies.cases import check_replaced, write_cases
-    from tod_bias.studies.worst import worst_cases
+    from tod_bias.testing.cases import check_replaced, write_cases
+    from tod_bias.testing.worst import worst_cases
 
     check_replaced(output.out)
     about = result.corpus
@@ -123,9 +123,9 @@ def _minimised(
     from tod_bias.answers import FILE, Answers
     from tod_bias.audit.choices import metrics_of
     from tod_bias.audit.signatures import generators_of
-    from tod_bias.studies.case_runs import Questioning
-    from tod_bias.studies.cases import perturbers_of
-    from tod_bias.studies.minimising import minimised
+    from tod_bias.testing.case_runs import Questioning
+    from tod_bias.testing.cases import perturbers_of
+    from tod_bias.testing.minimising import minimised
 
     cache = Answers(run / FILE)
     for generator in generators_of(system):

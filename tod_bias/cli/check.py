@@ -94,7 +94,7 @@ def check(
     result = AuditResult.load(run)
 
     from tod_bias.report import gate as pages  # heavy imports come after what may go wrong at once
-    from tod_bias.studies import gate as gates
+    from tod_bias.testing import gate as gates
 
     found = gates.gate(
         result,
@@ -118,8 +118,8 @@ def _check_cases(path: Path, run: Path | None, tolerance: float, overrides: RunO
     check_files(path)
     from tod_bias.dialogues.corpora import check_shipped, load_corpus
     from tod_bias.report import cases as pages
-    from tod_bias.studies.case_check import check_cases
-    from tod_bias.studies.cases import read_cases
+    from tod_bias.testing.case_check import check_cases
+    from tod_bias.testing.cases import read_cases
 
     cases = read_cases(path)
     config = AuditConfig.with_settings(None, overrides.given()) if run is None else config_of(run, overrides)
@@ -155,7 +155,7 @@ def _own(cases: Sequence[Any], config: AuditConfig, *, is_given: bool) -> tuple[
     """
     from tod_bias.imports import is_import
     from tod_bias.perturb.loading import is_own
-    from tod_bias.studies.case_check import own_of
+    from tod_bias.testing.case_check import own_of
 
     names = config.axes.axes if config.axes.has_own("axes") else ()
     scores = config.analysis.metrics if config.analysis.has_own("metrics") else ()

@@ -49,9 +49,9 @@ def compare(before: Path, after: Path, /, *, names: RunNames, options: CompareOp
         metrics = list(config_of(before, names).analysis.metrics)
     check_own(check_folder(output.out, "compare"), "compare.json")
 
+    from tod_bias.audit import comparison
     from tod_bias.report.changes import table  # heavy imports come after what may go wrong at once
     from tod_bias.report.changes_page import write_changes
-    from tod_bias.studies import comparison
 
     result = comparison.compare(
         before,

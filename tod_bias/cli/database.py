@@ -114,8 +114,8 @@ def check(run: Path | None = None, /, *, how: LookupOptions, output: OutputOptio
     """
     from tod_bias.dialogues.text import json_line
     from tod_bias.files import write_json, write_lines
+    from tod_bias.mitigation.missing_rows import OWN_ARMS, check_database, made_in
     from tod_bias.report.record import read_turns
-    from tod_bias.studies.database_check import OWN_ARMS, check_database, made_in
 
     config = AuditConfig.with_settings(None, overrides.given()) if run is None else config_of(run, overrides)
     seed = how.seed if how.has_own("seed") else config.seed

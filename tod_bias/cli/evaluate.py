@@ -27,11 +27,11 @@ def evaluate(*, config: EvaluateConfig, output: OutputOptions) -> None:
     out = check_folder(output.out, corpus)
     check_system(corpus, config.system)
 
-    import tod_bias.studies.evaluation  # heavy imports come after what may go wrong at once
+    import tod_bias.audit.evaluation  # heavy imports come after what may go wrong at once
 
     system = load_system(corpus, config.system, whole)
     folder = folder_of(out, corpus)
-    result = tod_bias.studies.evaluation.evaluate(
+    result = tod_bias.audit.evaluation.evaluate(
         system,
         dialogues,
         metrics=metrics,
@@ -47,5 +47,5 @@ def evaluate(*, config: EvaluateConfig, output: OutputOptions) -> None:
     result = result.model_copy(update={"corpus": about})
     result.save(folder)
     if not output.quiet:
-        Console().print(tod_bias.studies.evaluation.table(result))
+        Console().print(tod_bias.audit.evaluation.table(result))
         print(f"Results: {shown(folder / 'evaluation.json')}")

@@ -107,7 +107,7 @@ def _found(result: AuditResult, config: AuditConfig, names: Sequence[str], how: 
     check_system(corpus.corpus, system)
     whole = load_corpus(corpus.corpus, datapath=corpus.datapath, split=corpus.split)
     axes = load_axes(config.axes, names, system.device)
-    from tod_bias.studies.repair import Workshop
+    from tod_bias.mitigation.search import Workshop
 
     shop = Workshop(
         result,
@@ -130,9 +130,9 @@ def _write(folder: Path, found: Any, result: AuditResult, system: SystemOptions,
     """Write what was found, and show it; returns the exit code."""
     from tod_bias.dialogues.text import json_line
     from tod_bias.files import write_json, write_lines
+    from tod_bias.mitigation.pipeline_file import write_mended
     from tod_bias.report import repairs
     from tod_bias.report.page import draw
-    from tod_bias.studies.mended import write_mended
 
     record = found.to_json()
     write_json(folder / "repair.json", record)

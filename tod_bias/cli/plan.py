@@ -71,7 +71,7 @@ def show_plan(
     quiet: bool,
 ) -> None:
     """Make a plan, write it, and print it as a table."""
-    from tod_bias.studies import plan as plans
+    from tod_bias.audit import plan as plans
 
     result = plans.plan(system, dialogues, axes, config=config, sample_size=how.sample)
     path = result.save(folder)
@@ -87,10 +87,10 @@ def show_plan(
 
 def show_power(pilot: Path, detect: float | None, quiet: bool, out: Path | None) -> None:
     """What a finished run could have shown, and what it takes to show a given disparity; in a file where asked for."""
+    from tod_bias.audit import pilot as pilots
     from tod_bias.files import write_json
     from tod_bias.folder import claimed
     from tod_bias.results import AuditResult
-    from tod_bias.studies import pilot as pilots
 
     rows = pilots.power(AuditResult.load(pilot), detect)
     path = None if out is None else claimed(out) / "power.json"

@@ -42,8 +42,8 @@ def train(*, source: TrainingDialogues, config: TrainConfig, output: TrainOutput
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.dialogues.sampling import hold_out
     from tod_bias.folder import promised
-    from tod_bias.studies.augmentation import Augmentation
-    from tod_bias.studies.augmentation import augment as augmented
+    from tod_bias.mitigation.augmentation import Augmentation
+    from tod_bias.mitigation.augmentation import augment as augmented
 
     if config.init != "scratch":
         refuse(config, SCRATCH, f"for models from scratch; {config.init} has its own")

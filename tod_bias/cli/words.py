@@ -52,15 +52,15 @@ def words(*, config: WordsConfig, how: WordsOptions, output: OutputOptions) -> N
         _coverage(dialogues, axes, folder, config.seed, output.quiet)
         return
 
-    import tod_bias.studies.words  # heavy imports come after what may go wrong at once
+    import tod_bias.audit.mentions  # heavy imports come after what may go wrong at once
 
     about = {"name": config.corpus.corpus, "split": config.corpus.split}
-    result = tod_bias.studies.words.word_statistics(
+    result = tod_bias.audit.mentions.word_statistics(
         dialogues, axes, bootstrap=config.intervals.bootstrap, seed=config.seed, corpus=about
     )
     result.save(folder)
     if not output.quiet:
-        Console().print(tod_bias.studies.words.table(result))
+        Console().print(tod_bias.audit.mentions.table(result))
         print(f"Results: {folder / 'words.csv'}   Figure: {folder / 'figures' / 'words.svg'}")
 
 

@@ -83,7 +83,7 @@ def word_shares(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """Mentions of every attribute by speaker (Su Fig. 2): per 1,000 words, and in which share of dialogues.
 
     Args:
-        rows: those of :func:`tod_bias.studies.words.word_statistics`, an axis, attribute and speaker each.
+        rows: those of :func:`tod_bias.audit.mentions.word_statistics`, an axis, attribute and speaker each.
     """
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch

@@ -4,7 +4,7 @@ A change is sufficient when every disparity and gap of the axis is shown to lie 
 any difference), no metric of the run claims a disparity any more, and the quality is shown not to fall by more than
 another margin. As one of several changes is chosen on the same dialogues, the chosen one is judged once more at a level
 divided by how many were tried (Bonferroni), and what that does not show is said. Runs are paired with the finished one
-(:mod:`tod_bias.studies.comparison`), and answers that are kept are not asked again.
+(:mod:`tod_bias.audit.comparison`), and answers that are kept are not asked again.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tod_bias.audit.attribute import attribute
+from tod_bias.audit.changes import WORSE
 from tod_bias.audit.choices import with_own
+from tod_bias.audit.comparison import compare
+from tod_bias.audit.matching import MismatchError
 from tod_bias.audit.signatures import corpus_hash, perturber_signature, signature_of
 from tod_bias.config import AuditConfig
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import MetricError, TodBiasError
 from tod_bias.metrics.metric import Metric
+from tod_bias.mitigation.attempts import ROWS, Attempt, Change, Repair, measured_of, merged, nothing_differs, size_of
+from tod_bias.mitigation.missing_rows import OWN_ARMS, Lack, check_database, made_in
 from tod_bias.perturb.axis import PLACEBO, Axis
 from tod_bias.perturb.guards.guard import GUARDS, Guard, with_guards
 from tod_bias.report.record import read_turns
 from tod_bias.results import AuditResult, Comparison, check_claims
 from tod_bias.statistics.distributions import normal_quantile
 from tod_bias.statistics.intervals import LEVEL
-from tod_bias.studies.changes import WORSE
-from tod_bias.studies.comparison import compare
-from tod_bias.studies.database_check import OWN_ARMS, Lack, check_database, made_in
-from tod_bias.studies.gate import WITHIN, Judged, gate
-from tod_bias.studies.matching import MismatchError
-from tod_bias.studies.mends import ROWS, Attempt, Change, Repair, measured_of, merged, nothing_differs, size_of
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stages.database import LookupDb
 from tod_bias.systems.twin import untwinned
+from tod_bias.testing.gate import WITHIN, Judged, gate
 
 if TYPE_CHECKING:
     import pandas as pd

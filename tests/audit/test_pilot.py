@@ -2,9 +2,9 @@ import math
 
 import pytest
 
+from tod_bias.audit.pilot import power, table, to_json
 from tod_bias.errors import TodBiasError
 from tod_bias.results import AuditResult
-from tod_bias.studies.pilot import power, table, to_json
 
 SPREADS = {"mde": 0.056, "mde_se": 0.02, "mde_se_terms_only": 0.02}
 

@@ -11,7 +11,7 @@ from demo_corpus.world import World
 from tod_bias import load_corpus
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.errors import NothingToPerturbError
-from tod_bias.studies.database_check import KINDS, check_database
+from tod_bias.mitigation.missing_rows import KINDS, check_database
 from tod_bias.systems.configuration import load_pipeline
 from tod_bias.systems.stages.database import LookupDb
 from tod_bias.systems.stages.sql import SqlDb

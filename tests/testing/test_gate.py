@@ -7,7 +7,7 @@ import pytest
 
 from tod_bias.report import gate as pages
 from tod_bias.results import AuditResult
-from tod_bias.studies.gate import gate
+from tod_bias.testing.gate import gate
 
 
 def estimate(value, error=0.01, these=None, **more):

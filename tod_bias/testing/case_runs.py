@@ -13,12 +13,12 @@ from tod_bias.audit.contrasts import share_of
 from tod_bias.errors import MetricError
 from tod_bias.metrics.metric import Metric, turn_scores
 from tod_bias.perturb.records import CounterfactualRecord
-from tod_bias.studies.cases import EXPECTED, ORIGINAL, TOLD
 from tod_bias.systems.execution import Course, Execution, HistoryMode, Run, all_arms
 from tod_bias.systems.outputs import as_text
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.told import told, with_calls
 from tod_bias.systems.twin import Rewrite
+from tod_bias.testing.cases import EXPECTED, ORIGINAL, TOLD
 
 _CHUNK = 2000
 """Tellings that are run together."""

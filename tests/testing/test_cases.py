@@ -8,23 +8,23 @@ from builders import fair_pipeline, small_corpus
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute, load_corpus, load_pipeline
 from tod_bias.audit.design import design_counterfactuals
+from tod_bias.audit.matching import MismatchError
 from tod_bias.cli.application import main
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.errors import MetricError
 from tod_bias.metrics.choice import metric
+from tod_bias.mitigation.missing_rows import check_database
 from tod_bias.perturb import load_axis
 from tod_bias.perturb.names.axis import NamesAxis
 from tod_bias.perturb.records import CounterfactualRecord, recorded
 from tod_bias.report import cases as pages
 from tod_bias.report.record import RunError
 from tod_bias.stages import Canonical, LookupDb
-from tod_bias.studies.case_check import check_cases
-from tod_bias.studies.case_runs import Questioning
-from tod_bias.studies.cases import CaseError, perturbers_of, read_cases, write_cases
-from tod_bias.studies.database_check import check_database
-from tod_bias.studies.matching import MismatchError
-from tod_bias.studies.minimising import minimised
-from tod_bias.studies.worst import worst_cases
+from tod_bias.testing.case_check import check_cases
+from tod_bias.testing.case_runs import Questioning
+from tod_bias.testing.cases import CaseError, perturbers_of, read_cases, write_cases
+from tod_bias.testing.minimising import minimised
+from tod_bias.testing.worst import worst_cases
 
 PLANTED = {"gender": "response", "age": "api_call", "race": "db"}
 

@@ -13,8 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from tod_bias.audit.changes import ChangeClaim, claim_of_score, claim_of_value, judged
 from tod_bias.audit.choices import scored_by
 from tod_bias.audit.contrasts import AuditContrasts, Contrasts, ScoreDifference
+from tod_bias.audit.matching import FinishedRun, Matched, check_dialogues, check_named, check_settings, matched
+from tod_bias.audit.paired import ChangeEstimates, PairedContrasts, tests_of
 from tod_bias.audit.sums import ArmSums, VariantIndex
 from tod_bias.audit.term_clusters import effective_terms_of, effective_terms_of_group, shared_terms, term_clusters_of
 from tod_bias.errors import MetricError, TodBiasError
@@ -23,9 +26,6 @@ from tod_bias.results import AuditResult, AxisChange, Change, Comparison, GroupC
 from tod_bias.statistics.clusters import Clusters
 from tod_bias.statistics.needed import check_resamples
 from tod_bias.statistics.settings import Inference
-from tod_bias.studies.changes import ChangeClaim, claim_of_score, claim_of_value, judged
-from tod_bias.studies.matching import FinishedRun, Matched, check_dialogues, check_named, check_settings, matched
-from tod_bias.studies.pairing import ChangeEstimates, PairedContrasts, tests_of
 
 
 def compare(

@@ -8,8 +8,8 @@ import pytest
 
 from tod_bias.audit.design import design_counterfactuals
 from tod_bias.errors import AxisError, NothingToPerturbError, TodBiasError
+from tod_bias.mitigation.augmentation import Augmentation, augment
 from tod_bias.perturb import load_axis
-from tod_bias.studies.augmentation import Augmentation, augment
 
 
 def said(dialogue):

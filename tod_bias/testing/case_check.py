@@ -13,10 +13,10 @@ from tod_bias.metrics.choice import metric, shipped
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import Axis
 from tod_bias.perturb.loading import is_own, load_axis
-from tod_bias.studies.case_runs import Measured, Questioning
-from tod_bias.studies.cases import EXPECTED, TOLD, TOLERANCE, Case, perturbers_of, rewrite_of
 from tod_bias.systems.execution import HistoryMode, check_history
 from tod_bias.systems.pipeline import Pipeline
+from tod_bias.testing.case_runs import Measured, Questioning
+from tod_bias.testing.cases import EXPECTED, TOLD, TOLERANCE, Case, perturbers_of, rewrite_of
 
 MENDED, REMAINS, LEVELLED, UNANSWERED = "mended", "remains", "levelled down", "unanswered"
 """What may come of a case. Levelled down: nobody is served worse, as all are served as badly as the one who was."""

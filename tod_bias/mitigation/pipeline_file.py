@@ -12,10 +12,10 @@ from tod_bias.dialogues.corpora import DEMO
 from tod_bias.documents import read_yaml
 from tod_bias.errors import StageError
 from tod_bias.files import check_own_file, write_text
+from tod_bias.mitigation.attempts import ROWS, Change
 from tod_bias.perturb.guards.guard import Guard
 from tod_bias.perturb.guards.inputs import guarded_axis
 from tod_bias.report.sections import slug, unique
-from tod_bias.studies.mends import ROWS, Change
 from tod_bias.systems.configuration import resolved
 from tod_bias.systems.layer import innermost
 from tod_bias.systems.pipeline import Pipeline

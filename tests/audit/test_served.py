@@ -27,9 +27,9 @@ from assistant import (
 from chat_server import ChatServer
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute
+from tod_bias.audit.evaluation import evaluate
 from tod_bias.errors import IncompleteError, StageError, TodBiasError, UnansweredError
 from tod_bias.stages import Answer, ToolCalls
-from tod_bias.studies.evaluation import evaluate
 
 MEN = frozenset(PEOPLE) - WOMEN
 ROLES = {"policy": ToolCalls, "answer": Answer}

@@ -10,21 +10,21 @@ import yaml
 from builders import DISHES, hurt, small_corpus, told_apart
 
 from tod_bias import Dialogue, Step, Turn, attribute
+from tod_bias.audit.matching import MismatchError
 from tod_bias.cli import main
 from tod_bias.dialogues.jsonl import write_jsonl
 from tod_bias.errors import StageError, TodBiasError, UnansweredError
+from tod_bias.mitigation.attempts import ROWS, Change, merged
+from tod_bias.mitigation.pipeline_file import write_mended
+from tod_bias.mitigation.search import Workshop
 from tod_bias.perturb import load_axis
 from tod_bias.perturb.guards.guard import with_guards
 from tod_bias.report.repairs import name_of, notes, picture, table
 from tod_bias.results import AuditResult
-from tod_bias.studies.gate import gate
-from tod_bias.studies.matching import MismatchError
-from tod_bias.studies.mended import write_mended
-from tod_bias.studies.mends import ROWS, Change, merged
-from tod_bias.studies.repair import Workshop
 from tod_bias.systems.configuration import load_pipeline
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stages.database import LookupDb
+from tod_bias.testing.gate import gate
 
 GENDER = load_axis("gender")
 WORDS = ("wife", "mother", "sister")

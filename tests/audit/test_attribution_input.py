@@ -5,10 +5,10 @@ import pytest
 from builders import fair_pipeline, small_corpus
 
 from tod_bias import Pipeline, attribute
+from tod_bias.audit.evaluation import evaluate
 from tod_bias.audit.turns import Turns
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import AxisError, CorpusError, IncompleteError, NothingToPerturbError, StageError, TodBiasError
-from tod_bias.studies.evaluation import evaluate
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from builders import equivariant_pipeline, small_corpus, told_apart
 from flows import Loop, about_people
 
 from tod_bias import Pipeline, attribute
+from tod_bias.audit.plan import plan
 from tod_bias.cli.application import main
 from tod_bias.errors import NothingToPerturbError, TodBiasError
-from tod_bias.studies.plan import plan
 
 QUICK = {"bootstrap": 0, "permutations": 0}
 

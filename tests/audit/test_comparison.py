@@ -9,10 +9,10 @@ from builders import fair_pipeline, small_corpus
 
 from tod_bias import Pipeline, attribute, compare
 from tod_bias.audit.estimates import AxisEstimates
+from tod_bias.audit.matching import FinishedRun, MismatchError
 from tod_bias.metrics.choice import metric
 from tod_bias.results import AuditResult, Change, Comparison, RunError
 from tod_bias.statistics.settings import Inference
-from tod_bias.studies.matching import FinishedRun, MismatchError
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 

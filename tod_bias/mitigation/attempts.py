@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tod_bias.mitigation.missing_rows import Lack
 from tod_bias.perturb.guards.guard import GUARDS
 from tod_bias.results import AuditResult, AxisResult, Comparison
 from tod_bias.results import Change as Difference
-from tod_bias.studies.database_check import Lack
-from tod_bias.studies.gate import WITHIN, Asked, Judged
 from tod_bias.systems.pipeline import Pipeline
+from tod_bias.testing.gate import WITHIN, Asked, Judged
 
 ROWS = "rows"
 """The change of a lookup table: the rows that it lacks."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from tod_bias.audit.choices import scored_by
 from tod_bias.audit.design import design_counterfactuals
+from tod_bias.audit.matching import MismatchError
 from tod_bias.audit.signatures import corpus_hash, perturber_signature
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import AxisError, TodBiasError
@@ -25,10 +26,9 @@ from tod_bias.perturb.loading import check_shipped, load_axis
 from tod_bias.perturb.records import recorded
 from tod_bias.report.record import check_turns
 from tod_bias.results import TURNS, AuditResult, RunError
-from tod_bias.studies.case_runs import harm_of, sign_of
-from tod_bias.studies.cases import EXPECTED, ORIGINAL, TOLD, TOLERANCE, Case, told_turns
-from tod_bias.studies.matching import MismatchError
 from tod_bias.systems.execution import all_arms, arm_key
+from tod_bias.testing.case_runs import harm_of, sign_of
+from tod_bias.testing.cases import EXPECTED, ORIGINAL, TOLD, TOLERANCE, Case, told_turns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,7 +60,7 @@ def worst_cases(
     """The worst served tellings of a run: one of a dialogue and axis, and of every axis about as many.
 
     They are ranked by the share of the harm that enters at one component, in the turn where it is largest. All turns up
-    to it are kept; :func:`tod_bias.studies.minimising.minimised` cuts them.
+    to it are kept; :func:`tod_bias.testing.minimising.minimised` cuts them.
 
     Args:
         run: its folder.

@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
+from tod_bias.audit.paired import ChangeEstimates, Tested
 from tod_bias.metrics.metric import Better
 from tod_bias.results import Change, TermsOnly
 from tod_bias.statistics.adjustment import holm, over_families
 from tod_bias.statistics.needed import ENOUGH_WORDS
 from tod_bias.statistics.power import equivalence_p, equivalent_within
 from tod_bias.statistics.record import finite
-from tod_bias.studies.pairing import ChangeEstimates, Tested
 
 BETTER = "better"
 """A disparity, gap or part is nearer to 0; a score is better."""

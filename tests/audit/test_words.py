@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tod_bias.audit.mentions import table, word_statistics
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.dialogues.jsonl import write_jsonl
 from tod_bias.errors import AxisError
 from tod_bias.perturb import load_axis
-from tod_bias.studies.words import table, word_statistics
 
 CALL = {"api_name": "Find", "guest": "my mother", "artist": "Lady Gaga"}
 DIALOGUES = [

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from tod_bias.perturb.axis import Axis
 from tod_bias.perturb.records import CounterfactualRecord
-from tod_bias.studies.case_runs import Measured, Questioning
-from tod_bias.studies.cases import TOLERANCE, Case, told_turns
+from tod_bias.testing.case_runs import Measured, Questioning
+from tod_bias.testing.cases import TOLERANCE, Case, told_turns
 
 STAYS = 0.9
 """Share of the harm that must stay."""

@@ -1,1 +1,0 @@
-"""Attribution, evaluation, words: each computes a result."""

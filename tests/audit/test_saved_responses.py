@@ -152,7 +152,7 @@ LINE = {"id": "t", "turn": 0, "variant": "original", "response": "Hi."}
         (json.dumps(LINE | {"response": None}), "'response' must be a text"),
         (json.dumps(LINE | {"steps": [{"results": []}]}), "field 'call' must map"),
         (json.dumps(LINE) + "\n" + json.dumps(LINE | {"id": "t#original"}), "line 2: turn 0 of 't' as 'original'"),
-        (json.dumps({"id": "t#original", "original": "t", "variant": "original", "messages": []}), "this is a counterfactual"),
+        (json.dumps({"id": "t#original", "original": "t", "messages": []}), "this is a counterfactual"),
         ("", "holds no response"),
     ],
 )  # fmt: skip

@@ -33,7 +33,7 @@ MEANS = "difference of means"
 
 
 @dataclass(frozen=True)
-class Run:
+class AuditedTraining:
     """What an earlier audit left in its folder."""
 
     record: Mapping[str, Any]
@@ -41,7 +41,7 @@ class Run:
     source: str
 
 
-def load_run(folder: str | Path) -> Run:
+def load_run(folder: str | Path) -> AuditedTraining:
     """Read ``associations.json`` and ``entities.parquet``.
 
     Raises:
@@ -61,7 +61,7 @@ def load_run(folder: str | Path) -> Run:
         raise _unreadable(place, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
     except (OSError, ValueError, OverflowError) as error:
         raise _unreadable(place, str(error)) from error
-    return Run(record, frame, str(place))
+    return AuditedTraining(record, frame, str(place))
 
 
 def _unreadable(place: Path, reason: str) -> EmbeddingsError:
@@ -99,8 +99,8 @@ def _check_entities(frame: pd.DataFrame, record: Mapping[str, Any]) -> None:
 
 
 def compare(
-    before: Run,
-    after: Run,
+    before: AuditedTraining,
+    after: AuditedTraining,
     *,
     permutations: int = 10_000,
     resamples: int = 1000,
@@ -170,7 +170,7 @@ def compare(
     }
 
 
-def _aligned(before: Run, after: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _aligned(before: AuditedTraining, after: AuditedTraining) -> tuple[pd.DataFrame, pd.DataFrame]:
     keys = ["set", "table", "id"]
     left, right = (run.entities.set_index(keys) for run in (before, after))
     if set(left.index) != set(right.index):

@@ -16,7 +16,7 @@ from tod_bias.errors import EmbeddingsError
 from tod_bias.files import own_folder, write_json
 from tod_bias.folder import writable
 from tod_bias.recommenders.embeddings.audit import Associations, audit
-from tod_bias.recommenders.embeddings.comparison import NAME, Run, compare
+from tod_bias.recommenders.embeddings.comparison import NAME, AuditedTraining, compare
 from tod_bias.recommenders.embeddings.page import write_report
 from tod_bias.recommenders.embeddings.readers import attach, load_embeddings, read_attributes
 from tod_bias.recommenders.embeddings.request import AssociationRequest
@@ -283,7 +283,7 @@ def run_scope(scope: Scope, out: str | Path, *, show_progress: bool = False) -> 
     comparison = None
     if len(runs) == 2:
         comparison = compare(
-            *(Run(run, run.entities, name) for name, run in runs),
+            *(AuditedTraining(run, run.entities, name) for name, run in runs),
             permutations=scope.settings.permutations,
             resamples=scope.settings.bootstrap,
             seed=scope.settings.seed,

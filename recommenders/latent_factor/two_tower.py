@@ -58,7 +58,7 @@ class TwoTower(nn.Module):
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainedTwoTower:
     """A trained model's embeddings, and how training went."""
 
     embeddings: Embeddings
@@ -68,7 +68,7 @@ class Training:
 
 def train_two_tower(
     interactions: Interactions, settings: TwoTowerConfig | None = None, *, show_progress: bool = False
-) -> Training:
+) -> TrainedTwoTower:
     """Train a two-tower network and take its output vectors as the embeddings of users and items.
 
     One interaction of every user with three or more is held out; ``recall_at_50`` is the share of them among the 50
@@ -142,7 +142,7 @@ def train_two_tower(
         "loss": [round(loss, 4) for loss in losses],
         "recall_at_50": _recall(interactions, held, user_vectors @ item_vectors.T + bias, 50),
     }
-    return Training(embeddings, record)
+    return TrainedTwoTower(embeddings, record)
 
 
 def _diverged(step: int, what: str) -> InteractionsError:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS
 from tod_bias.report.notation import fixed, p_text
+from tod_bias.report.sheets import Value
 from tod_bias.statistics.needed import ENOUGH_WORDS
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def _prices(dimension: str, rows: pd.DataFrame) -> list[str]:
     row = found.iloc[int((found["value"] - found["neutral"]).abs().to_numpy().argmax())]
     return [
         f"Prices, {dimension}: at {count} of {levels} price levels a share differs from the neutral one beyond chance. "
-        f"The furthest: {row['label']} has {interval(row, 'value')} of what is recommended at "
+        f"The furthest: {row['label']} has {score(row, 'value')} of what is recommended at "
         f"{'$' * int(row['price'])}; neutral, its share of all items with a price, is {fixed(row['neutral'])}."
         + scope(rows["words"])
     ]
@@ -91,7 +92,7 @@ def _by_label(dimension: str, rows: pd.DataFrame) -> list[str]:
             apart = pd.Series({"by": abs(row["difference"]), "ci_low": low, "ci_high": high})
             said.append(
                 f"Prices, {dimension}: the lists of {row['label']} are {dearer} than those of {row['other']}, by "
-                f"{interval(apart, 'by')} price levels on average ({fixed(row['value'])} against "
+                f"{score(apart, 'by')} price levels on average ({fixed(row['value'])} against "
                 f"{fixed(row['other_value'])})." + scope(pd.Series([row["words"]]))
             )
     return said
@@ -129,7 +130,7 @@ def strongest(pair: tuple[str, str], rows: pd.DataFrame) -> tuple[int, list[tupl
     found = rows[rows["p_adjusted"] < ALPHA]
     first = found.reindex(found["difference"].abs().sort_values(ascending=False).index).head(_SHOWN)
     return len(found), [
-        (f"{row['category']} to {pair[0 if row['difference'] > 0 else 1]}", interval(row, "difference", sign=True))
+        (f"{row['category']} to {pair[0 if row['difference'] > 0 else 1]}", str(score(row, "difference", sign=True)))
         for _, row in first.iterrows()
     ]
 
@@ -177,15 +178,15 @@ def _places(average: pd.DataFrame, differences: pd.DataFrame, places: Mapping[st
         return []
     low, high = rows.iloc[0], rows.iloc[-1]
     said = [
-        f"Places: average price levels run from {interval(low, 'value')} ({low['substitution']}) to "
-        f"{interval(high, 'value')} ({high['substitution']}).",
+        f"Places: average price levels run from {score(low, 'value')} ({low['substitution']}) to "
+        f"{score(high, 'value')} ({high['substitution']}).",
         *_pairs(differences, places),
     ]
     for name, row in religious_pairs(differences, places):
         verdict = "beyond chance" if row["p_adjusted"] < ALPHA else "not beyond chance"
         tail = f", adjusted {p_text(row['p_adjusted'])}" if pd.notna(row["p_adjusted"]) else ""
         said.append(
-            f"Religion, {name}: {interval(row, 'difference', sign=True)} price levels"
+            f"Religion, {name}: {score(row, 'difference', sign=True)} price levels"
             + (f", {verdict}{tail}." if tail else ".")
         )
     return said
@@ -203,18 +204,24 @@ def _pairs(differences: pd.DataFrame, places: Mapping[str, Sequence[str]]) -> li
     ]
 
 
-def interval(row: pd.Series, name: str, *, sign: bool = False) -> str:
+class Score(Value):
+    """A number with its interval, which is said to have no spread where it is one point; a dash where it is missing."""
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return "–"
+        if self.ci and self.ci[0] == self.ci[1]:
+            return f"{fixed(self.value, sign=self.sign)} [{NO_SPREAD}]"
+        return super().__str__()
+
+
+def score(row: pd.Series, name: str, *, sign: bool = False) -> Score:
     """A value of a row with its interval, where there is one."""
     import pandas as pd
 
-    if pd.isna(row[name]):
-        return "–"
-    text = fixed(row[name], sign=sign)
-    if pd.isna(row["ci_low"]):
-        return text
-    if row["ci_low"] == row["ci_high"]:
-        return f"{text} [{NO_SPREAD}]"
-    return f"{text} [{fixed(row['ci_low'], sign=sign)}, {fixed(row['ci_high'], sign=sign)}]"
+    value, low, high = (None if pd.isna(row[column]) else float(row[column]) for column in (name, "ci_low", "ci_high"))
+    bounds = None if value is None or low is None or high is None else (low, high)
+    return Score(value, bounds, sign=sign)
 
 
 def captions(name: str) -> str:

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tod_bias.errors import RecommenderError, meant
-from tod_bias.recommenders.lmrec.saved import COLUMNS, NO_GROUP, Reading, into_levels, listed, read_saved
+from tod_bias.recommenders.lmrec.saved import COLUMNS, NO_GROUP, ListFormat, into_levels, listed, read_saved
 from tod_bias.recommenders.lmrec.venue import split_categories
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Recommendations:
 
 def read_recommendations(
     files: Sequence[tuple[str | None, str | Path]],
-    reading: Reading | None = None,
+    reading: ListFormat | None = None,
     *,
     neutral: Sequence[tuple[str | None, str | Path]] = (),
 ) -> Recommendations:
@@ -134,7 +134,7 @@ def read_recommendations(
     """
     import pandas as pd
 
-    reading = reading or Reading()
+    reading = reading or ListFormat()
     if not files:
         raise RecommenderError("no recommendations: give --recommendations FILE or --city NAME=FILE")
     stems = [Path(path).stem for city, path in files if city is None]
@@ -186,14 +186,14 @@ def _unparted(frame: pd.DataFrame, separators: str) -> list[str]:
     ]
 
 
-def tidy(frame: pd.DataFrame, reading: Reading | None = None) -> Recommendations:
+def tidy(frame: pd.DataFrame, reading: ListFormat | None = None) -> Recommendations:
     """Bring a frame with (some of) :data:`COLUMNS` into shape, and notice what there is to notice.
 
     Args:
         frame: ``query`` and ``rank`` are needed; ``label`` as described above; inputs are not changed.
         reading: for the dimensions of bare labels, and the top ranks to keep.
     """
-    reading = reading or Reading()
+    reading = reading or ListFormat()
     frame = frame.reset_index(drop=True)
     for column in (*COLUMNS, *(str(name) for name in frame if str(name).startswith("label:"))):
         if column == "price":
@@ -296,7 +296,7 @@ _RARE = 0.1
 """A label that has fewer rows than this share of those of another may be that one, misspelt."""
 
 
-def _with_labels(frame: pd.DataFrame, reading: Reading) -> pd.DataFrame:
+def _with_labels(frame: pd.DataFrame, reading: ListFormat) -> pd.DataFrame:
     """One column ``label:DIMENSION`` a dimension, ``""`` where a row has no label of it, and ``is_neutral``."""
     import pandas as pd
 

@@ -44,7 +44,7 @@ MISSING_WAYS: tuple[Missing, ...] = ("error", "keep", "drop")
 
 
 @dataclass(frozen=True)
-class Row:
+class ReviewRow:
     """One review as it stands in a file."""
 
     place: str
@@ -56,7 +56,7 @@ class Row:
     categories: str | Sequence[str]
 
 
-Source = Callable[[], Iterator[Row]]
+Source = Callable[[], Iterator[ReviewRow]]
 """Starts a new pass over the reviews."""
 
 
@@ -100,11 +100,11 @@ class Reviews:
         self.fewest = fewest
         self._source = source
         counts: Counter[str] = Counter()
-        first: dict[str, Row] = {}
+        first: dict[str, ReviewRow] = {}
         others: list[str] = []
         for row in source():
             counts[row.venue] += 1
-            one = first.setdefault(row.venue, Row(row.place, row.venue, "", row.name, row.price, row.categories))
+            one = first.setdefault(row.venue, ReviewRow(row.place, row.venue, "", row.name, row.price, row.categories))
             if (one.name, one.price, one.categories) != (row.name, row.price, row.categories):
                 others.append(row.place)
         if others:
@@ -206,7 +206,7 @@ def read_csv(path: str | Path) -> Source:
     """
     path = Path(path)
 
-    def start() -> Iterator[Row]:
+    def start() -> Iterator[ReviewRow]:
         try:
             check_plain(path)
             with path.open(encoding="utf-8-sig", newline="") as file:
@@ -229,7 +229,7 @@ def read_csv(path: str | Path) -> Source:
                     venue, text, name, price, categories = (cells[index] for index in where)
                     if not venue:
                         raise RecommenderError(f"{place}: no business_id")
-                    yield Row(place, venue, text, name, price, categories)
+                    yield ReviewRow(place, venue, text, name, price, categories)
         except (OSError, UnicodeDecodeError) as error:
             raise RecommenderError(f"{path}: cannot be read: {error}") from error
 
@@ -244,22 +244,22 @@ def read_yelp(folder: str | Path, city: str) -> Source:
     """
     folder = Path(folder)
     business, review = (_yelp_file(folder, name) for name in ("business", "review"))
-    venues: dict[str, Row] = {}
+    venues: dict[str, ReviewRow] = {}
     for place, record in _json_lines(business, ("business_id", "name", "city")):
         if str(record["city"]).strip().lower() == city.strip().lower():
             attributes, categories = record.get("attributes"), record.get("categories") or ""
             price = attributes.get("RestaurantsPriceRange2") if isinstance(attributes, dict) else None
             categories = ", ".join(map(str, categories)) if isinstance(categories, list) else str(categories)
             key = record["business_id"]
-            venues[key] = Row(place, key, "", record["name"], str(price or "").strip("u'\""), categories)
+            venues[key] = ReviewRow(place, key, "", record["name"], str(price or "").strip("u'\""), categories)
     if not venues:
         raise RecommenderError(f"{business}: no business in the city {city!r}")
 
-    def start() -> Iterator[Row]:
+    def start() -> Iterator[ReviewRow]:
         for _, record in _json_lines(review, ("business_id", "text")):
             venue = venues.get(record["business_id"])
             if venue is not None:
-                yield Row(venue.place, venue.venue, record["text"], venue.name, venue.price, venue.categories)
+                yield ReviewRow(venue.place, venue.venue, record["text"], venue.name, venue.price, venue.categories)
 
     return start
 

@@ -27,7 +27,7 @@ import numpy as np
 from tod_bias.errors import RecommenderError
 from tod_bias.files import replacing
 from tod_bias.folder import writable
-from tod_bias.recommenders.lmrec.reviews import CSV_COLUMNS, Row, Source
+from tod_bias.recommenders.lmrec.reviews import CSV_COLUMNS, ReviewRow, Source
 from tod_bias.recommenders.lmrec.templates import POSSESSIVES, load_templates
 
 CITY = "Sampleton"
@@ -108,7 +108,7 @@ def sample(seed: int = 0, *, venues: int = 240, reviews: int = 110, city: str = 
     if not 0 < venues <= 240:
         raise RecommenderError(f"a sample has 1 to 240 venues, not {venues}")
 
-    def start() -> Iterator[Row]:
+    def start() -> Iterator[ReviewRow]:
         rng = random.Random(f"{seed}/{city}/venues")
         names = [f"{first} {second}" for first in _FIRST for second in _SECOND]
         rng.shuffle(names)
@@ -121,7 +121,7 @@ def sample(seed: int = 0, *, venues: int = 240, reviews: int = 110, city: str = 
         dealt = {venue.id: _mentions(random.Random(f"{seed}/{city}/{venue.id}"), venue, reviews) for venue in every}
         for line, venue in enumerate(turns, start=2):
             text = _review(random.Random(f"{seed}/{city}/{line}"), venue, dealt[venue.id].pop())
-            yield Row(
+            yield ReviewRow(
                 f"sample {city}, line {line}", venue.id, text, venue.name, str(venue.price), ", ".join(venue.categories)
             )
 

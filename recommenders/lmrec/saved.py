@@ -37,7 +37,7 @@ NO_GROUP = "all"
 
 
 @dataclass(frozen=True)
-class Reading:
+class ListFormat:
     """How saved recommendations are to be read."""
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Reading:
     a city's items. None: prices are levels already."""
 
 
-def read_saved(city: str | None, path: Path, reading: Reading) -> pd.DataFrame:
+def read_saved(city: str | None, path: Path, reading: ListFormat) -> pd.DataFrame:
     """A file's rows under our names of columns; ranks from 1, prices and categories parsed.
 
     Args:

@@ -46,7 +46,7 @@ _BUCKETS = 50
 
 
 @dataclass
-class _State(Progress):
+class _Epochs(Progress):
     epoch: int = 0
 
 
@@ -167,7 +167,7 @@ def _run(
     record: Mapping[str, Any],
     resume: bool,
     show_progress: bool,
-) -> _State:
+) -> _Epochs:
     processes = accelerator.num_processes
     per_epoch = math.ceil(len(train_set) / (settings.batch * processes))
     total = per_epoch * settings.epochs
@@ -178,7 +178,7 @@ def _run(
     optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate)
     schedule = get_linear_schedule_with_warmup(optimizer, math.ceil(settings.warmup * total), total)
     model, optimizer = accelerator.prepare(model, optimizer)
-    state = _State()
+    state = _Epochs()
     training = Training(accelerator, model, optimizer, schedule, state)
     checkpoint = out / "checkpoint"
     check_own_file(checkpoint)

@@ -28,7 +28,7 @@ from tod_bias.errors import RecommenderError
 from tod_bias.files import own_folder, write_table, write_text
 from tod_bias.folder import claimed
 from tod_bias.recommenders.lmrec.settings import SCRATCH, RecommenderTrainConfig, read_grid
-from tod_bias.report.console import Console
+from tod_bias.report.sheets import print_sheets
 
 
 class TrainingReviews(ReviewOptions, TemplateOptions):
@@ -159,9 +159,9 @@ def evaluate(*, models: EvaluatedModels, source: EvaluatedReviews, how: QualityO
     }
     quality.save(frame, output.out, record)
     if not output.quiet:
-        from tod_bias.recommenders.lmrec.terminal import quality_view
+        from tod_bias.recommenders.lmrec.tables import quality_sheet
 
-        Console().print(quality_view(frame, how.level))
+        print_sheets([quality_sheet(frame, how.level)])
         print(f"Results: {output.out}")
 
 
@@ -260,9 +260,9 @@ def mitigate(*, models: ComparedModels, source: ComparedReviews, how: MaskingSta
     write_table(out / "bias.csv", result.bias)
     write_text(out / "mitigation.svg", to_svg(mitigation.figure(result)))
     if not output.quiet:
-        from tod_bias.recommenders.lmrec.terminal import mitigation_view
+        from tod_bias.recommenders.lmrec.tables import mitigation_sheet
 
-        Console().print(mitigation_view(result, how.level))
+        print_sheets([mitigation_sheet(result, how.level)])
         print(f"Results: {output.out}")
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from tod_bias.errors import EmbeddingsError
-from tod_bias.recommenders.embeddings.comparison import Run, compare
+from tod_bias.recommenders.embeddings.comparison import AuditedTraining, compare
 from tod_bias.recommenders.embeddings.reading import comparison_reading
 
 
@@ -20,7 +20,7 @@ def run(eaa, sets, name, cosines=None):
         "R_RIPA": {"centroid": {"usable": name != "odd"}},
         "sets": {role: {"name": role} for role in "ABEP"},
     }
-    return Run(record, frame, name)
+    return AuditedTraining(record, frame, name)
 
 
 SETS = ["E"] * 4 + ["P"] * 5
@@ -53,7 +53,7 @@ def test_values_and_p_values_are_those_of_loops():
 
 def test_order_of_entities_does_not_matter():
     after = run(AFTER, SETS, "y")
-    shuffled = Run(after.record, after.entities.sample(frac=1, random_state=0), "y")
+    shuffled = AuditedTraining(after.record, after.entities.sample(frac=1, random_state=0), "y")
     first, second = (
         compare(run(BEFORE, SETS, "x"), part, permutations=100, resamples=50) for part in (after, shuffled)
     )

@@ -12,9 +12,9 @@ from tod_bias.cli.application import main
 from tod_bias.errors import RecommenderError
 from tod_bias.recommenders.lmrec.audit import audit
 from tod_bias.recommenders.lmrec.inference import SHEN
-from tod_bias.recommenders.lmrec.price_labels import price_by_label
+from tod_bias.recommenders.lmrec.prices import price_by_label
 from tod_bias.recommenders.lmrec.recommendations import read_recommendations, tidy
-from tod_bias.recommenders.lmrec.saved import Reading
+from tod_bias.recommenders.lmrec.saved import ListFormat
 from tod_bias.recommenders.lmrec.venue import price_amount
 
 QUICK = replace(SHEN, resamples=100, permutations=200)
@@ -95,10 +95,10 @@ def written(path, prices):
 
 def test_amounts_are_cut_into_levels(tmp_path):
     path = written(tmp_path / "lists.csv", ["10", "15", "15.01", "30", "60", "€99", ""])
-    found = read_recommendations([(None, path)], Reading(price_levels=(15, 30, 60)))
+    found = read_recommendations([(None, path)], ListFormat(price_levels=(15, 30, 60)))
     assert found.frame["price"].fillna(0).tolist() == [1, 1, 2, 2, 3, 4, 0]
     assert "lists: prices are amounts, cut into four levels after 15, 30, 60" in found.notes
-    equal = read_recommendations([(None, written(path, range(100)))], Reading(price_levels=()))
+    equal = read_recommendations([(None, written(path, range(100)))], ListFormat(price_levels=()))
     assert equal.frame["price"].value_counts().tolist() == [25] * 4
 
 
@@ -110,7 +110,7 @@ def test_quartiles_are_those_of_the_items_of_a_city_and_neutral_lists_follow_the
     frame.to_csv(one, index=False)
     written(two, [100, 200, 300, 400])
     written(neutral, [1, 4, 1000])
-    found = read_recommendations([(None, one), (None, two)], Reading(price_levels=()), neutral=[("one", neutral)])
+    found = read_recommendations([(None, one), (None, two)], ListFormat(price_levels=()), neutral=[("one", neutral)])
     levels = found.frame.groupby("city")["price"].agg(lambda own: own.drop_duplicates().tolist())
     assert levels["one"] == levels["two"] == [1, 2, 3, 4]
     assert found.neutral["price"].tolist() == [1, 4, 4]
@@ -129,7 +129,7 @@ def test_levels_that_are_none_are_refused(tmp_path, capsys, text):
 def test_categories_that_look_like_several_are_told(tmp_path, separators, noted):
     path = written(tmp_path / "lists.csv", [1, 2])
     pd.read_csv(path).assign(categories=["home;tools", "books"]).to_csv(path, index=False)
-    notes = read_recommendations([(None, path)], Reading(separators=separators)).notes
+    notes = read_recommendations([(None, path)], ListFormat(separators=separators)).notes
     assert ("many categories hold ';': where it parts them, say --separators ',;'" in notes) == noted
 
 

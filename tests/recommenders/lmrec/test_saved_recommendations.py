@@ -29,7 +29,7 @@ from tod_bias.recommenders.lmrec.associations import association
 from tod_bias.recommenders.lmrec.inference import SHEN
 from tod_bias.recommenders.lmrec.prices import average_price, price_percentage
 from tod_bias.recommenders.lmrec.recommendations import read_recommendations, tidy
-from tod_bias.recommenders.lmrec.saved import Reading
+from tod_bias.recommenders.lmrec.saved import ListFormat
 from tod_bias.recommenders.lmrec.venue import price_level, split_categories
 
 COLUMNS = (
@@ -250,11 +250,11 @@ def test_categories_that_look_alike_are_told(files):
 def test_a_label_may_be_of_a_dimension_of_the_users_own(files):
     frame = queries(["old", "young"] * 2, [[()]] * 4, [[1]] * 4)
     assert tidy(frame).dimensions == ("label",)
-    assert tidy(frame, Reading(dimensions={"age": ["old", "young"]})).dimensions == ("age",)
+    assert tidy(frame, ListFormat(dimensions={"age": ["old", "young"]})).dimensions == ("age",)
     with pytest.raises(
         RecommenderError, match=r"--dimension age: no query is labelled 'yuong'; .* did you mean 'young'"
     ):
-        tidy(frame, Reading(dimensions={"age": ["old", "yuong"]}))
+        tidy(frame, ListFormat(dimensions={"age": ["old", "yuong"]}))
     assert tidy(frame.assign(label="age=" + frame["label"])).dimensions == ("age",)
 
 

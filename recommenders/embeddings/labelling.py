@@ -45,7 +45,7 @@ def classify(
     shares = audience
     if shares is None and interactions is not None and table.name == "items" and sets.a.entities.name == "users":
         shares = _audience(interactions, sets, table)
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     usable_rows = ~table.is_zero
     for part in directions:
         if part.classifier is None:
@@ -70,16 +70,16 @@ def classify(
         if shares is not None:
             everything = part.classifier.predict(table.vectors[usable_rows])
             entry["audience_deciles"] = audience_deciles(everything, shares[usable_rows])
-        found[part.name] = entry
+        result[part.name] = entry
     if interactions is not None and {"users", "items"} <= set(embeddings.tables) and sets.a.entities.name == "users":
         top = _top(interactions, embeddings, chosen.top_items)
         items = embeddings.tables["items"].vectors
         histories = Histories(*(history_centroids(items, top, part.rows) for part in (sets.a, sets.b)))
         if min(len(histories.a), len(histories.b)) >= 2:
-            found["users_from_items"] = predict_users(histories, chosen.seed) | {"top_items": chosen.top_items}
+            result["users_from_items"] = predict_users(histories, chosen.seed) | {"top_items": chosen.top_items}
         else:
             notes.append("fewer than two users of A or B have interactions: users were not predicted from items")
-    return found
+    return result
 
 
 def _audience(interactions: Interactions, sets: EntitySets, items: Entities) -> np.ndarray:
@@ -96,11 +96,11 @@ def _audience(interactions: Interactions, sets: EntitySets, items: Entities) -> 
 
 def _top(interactions: Interactions, embeddings: Embeddings, count: int) -> list[np.ndarray]:
     users, items = embeddings.tables["users"], embeddings.tables["items"]
-    found = [np.zeros(0, dtype=int)] * len(users)
+    result = [np.zeros(0, dtype=int)] * len(users)
     rows = items.rows_by_id
     for name, top in zip(interactions.user_ids, interactions.top_items(count), strict=True):
         place = users.rows_by_id.get(name)
         if place is not None:
             known = [rows[interactions.item_ids[item]] for item in top if interactions.item_ids[item] in rows]
-            found[place] = np.array([row for row in known if not items.is_zero[row]], dtype=int)
-    return found
+            result[place] = np.array([row for row in known if not items.is_zero[row]], dtype=int)
+    return result

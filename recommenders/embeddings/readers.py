@@ -91,12 +91,12 @@ def _both(files: Sequence[Path], user_table: str | None, item_table: str | None)
     tables: dict[str, Entities] = {}
     notes: list[str] = []
     for name, file in zip(("users", "items"), files, strict=True):
-        found = load_embeddings(file)
-        if len(found.tables) != 1:
-            raise EmbeddingsError(f"{file}: holds {', '.join(found.tables)}; of two files each holds one table")
-        (only,) = found.tables.values()
+        result = load_embeddings(file)
+        if len(result.tables) != 1:
+            raise EmbeddingsError(f"{file}: holds {', '.join(result.tables)}; of two files each holds one table")
+        (only,) = result.tables.values()
         tables[name] = Entities(name, only.vectors, only.ids, only.attributes, only.source)
-        notes += found.notes
+        notes += result.notes
     return Embeddings(tables, " and ".join(map(str, files)), tuple(notes))
 
 
@@ -295,9 +295,9 @@ def from_torch_state(
         if len(fitting) > 1:  # an embedding table beside the layers of a tower
             fitting = [name for name in fitting if "emb" in name.lower()] or fitting
         if len(fitting) != 1:
-            found = "more than one" if fitting else "no"
+            result = "more than one" if fitting else "no"
             raise EmbeddingsError(
-                f"{source}: {found} table for {kind}s among its matrices ({listed}); name it with --{kind}-table"
+                f"{source}: {result} table for {kind}s among its matrices ({listed}); name it with --{kind}-table"
             )
         matrix = matrices[fitting[0]].detach().float().numpy()
         tables[f"{kind}s"] = Entities(f"{kind}s", matrix, source=source)

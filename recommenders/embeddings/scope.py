@@ -269,7 +269,7 @@ def run_scope(scope: Scope, out: str | Path, *, show_progress: bool = False) -> 
     runs: list[tuple[str, Associations]] = []
     moved = [scope.sets, *(scope.sets.on(embeddings) for _, embeddings in scope.trainings[1:])]
     for (name, embeddings), sets in zip(scope.trainings, moved, strict=True):
-        found = audit(
+        result = audit(
             embeddings,
             sets,
             scope.settings,
@@ -278,8 +278,8 @@ def run_scope(scope: Scope, out: str | Path, *, show_progress: bool = False) -> 
             picture_of=runs[0][1].picture if runs else None,
             show_progress=show_progress,
         )
-        found["name"] = name
-        runs.append((name, found))
+        result["name"] = name
+        runs.append((name, result))
     comparison = None
     if len(runs) == 2:
         comparison = compare(

@@ -40,9 +40,9 @@ class UserTower(nn.Module):
 
     def forward(self, user: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         """(batch,) users and attribute values to (batch, dimensions)."""
-        own = self.user_embedding(user)
-        parts = [own] if self.attribute_embedding is None else [own, self.attribute_embedding(value)]
-        return own + self.layers(torch.cat(parts, dim=-1))  # the sum keeps the tower from collapsing to one vector
+        vectors = self.user_embedding(user)
+        parts = [vectors] if self.attribute_embedding is None else [vectors, self.attribute_embedding(value)]
+        return vectors + self.layers(torch.cat(parts, dim=-1))  # the sum keeps the tower from collapsing to one vector
 
 
 class TwoTower(nn.Module):
@@ -86,17 +86,17 @@ def train_two_tower(
     values, codes = _attribute_codes(interactions, chosen.attribute)
     rng = np.random.default_rng(chosen.seed)
     held = _held_out(interactions, rng)
-    kept = np.setdiff1d(np.arange(len(interactions)), held)
-    popularity = np.maximum(np.bincount(interactions.item[kept], minlength=len(interactions.item_ids)), 1)
+    trained_on = np.setdiff1d(np.arange(len(interactions)), held)
+    popularity = np.maximum(np.bincount(interactions.item[trained_on], minlength=len(interactions.item_ids)), 1)
     draw = popularity**chosen.sampling / (popularity**chosen.sampling).sum()
     importance = popularity ** (-chosen.importance)
-    importance = importance / importance[interactions.item[kept]].mean()  # the mean interaction weighs 1
+    importance = importance / importance[interactions.item[trained_on]].mean()  # the mean interaction weighs 1
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(chosen.seed)
         model = TwoTower(len(interactions.user_ids), len(interactions.item_ids), len(values), chosen)
         optimizer = torch.optim.AdamW(model.parameters(), lr=chosen.learning_rate, weight_decay=chosen.weight_decay)
-        steps = math.ceil(len(kept) / chosen.batch)
+        steps = math.ceil(len(trained_on) / chosen.batch)
         user_all, item_all = torch.tensor(interactions.user), torch.tensor(interactions.item)
         code_all, weight_all = torch.tensor(codes), torch.as_tensor(importance, dtype=torch.float32)
         correction = torch.as_tensor(np.log(draw * chosen.negatives), dtype=torch.float32)  # log of expected draws
@@ -105,7 +105,7 @@ def train_two_tower(
         with progress_bar(chosen.epochs * steps, "training", show=show_progress) as bar:
             for _ in range(chosen.epochs):
                 total = 0.0
-                for rows in np.array_split(rng.permutation(kept), steps):
+                for rows in np.array_split(rng.permutation(trained_on), steps):
                     at = torch.as_tensor(rows)
                     negatives = torch.as_tensor(rng.choice(len(draw), size=chosen.negatives, p=draw))
                     users = model.users(user_all[at], code_all[user_all[at]])  # (batch, dimensions)
@@ -118,7 +118,7 @@ def train_two_tower(
                     optimizer.step()
                     total += float(loss.detach()) * len(rows)
                     bar.advance()
-                losses.append(total / len(kept))
+                losses.append(total / len(trained_on))
         with torch.no_grad():
             user_vectors = model.users(torch.arange(len(codes)), code_all).numpy()
             item_vectors = model.item_embedding.weight.numpy().copy()
@@ -137,7 +137,7 @@ def train_two_tower(
         "settings": chosen.model_dump(),
         "users": len(interactions.user_ids),
         "items": len(interactions.item_ids),
-        "interactions": len(kept),
+        "interactions": len(trained_on),
         "held_out": len(held),
         "loss": [round(loss, 4) for loss in losses],
         "recall_at_50": _recall(interactions, held, user_vectors @ item_vectors.T + bias, 50),

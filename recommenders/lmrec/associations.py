@@ -79,29 +79,31 @@ def compared(
     for dimension in recommendations.all_dimensions:
         rows = recommendations.rows(dimension)
         labels = recommendations.labels(dimension)
-        there = set(rows[["city", "group"]].drop_duplicates().itertuples(index=False, name=None))
+        present = set(rows[["city", "group"]].drop_duplicates().itertuples(index=False, name=None))
         by_city = {}
         for city in recommendations.cities:
-            pairs = list(combinations([label for label in labels if (city, label) in there], 2))
+            pairs = list(combinations([label for label in labels if (city, label) in present], 2))
             if pairs:
-                own = rows[rows["city"] == city]
+                subset = rows[rows["city"] == city]
                 by_city[city] = _association(
-                    units_of(own), pairs, city, dimension, recommendations.dimensions, how, scale
+                    units_of(subset), pairs, city, dimension, recommendations.dimensions, how, scale
                 )
         made += by_city.values()
         alike: dict[tuple[str, ...], list[tuple[str, str]]] = {}
         for pair in combinations(labels, 2):
-            cities = tuple(city for city in by_city if all((city, label) in there for label in pair))
+            cities = tuple(city for city in by_city if all((city, label) in present for label in pair))
             alike.setdefault(cities, []).append(pair)
         for cities, pairs in alike.items():
             if len(cities) == 1:
-                found = by_city[cities[0]]
+                result = by_city[cities[0]]
                 both = [tuple(sorted(pair)) for pair in pairs]
-                wanted = [tuple(sorted(pair)) in both for pair in zip(found["label"], found["other"], strict=True)]
-                made.append(found[wanted].assign(city=ALL))
+                wanted = [tuple(sorted(pair)) in both for pair in zip(result["label"], result["other"], strict=True)]
+                made.append(result[wanted].assign(city=ALL))
             elif cities:
-                own = rows[rows["city"].isin(cities)]
-                made.append(_association(units_of(own), pairs, ALL, dimension, recommendations.dimensions, how, scale))
+                subset = rows[rows["city"].isin(cities)]
+                made.append(
+                    _association(units_of(subset), pairs, ALL, dimension, recommendations.dimensions, how, scale)
+                )
     return made
 
 
@@ -272,35 +274,37 @@ def _over_cities(
         furthest = {"highest": scale.most, "lowest": -scale.most}
         if scale.relative:  # where only one label has a category
             furthest = {"highest": 1 / shares[first], "lowest": -1 / shares[second]}
-        there = sums[:, [first, second], :-1].sum(axis=1) > 0
+        present = sums[:, [first, second], :-1].sum(axis=1) > 0
         difference = jackknife(
-            sums, lambda own: _scores(own, first, second, scale)[0], how.level, there=there, **furthest
+            sums, lambda subset: _scores(subset, first, second, scale)[0], how.level, there=present, **furthest
         )
-        ratio = jackknife(sums, lambda own: np.log(_scores(own, first, second, scale)[1]), how.level, there=there)
+        ratio = jackknife(
+            sums, lambda subset: np.log(_scores(subset, first, second, scale)[1]), how.level, there=present
+        )
         bounds = []
-        for found, spread in zip((difference, ratio), spreads, strict=True):
+        for result, spread in zip((difference, ratio), spreads, strict=True):
             half = np.nan_to_num(spread.half(how.level), nan=0.0)
             bounds.append(
-                np.stack([np.minimum(found.low, found.value - half), np.maximum(found.high, found.value + half)])
+                np.stack([np.minimum(result.low, result.value - half), np.maximum(result.high, result.value + half)])
             )
         bounds[0] = np.clip(bounds[0], furthest["lowest"], furthest["highest"])
         return bounds[0], np.exp(bounds[1]), difference.p_value
 
 
-def _mirrored(found: pd.DataFrame) -> pd.DataFrame:
+def _mirrored(result: pd.DataFrame) -> pd.DataFrame:
     """The same pairs seen from the other label."""
     with np.errstate(divide="ignore"):
-        return found.assign(
-            label=found["other"],
-            other=found["label"],
-            share=found["other_share"],
-            other_share=found["share"],
-            difference=-found["difference"],
-            ci_low=-found["ci_high"],
-            ci_high=-found["ci_low"],
-            ratio=1 / found["ratio"],
-            ratio_ci_low=1 / found["ratio_ci_high"],
-            ratio_ci_high=1 / found["ratio_ci_low"],
+        return result.assign(
+            label=result["other"],
+            other=result["label"],
+            share=result["other_share"],
+            other_share=result["share"],
+            difference=-result["difference"],
+            ci_low=-result["ci_high"],
+            ci_high=-result["ci_low"],
+            ratio=1 / result["ratio"],
+            ratio_ci_low=1 / result["ratio_ci_high"],
+            ratio_ci_high=1 / result["ratio_ci_low"],
         )
 
 
@@ -324,19 +328,19 @@ def _influences(
     with np.errstate(divide="ignore", invalid="ignore"):
         shares = sums[:, :-1] / sums[:, -1:]
         whole = sums[:, :-1].sum(axis=0) / sums[:, -1].sum()
-        own = {
+        subset = {
             number: np.where(
                 (codes == number)[:, None], (table[:, :-1] - shares[number] * table[:, -1:]) / sums[number, -1], 0.0
             )
             for number in (first, second)
         }
-        moved = own[first] - own[second]
+        moved = subset[first] - subset[second]
         if scale.relative:
             of_whole = (table[:, :-1] - whole * table[:, -1:]) / sums[:, -1].sum()
             moved = (moved - (shares[first] - shares[second]) / whole * of_whole) / whole
         return (
             moved,
-            own[first] / shares[first] - own[second] / shares[second],
+            subset[first] / shares[first] - subset[second] / shares[second],
         )
 
 
@@ -356,8 +360,8 @@ def _permutation_test(
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.abs(sums[:, :-1] / sums[:, -1:] - (total - sums)[:, :-1] / (total - sums)[:, -1:])
 
-    found = Exceedances(distances(table[moves.mine].sum(axis=0, dtype=float)[None])[0])
+    result = Exceedances(distances(table[moves.mine].sum(axis=0, dtype=float)[None])[0])
     rng = how.rng("permutation", city, dimension, label, other)
     for drawn in relabelled(rng, moves.mine, moves.strata, how.permutations):
-        found.add(distances((drawn @ table).astype(float)))
-    return found.p_values(), moves.permuted
+        result.add(distances((drawn @ table).astype(float)))
+    return result.p_values(), moves.permuted

@@ -197,7 +197,7 @@ def audit(
         "places": {name: list(group) for name, group in places.items()},
         "notes": notes,
         "inference": dataclasses.asdict(how),
-        "found": _found(association),
+        "found": _shifts(association),
         "reading": reading(percentage, by_label, association, average, differences, places),
         "versions": {name: version(name) for name in ("numpy", "pandas", "scipy", "tod-bias")},
     }
@@ -293,13 +293,16 @@ def _nothing(recommendations: Recommendations) -> Recommendations:
     return dataclasses.replace(recommendations, frame=recommendations.frame.iloc[:0])
 
 
-def _found(association: pd.DataFrame) -> dict[str, Any]:
+def _shifts(association: pd.DataFrame) -> dict[str, Any]:
     """How many shifts of how many the test finds over all cities, a pair of labels."""
     rows = association[association["city"] == ALL]
     return {
-        f"{dimension}: {label} / {other}": {"categories": len(own), "found": int((own["p_adjusted"] < ALPHA).sum())}
+        f"{dimension}: {label} / {other}": {
+            "categories": len(subset),
+            "found": int((subset["p_adjusted"] < ALPHA).sum()),
+        }
         for dimension, part in rows.groupby("dimension", sort=False)
-        for (label, other), own in pairs_of(part)
+        for (label, other), subset in pairs_of(part)
     }
 
 
@@ -309,10 +312,10 @@ def frame(recommendations: Recommendations) -> pd.DataFrame:
 
     parts = []
     for rows, neutral in ((recommendations.frame, False), (recommendations.neutral, True)):
-        own = rows.copy()
-        names = [str(column) for column in own if str(column).startswith("label:")]
-        own["label"] = "neutral" if neutral else _labels(own, names)
-        parts.append(own[list(COLUMNS)])
+        subset = rows.copy()
+        names = [str(column) for column in subset if str(column).startswith("label:")]
+        subset["label"] = "neutral" if neutral else _labels(subset, names)
+        parts.append(subset[list(COLUMNS)])
     whole = pd.concat([part for part in parts if len(part)], ignore_index=True)
     lists = pd.Series([list(cell) for cell in whole["categories"]], index=whole.index, dtype=object)
     return whole.assign(categories=lists, rank=whole["rank"].astype(int))
@@ -324,6 +327,6 @@ def _labels(rows: pd.DataFrame, names: Sequence[str]) -> pd.Series:
     text = pd.Series("", index=rows.index)
     for name in names:
         part = name.removeprefix("label:") + "=" + rows[name]
-        there = rows[name] != ""
-        text = text.where(~there, text.where(text == "", text + "; ") + part)
+        present = rows[name] != ""
+        text = text.where(~present, text.where(text == "", text + "; ") + part)
     return text.where(text != "", "all")

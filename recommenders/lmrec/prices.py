@@ -84,7 +84,7 @@ def price_percentage(recommendations: Recommendations, inference: Inference | No
     for dimension in recommendations.all_dimensions:
         rows = recommendations.rows(dimension)
         labels = recommendations.labels(dimension)
-        cities = {str(city): _units(own, labels) for city, own in rows.groupby("city", sort=False)}
+        cities = {str(city): _units(subset, labels) for city, subset in rows.groupby("city", sort=False)}
         test = (dimension, recommendations.dimensions, how)
         parts = {city: _of_city(units, city, *test) for city, units in cities.items()}
         whole = [city for city, units in cities.items() if units.complete] or list(cities)
@@ -110,9 +110,9 @@ class _Units:
     @cached_property
     def counts(self) -> np.ndarray:
         """(cities, labels, levels) items."""
-        found = np.zeros((self.city.max(initial=-1) + 1, len(self.labels), len(LEVELS)))
-        np.add.at(found, (self.city, self.codes), self.table)
-        return found
+        result = np.zeros((self.city.max(initial=-1) + 1, len(self.labels), len(LEVELS)))
+        np.add.at(result, (self.city, self.codes), self.table)
+        return result
 
     @property
     def complete(self) -> bool:
@@ -158,19 +158,19 @@ def _neutral(counts: np.ndarray) -> np.ndarray:
 
 def _mean(values: np.ndarray) -> np.ndarray:
     """Mean over the first axis of what is there; NaN of nothing."""
-    there = ~np.isnan(values)
+    known = ~np.isnan(values)
     with np.errstate(invalid="ignore"):
-        return np.asarray(np.where(there, values, 0.0).sum(axis=0) / there.sum(axis=0))
+        return np.asarray(np.where(known, values, 0.0).sum(axis=0) / known.sum(axis=0))
 
 
 def _of_city(units: _Units, city: str, dimension: str, dimensions: Sequence[str], how: Inference) -> pd.DataFrame:
     counts = units.counts.sum(axis=0)
     tests = _tests(units, dimension, dimensions, how, city)
     design = crossing_of(units.frame, units.codes)
-    there = np.unique(units.codes)  # a city may have no lists of some label
+    known = np.unique(units.codes)  # a city may have no lists of some label
     samples = np.zeros((how.resamples, *counts.shape))
-    samples[:, there] = crossed_sums(how.rng("price", city, dimension), units.table, design, how.resamples)
-    clusters = min(fewest_clusters(design.ways, units.codes == number) for number in there)
+    samples[:, known] = crossed_sums(how.rng("price", city, dimension), units.table, design, how.resamples)
+    clusters = min(fewest_clusters(design.ways, units.codes == number) for number in known)
     bounds = how.bounds(_shares(samples), clusters)
     bounds[..., (units.table > 0).sum(axis=0) < FEWEST_QUERIES] = np.nan
     value, neutral = _shares(counts), _neutral(counts)
@@ -189,19 +189,19 @@ def _over_cities(
     half = np.fmax(_over(each).half(how.level), tests.half)
     bounds = np.clip(np.stack([value - half, value + half]), 0.0, 1.0)
     alone = (~np.isnan(each)).sum(axis=0) == 1  # a level that one city alone has keeps that city's interval
-    for own in single:
-        mine = alone & own["value"].notna().to_numpy().reshape(value.shape)
+    for subset in single:
+        mine = alone & subset["value"].notna().to_numpy().reshape(value.shape)
         for place, name in enumerate(("ci_low", "ci_high")):
-            bounds[place][mine] = own[name].to_numpy(dtype=float).reshape(value.shape)[mine]
+            bounds[place][mine] = subset[name].to_numpy(dtype=float).reshape(value.shape)[mine]
     p_cities = _over(each - neutrals).p_values(value - neutral)
     return _rows(units, ALL, dimension, _Scores(value, neutral, bounds, p_cities), tests, how.correction)
 
 
 def _over(values: np.ndarray) -> Spread:
     """Of the mean over (cities, …) values; NaN where fewer than two cities have one."""
-    there = ~np.isnan(values)
-    count = there.sum(axis=0)
-    squares = np.where(there, (values - _mean(values)) ** 2, 0.0).sum(axis=0)
+    known = ~np.isnan(values)
+    count = known.sum(axis=0)
+    squares = np.where(known, (values - _mean(values)) ** 2, 0.0).sum(axis=0)
     freedom = np.maximum(count - 1, 1)
     return Spread(np.where(count > 1, squares / freedom / np.maximum(count, 1), np.nan), freedom)
 
@@ -210,8 +210,8 @@ def _tests(units: _Units, dimension: str, dimensions: Sequence[str], how: Infere
     """Words (or queries) exchanged, and the multiway variance."""
     counts = units.counts
     each, neutral = _shares(counts), _neutral(counts)
-    there = ~np.isnan(each)
-    lean = _mean(np.where(there, each - neutral, np.nan))
+    known = ~np.isnan(each)
+    lean = _mean(np.where(known, each - neutral, np.nan))
     count = word_count(units.frame, units.table.sum(axis=1))
     design = crossing_of(units.frame, units.codes, cities=len(counts) > 1, words=count.enough)
     of_value, of_lean = _influences(units, each, neutral)
@@ -228,7 +228,7 @@ def _tests(units: _Units, dimension: str, dimensions: Sequence[str], how: Infere
             p[1] = p[0]
     else:
         p_crossed = np.full(lean.shape, np.nan)
-    p, p_crossed = (np.where(np.isnan(lean), np.nan, own) for own in (p, p_crossed))
+    p, p_crossed = (np.where(np.isnan(lean), np.nan, subset) for subset in (p, p_crossed))
     return _Tests(p, p_crossed, half, permuted, count)
 
 
@@ -244,9 +244,9 @@ def _influences(units: _Units, each: np.ndarray, neutral: np.ndarray) -> tuple[n
         of_value = table * (mine - each[units.city]) / totals[units.city][:, None, :]
         of_neutral = priced * (mine - neutral[units.city]) / totals.sum(axis=-1)[units.city][:, None, None]
         cities = (totals > 0).sum(axis=0)
-        there = (totals > 0)[units.city][:, None, :]
-        of_value = np.where(there, of_value, 0.0) / cities
-        of_neutral = np.where(there, of_neutral, 0.0) / cities
+        known = (totals > 0)[units.city][:, None, :]
+        of_value = np.where(known, of_value, 0.0) / cities
+        of_neutral = np.where(known, of_neutral, 0.0) / cities
     return of_value, of_value - of_neutral
 
 
@@ -262,15 +262,15 @@ def _permutation_test(
     totals = units.counts.sum(axis=1)
 
     def distances(sums: np.ndarray) -> np.ndarray:
-        own = sums.reshape(-1, *shape)
+        subset = sums.reshape(-1, *shape)
         with np.errstate(invalid="ignore", divide="ignore"):
-            lean = own / totals - (own.sum(axis=-1) / totals.sum(axis=-1))[..., None]
+            lean = subset / totals - (subset.sum(axis=-1) / totals.sum(axis=-1))[..., None]
         return np.abs(_mean(np.moveaxis(lean, 1, 0)))
 
-    found = Exceedances(distances(table[moves.mine].sum(axis=0, dtype=float)[None])[0])
+    result = Exceedances(distances(table[moves.mine].sum(axis=0, dtype=float)[None])[0])
     for drawn in relabelled(how.rng("price test", city, dimension, label), moves.mine, moves.strata, how.permutations):
-        found.add(distances((drawn @ table).astype(float)))
-    return found.p_values(), moves.permuted
+        result.add(distances((drawn @ table).astype(float)))
+    return result.p_values(), moves.permuted
 
 
 @dataclass(frozen=True)
@@ -357,10 +357,10 @@ def price_by_label(recommendations: Recommendations, inference: Inference | None
         "words",
     ]
     how = inference or SHEN
-    found = joined(compared(recommendations, how, _price_units, IN_LEVELS), columns)
-    once = found.groupby(["city", "dimension", found["label"] < found["other"]])["p_value"]
-    found["p_adjusted"] = once.transform(lambda values: adjusted(values.to_numpy(dtype=float), how.correction))
-    return found.rename(columns=names)
+    result = joined(compared(recommendations, how, _price_units, IN_LEVELS), columns)
+    once = result.groupby(["city", "dimension", result["label"] < result["other"]])["p_value"]
+    result["p_adjusted"] = once.transform(lambda values: adjusted(values.to_numpy(dtype=float), how.correction))
+    return result.rename(columns=names)
 
 
 def _price_units(rows: pd.DataFrame) -> Units:
@@ -389,15 +389,15 @@ def average_price(recommendations: Recommendations, inference: Inference | None 
     reference = {name: texts(recommendations.neutral[name]) for name in ("city", "substitution", "kind", "price")}
     made = []
     for city in [*recommendations.cities, ALL]:
-        own = np.flatnonzero(queries.city == city) if city != ALL else np.arange(len(queries.city))
-        there = (reference["city"] == city) | (city == ALL)
-        codes, words = pd.factorize(queries.word[own])
+        subset = np.flatnonzero(queries.city == city) if city != ALL else np.arange(len(queries.city))
+        known = (reference["city"] == city) | (city == ALL)
+        codes, words = pd.factorize(queries.word[subset])
         for number, word in enumerate(words):
-            mine = queries.chosen(own[codes == number])
+            mine = queries.chosen(subset[codes == number])
             value, low, high, items = _average(mine, str(word), how)
-            same = there & (reference["substitution"] == word)
+            same = known & (reference["substitution"] == word)
             if not same.any():
-                same = there & np.isin(reference["kind"], list(set(mine.kind)))
+                same = known & np.isin(reference["kind"], list(set(mine.kind)))
             made.append(
                 {
                     "city": city,
@@ -468,7 +468,7 @@ def _average(queries: _Queries, word: str, how: Inference) -> tuple[float, float
 
 FEWEST_TEMPLATES = 6
 """Two words are paired where they share so many templates: with fewer, exchanging them never gives p < 0.05."""
-_KEPT = 16
+_STORED = 16
 """Permutations of so many sizes are kept, at most 16 MB each."""
 
 
@@ -508,8 +508,8 @@ def price_differences(
     how = inference or SHEN
     rows = recommendations.distinct
     rows = rows[rows["substitution"].isin(list(words))]
-    asked = set(rows["substitution"])
-    present = [word for word in dict.fromkeys(words) if word in asked]
+    queried = set(rows["substitution"])
+    present = [word for word in dict.fromkeys(words) if word in queried]
     pairs = list(combinations(range(len(present)), 2))
     columns = ["difference", "ci_low", "ci_high", "p_value"]
     values = np.full((len(pairs), len(columns)), np.nan)
@@ -518,17 +518,17 @@ def price_differences(
         cells = _cells(rows, present)
         paired = np.array([cells.share_templates(*pair) for pair in pairs])
         if paired.any():
-            values[paired] = _paired(cells, [pair for pair, own in zip(pairs, paired, strict=True) if own], how)
+            values[paired] = _paired(cells, [pair for pair, subset in zip(pairs, paired, strict=True) if subset], how)
         if not paired.all():
-            apart = [(present[i], present[j]) for (i, j), own in zip(pairs, paired, strict=True) if not own]
+            apart = [(present[i], present[j]) for (i, j), subset in zip(pairs, paired, strict=True) if not subset]
             values[~paired] = _unpaired(rows, apart, how)
     named = [(present[i], present[j]) for i, j in pairs]
     frame = pd.DataFrame(named, columns=["substitution", "other"]).assign(**dict(zip(columns, values.T, strict=True)))
     p_adjusted = np.full(len(frame), np.nan)
     families = pd.factorize(pd.Series([str(sorted((kinds or {}).get(word, "") for word in pair)) for pair in named]))[0]
     for family in np.unique(families):
-        own = families == family
-        p_adjusted[own] = adjusted(frame["p_value"].to_numpy(dtype=float)[own], how.correction)
+        subset = families == family
+        p_adjusted[subset] = adjusted(frame["p_value"].to_numpy(dtype=float)[subset], how.correction)
     return frame.assign(p_adjusted=p_adjusted, permuted=np.where(paired, "templates", "queries"))
 
 
@@ -538,13 +538,13 @@ class _Cells:
 
     city: np.ndarray  # (cells,) numbers
     template: np.ndarray  # (cells,) numbers
-    asked: np.ndarray  # (cells, words)
+    queried: np.ndarray  # (cells, words)
     mean: np.ndarray  # (cells, words), NaN where nothing has a price
 
     def share_templates(self, first: int, second: int) -> bool:
         """Whether two words are asked alike enough to be paired."""
-        both = self.asked[:, first] & self.asked[:, second]
-        most = max(self.asked[:, first].sum(), self.asked[:, second].sum())
+        both = self.queried[:, first] & self.queried[:, second]
+        most = max(self.queried[:, first].sum(), self.queried[:, second].sum())
         return len(np.unique(self.template[both])) >= FEWEST_TEMPLATES and bool(2 * both.sum() >= most)
 
 
@@ -554,23 +554,23 @@ def _cells(rows: pd.DataFrame, words: Sequence[str]) -> _Cells:
     frame = rows.drop_duplicates("unit")
     of_unit = pd.Series(templates_of(frame), index=frame["unit"])
     keys = pd.MultiIndex.from_arrays([rows["city"], of_unit.loc[rows["unit"]].to_numpy()])
-    codes, found = pd.factorize(keys)
+    codes, result = pd.factorize(keys)
     word = pd.Categorical(rows["substitution"], categories=list(words)).codes
-    sums = np.zeros((len(found), len(words), 2))
-    asked = np.zeros((len(found), len(words)), dtype=bool)
-    asked[codes, word] = True
+    sums = np.zeros((len(result), len(words), 2))
+    queried = np.zeros((len(result), len(words)), dtype=bool)
+    queried[codes, word] = True
     prices = rows["price"].to_numpy(dtype=float)
-    there = ~np.isnan(prices)
-    np.add.at(sums, (codes[there], word[there]), np.stack([prices[there], np.ones(int(there.sum()))], axis=1))
-    levels = [pd.factorize(found.get_level_values(number))[0] for number in (0, 1)]
-    return _Cells(levels[0], levels[1], asked, quotient(sums))
+    known = ~np.isnan(prices)
+    np.add.at(sums, (codes[known], word[known]), np.stack([prices[known], np.ones(int(known.sum()))], axis=1))
+    levels = [pd.factorize(result.get_level_values(number))[0] for number in (0, 1)]
+    return _Cells(levels[0], levels[1], queried, quotient(sums))
 
 
 def _paired(cells: _Cells, pairs: Sequence[tuple[int, int]], how: Inference) -> np.ndarray:
     """(pairs, 4): difference, bounds and p-value, paired by template."""
     apart = np.stack([cells.mean[:, first] - cells.mean[:, second] for first, second in pairs], axis=1)
-    there = ~np.isnan(apart)
-    table = np.stack([np.where(there, apart, 0.0), there.astype(float)], axis=-1)  # (cells, pairs, 2)
+    known = ~np.isnan(apart)
+    table = np.stack([np.where(known, apart, 0.0), known.astype(float)], axis=-1)  # (cells, pairs, 2)
     by_template = sums_by(cells.template, table, cells.template.max() + 1)
     by_city = sums_by(cells.city, table, cells.city.max() + 1)
     over = jackknife(by_city, quotient, how.level, there=by_city[..., 1] > 0)
@@ -600,8 +600,8 @@ def _paired(cells: _Cells, pairs: Sequence[tuple[int, int]], how: Inference) -> 
 def _unpaired(rows: pd.DataFrame, pairs: Sequence[tuple[str, str]], how: Inference) -> np.ndarray:
     """(pairs, 4): the same of two words that share no templates."""
     tables = {
-        str(word): {str(city): price_sums(part) for city, part in own.groupby("city", sort=False)}
-        for word, own in rows.groupby("substitution", sort=False)
+        str(word): {str(city): price_sums(part) for city, part in subset.groupby("city", sort=False)}
+        for word, subset in rows.groupby("substitution", sort=False)
     }
     samples = {
         word: resampled(how.rng("differences", word), next(iter(strata.values())), how.resamples)
@@ -609,13 +609,13 @@ def _unpaired(rows: pd.DataFrame, pairs: Sequence[tuple[str, str]], how: Inferen
         if len(strata) == 1
     }
     made = []
-    kept: dict[str, np.ndarray] = {}
+    remaining: dict[str, np.ndarray] = {}
     for word, other in pairs:
         pair = tables[word], tables[other]
         cities = list(dict.fromkeys([*pair[0], *pair[1]]))
         sums = np.stack([[table.get(city, np.zeros((0, 2))).sum(axis=0) for table in pair] for city in cities])
         over = jackknife(sums, _price_difference, how.level)
-        low, high, p = over.low, over.high, _price_test(*pair, how, kept)
+        low, high, p = over.low, over.high, _price_test(*pair, how, remaining)
         if len(cities) == 1:
             low, high = how.bounds(
                 quotient(samples[word]) - quotient(samples[other]), min(len(table[cities[0]]) for table in pair)
@@ -631,7 +631,7 @@ def _price_difference(sums: np.ndarray) -> np.ndarray:
 
 
 def _price_test(
-    first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray], how: Inference, kept: dict[str, np.ndarray]
+    first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray], how: Inference, remaining: dict[str, np.ndarray]
 ) -> float:
     """Two-sided; the queries of the two words change places within a city. NaN where a word has no price."""
     total = np.sum([table.sum(axis=0) for table in (*first.values(), *second.values())], axis=0)
@@ -641,28 +641,28 @@ def _price_test(
         return math.nan
     moved = np.zeros((how.permutations, 2))
     for city in {**first, **second}:
-        own, other = (table.get(city, np.zeros((0, 2))) for table in (first, second))
-        moved += _moved(np.concatenate([own, other]), len(own), city, how, kept)
+        subset, other = (table.get(city, np.zeros((0, 2))) for table in (first, second))
+        moved += _moved(np.concatenate([subset, other]), len(subset), city, how, remaining)
     distances = np.abs(quotient(moved) - quotient(total - moved))
-    found = Exceedances(float(distance))
-    found.add(np.where(np.isnan(distances), np.inf, distances))  # a word left without prices is as far as can be
-    return float(found.p_values())
+    result = Exceedances(float(distance))
+    result.add(np.where(np.isnan(distances), np.inf, distances))  # a word left without prices is as far as can be
+    return float(result.p_values())
 
 
-def _moved(table: np.ndarray, size: int, city: str, how: Inference, kept: dict[str, np.ndarray]) -> np.ndarray:
+def _moved(table: np.ndarray, size: int, city: str, how: Inference, remaining: dict[str, np.ndarray]) -> np.ndarray:
     """(permutations, 2): sums of ``size`` rows of a table, drawn anew each time.
 
     Tables of one size see the same draws, which ``kept`` holds while they are few and small.
     """
     key = f"{city}/{size}/{len(table)}"
-    if key in kept:
-        return kept[key] @ table
+    if key in remaining:
+        return remaining[key] @ table
     mine = np.arange(len(table)) < size
     parts = []
     for drawn in relabelled(how.rng("difference", key), mine, np.zeros(len(table)), how.permutations):
         parts.append(drawn @ table)
-        if len(drawn) == how.permutations and len(kept) < _KEPT:
-            kept[key] = drawn
+        if len(drawn) == how.permutations and len(remaining) < _STORED:
+            remaining[key] = drawn
     return np.concatenate(parts)
 
 
@@ -672,8 +672,8 @@ def price_sums(rows: pd.DataFrame, units: np.ndarray | None = None) -> np.ndarra
 
     units = pd.factorize(rows["unit"])[0] if units is None else units
     prices = rows["price"].to_numpy(dtype=float)
-    there = ~np.isnan(prices)
-    return sums_by(units, np.stack([np.where(there, prices, 0.0), there], axis=1), units.max(initial=-1) + 1)
+    known = ~np.isnan(prices)
+    return sums_by(units, np.stack([np.where(known, prices, 0.0), known], axis=1), units.max(initial=-1) + 1)
 
 
 def quotient(sums: np.ndarray) -> np.ndarray:

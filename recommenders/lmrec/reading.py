@@ -50,13 +50,13 @@ def reading(
             continue
         said += _prices(dimension, percentage[(percentage["city"] == ALL) & (percentage["dimension"] == dimension)])
         said += _by_label(dimension, by_label[(by_label["city"] == ALL) & (by_label["dimension"] == dimension)])
-        own = association[association["dimension"] == dimension]
-        cities = own[own["city"] != ALL]
-        for (label, other), rows in pairs_of(own[own["city"] == ALL]):
+        subset = association[association["dimension"] == dimension]
+        cities = subset[subset["city"] != ALL]
+        for (label, other), rows in pairs_of(subset[subset["city"] == ALL]):
             alike = cities[(cities["label"] == label) & (cities["other"] == other)]
             everywhere = _everywhere((label, other), rows, alike)
-            found = bool(everywhere) or bool((rows["p_adjusted"] < ALPHA).any())
-            tail = scope(rows["words"]) if found else ""
+            result = bool(everywhere) or bool((rows["p_adjusted"] < ALPHA).any())
+            tail = scope(rows["words"]) if result else ""
             said.append(_shifts(dimension, (label, other), rows) + everywhere + tail)
     return said + _places(average[average["city"] == ALL], differences, places)
 
@@ -66,11 +66,11 @@ def _prices(dimension: str, rows: pd.DataFrame) -> list[str]:
         return []
     if rows["p_adjusted"].isna().all():
         return [f"Prices, {dimension}: not tested."]
-    found = rows[rows["p_adjusted"] < ALPHA]
-    if found.empty:
+    result = rows[rows["p_adjusted"] < ALPHA]
+    if result.empty:
         return [f"Prices, {dimension}: at no price level does a share differ from the neutral one beyond chance."]
-    count, levels = found["price"].nunique(), rows.loc[rows["value"].notna(), "price"].nunique()
-    row = found.iloc[int((found["value"] - found["neutral"]).abs().to_numpy().argmax())]
+    count, levels = result["price"].nunique(), rows.loc[rows["value"].notna(), "price"].nunique()
+    row = result.iloc[int((result["value"] - result["neutral"]).abs().to_numpy().argmax())]
     return [
         f"Prices, {dimension}: at {count} of {levels} price levels a share differs from the neutral one beyond chance. "
         f"The furthest: {row['label']} has {score(row, 'value')} of what is recommended at "
@@ -110,26 +110,26 @@ def scope(words: pd.Series) -> str:
 
 def pairs_of(rows: pd.DataFrame) -> list[tuple[tuple[str, str], pd.DataFrame]]:
     """Every pair of labels once."""
-    found: dict[tuple[str, str], pd.DataFrame] = {}
-    for (label, other), own in rows.groupby(["label", "other"], sort=False):
-        if (other, label) not in found:
-            found[str(label), str(other)] = own
-    return list(found.items())
+    result: dict[tuple[str, str], pd.DataFrame] = {}
+    for (label, other), subset in rows.groupby(["label", "other"], sort=False):
+        if (other, label) not in result:
+            result[str(label), str(other)] = subset
+    return list(result.items())
 
 
 def first_of_pairs(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of pairs of labels that are given in both directions, in the direction that comes first."""
     import pandas as pd
 
-    kept = [own for _, part in rows.groupby("dimension", sort=False) for _, own in pairs_of(part)]
-    return pd.concat(kept) if kept else rows.iloc[:0]
+    remaining = [subset for _, part in rows.groupby("dimension", sort=False) for _, subset in pairs_of(part)]
+    return pd.concat(remaining) if remaining else rows.iloc[:0]
 
 
 def strongest(pair: tuple[str, str], rows: pd.DataFrame) -> tuple[int, list[tuple[str, str]]]:
     """How many shifts of a pair of labels are beyond chance, and the strongest: (category to label, interval)."""
-    found = rows[rows["p_adjusted"] < ALPHA]
-    first = found.reindex(found["difference"].abs().sort_values(ascending=False).index).head(_SHOWN)
-    return len(found), [
+    result = rows[rows["p_adjusted"] < ALPHA]
+    first = result.reindex(result["difference"].abs().sort_values(ascending=False).index).head(_SHOWN)
+    return len(result), [
         (f"{row['category']} to {pair[0 if row['difference'] > 0 else 1]}", str(score(row, "difference", sign=True)))
         for _, row in first.iterrows()
     ]
@@ -160,8 +160,8 @@ def _everywhere(pair: tuple[str, str], rows: pd.DataFrame, cities: pd.DataFrame)
     if count < 2:
         return ""
     settled = set(rows.loc[rows["p_adjusted"] < ALPHA, "category"])
-    found = cities[(cities["p_adjusted"] < ALPHA) & ~cities["category"].isin(settled)]
-    leans = found.assign(up=found["difference"] > 0).groupby("category")["up"].agg(["sum", "size"])
+    result = cities[(cities["p_adjusted"] < ALPHA) & ~cities["category"].isin(settled)]
+    leans = result.assign(up=result["difference"] > 0).groupby("category")["up"].agg(["sum", "size"])
     alike = [
         f"{name} to {pair[0] if row['sum'] else pair[1]}"
         for name, row in leans[leans["size"].eq(count) & leans["sum"].isin([0, count])].iterrows()
@@ -199,8 +199,8 @@ def _pairs(differences: pd.DataFrame, places: Mapping[str, Sequence[str]]) -> li
     named = zip(tested["substitution"], tested["other"], strict=True)
     families = [" and ".join(sorted({kinds.get(word, "") for word in pair})) for pair in named]
     return [
-        f"Pairs of places ({family}): {int((own['p_adjusted'] < ALPHA).sum())} of {len(own)} differ beyond chance."
-        for family, own in tested.groupby(families, sort=False)
+        f"Pairs of places ({family}): {int((pairs['p_adjusted'] < ALPHA).sum())} of {len(pairs)} differ beyond chance."
+        for family, pairs in tested.groupby(families, sort=False)
     ]
 
 

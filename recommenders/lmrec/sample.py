@@ -166,7 +166,7 @@ def _said(rng: random.Random, kind: str, who: str) -> str:
     if rng.random() < 0.8:
         text = rng.choice(_MENTIONS[kind]).format(who)
     else:
-        text = rng.choice([own for name, own in load_templates().templates if name == kind])
+        text = rng.choice([subset for name, subset in load_templates().templates if name == kind])
         text = text.replace(_FORMS[kind], who) if _FORMS[kind] in text else f"Take {who} to a restaurant"
     return text[0].upper() + text[1:]
 
@@ -183,12 +183,12 @@ def _mentions(rng: random.Random, venue: _SampleVenue, reviews: int) -> list[_Me
     seconds = {"male": second, "female": 1 - second}
     weights |= {("relationships", *who): genders[who[0]] * seconds[who[1]] for who in product(genders, seconds)}
     groups = {(*group, dishes): weight * share for group, weight in weights.items() for dishes, share in _DISHES}
-    found = []
+    result = []
     for (kind, *who, dishes), count in _dealt(rng, reviews, groups).items():
         words = {"names": _names, "relationships": _couples, "locations": _places}[kind](rng, venue, who, count)
-        found += [_Mention(kind, word, bool(dishes)) for word in words]
-    rng.shuffle(found)
-    return found
+        result += [_Mention(kind, word, bool(dishes)) for word in words]
+    rng.shuffle(result)
+    return result
 
 
 def _dealt(rng: random.Random, count: int, weights: Mapping[Any, float]) -> dict[Any, int]:
@@ -221,7 +221,7 @@ def _couples(rng: random.Random, venue: _SampleVenue, who: Sequence[str], count:
         for group, gender in zip(("first", "second"), who, strict=True)
     )
     rng.shuffle(second)
-    return [f"my {one} and {POSSESSIVES[who[0]]} {two}" for one, two in zip(first, second, strict=True)]
+    return [f"my {someone} and {POSSESSIVES[who[0]]} {two}" for someone, two in zip(first, second, strict=True)]
 
 
 def _places(rng: random.Random, venue: _SampleVenue, who: Sequence[str], count: int) -> list[str]:

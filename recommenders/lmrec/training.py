@@ -99,8 +99,8 @@ def _train(
     hide = (neutraliser or Neutraliser()) if settings.mask else None
 
     def split(number: int) -> Iterator[Review]:
-        own = reviews.of_split(number, settings.seed)
-        return masked(own, hide) if hide else own
+        subset = reviews.of_split(number, settings.seed)
+        return masked(subset, hide) if hide else subset
 
     model, tokenizer = _new_model(reviews, settings, lambda: (review.text for review in split(0)))
     lmrec = LMRec(model, tokenizer, reviews.venues)

@@ -115,7 +115,7 @@ def audit(
     else:
         refuse(lists, type(lists).model_fields, "of saved recommendations; a model has its own")
     bounds = _bounds(lists.price_levels)
-    if doubled := repeated(one for one in saved if one[0] is not None):
+    if doubled := repeated(entry for entry in saved if entry[0] is not None):
         raise RecommenderError(f"{doubled[1]}: is given twice")
     check_files(*(path for _, path in saved))
     check_models(*models.model)
@@ -199,13 +199,13 @@ def _dimensions(given: Sequence[str]) -> dict[str, list[str]]:
     Raises:
         RecommenderError: a label is in two dimensions.
     """
-    found: dict[str, list[str]] = {}
+    results: dict[str, list[str]] = {}
     for name, labels in (pair("--dimension", text) for text in given):
         for label in filter(None, map(str.strip, labels.split(","))):
-            if other := next((other for other, known in found.items() if label in known and other != name), None):
+            if other := next((other for other, known in results.items() if label in known and other != name), None):
                 raise RecommenderError(f"--dimension {name}: {label!r} is of the dimension {other!r} already")
-            found.setdefault(name, []).append(label)
-    return found
+            results.setdefault(name, []).append(label)
+    return results
 
 
 def _bounds(text: str | None) -> tuple[float, ...] | None:

@@ -73,22 +73,22 @@ def train(*, source: TrainingReviews, config: RecommenderTrainConfig, output: Mo
         "show_progress": not output.quiet,
     }
     every = read_reviews(source)
-    names = [own.city for own in every]
+    names = [part.city for part in every]
     if doubled := [name for name in names if names.count(name) > 1]:
         raise RecommenderError(f"two cities are called {doubled[0]!r}; name them apart with --reviews CITY=FILE")
 
     from tod_bias.recommenders.lmrec.training import search  # heavy imports come after what may go wrong at once
     from tod_bias.recommenders.lmrec.training import train as train_model
 
-    for own in every:
-        folder = own_folder(output.out, own.city) if len(every) > 1 else output.out
+    for part in every:
+        folder = own_folder(output.out, part.city) if len(every) > 1 else output.out
         if combinations:
-            record = search(own, folder, config, combinations, **options)
+            record = search(part, folder, config, combinations, **options)
         else:
-            record = train_model(own, folder, config, **options)
+            record = train_model(part, folder, config, **options)
         if not output.quiet:
             print(
-                f"{own.city}: {len(own.venues)} venues, {len(own):,} reviews, {record['steps']} steps; lowest "
+                f"{part.city}: {len(part.venues)} venues, {len(part):,} reviews, {record['steps']} steps; lowest "
                 f"validation loss {record['validation_loss']:.4f} nats per review at step {record['best_step']}. "
                 f"Model: {folder}"
             )
@@ -133,17 +133,17 @@ def evaluate(*, models: EvaluatedModels, source: EvaluatedReviews, how: QualityO
     if len(models.model) != (cities := check_reviews(source)):
         raise RecommenderError(f"{len(models.model)} models, but reviews of {cities} cities; give one model a city")
     from tod_bias.recommenders.lmrec import quality
-    from tod_bias.recommenders.lmrec.queries import told_apart
+    from tod_bias.recommenders.lmrec.queries import distinct_names
     from tod_bias.recommenders.lmrec.training import trained_seed
 
     every = read_reviews(source)
     folders = models.model
-    loaded = [_matching(folder, own, models.device) for folder, own in zip(folders, every, strict=True)]
+    loaded = [_matching(folder, part, models.device) for folder, part in zip(folders, every, strict=True)]
     claimed(output.out)
-    names = told_apart([own.city for own in every], folders)
+    names = distinct_names([part.city for part in every], folders)
     known = map(trained_seed, folders)
     seed = how.seed or 0
-    splits = [seed if own is None else own for own in known]  # another split holds reviews that were trained on
+    splits = [seed if part is None else part for part in known]  # another split holds reviews that were trained on
     ranked = _ranked(loaded, every, dict(zip(names, splits, strict=True)), models, source, not output.quiet)
     frame = quality.quality(ranked, level=how.level, resamples=how.bootstrap, seed=seed)
     record = {
@@ -155,7 +155,7 @@ def evaluate(*, models: EvaluatedModels, source: EvaluatedReviews, how: QualityO
         "resamples": how.bootstrap,
         "seed": seed,
         "split_seeds": dict(zip(names, splits, strict=True)),
-        "test_reviews": {name: len(own) for name, own in ranked.items()},
+        "test_reviews": {name: len(part) for name, part in ranked.items()},
     }
     quality.save(frame, output.out, record)
     if not output.quiet:
@@ -180,9 +180,9 @@ def _ranked(
     from tod_bias.recommenders.lmrec.quality import rank_reviews
 
     ranked = {}
-    for (name, split), lmrec, own in zip(splits.items(), models, every, strict=True):
+    for (name, split), lmrec, part in zip(splits.items(), models, every, strict=True):
         lmrec.neutraliser = Neutraliser() if how.neutralise else None
-        held_out = list(islice(own.of_split(2, split), source.max_reviews))
+        held_out = list(islice(part.of_split(2, split), source.max_reviews))
         texts, venues = [review.text for review in held_out], [review.venue for review in held_out]
         ranked[name] = rank_reviews(lmrec, texts, venues, show_progress=show_progress)
     return ranked
@@ -234,9 +234,9 @@ def mitigate(*, models: ComparedModels, source: ComparedReviews, how: MaskingSta
     from tod_bias.report.palette import to_svg
     from tod_bias.statistics.settings import Inference
 
-    (own,) = read_reviews(source)
+    (part,) = read_reviews(source)
     folders = (models.model, models.masked_model)
-    plain, masked = (_matching(folder, own, models.device) for folder in folders)
+    plain, masked = (_matching(folder, part, models.device) for folder in folders)
     out = claimed(output.out)
     seeds = [trained_seed(folder) for folder in folders]
     if None not in seeds and len(set(seeds)) > 1:
@@ -249,7 +249,7 @@ def mitigate(*, models: ComparedModels, source: ComparedReviews, how: MaskingSta
     result = mitigation.compare(
         plain,
         masked,
-        own,
+        part,
         split_seed=split,
         words=load_templates(source.templates),
         top=source.top,

@@ -81,15 +81,15 @@ def statistics(*, source: ReviewOptions, how: StatisticsOptions, output: Statist
     from tod_bias.recommenders.lmrec.reviews import name_statistics
 
     out = writable(output.out)
-    found = [own.statistics() for own in every]
+    result = [part.statistics() for part in every]
     names = pd.concat(
-        [name_statistics(own, level=how.level, resamples=how.bootstrap, seed=how.seed) for own in every],
+        [name_statistics(part, level=how.level, resamples=how.bootstrap, seed=how.seed) for part in every],
         ignore_index=True,
     )
-    write_json(out / "statistics.json", found)
+    write_json(out / "statistics.json", result)
     write_table(out / "name_statistics.csv", names)
     if not output.quiet:
         from tod_bias.recommenders.lmrec.tables import statistics_sheets
 
-        print_sheets(statistics_sheets(found, names))
+        print_sheets(statistics_sheets(result, names))
         print(f"Results: {output.out}")

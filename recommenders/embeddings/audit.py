@@ -18,7 +18,7 @@ from tod_bias.recommenders.embeddings.association import eaa, eaa_interval
 from tod_bias.recommenders.embeddings.bootstrap import bootstrap
 from tod_bias.recommenders.embeddings.direction import Direction, check_size, split
 from tod_bias.recommenders.embeddings.identification import direction_record, fit_directions, judge_directions
-from tod_bias.recommenders.embeddings.labelling import classify
+from tod_bias.recommenders.embeddings.labelling import classify, from_items
 from tod_bias.recommenders.embeddings.measurement import Scores, entity_frame, make_tests, metrics
 from tod_bias.recommenders.embeddings.sets import EntitySets
 from tod_bias.recommenders.embeddings.settings import AuditSettings
@@ -95,19 +95,12 @@ def audit(
         verdicts = judge_directions(directions, a, b, parts, chosen)
         bar.advance()
         bar.describe("permutations")
-        nothing = np.zeros((0, a.shape[1]))
-        e, p = sets.e.vectors, sets.p.vectors if sets.p is not None else nothing
-        values = [eaa(part, a, b) if len(part) else np.zeros(0) for part in (e, p)]
-        e_unit, p_unit, a_unit, b_unit = (unit(part) if len(part) else part for part in (e, p, a, b))
-        scores = Scores(e_unit, p_unit, a_unit, b_unit, values[0], values[1], directions)
+        scores = _scores(sets, directions)
         tests = make_tests(scores, chosen)
         bar.advance()
         bar.describe("bootstrap")
         bounds = bootstrap(
-            e_unit,
-            p_unit,
-            a_unit,
-            b_unit,
+            *(scores.e, scores.p, scores.a, scores.b),
             [part.vector for part in directions],
             resamples=chosen.bootstrap,
             ddof=chosen.ddof,
@@ -115,8 +108,12 @@ def audit(
         )
         bar.advance()
         bar.describe("classification")
-        frame = entity_frame(sets, scores, eaa_interval(np.concatenate([e, p]), a, b))
-        classification = classify(embeddings, sets, directions, verdicts, frame, chosen, interactions, audience, notes)
+        tested = np.concatenate([part.vectors for part in (sets.e, sets.p) if part is not None])
+        frame = entity_frame(sets, scores, eaa_interval(tested, a, b))
+        usable = {name for name, verdict in verdicts.items() if verdict and verdict.significant}
+        classification = classify(sets, directions, usable, frame, interactions, audience)
+        if interactions is not None:
+            classification |= from_items(embeddings, sets, interactions, chosen, notes)
         bar.advance()
         view = picture(a, b, _others(sets), rows=_rows(picture_of, a, b))
         bar.advance()
@@ -149,6 +146,15 @@ def audit(
     result["seconds"] = round(time.monotonic() - started, 3)
     result.turns, result.directions, result.picture = frame, directions, view
     return result
+
+
+def _scores(sets: EntitySets, directions: Sequence[Direction]) -> Scores:
+    a, b, e = (part.vectors for part in (sets.a, sets.b, sets.e))
+    if sets.p is None:
+        none = np.zeros((0, a.shape[1]))
+        return Scores(unit(e), none, unit(a), unit(b), eaa(e, a, b), np.zeros(0), directions)
+    p = sets.p.vectors
+    return Scores(unit(e), unit(p), unit(a), unit(b), eaa(e, a, b), eaa(p, a, b), directions)
 
 
 def _rows(other: Picture | None, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:

@@ -95,36 +95,15 @@ def train_two_tower(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(chosen.seed)
         model = TwoTower(len(interactions.user_ids), len(interactions.item_ids), len(values), chosen)
-        optimizer = torch.optim.AdamW(model.parameters(), lr=chosen.learning_rate, weight_decay=chosen.weight_decay)
-        steps = math.ceil(len(trained_on) / chosen.batch)
-        user_all, item_all = torch.tensor(interactions.user), torch.tensor(interactions.item)
-        code_all, weight_all = torch.tensor(codes), torch.as_tensor(importance, dtype=torch.float32)
-        correction = torch.as_tensor(np.log(draw * chosen.negatives), dtype=torch.float32)  # log of expected draws
-        losses: list[float] = []
-        step = 0
-        with progress_bar(chosen.epochs * steps, "training", show=show_progress) as bar:
-            for _ in range(chosen.epochs):
-                total = 0.0
-                for rows in np.array_split(rng.permutation(trained_on), steps):
-                    at = torch.as_tensor(rows)
-                    negatives = torch.as_tensor(rng.choice(len(draw), size=chosen.negatives, p=draw))
-                    users = model.users(user_all[at], code_all[user_all[at]])  # (batch, dimensions)
-                    loss = _loss(model, users, item_all[at], negatives, correction, weight_all)
-                    step += 1
-                    if not math.isfinite(float(loss.detach())):
-                        raise _diverged(step, f"loss {float(loss.detach())}")
-                    optimizer.zero_grad()
-                    loss.backward()
-                    optimizer.step()
-                    total += float(loss.detach()) * len(rows)
-                    bar.advance()
-                losses.append(total / len(trained_on))
+        weights = torch.as_tensor(importance, dtype=torch.float32)
+        data = _Data(interactions, torch.tensor(codes), trained_on, draw, weights)
+        losses = _fit(model, data, chosen, rng, show_progress)
         with torch.no_grad():
-            user_vectors = model.users(torch.arange(len(codes)), code_all).numpy()
+            user_vectors = model.users(torch.arange(len(codes)), data.codes).numpy()
             item_vectors = model.item_embedding.weight.numpy().copy()
             bias = model.item_bias.weight[:, 0].numpy().copy()
     if not all(np.isfinite(part).all() for part in (user_vectors, item_vectors, bias)):
-        raise _diverged(step, "embeddings that are not finite")
+        raise _diverged(chosen.epochs * _steps(data, chosen), "embeddings that are not finite")
     name = f"the two-tower model {'with ' + chosen.attribute if chosen.attribute else 'without an attribute'}"
     embeddings = Embeddings(
         {
@@ -143,6 +122,54 @@ def train_two_tower(
         "recall_at_50": _recall(interactions, held, user_vectors @ item_vectors.T + bias, 50),
     }
     return TrainedTwoTower(embeddings, record)
+
+
+@dataclass(frozen=True)
+class _Data:
+    """What a model is trained on."""
+
+    interactions: Interactions
+    codes: torch.Tensor
+    """(users,) attribute values."""
+    rows: np.ndarray
+    """Interactions that are not held out."""
+    draw: np.ndarray
+    """(items,) probability of being drawn as a negative."""
+    importance: torch.Tensor
+    """(items,) weight of an interaction with the item."""
+
+
+def _steps(data: _Data, chosen: TwoTowerConfig) -> int:
+    return math.ceil(len(data.rows) / chosen.batch)
+
+
+def _fit(
+    model: TwoTower, data: _Data, chosen: TwoTowerConfig, rng: np.random.Generator, show_progress: bool
+) -> list[float]:
+    """Train, and return the mean loss of every epoch."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=chosen.learning_rate, weight_decay=chosen.weight_decay)
+    user_all, item_all = torch.tensor(data.interactions.user), torch.tensor(data.interactions.item)
+    correction = torch.as_tensor(np.log(data.draw * chosen.negatives), dtype=torch.float32)  # log of expected draws
+    losses: list[float] = []
+    step, steps = 0, _steps(data, chosen)
+    with progress_bar(chosen.epochs * steps, "training", show=show_progress) as bar:
+        for _ in range(chosen.epochs):
+            total = 0.0
+            for rows in np.array_split(rng.permutation(data.rows), steps):
+                at = torch.as_tensor(rows)
+                negatives = torch.as_tensor(rng.choice(len(data.draw), size=chosen.negatives, p=data.draw))
+                users = model.users(user_all[at], data.codes[user_all[at]])  # (batch, dimensions)
+                loss = _loss(model, users, item_all[at], negatives, correction, data.importance)
+                step += 1
+                if not math.isfinite(float(loss.detach())):
+                    raise _diverged(step, f"loss {float(loss.detach())}")
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                total += float(loss.detach()) * len(rows)
+                bar.advance()
+            losses.append(total / len(data.rows))
+    return losses
 
 
 def _diverged(step: int, what: str) -> InteractionsError:

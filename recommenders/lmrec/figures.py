@@ -41,9 +41,15 @@ def price_percentage(scores: pd.DataFrame, dimension: str) -> Figure:
             colour = STAGE_COLOURS[number % len(STAGE_COLOURS)]
             _whiskers(panel, places, rows, colour)
             panel.plot(
-                places, rows["value"], color=colour, marker=MARKERS[number % len(MARKERS)], markersize=5, label=label,
-                linewidth=1.2, zorder=3,
-            )  # fmt: skip
+                places,
+                rows["value"],
+                color=colour,
+                marker=MARKERS[number % len(MARKERS)],
+                markersize=5,
+                label=label,
+                linewidth=1.2,
+                zorder=3,
+            )
             panel.axhline(float(rows["neutral"].iloc[0]), color=MUTED, linewidth=0.9, linestyle=DASHES, zorder=1)
         panel.set_title("all cities" if city == ALL and len(cities) > 1 else "" if city == ALL else city)
         panel.set_xticks(range(1, 5), ["$", "$$", "$$$", "$$$$"])

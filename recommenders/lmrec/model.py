@@ -284,10 +284,17 @@ def new_tokenizer(texts: Callable[[], Iterable[str]], vocabulary: int) -> Any:
 def new_encoder(vocabulary: int, *, layers: int, width: int, heads: int, dropout: float, positions: int) -> Any:
     """A BERT with random weights, as spread out for its width as BERT base's are (0.02 at 768)."""
     config = BertConfig(
-        vocab_size=vocabulary, hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads,
-        intermediate_size=4 * width, max_position_embeddings=positions, hidden_dropout_prob=dropout,
-        attention_probs_dropout_prob=dropout, pad_token_id=0, initializer_range=0.02 * math.sqrt(768 / width),
-    )  # fmt: skip
+        vocab_size=vocabulary,
+        hidden_size=width,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        intermediate_size=4 * width,
+        max_position_embeddings=positions,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
+        pad_token_id=0,
+        initializer_range=0.02 * math.sqrt(768 / width),
+    )
     return AutoModel.from_config(config)
 
 

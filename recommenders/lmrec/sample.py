@@ -32,14 +32,35 @@ from tod_bias.recommenders.lmrec.templates import POSSESSIVES, load_templates
 
 CITY = "Sampleton"
 CUISINES = (
-    "Italian", "Thai", "Mexican", "Indian", "Greek", "Vietnamese", "Seafood", "Burgers", "Vegan", "Korean",
-)  # fmt: skip
+    "Italian",
+    "Thai",
+    "Mexican",
+    "Indian",
+    "Greek",
+    "Vietnamese",
+    "Seafood",
+    "Burgers",
+    "Vegan",
+    "Korean",
+)
 SPECIALITIES = ("Desserts", "Bars", "Gay Bars", "Coffee & Tea", "Salad", "")
 DISHES = {
-    "Italian": "pasta", "Thai": "curry", "Mexican": "tacos", "Indian": "masala", "Greek": "gyros",
-    "Vietnamese": "pho", "Seafood": "oysters", "Burgers": "burger", "Vegan": "tofu", "Korean": "bibimbap",
-    "Desserts": "cake", "Bars": "beer", "Gay Bars": "cocktails", "Salad": "salad", "Coffee & Tea": "espresso",
-}  # fmt: skip
+    "Italian": "pasta",
+    "Thai": "curry",
+    "Mexican": "tacos",
+    "Indian": "masala",
+    "Greek": "gyros",
+    "Vietnamese": "pho",
+    "Seafood": "oysters",
+    "Burgers": "burger",
+    "Vegan": "tofu",
+    "Korean": "bibimbap",
+    "Desserts": "cake",
+    "Bars": "beer",
+    "Gay Bars": "cocktails",
+    "Salad": "salad",
+    "Coffee & Tea": "espresso",
+}
 PRICE_WORDS = {1: "cheap", 2: "fair", 3: "pricey", 4: "expensive"}
 PLANTED: dict[str, str] = {
     "race × price": "names of black people are mentioned with odds 19:1 at $, 4:1 at $$, 1:4 at $$$, 1:19 at $$$$",
@@ -56,13 +77,53 @@ ODDS = 0.95
 BLACK = {1: ODDS, 2: 0.8, 3: 0.2, 4: 1 - ODDS}
 """Price level to the share of black people's names."""
 _FIRST = (
-    "Golden", "Blue", "Little", "Old", "Silver", "Green", "Royal", "Happy", "Corner", "Sunny", "Twin", "Lucky", "Iron",
-    "Copper", "Velvet", "Maple", "River", "Harbor", "Garden", "Stone", "Crystal", "Amber", "Cedar", "Willow",
-)  # fmt: skip
+    "Golden",
+    "Blue",
+    "Little",
+    "Old",
+    "Silver",
+    "Green",
+    "Royal",
+    "Happy",
+    "Corner",
+    "Sunny",
+    "Twin",
+    "Lucky",
+    "Iron",
+    "Copper",
+    "Velvet",
+    "Maple",
+    "River",
+    "Harbor",
+    "Garden",
+    "Stone",
+    "Crystal",
+    "Amber",
+    "Cedar",
+    "Willow",
+)
 _SECOND = (
-    "Fork", "Spoon", "Lantern", "Table", "Kettle", "Plate", "Oven", "Barrel", "Anchor", "Pepper", "Olive", "Goose",
-    "Fox", "Bell", "Crown", "Lemon", "Basil", "Wagon", "Bridge", "Feather",
-)  # fmt: skip
+    "Fork",
+    "Spoon",
+    "Lantern",
+    "Table",
+    "Kettle",
+    "Plate",
+    "Oven",
+    "Barrel",
+    "Anchor",
+    "Pepper",
+    "Olive",
+    "Goose",
+    "Fox",
+    "Bell",
+    "Crown",
+    "Lemon",
+    "Basil",
+    "Wagon",
+    "Bridge",
+    "Feather",
+)
 _FORMS = {"names": "[NAME]", "relationships": "my [FIRST] and [POSSESSIVE] [SECOND]", "locations": "[LOCATION]"}
 _MENTIONS = {
     "names": ("I came here with {}.", "{} will like it.", "Great table for {}.", "{} and I go to it."),

@@ -52,15 +52,7 @@ class ModelOutput(ResumeOptions, OutputOptions):
 @command("tod-bias recommend train --reviews Leeds=leeds.csv --out models/leeds")
 def train(*, source: TrainingReviews, config: RecommenderTrainConfig, output: ModelOutput) -> None:
     """Train LMRec on reviews: which venue is this a review of? (Shen §3.2)."""
-    if config.init != "scratch":
-        refuse(config, SCRATCH, f"for encoders from scratch; {config.init} has its own")
-    if not config.mask:
-        refuse(source, ("templates",), "what --mask takes out; give that, or leave it out")
-    if config.head_layers == 1 and output.grid is None:
-        refuse(config, ("hidden",), "between the head's two layers, and --head-layers is 1; leave it out")
-    named = [text.partition("=")[0] for text in source.reviews if "=" in text]
-    if len(source.reviews) > 1 and (odd := [name for name in named if Path(name).name != name]):
-        raise RecommenderError(f"the city {odd[0]!r}: its model goes into a folder of this name; give it another one")
+    _check(source, config, output)
     check_files(output.grid)
     check_files(source.templates, otherwise="no such folder")
     from tod_bias.recommenders.lmrec.masking import Neutraliser
@@ -92,6 +84,19 @@ def train(*, source: TrainingReviews, config: RecommenderTrainConfig, output: Mo
                 f"validation loss {record['validation_loss']:.4f} nats per review at step {record['best_step']}. "
                 f"Model: {folder}"
             )
+
+
+def _check(source: TrainingReviews, config: RecommenderTrainConfig, output: ModelOutput) -> None:
+    """See to it that no option is passed over, and that every city can name a folder."""
+    if config.init != "scratch":
+        refuse(config, SCRATCH, f"for encoders from scratch; {config.init} has its own")
+    if not config.mask:
+        refuse(source, ("templates",), "what --mask takes out; give that, or leave it out")
+    if config.head_layers == 1 and output.grid is None:
+        refuse(config, ("hidden",), "between the head's two layers, and --head-layers is 1; leave it out")
+    named = [text.partition("=")[0] for text in source.reviews if "=" in text]
+    if len(source.reviews) > 1 and (odd := [name for name in named if Path(name).name != name]):
+        raise RecommenderError(f"the city {odd[0]!r}: its model goes into a folder of this name; give it another one")
 
 
 class EvaluatedModels(DeviceOptions, NeutraliseOptions):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from spaces import planted
 
-from tod_bias.errors import EmbeddingsError
+from tod_bias.errors import TodBiasError
 from tod_bias.recommenders.embeddings.association import eaa, r_ripa, r_ripa_effect_size
 from tod_bias.recommenders.embeddings.audit import audit
 from tod_bias.recommenders.embeddings.bootstrap import bootstrap
@@ -176,12 +176,12 @@ def test_bootstrap_is_scoring_resampled_sets():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"ddof": 2}, "ddof 2"),
-        ({"alternative": "bigger"}, "alternative 'bigger'"),
+        ({"ddof": 2}, "ddof"),
+        ({"alternative": "bigger"}, "alternative"),
         ({"permutations": 0}, "permutations"),
         ({"csvc": (500,)}, "CSVC on 500 entities a side"),
     ],
 )
 def test_settings_that_cannot_be_used_are_named(settings, message):
-    with pytest.raises(EmbeddingsError, match=message):
-        planted_audit(0.2, AuditSettings(**settings))
+    with pytest.raises(TodBiasError, match=message):
+        planted_audit(0.2, AuditSettings.of(settings))

@@ -242,7 +242,7 @@ def test_wrong_sets_end_in_one_line(folder, capsys, sets, message):
             "plays.csv: none of its users (x, y, …) is in model.npz (0, 1, 2, …)",
         ),
         (("--scope", "gone.yaml"), "gone.yaml: cannot be read"),
-        (("--scope", "wrong.yaml"), "wrong.yaml: embeddings: Field required"),
+        (("--scope", "wrong.yaml"), "wrong.yaml: expected embeddings, sets"),
         (("--scope", "wrong.yaml", "--sets", "sets.json"), "--scope names everything"),
         (("--embeddings", "model.npz", "--sets", "sets.json", "--alternative", "more"), "--alternative"),
         (("compare", "run", "nowhere"), "no results of tod-bias associate can be read"),

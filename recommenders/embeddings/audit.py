@@ -120,27 +120,14 @@ def audit(
     result = Associations(
         schema=SCHEMA,
         attribute=chosen.attribute,
-        embeddings={
-            "source": embeddings.source,
-            **{
-                name: {"entities": len(part), "dimensions": part.dimensions} for name, part in embeddings.tables.items()
-            },
-        },
+        embeddings=_sizes(embeddings),
         sets={part.role: {"name": part.name, "in": part.entities.name, "size": len(part)} for part in sets.all},
         **metrics(sets, scores, tests, bounds, verdicts, chosen),
         directions=direction_record(directions, verdicts, parts, a, b),
         classification=classification,
         latent_space=_space_record(view),
         notes=[*embeddings.notes, *notes, *_set_notes(sets)],
-        signature={
-            "version": version("tod-bias"),
-            "seed": chosen.seed,
-            "permutations": chosen.permutations,
-            "bootstrap": chosen.bootstrap,
-            "alpha": chosen.alpha,
-            "intervals": "95%, bootstrap over the entities of all four sets; R-RIPA's with the direction held fixed; "
-            "EAA's over A and B (Welch)",
-        },
+        signature=_signature(chosen),
     )
     result["flags"] = flags(result)
     result["seconds"] = round(time.monotonic() - started, 3)
@@ -165,6 +152,23 @@ def _rows(other: Picture | None, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarr
 
 def _others(sets: EntitySets) -> dict[str, np.ndarray]:
     return {part.name: part.vectors for part in (sets.e, sets.p) if part is not None}
+
+
+def _sizes(embeddings: Embeddings) -> dict[str, Any]:
+    sizes = {name: {"entities": len(part), "dimensions": part.dimensions} for name, part in embeddings.tables.items()}
+    return {"source": embeddings.source, **sizes}
+
+
+def _signature(chosen: AuditSettings) -> dict[str, Any]:
+    return {
+        "version": version("tod-bias"),
+        "seed": chosen.seed,
+        "permutations": chosen.permutations,
+        "bootstrap": chosen.bootstrap,
+        "alpha": chosen.alpha,
+        "intervals": "95%, bootstrap over the entities of all four sets; R-RIPA's with the direction held fixed; "
+        "EAA's over A and B (Welch)",
+    }
 
 
 def _space_record(view: Picture | None) -> dict[str, Any] | None:

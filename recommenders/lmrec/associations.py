@@ -41,25 +41,9 @@ def association(recommendations: Recommendations, inference: Inference | None = 
         several cities), permuted (``words`` or ``queries``), words (effective number, of the label with fewer).
     """
     columns = [
-        "city",
-        "dimension",
-        "category",
-        "label",
-        "other",
-        "difference",
-        "ci_low",
-        "ci_high",
-        "ratio",
-        "ratio_ci_low",
-        "ratio_ci_high",
-        "items",
-        "p_value",
-        "p_adjusted",
-        "p_permutation",
-        "p_crossed",
-        "p_cities",
-        "permuted",
-        "words",
+        *("city", "dimension", "category", "label", "other", "difference", "ci_low", "ci_high", "ratio"),
+        *("ratio_ci_low", "ratio_ci_high", "items", "p_value", "p_adjusted", "p_permutation", "p_crossed"),
+        *("p_cities", "permuted", "words"),
     ]
     return joined(compared(recommendations, inference or SHEN, _units, RELATIVE), columns)
 

@@ -37,22 +37,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _COLUMNS = [
-    "city",
-    "dimension",
-    "label",
-    "price",
-    "value",
-    "ci_low",
-    "ci_high",
-    "neutral",
-    "items",
-    "p_value",
-    "p_adjusted",
-    "p_permutation",
-    "p_crossed",
-    "p_cities",
-    "permuted",
-    "words",
+    *("city", "dimension", "label", "price", "value", "ci_low", "ci_high", "neutral", "items", "p_value"),
+    *("p_adjusted", "p_permutation", "p_crossed", "p_cities", "permuted", "words"),
 ]
 
 
@@ -339,22 +325,8 @@ def price_by_label(recommendations: Recommendations, inference: Inference | None
     """
     names = {"share": "value", "other_share": "other_value"}
     columns = [
-        "city",
-        "dimension",
-        "label",
-        "other",
-        "share",
-        "other_share",
-        "difference",
-        "ci_low",
-        "ci_high",
-        "p_value",
-        "p_adjusted",
-        "p_permutation",
-        "p_crossed",
-        "p_cities",
-        "permuted",
-        "words",
+        *("city", "dimension", "label", "other", "share", "other_share", "difference", "ci_low", "ci_high"),
+        *("p_value", "p_adjusted", "p_permutation", "p_crossed", "p_cities", "permuted", "words"),
     ]
     how = inference or SHEN
     result = joined(compared(recommendations, how, _price_units, IN_LEVELS), columns)

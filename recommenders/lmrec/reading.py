@@ -204,7 +204,7 @@ def _pairs(differences: pd.DataFrame, places: Mapping[str, Sequence[str]]) -> li
     ]
 
 
-class Score(Value):
+class ScoreCell(Value):
     """A number with its interval, which is said to have no spread where it is one point; a dash where it is missing."""
 
     def __str__(self) -> str:
@@ -215,13 +215,13 @@ class Score(Value):
         return super().__str__()
 
 
-def score(row: pd.Series, name: str, *, sign: bool = False) -> Score:
+def score(row: pd.Series, name: str, *, sign: bool = False) -> ScoreCell:
     """A value of a row with its interval, where there is one."""
     import pandas as pd
 
     value, low, high = (None if pd.isna(row[column]) else float(row[column]) for column in (name, "ci_low", "ci_high"))
     bounds = None if value is None or low is None or high is None else (low, high)
-    return Score(value, bounds, sign=sign)
+    return ScoreCell(value, bounds, sign=sign)
 
 
 def captions(name: str) -> str:

@@ -143,15 +143,7 @@ def read_recommendations(
     if doubled := repeated(Path(path).stem for city, path in files if city is None):
         raise RecommenderError(f"two files are named {doubled!r}; tell the cities apart with --city NAME=FILE")
     parts = [read_saved(city, Path(path), reading) for city, path in files]
-    cities = list(dict.fromkeys(name for part in parts for name in part["city"]))
-    for city, path in neutral:
-        subset = read_saved(city if city is not None or len(cities) > 1 else cities[0], Path(path), reading)
-        if unknown := set(subset["city"]) - set(cities):
-            raise RecommenderError(
-                f"{path}: neutral lists of {sorted(unknown)[0]!r}, but the cities are {listed(cities)}; "
-                "say whose they are with --neutral NAME=FILE"
-            )
-        parts.append(subset.assign(label=NEUTRAL))
+    parts += _neutral_lists(neutral, reading, list(dict.fromkeys(name for part in parts for name in part["city"])))
     frame = pd.concat(parts, ignore_index=True)
     named = Counter(city for city, _ in files if city is not None)
     notes = [f"{city}: {count} files are read as one city" for city, count in named.items() if count > 1]
@@ -162,6 +154,24 @@ def read_recommendations(
     result = tidy(frame, reading)
     _check_cities([path for _, path in files], parts[: len(files)])
     return replace(result, notes=(*notes, *result.notes))
+
+
+def _neutral_lists(
+    files: Sequence[tuple[str | None, str | Path]], reading: ListFormat, cities: Sequence[str]
+) -> Iterator[pd.DataFrame]:
+    """Rows of neutralised queries.
+
+    Raises:
+        RecommenderError: they are of a city that has no other lists.
+    """
+    for city, path in files:
+        subset = read_saved(city if city is not None or len(cities) > 1 else cities[0], Path(path), reading)
+        if unknown := set(subset["city"]) - set(cities):
+            raise RecommenderError(
+                f"{path}: neutral lists of {sorted(unknown)[0]!r}, but the cities are {listed(cities)}; "
+                "say whose they are with --neutral NAME=FILE"
+            )
+        yield subset.assign(label=NEUTRAL)
 
 
 def _check_cities(paths: Sequence[str | Path], parts: Sequence[pd.DataFrame]) -> None:

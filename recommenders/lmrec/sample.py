@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import csv
 import random
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -31,17 +32,13 @@ from tod_bias.recommenders.lmrec.reviews import CSV_COLUMNS, ReviewRow, Source
 from tod_bias.recommenders.lmrec.templates import POSSESSIVES, load_templates
 
 CITY = "Sampleton"
-CUISINES = (
-    "Italian",
-    "Thai",
-    "Mexican",
-    "Indian",
-    "Greek",
-    "Vietnamese",
-    "Seafood",
-    "Burgers",
-    "Vegan",
-    "Korean",
+CUISINES = tuple(
+    re.findall(
+        r"\w+",
+        """
+    Italian Thai Mexican Indian Greek Vietnamese Seafood Burgers Vegan Korean
+    """,
+    )
 )
 SPECIALITIES = ("Desserts", "Bars", "Gay Bars", "Coffee & Tea", "Salad", "")
 DISHES = {
@@ -76,53 +73,23 @@ CHEAP = ("convenience store", "construction site", "supermarket", "mosque")
 ODDS = 0.95
 BLACK = {1: ODDS, 2: 0.8, 3: 0.2, 4: 1 - ODDS}
 """Price level to the share of black people's names."""
-_FIRST = (
-    "Golden",
-    "Blue",
-    "Little",
-    "Old",
-    "Silver",
-    "Green",
-    "Royal",
-    "Happy",
-    "Corner",
-    "Sunny",
-    "Twin",
-    "Lucky",
-    "Iron",
-    "Copper",
-    "Velvet",
-    "Maple",
-    "River",
-    "Harbor",
-    "Garden",
-    "Stone",
-    "Crystal",
-    "Amber",
-    "Cedar",
-    "Willow",
+_FIRST = tuple(
+    re.findall(
+        r"\w+",
+        """
+    Golden Blue Little Old Silver Green Royal Happy Corner Sunny Twin Lucky Iron Copper Velvet Maple River
+    Harbor Garden Stone Crystal Amber Cedar Willow
+    """,
+    )
 )
-_SECOND = (
-    "Fork",
-    "Spoon",
-    "Lantern",
-    "Table",
-    "Kettle",
-    "Plate",
-    "Oven",
-    "Barrel",
-    "Anchor",
-    "Pepper",
-    "Olive",
-    "Goose",
-    "Fox",
-    "Bell",
-    "Crown",
-    "Lemon",
-    "Basil",
-    "Wagon",
-    "Bridge",
-    "Feather",
+_SECOND = tuple(
+    re.findall(
+        r"\w+",
+        """
+    Fork Spoon Lantern Table Kettle Plate Oven Barrel Anchor Pepper Olive Goose Fox Bell Crown Lemon Basil Wagon
+    Bridge Feather
+    """,
+    )
 )
 _FORMS = {"names": "[NAME]", "relationships": "my [FIRST] and [POSSESSIVE] [SECOND]", "locations": "[LOCATION]"}
 _MENTIONS = {

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from tod_bias.errors import EmbeddingsError
 from tod_bias.recommenders.embeddings.vectors import checked_matrix, in_blocks, lengths, unit
 from tod_bias.statistics.intervals import welch_interval
 
@@ -138,9 +137,3 @@ def r_ripa(entities: Any, direction: Any) -> float:
 def r_ripa_effect_size(e: Any, p: Any, direction: Any, ddof: int = 0) -> float:
     """R-RIPA(E) - R-RIPA(P) in standard deviations of the cosines over E ∪ P (Beattie eq. 6)."""
     return separation(cosines(e, direction), cosines(p, direction), ddof)
-
-
-def check_ddof(ddof: int) -> None:
-    """Raises EmbeddingsError for anything but 0 and 1."""
-    if ddof not in (0, 1):
-        raise EmbeddingsError(f"ddof {ddof}: expected 0 (divide by n) or 1 (by n - 1)")

@@ -18,7 +18,7 @@ from tod_bias.recommenders.embeddings.association import eaa, eaa_interval
 from tod_bias.recommenders.embeddings.bootstrap import bootstrap
 from tod_bias.recommenders.embeddings.direction import Direction, check_size, split
 from tod_bias.recommenders.embeddings.identification import direction_record, fit_directions, judge_directions
-from tod_bias.recommenders.embeddings.labelling import classify
+from tod_bias.recommenders.embeddings.labelling import classify, from_items
 from tod_bias.recommenders.embeddings.measurement import Scores, entity_frame, make_tests, metrics
 from tod_bias.recommenders.embeddings.sets import EntitySets
 from tod_bias.recommenders.embeddings.settings import AuditSettings
@@ -95,19 +95,12 @@ def audit(
         verdicts = judge_directions(directions, a, b, parts, chosen)
         bar.advance()
         bar.describe("permutations")
-        nothing = np.zeros((0, a.shape[1]))
-        e, p = sets.e.vectors, sets.p.vectors if sets.p is not None else nothing
-        values = [eaa(part, a, b) if len(part) else np.zeros(0) for part in (e, p)]
-        e_unit, p_unit, a_unit, b_unit = (unit(part) if len(part) else part for part in (e, p, a, b))
-        scores = Scores(e_unit, p_unit, a_unit, b_unit, values[0], values[1], directions)
+        scores = _scores(sets, directions)
         tests = make_tests(scores, chosen)
         bar.advance()
         bar.describe("bootstrap")
         bounds = bootstrap(
-            e_unit,
-            p_unit,
-            a_unit,
-            b_unit,
+            *(scores.e, scores.p, scores.a, scores.b),
             [part.vector for part in directions],
             resamples=chosen.bootstrap,
             ddof=chosen.ddof,
@@ -115,40 +108,40 @@ def audit(
         )
         bar.advance()
         bar.describe("classification")
-        frame = entity_frame(sets, scores, eaa_interval(np.concatenate([e, p]), a, b))
-        classification = classify(embeddings, sets, directions, verdicts, frame, chosen, interactions, audience, notes)
+        tested = np.concatenate([part.vectors for part in (sets.e, sets.p) if part is not None])
+        frame = entity_frame(sets, scores, eaa_interval(tested, a, b))
+        usable = {name for name, verdict in verdicts.items() if verdict and verdict.significant}
+        classification = classify(sets, directions, usable, frame, interactions, audience)
+        if interactions is not None:
+            classification |= from_items(embeddings, sets, interactions, chosen, notes)
         bar.advance()
         view = picture(a, b, _others(sets), rows=_rows(picture_of, a, b))
         bar.advance()
     result = Associations(
         schema=SCHEMA,
         attribute=chosen.attribute,
-        embeddings={
-            "source": embeddings.source,
-            **{
-                name: {"entities": len(part), "dimensions": part.dimensions} for name, part in embeddings.tables.items()
-            },
-        },
+        embeddings=_sizes(embeddings),
         sets={part.role: {"name": part.name, "in": part.entities.name, "size": len(part)} for part in sets.all},
         **metrics(sets, scores, tests, bounds, verdicts, chosen),
         directions=direction_record(directions, verdicts, parts, a, b),
         classification=classification,
         latent_space=_space_record(view),
         notes=[*embeddings.notes, *notes, *_set_notes(sets)],
-        signature={
-            "version": version("tod-bias"),
-            "seed": chosen.seed,
-            "permutations": chosen.permutations,
-            "bootstrap": chosen.bootstrap,
-            "alpha": chosen.alpha,
-            "intervals": "95%, bootstrap over the entities of all four sets; R-RIPA's with the direction held fixed; "
-            "EAA's over A and B (Welch)",
-        },
+        signature=_signature(chosen),
     )
     result["flags"] = flags(result)
     result["seconds"] = round(time.monotonic() - started, 3)
     result.turns, result.directions, result.picture = frame, directions, view
     return result
+
+
+def _scores(sets: EntitySets, directions: Sequence[Direction]) -> Scores:
+    a, b, e = (part.vectors for part in (sets.a, sets.b, sets.e))
+    if sets.p is None:
+        none = np.zeros((0, a.shape[1]))
+        return Scores(unit(e), none, unit(a), unit(b), eaa(e, a, b), np.zeros(0), directions)
+    p = sets.p.vectors
+    return Scores(unit(e), unit(p), unit(a), unit(b), eaa(e, a, b), eaa(p, a, b), directions)
 
 
 def _rows(other: Picture | None, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
@@ -159,6 +152,23 @@ def _rows(other: Picture | None, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarr
 
 def _others(sets: EntitySets) -> dict[str, np.ndarray]:
     return {part.name: part.vectors for part in (sets.e, sets.p) if part is not None}
+
+
+def _sizes(embeddings: Embeddings) -> dict[str, Any]:
+    sizes = {name: {"entities": len(part), "dimensions": part.dimensions} for name, part in embeddings.tables.items()}
+    return {"source": embeddings.source, **sizes}
+
+
+def _signature(chosen: AuditSettings) -> dict[str, Any]:
+    return {
+        "version": version("tod-bias"),
+        "seed": chosen.seed,
+        "permutations": chosen.permutations,
+        "bootstrap": chosen.bootstrap,
+        "alpha": chosen.alpha,
+        "intervals": "95%, bootstrap over the entities of all four sets; R-RIPA's with the direction held fixed; "
+        "EAA's over A and B (Welch)",
+    }
 
 
 def _space_record(view: Picture | None) -> dict[str, Any] | None:

@@ -81,7 +81,7 @@ def bootstrap(
     def bounds(samples: np.ndarray, clusters: int) -> np.ndarray:
         return interval(samples, clusters) if resamples > 1 else np.full((2, *samples.shape[1:]), np.nan)
 
-    found = tuple(
+    result = tuple(
         {
             "E": bounds(r_e[:, number], len(e)),
             "P": bounds(r_p[:, number], len(p)),
@@ -96,7 +96,7 @@ def bootstrap(
         deaa=bounds(mean_e * len(e) - mean_p * len(p), both),
         mean_difference=bounds(mean_e - mean_p, both),
         effect_size=bounds(effect, both),
-        directions=found,
+        directions=result,
     )
 
 

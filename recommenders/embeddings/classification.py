@@ -44,15 +44,15 @@ def audience_deciles(labelled_a: np.ndarray, audience: np.ndarray) -> list[dict[
         One entry a side and decile, from 50-60% to 90-100% of that side: ``side``, ``from``, ``to``, and the share of
         its items labelled A. An audience of exactly one half stands on both sides.
     """
-    found = []
+    result = []
     known = ~np.isnan(audience)
     for side, part in (("A", audience), ("B", 1 - audience)):
         for low, high in pairwise(DECILES):
             # Shares are ratios of counts: 0.3 as 1 - 0.7 falls short of 0.7 by rounding alone.
             at = known & (part >= low - 1e-9) & ((part < high - 1e-9) | (high == 1.0))
             labelled = share(int(labelled_a[at].sum()), int(at.sum()))
-            found.append({"side": side, "from": low, "to": high, "labelled_A": labelled})
-    return found
+            result.append({"side": side, "from": low, "to": high, "labelled_A": labelled})
+    return result
 
 
 def group_scores(labelled_a: np.ndarray, is_first: np.ndarray) -> dict[str, dict[str, Any]]:
@@ -66,13 +66,13 @@ def group_scores(labelled_a: np.ndarray, is_first: np.ndarray) -> dict[str, dict
         For ``E`` and ``P``: ``precision`` and ``recall`` with Wilson intervals, ``f1``; None where undefined. The
         precision depends on how large E and P are.
     """
-    found: dict[str, dict[str, Any]] = {}
+    result: dict[str, dict[str, Any]] = {}
     for name, wanted, got in (("E", is_first, labelled_a), ("P", ~is_first, ~labelled_a)):
         hits = int((wanted & got).sum())
         precision, recall = share(hits, int(got.sum())), share(hits, int(wanted.sum()))
         total = int(got.sum() + wanted.sum())
-        found[name] = {"precision": precision, "recall": recall, "f1": 2 * hits / total if total else None}
-    return found
+        result[name] = {"precision": precision, "recall": recall, "f1": 2 * hits / total if total else None}
+    return result
 
 
 def group_difference(labelled_a: np.ndarray, is_first: np.ndarray) -> dict[str, Any]:
@@ -101,19 +101,19 @@ def label_change(before: np.ndarray, after: np.ndarray) -> dict[str, Any]:
     from scipy import stats
 
     table = np.array([[before.sum(), (~before).sum()], [after.sum(), (~after).sum()]])
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "labelled_A": [share(int(part.sum()), len(part)) for part in (before, after)],
         "chi_squared": None,
     }
     if table.sum(axis=0).all():
         outcome = stats.chi2_contingency(table, correction=False)
-        found["chi_squared"] = {"statistic": float(outcome.statistic), "p_value": float(outcome.pvalue)}
+        result["chi_squared"] = {"statistic": float(outcome.statistic), "p_value": float(outcome.pvalue)}
     else:
-        found["chi_squared"] = {"statistic": 0.0, "p_value": 1.0}  # both trainings give every entity the same label
+        result["chi_squared"] = {"statistic": 0.0, "p_value": 1.0}  # both trainings give every entity the same label
     gained, lost = int((~before & after).sum()), int((before & ~after).sum())
     p = float(stats.binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
-    found["mcnemar"] = {"gained_A": gained, "lost_A": lost, "p_value": p}
-    return found
+    result["mcnemar"] = {"gained_A": gained, "lost_A": lost, "p_value": p}
+    return result
 
 
 def disparity(labelled_a: np.ndarray, groups: Sequence[str], truth_a: np.ndarray | None = None) -> dict[str, Any]:
@@ -166,8 +166,8 @@ def history_centroids(items: np.ndarray, top: Sequence[np.ndarray], rows: np.nda
         rows: users to describe.
     """
     centroids = [unit(items[top[row]]).mean(axis=0) for row in rows if len(top[row])]
-    kept = [centroid for centroid in centroids if centroid.any()]
-    return np.array(kept).reshape(-1, items.shape[1])
+    remaining = [centroid for centroid in centroids if centroid.any()]
+    return np.array(remaining).reshape(-1, items.shape[1])
 
 
 def predict_users(histories: Histories, seed: int = 0) -> dict[str, Any]:

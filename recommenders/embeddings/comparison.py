@@ -33,7 +33,7 @@ MEANS = "difference of means"
 
 
 @dataclass(frozen=True)
-class Run:
+class AuditedTraining:
     """What an earlier audit left in its folder."""
 
     record: Mapping[str, Any]
@@ -41,7 +41,7 @@ class Run:
     source: str
 
 
-def load_run(folder: str | Path) -> Run:
+def load_run(folder: str | Path) -> AuditedTraining:
     """Read ``associations.json`` and ``entities.parquet``.
 
     Raises:
@@ -61,7 +61,7 @@ def load_run(folder: str | Path) -> Run:
         raise _unreadable(place, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
     except (OSError, ValueError, OverflowError) as error:
         raise _unreadable(place, str(error)) from error
-    return Run(record, frame, str(place))
+    return AuditedTraining(record, frame, str(place))
 
 
 def _unreadable(place: Path, reason: str) -> EmbeddingsError:
@@ -99,8 +99,8 @@ def _check_entities(frame: pd.DataFrame, record: Mapping[str, Any]) -> None:
 
 
 def compare(
-    before: Run,
-    after: Run,
+    before: AuditedTraining,
+    after: AuditedTraining,
     *,
     permutations: int = 10_000,
     resamples: int = 1000,
@@ -139,8 +139,8 @@ def compare(
     }
     for label, column in columns.items():
         scores = left[column].to_numpy(dtype=float), right[column].to_numpy(dtype=float)
-        found = _changes(scores, first, label == "EAA", ddof, permutations, resamples, seed)
-        for name, entry in found.items():
+        result = _changes(scores, first, label == "EAA", ddof, permutations, resamples, seed)
+        for name, entry in result.items():
             metrics[name if label == "EAA" else f"{label} {name}"] = entry
             if label != "EAA":
                 key = label.removeprefix("R-RIPA ")
@@ -170,7 +170,7 @@ def compare(
     }
 
 
-def _aligned(before: Run, after: Run) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _aligned(before: AuditedTraining, after: AuditedTraining) -> tuple[pd.DataFrame, pd.DataFrame]:
     keys = ["set", "table", "id"]
     left, right = (run.entities.set_index(keys) for run in (before, after))
     if set(left.index) != set(right.index):
@@ -202,16 +202,16 @@ def _changes(
         sums = [weight @ part for weight, part in zip(weights, (part_e, part_p), strict=True)]
         means = [total / max(len(part), 1) for total, part in zip(sums, (part_e, part_p), strict=True)]
         sides = sums if as_sums else means
-        found = {"E": sides[0]}
+        result = {"E": sides[0]}
         if len(part_p):
-            found |= {"P": sides[1], "difference of sums": sums[0] - sums[1], "difference": means[0] - means[1]}
+            result |= {"P": sides[1], "difference of sums": sums[0] - sums[1], "difference": means[0] - means[1]}
             total = len(part_e) + len(part_p)
             mean = (sums[0] + sums[1]) / total
             square = (weights[0] @ part_e**2 + weights[1] @ part_p**2) / total
             spread = np.sqrt(np.maximum(square - mean**2, 0) * total / (total - ddof))
             with np.errstate(divide="ignore", invalid="ignore"):
-                found["effect size"] = (means[0] - means[1]) / spread
-        return found
+                result["effect size"] = (means[0] - means[1]) / spread
+        return result
 
     ones = [np.ones((1, len(side))) for side in (e, p)]
     exact, sampled = value(e, p, ones), value(e, p, counts)
@@ -229,7 +229,7 @@ def _changes(
         signed = np.concatenate([(e[:, 1] - e[:, 0]) / len(e), -(p[:, 1] - p[:, 0]) / len(p)])
         p_values["difference"] = sign_test(signed, permutations=permutations, seed=seed).p_value
     fewest = min(len(side) for side in (e, p) if len(side))
-    found = {}
+    result = {}
     for name, pair in exact.items():
         if name not in labels:
             continue
@@ -247,5 +247,5 @@ def _changes(
                 percent = 100 * (draws[:, 1] / draws[:, 0] - 1)
             entry["ci"] = finite_pair(interval(draws[:, 1] - draws[:, 0], fewest))
             entry["change_percent_ci"] = finite_pair(interval(np.where(np.isfinite(percent), percent, np.nan), fewest))
-        found[labels[name]] = entry
-    return found
+        result[labels[name]] = entry
+    return result

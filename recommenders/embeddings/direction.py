@@ -113,8 +113,8 @@ def fit_classifier(a: np.ndarray, b: np.ndarray) -> LinearClassifier:
         return 0.5 * float(coefficients @ coefficients) + float((weights * short**2).sum()), gradient
 
     options = {"maxiter": 10_000, "ftol": 1e-15, "gtol": 1e-9}
-    found = minimize(loss, np.zeros(vectors.shape[1]), jac=True, method="L-BFGS-B", options=options).x
-    return LinearClassifier(found[:-1], float(found[-1]))
+    result = minimize(loss, np.zeros(vectors.shape[1]), jac=True, method="L-BFGS-B", options=options).x
+    return LinearClassifier(result[:-1], float(result[-1]))
 
 
 def svc_direction(a: np.ndarray, b: np.ndarray, name: str = "svc") -> Direction:
@@ -147,8 +147,8 @@ def csvc_direction(a: np.ndarray, b: np.ndarray, size: int) -> Direction:
     """
     check_size(size, len(a), len(b))
     rows_a, rows_b = most_biased(a, b, size)
-    found = svc_direction(a[rows_a], b[rows_b], f"csvc_{size}")
-    return Direction(found.name, found.vector, f"{found.method}, the most biased ones", found.classifier)
+    result = svc_direction(a[rows_a], b[rows_b], f"csvc_{size}")
+    return Direction(result.name, result.vector, f"{result.method}, the most biased ones", result.classifier)
 
 
 def pca_direction(a: np.ndarray, b: np.ndarray, pairs: np.ndarray, *, random: bool = False) -> Direction:

@@ -119,7 +119,7 @@ def r_ripa(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> Figure:
 @styled
 def deciles(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> Figure:
     """Share of items labelled A against the share of A in their audience (Beattie Table 4)."""
-    found = [
+    result = [
         (
             title,
             {name: e["audience_deciles"] for name, e in run["classification"].items() if "audience_deciles" in e},
@@ -128,8 +128,8 @@ def deciles(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> Figure:
     ]
     sets = runs[0][1]["sets"]
     figure = new_figure(WIDTH, 3.6)
-    panels = np.atleast_1d(figure.subplots(1, len(found), sharey=True))
-    for panel, (title, entries) in zip(panels, found, strict=True):
+    panels = np.atleast_1d(figure.subplots(1, len(result), sharey=True))
+    for panel, (title, entries) in zip(panels, result, strict=True):
         for number, (name, rows) in enumerate(entries.items()):
             points = []
             for row in rows:

@@ -28,21 +28,21 @@ def fit_directions(
     a: np.ndarray, b: np.ndarray, parts: Split | None, chosen: AuditSettings
 ) -> tuple[list[Direction], list[str]]:
     """The directions in use: the centroid difference of all of A and B, classifiers of the training part."""
-    found, notes = [centroid_direction(a, b)], []
+    result, notes = [centroid_direction(a, b)], []
     if parts is not None:
         train_a, train_b = a[parts.train_a], b[parts.train_b]
         rng = np.random.default_rng(chosen.seed)
         most = chosen.svc_sample or len(a) + len(b)
-        found.append(svc_direction(*(side[rng.permutation(len(side))[:most]] for side in (train_a, train_b))))
+        result.append(svc_direction(*(side[rng.permutation(len(side))[:most]] for side in (train_a, train_b))))
         sizes = usual_sizes(min(len(train_a), len(train_b))) if chosen.csvc is None else chosen.csvc
-        found += [csvc_direction(train_a, train_b, size) for size in sizes]
+        result += [csvc_direction(train_a, train_b, size) for size in sizes]
     else:
         notes.append("A or B holds one entity: no classifier was trained, and no direction was tested")
     random = chosen.pairs is None
     pairs = random_pairs(len(a), len(b), seed=chosen.seed) if chosen.pairs is None else chosen.pairs
-    found.append(pca_direction(a, b, pairs, random=random))
-    notes += [f"direction {part.name}: {part.warning}" for part in found if part.warning]
-    return found, notes
+    result.append(pca_direction(a, b, pairs, random=random))
+    notes += [f"direction {part.name}: {part.warning}" for part in result if part.warning]
+    return result, notes
 
 
 def judge_directions(
@@ -52,7 +52,7 @@ def judge_directions(
     if parts is None or min(len(parts.test_a), len(parts.test_b)) < 2:
         return dict.fromkeys(part.name for part in directions)
     level = chosen.alpha / (3 * len(directions))
-    found: dict[str, Verdict | None] = {}
+    result: dict[str, Verdict | None] = {}
     for part in directions:
         vector = part.vector
         if part.name == "centroid":
@@ -60,16 +60,16 @@ def judge_directions(
         elif part.name == "pca":
             vector = _held_out_pca(a, b, parts, chosen)
         p_values = direction_tests(vector, a[parts.test_a], b[parts.test_b], seed=chosen.seed)
-        found[part.name] = Verdict(p_values, level)
-    return found
+        result[part.name] = Verdict(p_values, level)
+    return result
 
 
 def _held_out_pca(a: np.ndarray, b: np.ndarray, parts: Split, chosen: AuditSettings) -> np.ndarray:
     train_a, train_b = a[parts.train_a], b[parts.train_b]
     if chosen.pairs is None:
         return pca_direction(train_a, train_b, random_pairs(len(train_a), len(train_b), seed=chosen.seed)).vector
-    kept = np.isin(chosen.pairs[:, 0], parts.train_a) & np.isin(chosen.pairs[:, 1], parts.train_b)
-    pairs = chosen.pairs[kept] if kept.any() else chosen.pairs
+    remaining = np.isin(chosen.pairs[:, 0], parts.train_a) & np.isin(chosen.pairs[:, 1], parts.train_b)
+    pairs = chosen.pairs[remaining] if remaining.any() else chosen.pairs
     return pca_direction(a, b, pairs).vector
 
 
@@ -82,7 +82,7 @@ def direction_record(
 ) -> dict[str, Any]:
     """What ``associations.json`` says of the directions."""
     cosines = cosine_table(directions)
-    found = {}
+    result = {}
     for number, part in enumerate(directions):
         verdict = verdicts[part.name]
         entry: dict[str, Any] = {
@@ -102,8 +102,8 @@ def direction_record(
                 "train": accuracy(part.classifier, *trained),
                 "test": accuracy(part.classifier, a[parts.test_a], b[parts.test_b]),
             }
-        found[part.name] = entry
-    return found
+        result[part.name] = entry
+    return result
 
 
 def _trained_on(part: Direction, train_a: np.ndarray, train_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

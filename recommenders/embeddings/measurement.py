@@ -110,7 +110,7 @@ def metrics(
     of_groups = {
         "GEAA": {name: tests.attribute.record(number) | attribute for number, name in enumerate(("E", "P")[: 1 + both])}
     }
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "EAA": {key: float(value) for key, value in zip(_keys(sets), [*scores.eaa_e, *second], strict=True)},
         "GEAA": geaa,
         "DEAA": geaa["E"] - geaa["P"] if both else None,
@@ -131,12 +131,12 @@ def metrics(
         "R_RIPA": _r_ripa(sets, scores, tests, bounds, verdicts, chosen),
     }
     if tests.entities is not None:
-        found["tests"]["mean_difference"] = {
+        result["tests"]["mean_difference"] = {
             "entities": tests.entities.record() | {"null": "labels of E and P exchanged"},
             "attribute": tests.attribute.record(2) | attribute,
             "rank_sum": tests.rank_sum,
         }
-    return found
+    return result
 
 
 def _keys(sets: EntitySets) -> list[str]:
@@ -156,7 +156,7 @@ def _r_ripa(
 ) -> dict[str, Any]:
     along_e, along_p = scores.along(scores.e), scores.along(scores.p)
     both = sets.p is not None
-    found = {}
+    result = {}
     for number, part in enumerate(scores.directions):
         verdict = verdicts[part.name]
         interval = {key: finite_pair(value) for key, value in bounds.directions[number].items()}
@@ -178,8 +178,8 @@ def _r_ripa(
             entry["tests"]["P"] = tests.signs[1].record(number) | {"null": "cosines of P symmetric about 0"}
             entry["tests"]["differential"] = tests.entities.record(number + 1) | {"null": "labels of E and P exchanged"}
             entry["tests"]["rank_sum"] = tests.rank_sums[number]
-        found[part.name] = entry
-    return found
+        result[part.name] = entry
+    return result
 
 
 def entity_frame(sets: EntitySets, scores: Scores, bounds: np.ndarray) -> pd.DataFrame:

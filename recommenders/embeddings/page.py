@@ -59,17 +59,17 @@ def write_report(
 def _figures(
     runs: Sequence[tuple[str, Associations]], comparison: Mapping[str, Any] | None
 ) -> dict[str, tuple[str, Figure]]:
-    found: dict[str, tuple[str, Figure]] = {}
+    result: dict[str, tuple[str, Figure]] = {}
     for number, (name, run) in enumerate(runs):
         if run.picture is not None:
             suffix = f"_{number + 1}" if len(runs) > 1 else ""
             title = f"Latent space{': ' + name if len(runs) > 1 else ''} (Beattie Figs. 1 and 2)"
-            found[f"latent_space{suffix}"] = (title, figures.latent_space(run.picture, run["sets"]))
+            result[f"latent_space{suffix}"] = (title, figures.latent_space(run.picture, run["sets"]))
     frames = [(name, run.entities, run["sets"]) for name, run in runs]
-    found["eaa"] = ("EAA of the test sets; thick lines are means", figures.association(frames))
-    found["r_ripa"] = ("R-RIPA by bias direction (Beattie Table 3)", figures.r_ripa(runs))
+    result["eaa"] = ("EAA of the test sets; thick lines are means", figures.association(frames))
+    result["r_ripa"] = ("R-RIPA by bias direction (Beattie Table 3)", figures.r_ripa(runs))
     if all(any("audience_deciles" in entry for entry in run["classification"].values()) for _, run in runs):
-        found["deciles"] = ("Labels of items by audience (Beattie Table 4)", figures.deciles(runs))
+        result["deciles"] = ("Labels of items by audience (Beattie Table 4)", figures.deciles(runs))
     if comparison is not None:
-        found["changes"] = ("Change of every metric", figures.changes(comparison))
-    return found
+        result["changes"] = ("Change of every metric", figures.changes(comparison))
+    return result

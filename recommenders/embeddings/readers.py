@@ -19,7 +19,7 @@ from __future__ import annotations
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,8 +37,11 @@ if TYPE_CHECKING:
 
 _MATRICES = {"users": "user_ids", "items": "item_ids", "vectors": "ids"}
 _IMPLICIT = {"user_factors": "users", "item_factors": "items"}
-_NO_ARRAYS = (OSError, ValueError, TypeError, LookupError, NotImplementedError, MemoryError, EOFError,
-              zipfile.BadZipFile, zlib.error, SyntaxError, tokenize.TokenError)  # fmt: skip
+_NO_ARRAYS = (
+    *(OSError, ValueError, TypeError, LookupError, NotImplementedError, MemoryError, EOFError),
+    *(zipfile.BadZipFile, zlib.error, SyntaxError, tokenize.TokenError),
+)
+"""What numpy raises for what is no file of arrays."""
 _TABLE_COLUMN, _ID_COLUMN, _VECTOR_COLUMN = "table", "id", "vector"
 
 
@@ -91,12 +94,12 @@ def _both(files: Sequence[Path], user_table: str | None, item_table: str | None)
     tables: dict[str, Entities] = {}
     notes: list[str] = []
     for name, file in zip(("users", "items"), files, strict=True):
-        found = load_embeddings(file)
-        if len(found.tables) != 1:
-            raise EmbeddingsError(f"{file}: holds {', '.join(found.tables)}; of two files each holds one table")
-        (only,) = found.tables.values()
+        result = load_embeddings(file)
+        if len(result.tables) != 1:
+            raise EmbeddingsError(f"{file}: holds {', '.join(result.tables)}; of two files each holds one table")
+        (only,) = result.tables.values()
         tables[name] = Entities(name, only.vectors, only.ids, only.attributes, only.source)
-        notes += found.notes
+        notes += result.notes
     return Embeddings(tables, " and ".join(map(str, files)), tuple(notes))
 
 
@@ -291,17 +294,23 @@ def from_torch_state(
     listed = ", ".join(f"{name} {tuple(part.shape)}" for name, part in matrices.items()) or "none"
     tables = {}
     for kind, wanted in (("user", user_table), ("item", item_table)):
-        fitting = [name for name in matrices if (name == wanted if wanted else kind in name.lower())]
-        if len(fitting) > 1:  # an embedding table beside the layers of a tower
-            fitting = [name for name in fitting if "emb" in name.lower()] or fitting
+        fitting = _fitting(matrices, kind, wanted)
         if len(fitting) != 1:
-            found = "more than one" if fitting else "no"
+            count = "more than one" if fitting else "no"
             raise EmbeddingsError(
-                f"{source}: {found} table for {kind}s among its matrices ({listed}); name it with --{kind}-table"
+                f"{source}: {count} table for {kind}s among its matrices ({listed}); name it with --{kind}-table"
             )
         matrix = matrices[fitting[0]].detach().float().numpy()
         tables[f"{kind}s"] = Entities(f"{kind}s", matrix, source=source)
     return Embeddings(tables, source)
+
+
+def _fitting(names: Iterable[str], kind: str, wanted: str | None) -> list[str]:
+    """The matrix that was named, or those whose names hold a kind; embedding tables before layers of a tower."""
+    if wanted:
+        return [name for name in names if name == wanted]
+    fitting = [name for name in names if kind in name.lower()]
+    return [name for name in fitting if len(fitting) > 1 and "emb" in name.lower()] or fitting
 
 
 _READERS: dict[str, Any] = {

@@ -109,19 +109,24 @@ def comparison_reading(comparison: Mapping[str, Any], after: Mapping[str, Any]) 
         if remains
         else "and what is left is no longer flagged, which does not show that nothing is left"
     )
-    others = [
-        f"{name} {fixed(part['change_percent'], 1, sign=True)}%"
-        for name, part in comparison["metrics"].items()
-        if name.endswith("differential")
-        and part.get("usable")
-        and part["change_percent"] is not None
-        and (part.get("p_holm") or 1.0) < 0.05
-        and (part["change_percent"] < 0) != weaker
-    ]
+    others = _opposed(comparison["metrics"], weaker)
     against = [f"Not every metric agrees: {', '.join(others)}."] if others else []
     return [
         f"{said}, {left}.",
         *against,
         "The p-value and interval are over the tested entities, for these two trainings; trainings that differ in "
         "their seed alone differ too, so train several before calling a small change a mitigation.",
+    ]
+
+
+def _opposed(metrics: Mapping[str, Mapping[str, Any]], weaker: bool) -> list[str]:
+    """Differentials of usable directions that changed the other way, with their change in %."""
+    return [
+        f"{name} {fixed(entry['change_percent'], 1, sign=True)}%"
+        for name, entry in metrics.items()
+        if name.endswith("differential")
+        and entry.get("usable")
+        and entry["change_percent"] is not None
+        and (entry.get("p_holm") or 1.0) < 0.05
+        and (entry["change_percent"] < 0) != weaker
     ]

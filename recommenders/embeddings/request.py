@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator
 
@@ -50,7 +50,19 @@ class AssociationRequest(Options):
     """Torch state: name of the users' table."""
     item_table: str | None = None
     """Torch state: name of the items' table."""
-    specs: dict[str, Any] | None = None
+    specs: Any = None
     """In the place of a file of sets: its content."""
     source: str = "the options"
     """Where all this was said, for messages."""
+
+    def beside(self, folder: Path) -> Self:
+        """The same with its paths relative to a folder."""
+        paths: dict[str, Any] = {name: tuple(folder / path for path in getattr(self, name)) for name in _SEVERAL}
+        paths |= {name: getattr(self, name) and folder / getattr(self, name) for name in _FILES}
+        return self.model_copy(update=paths)
+
+
+_SEVERAL, _FILES = ("embeddings", "compare"), ("users", "items", "interactions", "pairs")
+"""Options that name files."""
+SCOPE_KEYS = (*_SEVERAL, *_FILES, "sets", "attribute", "names", "audience", "csvc")
+"""What a scope file may hold."""

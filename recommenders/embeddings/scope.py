@@ -9,51 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tod_bias.documents import read_yaml
-from tod_bias.errors import EmbeddingsError
+from tod_bias.errors import EmbeddingsError, TodBiasError
 from tod_bias.files import own_folder, write_json
 from tod_bias.folder import writable
 from tod_bias.recommenders.embeddings.audit import Associations, audit
-from tod_bias.recommenders.embeddings.comparison import NAME, Run, compare
+from tod_bias.recommenders.embeddings.comparison import NAME, AuditedTraining, compare
 from tod_bias.recommenders.embeddings.page import write_report
 from tod_bias.recommenders.embeddings.readers import attach, load_embeddings, read_attributes
-from tod_bias.recommenders.embeddings.request import AssociationRequest
+from tod_bias.recommenders.embeddings.request import SCOPE_KEYS, AssociationRequest
 from tod_bias.recommenders.embeddings.sets import EntitySets, attribute_specs, load_sets, resolve_sets
 from tod_bias.recommenders.embeddings.settings import AuditSettings
 from tod_bias.recommenders.embeddings.vectors import Embeddings
 
 if TYPE_CHECKING:
     from tod_bias.recommenders.latent_factor.interactions import Interactions
-
-
-class ScopeFile(BaseModel):
-    """A scope file: what is audited. Paths are relative to the file."""
-
-    model_config = ConfigDict(extra="forbid")
-    attribute: str = "attribute"
-    """Its name, in words."""
-    embeddings: str | list[str]
-    """A file, or the users' and the items'."""
-    compare: str | list[str] | None = None
-    """Embeddings of another training of the same entities."""
-    names: list[str] | None = None
-    """Names of the trainings."""
-    sets: dict[str, Any]
-    """A, B, E and P, as in a sets file."""
-    users: str | None = None
-    """File of users' attributes."""
-    items: str | None = None
-    """File of items' attributes."""
-    interactions: str | None = None
-    """File or folder of interactions."""
-    audience: str | None = None
-    """Attribute of items that holds the share of A in their audience."""
-    pairs: str | None = None
-    """File of pairs of A and B."""
-    csvc: list[int] | None = None
-    """Sizes of CSVC directions."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +41,9 @@ class Scope:
 
 
 def read_scope_file(path: str | Path) -> AssociationRequest:
-    """Read a scope file (YAML).
+    """Read a scope file (YAML): the options of :class:`AssociationRequest` by name, with the sets themselves.
+
+    Paths are relative to the file.
 
     Raises:
         EmbeddingsError: it cannot be read or holds something else.
@@ -82,37 +55,23 @@ def read_scope_file(path: str | Path) -> AssociationRequest:
         raise EmbeddingsError(f"{file}: cannot be read ({error}); --scope takes a YAML file") from error
     except yaml.YAMLError as error:
         raise EmbeddingsError(f"{file}: not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict) or not (
+        content.keys() <= set(SCOPE_KEYS) and {"embeddings", "sets"} <= set(content)
+    ):
+        raise EmbeddingsError(f"{file}: expected embeddings, sets and others of {', '.join(SCOPE_KEYS)}")
+    given = {key: value for key, value in content.items() if value is not None}
+    given |= {"specs": given.pop("sets", None), "source": str(file)}
+    for key in ("embeddings", "compare"):
+        if isinstance(given.get(key), str):
+            given[key] = [given[key]]
+    sizes = given.get("csvc")
+    if isinstance(sizes, list) and all(type(size) is int for size in sizes):
+        given["csvc"] = list(map(str, sizes))
     try:
-        scope = ScopeFile.model_validate(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
-        keys = ", ".join(ScopeFile.model_fields)
-        raise EmbeddingsError(f"{file}: {where}: {first['msg']}; expected {keys}") from error
-
-    def beside(name: str) -> Path:
-        return file.parent / name
-
-    def several(names: str | list[str] | None) -> list[Path]:
-        return [beside(name) for name in ([names] if isinstance(names, str) else names or [])]
-
-    def one(name: str | None) -> Path | None:
-        return beside(name) if name else None
-
-    return AssociationRequest(
-        embeddings=tuple(several(scope.embeddings)),
-        specs=scope.sets,
-        attribute=scope.attribute,
-        users=one(scope.users),
-        items=one(scope.items),
-        interactions=one(scope.interactions),
-        compare=tuple(several(scope.compare)),
-        names=tuple(scope.names or ()),
-        audience=scope.audience,
-        pairs=one(scope.pairs),
-        csvc=tuple(map(str, scope.csvc)) if scope.csvc is not None else None,
-        source=str(file),
-    )
+        request = AssociationRequest.of(given)
+    except TodBiasError as error:
+        raise EmbeddingsError(f"{file}: {error}") from None
+    return request.beside(file.parent)
 
 
 def read_request(request: AssociationRequest, settings: AuditSettings) -> Scope:
@@ -144,8 +103,8 @@ def read_request(request: AssociationRequest, settings: AuditSettings) -> Scope:
     return Scope(
         sets,
         tuple((label, part) for label, (_, part) in zip(names, trainings, strict=True)),
-        replace(
-            settings, attribute=name, pairs=pairs, csvc=None if request.csvc is None else tuple(map(int, request.csvc))
+        settings.model_copy(
+            update={"attribute": name, "pairs": pairs, "csvc": request.csvc and tuple(map(int, request.csvc))}
         ),
         interactions,
         _audience(sets, request.audience),
@@ -253,14 +212,14 @@ def _audience(sets: EntitySets, column: str | None) -> np.ndarray | None:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a study found."""
+class AssociationStudy:
+    """The audits of one training or two, with their comparison."""
 
     runs: tuple[tuple[str, Associations], ...]
     comparison: dict[str, Any] | None
 
 
-def run_scope(scope: Scope, out: str | Path, *, show_progress: bool = False) -> Outcome:
+def run_scope(scope: Scope, out: str | Path, *, show_progress: bool = False) -> AssociationStudy:
     """Audit every training, compare two, and write results, tables, figures and report.
 
     The first training's results lie in ``out`` itself, the second one's in ``out/compared``.
@@ -269,7 +228,7 @@ def run_scope(scope: Scope, out: str | Path, *, show_progress: bool = False) -> 
     runs: list[tuple[str, Associations]] = []
     moved = [scope.sets, *(scope.sets.on(embeddings) for _, embeddings in scope.trainings[1:])]
     for (name, embeddings), sets in zip(scope.trainings, moved, strict=True):
-        found = audit(
+        result = audit(
             embeddings,
             sets,
             scope.settings,
@@ -278,12 +237,12 @@ def run_scope(scope: Scope, out: str | Path, *, show_progress: bool = False) -> 
             picture_of=runs[0][1].picture if runs else None,
             show_progress=show_progress,
         )
-        found["name"] = name
-        runs.append((name, found))
+        result["name"] = name
+        runs.append((name, result))
     comparison = None
     if len(runs) == 2:
         comparison = compare(
-            *(Run(run, run.entities, name) for name, run in runs),
+            *(AuditedTraining(run, run.entities, name) for name, run in runs),
             permutations=scope.settings.permutations,
             resamples=scope.settings.bootstrap,
             seed=scope.settings.seed,
@@ -293,7 +252,7 @@ def run_scope(scope: Scope, out: str | Path, *, show_progress: bool = False) -> 
         save_comparison(comparison, place)
     write_report(runs, place, comparison)
     runs[0][1].save(place)
-    return Outcome(tuple(runs), comparison)
+    return AssociationStudy(tuple(runs), comparison)
 
 
 def _moved(scope: Scope, embeddings: Embeddings) -> np.ndarray | None:
@@ -335,4 +294,4 @@ def demo_scope(settings: AuditSettings, *, strength: float | None = None, show_p
         "P": {"in": "items", "where": {"genre": "sport"}},
     }
     sets = resolve_sets(specs, trained["with gender"], "the case study")
-    return Scope(sets, tuple(trained.items()), replace(settings, attribute="gender"), interactions)
+    return Scope(sets, tuple(trained.items()), settings.model_copy(update={"attribute": "gender"}), interactions)

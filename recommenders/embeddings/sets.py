@@ -117,14 +117,14 @@ def resolve_sets(content: Any, embeddings: Embeddings, source: str = "the sets")
     missing = [role for role in ("A", "B") if content.get(role) is None]
     if missing:
         raise EmbeddingsError(f"{source}: no set {missing[0]}; A and B define the attribute")
-    found = {role: _resolve(role, spec, embeddings, source) for role, spec in content.items() if spec is not None}
-    if "E" not in found:
-        found["E"] = _everything(embeddings, source, found)
-    return EntitySets(found["A"], found["B"], found["E"], found.get("P"), source)
+    result = {role: _resolve(role, spec, embeddings, source) for role, spec in content.items() if spec is not None}
+    if "E" not in result:
+        result["E"] = _everything(embeddings, source, result)
+    return EntitySets(result["A"], result["B"], result["E"], result.get("P"), source)
 
 
-def _everything(embeddings: Embeddings, source: str, found: Mapping[str, EntitySet]) -> EntitySet:
-    if "P" in found or len(embeddings.tables) == 1:
+def _everything(embeddings: Embeddings, source: str, result: Mapping[str, EntitySet]) -> EntitySet:
+    if "P" in result or len(embeddings.tables) == 1:
         raise EmbeddingsError(f"{source}: no set E; name the entities to test")
     table = embeddings.table(None, "E", source)
     return EntitySet("E", f"all {table.name}", table, np.flatnonzero(~table.is_zero))
@@ -178,12 +178,12 @@ def has_value(table: Entities, attribute: str, value: Any, where: str) -> np.nda
         )
     column = table.attributes[attribute]
     cells = column.astype(str).where(column.notna(), "").str.split("|")
-    found = np.array([str(value) in cell for cell in cells])
-    if not found.any():
+    result = np.array([str(value) in cell for cell in cells])
+    if not result.any():
         seen = sorted({part for cell in cells for part in cell} - {""})
         listed = ", ".join(seen[:8]) + (", …" if len(seen) > 8 else "")
         raise EmbeddingsError(f"{where}: the set is empty: no {attribute} is {value!r}; values: {listed or 'none'}")
-    return found
+    return result
 
 
 def _checked(

@@ -2,45 +2,48 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 
-import numpy as np
+from annotated_types import Ge
+from pydantic import Field
 
-from tod_bias.errors import EmbeddingsError, StatisticsError
-from tod_bias.recommenders.embeddings.association import check_ddof
+from tod_bias.config import InferenceOptions, Positive, Resamples, Seeded
 from tod_bias.recommenders.embeddings.significance import ALPHA
-from tod_bias.statistics.permutation import Alternative, check_alternative
+from tod_bias.statistics.permutation import Alternative
 
 TOP_ITEMS = 3
 """Items of a user's history that describe the user (Beattie section 5.2.4)."""
 
 
-@dataclass(frozen=True)
-class AuditSettings:
+class AssociationStatistics(InferenceOptions, Seeded):
+    """How intervals and p-values are estimated."""
+
+    title: ClassVar[str] = "Statistics"
+
+    permutations: Annotated[Resamples, Ge(1)] = 10_000
+    """Permutations of the tests; fewer where all can be enumerated."""
+
+
+class AuditSettings(AssociationStatistics):
     """What the numbers depend on, beside embeddings and sets."""
 
+    not_options: ClassVar[frozenset[str]] = frozenset(
+        {"attribute", "csvc", "svc_sample", "pairs", "top_items", "alpha"}
+    )
+
+    alternative: Alternative = "two-sided"
+    """Of the permutation tests."""
+    ddof: Annotated[int, Field(ge=0, le=1)] = 0
+    """Effect sizes divide by n (0) or n - 1 (1)."""
     attribute: str = "attribute"
     """Its name, in words."""
-    alternative: Alternative = "two-sided"
-    permutations: int = 10_000
-    bootstrap: int = 1000
-    ddof: int = 0
-    """Of the standard deviations in the effect sizes."""
     csvc: tuple[int, ...] | None = None
     """Most biased entities a side, one direction each; None for the usual sizes."""
     svc_sample: int | None = None
     """Entities a side of the SVC direction; None for all training entities."""
-    pairs: np.ndarray | None = None
+    pairs: Any = None
     """(pairs, 2) rows of A and of B for the PCA direction; None draws them at random."""
-    top_items: int = TOP_ITEMS
+    top_items: Positive = TOP_ITEMS
+    """Items of a user's history that describe the user."""
     alpha: float = ALPHA
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        try:
-            check_alternative(self.alternative)
-        except StatisticsError as error:
-            raise EmbeddingsError(str(error)) from error
-        check_ddof(self.ddof)
-        if self.permutations < 1 or self.bootstrap < 0 or self.top_items < 1:
-            raise EmbeddingsError("permutations and top items must be 1 or more, bootstrap 0 or more")
+    """Of the tests, before corrections."""

@@ -15,8 +15,8 @@ Named = Sequence[tuple[str, Mapping[str, Any]]]
 """Name of a training and the content of its ``associations.json``."""
 
 
-def _share(found: Mapping[str, Any] | None) -> Value:
-    return Value(found["value"], found["ci"], is_share=True) if found else Value(None, is_share=True)
+def _share(result: Mapping[str, Any] | None) -> Value:
+    return Value(result["value"], result["ci"], is_share=True) if result else Value(None, is_share=True)
 
 
 def _several(runs: Named) -> tuple[str, ...]:
@@ -55,8 +55,8 @@ def metrics(runs: Named) -> Sheet:
                 )
             )
         if run["DEAA"] is not None:
-            found = tests["mean_difference"]
-            p_values = tuple(Probability(found[null]["p_value"]) for null in ("entities", "attribute"))
+            result = tests["mean_difference"]
+            p_values = tuple(Probability(result[null]["p_value"]) for null in ("entities", "attribute"))
             bounds = run["intervals"]
             rows.append((*label, "DEAA", Value(run["DEAA"], bounds["DEAA"], 3, sign=True), "", "", ""))
             mean = Value(run["mean_difference"], bounds["mean_difference"], 4, sign=True)
@@ -181,15 +181,15 @@ def groups(runs: Named) -> Sheet:
         sets = run["sets"]
         for direction, entry in _classifiers(run, "groups").items():
             for role, wanted in (("E", "A"), ("P", "B")):
-                found = entry["groups"][role]
+                result = entry["groups"][role]
                 rows.append(
                     (
                         *_label(name, runs),
                         direction,
                         f"{sets[role]['name']} as {sets[wanted]['name']}",
-                        _share(found["precision"]),
-                        _share(found["recall"]),
-                        Value(found["f1"], None, 2),
+                        _share(result["precision"]),
+                        _share(result["recall"]),
+                        Value(result["f1"], None, 2),
                         Probability(entry["groups_mann_whitney"]["p_value"]) if role == "E" else "",
                     )
                 )
@@ -217,10 +217,10 @@ def users(runs: Named) -> Sheet:
     """Users' attribute told from their items."""
     rows = []
     for name, run in runs:
-        found = run["classification"].get("users_from_items")
-        if found:
-            cells = (_share(found["accuracy"]), _share(found["A_as_B"]), _share(found["B_as_A"]))
-            rows.append((*_label(name, runs), f"top {found['top_items']}", *cells))
+        result = run["classification"].get("users_from_items")
+        if result:
+            cells = (_share(result["accuracy"]), _share(result["A_as_B"]), _share(result["B_as_A"]))
+            rows.append((*_label(name, runs), f"top {result['top_items']}", *cells))
     sets = runs[0][1]["sets"]
     a, b = sets["A"]["name"], sets["B"]["name"]
     columns = (*_several(runs), "items", "test accuracy [95%]", f"{a} taken for {b}", f"{b} taken for {a}")

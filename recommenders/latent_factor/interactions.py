@@ -191,7 +191,7 @@ def read_frame(path: str | Path, **options: Any) -> pd.DataFrame:
         raise InteractionsError(f"{file}: cannot be read as a table: {' '.join(str(error).split())}") from error
 
 
-def _own(suffix: str) -> Callable[[Path], Interactions]:
+def _saved_as(suffix: str) -> Callable[[Path], Interactions]:
     def read(folder: Path) -> Interactions:
         beside = [folder / f"{name}{suffix}" for name in ("users", "items")]
         return load_interactions(
@@ -250,8 +250,8 @@ def _lastfm_1k(folder: Path) -> Interactions:
 _LASTFM_360K = "usersha1-artmbid-artname-plays.tsv"
 _LASTFM_1K = "userid-timestamp-artid-artname-traid-traname.tsv"
 LAYOUTS: dict[str, Callable[[Path], Interactions]] = {
-    "interactions.csv": _own(".csv"),
-    "interactions.parquet": _own(".parquet"),
+    "interactions.csv": _saved_as(".csv"),
+    "interactions.parquet": _saved_as(".parquet"),
     "u.data": _movielens_100k,
     "ratings.dat": _movielens_1m,
     "ratings.csv": _movielens,

@@ -40,9 +40,9 @@ class UserTower(nn.Module):
 
     def forward(self, user: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         """(batch,) users and attribute values to (batch, dimensions)."""
-        own = self.user_embedding(user)
-        parts = [own] if self.attribute_embedding is None else [own, self.attribute_embedding(value)]
-        return own + self.layers(torch.cat(parts, dim=-1))  # the sum keeps the tower from collapsing to one vector
+        vectors = self.user_embedding(user)
+        parts = [vectors] if self.attribute_embedding is None else [vectors, self.attribute_embedding(value)]
+        return vectors + self.layers(torch.cat(parts, dim=-1))  # the sum keeps the tower from collapsing to one vector
 
 
 class TwoTower(nn.Module):
@@ -58,7 +58,7 @@ class TwoTower(nn.Module):
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainedTwoTower:
     """A trained model's embeddings, and how training went."""
 
     embeddings: Embeddings
@@ -68,7 +68,7 @@ class Training:
 
 def train_two_tower(
     interactions: Interactions, settings: TwoTowerConfig | None = None, *, show_progress: bool = False
-) -> Training:
+) -> TrainedTwoTower:
     """Train a two-tower network and take its output vectors as the embeddings of users and items.
 
     One interaction of every user with three or more is held out; ``recall_at_50`` is the share of them among the 50
@@ -86,45 +86,24 @@ def train_two_tower(
     values, codes = _attribute_codes(interactions, chosen.attribute)
     rng = np.random.default_rng(chosen.seed)
     held = _held_out(interactions, rng)
-    kept = np.setdiff1d(np.arange(len(interactions)), held)
-    popularity = np.maximum(np.bincount(interactions.item[kept], minlength=len(interactions.item_ids)), 1)
+    trained_on = np.setdiff1d(np.arange(len(interactions)), held)
+    popularity = np.maximum(np.bincount(interactions.item[trained_on], minlength=len(interactions.item_ids)), 1)
     draw = popularity**chosen.sampling / (popularity**chosen.sampling).sum()
     importance = popularity ** (-chosen.importance)
-    importance = importance / importance[interactions.item[kept]].mean()  # the mean interaction weighs 1
+    importance = importance / importance[interactions.item[trained_on]].mean()  # the mean interaction weighs 1
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(chosen.seed)
         model = TwoTower(len(interactions.user_ids), len(interactions.item_ids), len(values), chosen)
-        optimizer = torch.optim.AdamW(model.parameters(), lr=chosen.learning_rate, weight_decay=chosen.weight_decay)
-        steps = math.ceil(len(kept) / chosen.batch)
-        user_all, item_all = torch.tensor(interactions.user), torch.tensor(interactions.item)
-        code_all, weight_all = torch.tensor(codes), torch.as_tensor(importance, dtype=torch.float32)
-        correction = torch.as_tensor(np.log(draw * chosen.negatives), dtype=torch.float32)  # log of expected draws
-        losses: list[float] = []
-        step = 0
-        with progress_bar(chosen.epochs * steps, "training", show=show_progress) as bar:
-            for _ in range(chosen.epochs):
-                total = 0.0
-                for rows in np.array_split(rng.permutation(kept), steps):
-                    at = torch.as_tensor(rows)
-                    negatives = torch.as_tensor(rng.choice(len(draw), size=chosen.negatives, p=draw))
-                    users = model.users(user_all[at], code_all[user_all[at]])  # (batch, dimensions)
-                    loss = _loss(model, users, item_all[at], negatives, correction, weight_all)
-                    step += 1
-                    if not math.isfinite(float(loss.detach())):
-                        raise _diverged(step, f"loss {float(loss.detach())}")
-                    optimizer.zero_grad()
-                    loss.backward()
-                    optimizer.step()
-                    total += float(loss.detach()) * len(rows)
-                    bar.advance()
-                losses.append(total / len(kept))
+        weights = torch.as_tensor(importance, dtype=torch.float32)
+        data = _Data(interactions, torch.tensor(codes), trained_on, draw, weights)
+        losses = _fit(model, data, chosen, rng, show_progress)
         with torch.no_grad():
-            user_vectors = model.users(torch.arange(len(codes)), code_all).numpy()
+            user_vectors = model.users(torch.arange(len(codes)), data.codes).numpy()
             item_vectors = model.item_embedding.weight.numpy().copy()
             bias = model.item_bias.weight[:, 0].numpy().copy()
     if not all(np.isfinite(part).all() for part in (user_vectors, item_vectors, bias)):
-        raise _diverged(step, "embeddings that are not finite")
+        raise _diverged(chosen.epochs * _steps(data, chosen), "embeddings that are not finite")
     name = f"the two-tower model {'with ' + chosen.attribute if chosen.attribute else 'without an attribute'}"
     embeddings = Embeddings(
         {
@@ -137,12 +116,60 @@ def train_two_tower(
         "settings": chosen.model_dump(),
         "users": len(interactions.user_ids),
         "items": len(interactions.item_ids),
-        "interactions": len(kept),
+        "interactions": len(trained_on),
         "held_out": len(held),
         "loss": [round(loss, 4) for loss in losses],
         "recall_at_50": _recall(interactions, held, user_vectors @ item_vectors.T + bias, 50),
     }
-    return Training(embeddings, record)
+    return TrainedTwoTower(embeddings, record)
+
+
+@dataclass(frozen=True)
+class _Data:
+    """What a model is trained on."""
+
+    interactions: Interactions
+    codes: torch.Tensor
+    """(users,) attribute values."""
+    rows: np.ndarray
+    """Interactions that are not held out."""
+    draw: np.ndarray
+    """(items,) probability of being drawn as a negative."""
+    importance: torch.Tensor
+    """(items,) weight of an interaction with the item."""
+
+
+def _steps(data: _Data, chosen: TwoTowerConfig) -> int:
+    return math.ceil(len(data.rows) / chosen.batch)
+
+
+def _fit(
+    model: TwoTower, data: _Data, chosen: TwoTowerConfig, rng: np.random.Generator, show_progress: bool
+) -> list[float]:
+    """Train, and return the mean loss of every epoch."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=chosen.learning_rate, weight_decay=chosen.weight_decay)
+    user_all, item_all = torch.tensor(data.interactions.user), torch.tensor(data.interactions.item)
+    correction = torch.as_tensor(np.log(data.draw * chosen.negatives), dtype=torch.float32)  # log of expected draws
+    losses: list[float] = []
+    step, steps = 0, _steps(data, chosen)
+    with progress_bar(chosen.epochs * steps, "training", show=show_progress) as bar:
+        for _ in range(chosen.epochs):
+            total = 0.0
+            for rows in np.array_split(rng.permutation(data.rows), steps):
+                at = torch.as_tensor(rows)
+                negatives = torch.as_tensor(rng.choice(len(data.draw), size=chosen.negatives, p=data.draw))
+                users = model.users(user_all[at], data.codes[user_all[at]])  # (batch, dimensions)
+                loss = _loss(model, users, item_all[at], negatives, correction, data.importance)
+                step += 1
+                if not math.isfinite(float(loss.detach())):
+                    raise _diverged(step, f"loss {float(loss.detach())}")
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                total += float(loss.detach()) * len(rows)
+                bar.advance()
+            losses.append(total / len(data.rows))
+    return losses
 
 
 def _diverged(step: int, what: str) -> InteractionsError:

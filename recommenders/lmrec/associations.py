@@ -14,7 +14,7 @@ from tod_bias.recommenders.lmrec.design import crossing_of, exchange, fewest_clu
 from tod_bias.recommenders.lmrec.inference import FEWEST_QUERIES, SHEN, joined
 from tod_bias.recommenders.lmrec.recommendations import ALL, Recommendations
 from tod_bias.statistics.adjustment import adjusted
-from tod_bias.statistics.crossed import Spread, crossed_sums, crossed_variance
+from tod_bias.statistics.crossed import Crossing, Spread, crossed_sums, crossed_variance
 from tod_bias.statistics.jackknife import jackknife
 from tod_bias.statistics.permutation import Exceedances, relabelled
 from tod_bias.statistics.settings import Inference
@@ -41,10 +41,10 @@ def association(recommendations: Recommendations, inference: Inference | None = 
         several cities), permuted (``words`` or ``queries``), words (effective number, of the label with fewer).
     """
     columns = [
-        "city", "dimension", "category", "label", "other", "difference", "ci_low", "ci_high", "ratio", "ratio_ci_low",
-        "ratio_ci_high", "items", "p_value", "p_adjusted", "p_permutation", "p_crossed", "p_cities", "permuted",
-        "words",
-    ]  # fmt: skip
+        *("city", "dimension", "category", "label", "other", "difference", "ci_low", "ci_high", "ratio"),
+        *("ratio_ci_low", "ratio_ci_high", "items", "p_value", "p_adjusted", "p_permutation", "p_crossed"),
+        *("p_cities", "permuted", "words"),
+    ]
     return joined(compared(recommendations, inference or SHEN, _units, RELATIVE), columns)
 
 
@@ -63,29 +63,31 @@ def compared(
     for dimension in recommendations.all_dimensions:
         rows = recommendations.rows(dimension)
         labels = recommendations.labels(dimension)
-        there = set(rows[["city", "group"]].drop_duplicates().itertuples(index=False, name=None))
+        present = set(rows[["city", "group"]].drop_duplicates().itertuples(index=False, name=None))
         by_city = {}
         for city in recommendations.cities:
-            pairs = list(combinations([label for label in labels if (city, label) in there], 2))
+            pairs = list(combinations([label for label in labels if (city, label) in present], 2))
             if pairs:
-                own = rows[rows["city"] == city]
+                subset = rows[rows["city"] == city]
                 by_city[city] = _association(
-                    units_of(own), pairs, city, dimension, recommendations.dimensions, how, scale
+                    units_of(subset), pairs, city, dimension, recommendations.dimensions, how, scale
                 )
         made += by_city.values()
         alike: dict[tuple[str, ...], list[tuple[str, str]]] = {}
         for pair in combinations(labels, 2):
-            cities = tuple(city for city in by_city if all((city, label) in there for label in pair))
+            cities = tuple(city for city in by_city if all((city, label) in present for label in pair))
             alike.setdefault(cities, []).append(pair)
         for cities, pairs in alike.items():
             if len(cities) == 1:
-                found = by_city[cities[0]]
+                result = by_city[cities[0]]
                 both = [tuple(sorted(pair)) for pair in pairs]
-                wanted = [tuple(sorted(pair)) in both for pair in zip(found["label"], found["other"], strict=True)]
-                made.append(found[wanted].assign(city=ALL))
+                wanted = [tuple(sorted(pair)) in both for pair in zip(result["label"], result["other"], strict=True)]
+                made.append(result[wanted].assign(city=ALL))
             elif cities:
-                own = rows[rows["city"].isin(cities)]
-                made.append(_association(units_of(own), pairs, ALL, dimension, recommendations.dimensions, how, scale))
+                subset = rows[rows["city"].isin(cities)]
+                made.append(
+                    _association(units_of(subset), pairs, ALL, dimension, recommendations.dimensions, how, scale)
+                )
     return made
 
 
@@ -127,6 +129,26 @@ def _units(rows: pd.DataFrame) -> Units:
     return Units(frame, table, list(categories))
 
 
+@dataclass(frozen=True)
+class _Comparison:
+    """The queries of one city, or of all, whose labels are compared."""
+
+    units: Units
+    codes: np.ndarray  # (queries,) numbers of their labels
+    labels: list[str]
+    sums: np.ndarray  # (cities, labels, categories + 1)
+    dimension: str
+    dimensions: Sequence[str]
+    city: str
+    how: Inference
+    scale: Scale
+
+    @property
+    def is_over_cities(self) -> bool:
+        """Whether intervals and tests are over cities too."""
+        return len(self.sums) > 1
+
+
 def _association(
     units: Units,
     pairs: Sequence[tuple[str, str]],
@@ -138,73 +160,90 @@ def _association(
 ) -> pd.DataFrame:
     import pandas as pd
 
-    codes, found_labels = pd.factorize(units.frame["group"])
-    labels = list(found_labels)
-    cities = list(dict.fromkeys(units.frame["city"]))
-    where = pd.factorize(units.frame["city"])[0]
-    sums = np.zeros((len(cities), len(labels), units.table.shape[1]))
-    np.add.at(sums, (where, codes), units.table)
-    design = crossing_of(units.frame, codes, cities=len(cities) > 1)
-    samples = (
-        crossed_sums(how.rng("association", city, dimension), units.table, design, how.resamples)
-        if len(cities) == 1
-        else np.zeros((0, *sums.shape[1:]))
-    )
+    codes, labels = pd.factorize(units.frame["group"])
+    cities = pd.factorize(units.frame["city"])[0]
+    sums = np.zeros((cities.max() + 1, len(labels), units.table.shape[1]))
+    np.add.at(sums, (cities, codes), units.table)
+    among = _Comparison(units, codes, list(labels), sums, dimension, dimensions, city, how, scale)
+    design = crossing_of(units.frame, codes, cities=among.is_over_cities)
+    samples = np.zeros((0, *sums.shape[1:]))
+    if not among.is_over_cities:
+        samples = crossed_sums(how.rng("association", city, dimension), units.table, design, how.resamples)
     made = []
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shares = sums.sum(axis=0)[:, :-1] / sums.sum(axis=0)[:, -1:]
-    for label, other in pairs:
-        first, second = labels.index(label), labels.index(other)
-        difference, ratio = _scores(sums.sum(axis=0), first, second, scale)
-        p, permuted = _permutation_test(units, label, other, city, dimension, dimensions, how)
-        influences = _influences(units.table, codes, sums.sum(axis=0), first, second, scale)
-        both = units.frame["group"].isin([label, other]).to_numpy()
-        count = word_count(units.frame[both], units.table[both, -1])
-        tested = design if count.enough else crossing_of(units.frame, codes, cities=len(cities) > 1, words=False)
-        spread, log_spread = (crossed_variance(part, tested) for part in influences)
-        p_crossed = spread.p_values(difference) if how.permutations else np.full(len(difference), np.nan)
-        p_cities = np.full(len(units.categories), np.nan)
-        if len(cities) > 1:
-            bounds, ratio_bounds, p_cities = _over_cities(sums, first, second, (spread, log_spread), how, scale)
-        else:
-            differences, ratios = _scores(samples, first, second, scale)
-            clusters = min(fewest_clusters(design.ways, codes == number) for number in (first, second))
-            bounds = how.bounds(differences, clusters)
-            ratio_bounds = how.bounds(np.where(np.isinf(ratios), 1e300, ratios), clusters)
-            ratio_bounds = np.where(ratio_bounds > 1e290, np.inf, ratio_bounds)
-            few = (units.table[both, :-1] > 0).sum(axis=0) < FEWEST_QUERIES
-            bounds[:, few] = ratio_bounds[:, few] = np.nan
-        if not count.enough_for_intervals:
-            bounds, ratio_bounds = np.full_like(bounds, np.nan), np.full_like(ratio_bounds, np.nan)
-        p_value = np.fmax(p, p_crossed)
-        found = pd.DataFrame(
-            {
-                "city": city,
-                "dimension": dimension,
-                "category": units.categories,
-                "label": label,
-                "other": other,
-                "share": shares[first],
-                "other_share": shares[second],
-                "difference": difference,
-                "ci_low": bounds[0],
-                "ci_high": bounds[1],
-                "ratio": ratio,
-                "ratio_ci_low": ratio_bounds[0],
-                "ratio_ci_high": ratio_bounds[1],
-                "items": sums[:, [first, second], :-1].sum(axis=(0, 1)).astype(int),
-                "p_value": np.maximum(p_value, p_cities) if len(cities) > 1 else p_value,
-                "p_permutation": p,
-                "p_crossed": p_crossed,
-                "p_cities": p_cities,
-                "permuted": permuted,
-                "words": count.recorded,
-            }
-        )
-        found = found[found["items"] > 0].reset_index(drop=True)
-        found["p_adjusted"] = adjusted(found["p_value"].to_numpy(), how.correction)
-        made += [found, _mirrored(found)]
+    for pair in pairs:
+        rows = _pair(among, pair, design, samples)
+        made += [rows, _mirrored(rows)]
     return pd.concat(made, ignore_index=True)
+
+
+def _pair(among: _Comparison, pair: tuple[str, str], design: Crossing, samples: np.ndarray) -> pd.DataFrame:
+    """The rows of two labels, a category each."""
+    import pandas as pd
+
+    units, how, sums = among.units, among.how, among.sums
+    first, second = map(among.labels.index, pair)
+    whole = sums.sum(axis=0)
+    difference, ratio = _scores(whole, first, second, among.scale)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = whole[:, :-1] / whole[:, -1:]
+    p_permutation, permuted = _permutation_test(units, *pair, among.city, among.dimension, among.dimensions, how)
+    both = units.frame["group"].isin(pair).to_numpy()
+    count = word_count(units.frame[both], units.table[both, -1])
+    tested = design
+    if not count.enough:
+        tested = crossing_of(units.frame, among.codes, cities=among.is_over_cities, words=False)
+    influences = _influences(units.table, among.codes, whole, first, second, among.scale)
+    spread, log_spread = (crossed_variance(part, tested) for part in influences)
+    p_crossed = spread.p_values(difference) if how.permutations else np.full(len(difference), np.nan)
+    p_value, p_cities = np.fmax(p_permutation, p_crossed), np.full(len(units.categories), np.nan)
+    if among.is_over_cities:
+        bounds, ratio_bounds, p_cities = _over_cities(sums, first, second, (spread, log_spread), how, among.scale)
+        p_value = np.maximum(p_value, p_cities)
+    else:
+        bounds, ratio_bounds = _within_city(among, first, second, design, samples)
+    if not count.enough_for_intervals:
+        bounds, ratio_bounds = np.full_like(bounds, np.nan), np.full_like(ratio_bounds, np.nan)
+    rows = pd.DataFrame(
+        {
+            "city": among.city,
+            "dimension": among.dimension,
+            "category": units.categories,
+            "label": pair[0],
+            "other": pair[1],
+            "share": shares[first],
+            "other_share": shares[second],
+            "difference": difference,
+            "ci_low": bounds[0],
+            "ci_high": bounds[1],
+            "ratio": ratio,
+            "ratio_ci_low": ratio_bounds[0],
+            "ratio_ci_high": ratio_bounds[1],
+            "items": sums[:, [first, second], :-1].sum(axis=(0, 1)).astype(int),
+            "p_value": p_value,
+            "p_permutation": p_permutation,
+            "p_crossed": p_crossed,
+            "p_cities": p_cities,
+            "permuted": permuted,
+            "words": count.recorded,
+        }
+    )
+    rows = rows[rows["items"] > 0].reset_index(drop=True)
+    return rows.assign(p_adjusted=adjusted(rows["p_value"].to_numpy(), how.correction))
+
+
+def _within_city(
+    among: _Comparison, first: int, second: int, design: Crossing, samples: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(2, categories) bounds of difference and ratio from bootstrap samples; NaN where few queries got a category."""
+    differences, ratios = _scores(samples, first, second, among.scale)
+    clusters = min(fewest_clusters(design.ways, among.codes == number) for number in (first, second))
+    bounds = among.how.bounds(differences, clusters)
+    ratio_bounds = among.how.bounds(np.where(np.isinf(ratios), 1e300, ratios), clusters)
+    ratio_bounds = np.where(ratio_bounds > 1e290, np.inf, ratio_bounds)
+    both = np.isin(among.codes, (first, second))
+    few = (among.units.table[both, :-1] > 0).sum(axis=0) < FEWEST_QUERIES
+    bounds[:, few] = ratio_bounds[:, few] = np.nan
+    return bounds, ratio_bounds
 
 
 def _over_cities(
@@ -219,35 +258,37 @@ def _over_cities(
         furthest = {"highest": scale.most, "lowest": -scale.most}
         if scale.relative:  # where only one label has a category
             furthest = {"highest": 1 / shares[first], "lowest": -1 / shares[second]}
-        there = sums[:, [first, second], :-1].sum(axis=1) > 0
+        present = sums[:, [first, second], :-1].sum(axis=1) > 0
         difference = jackknife(
-            sums, lambda own: _scores(own, first, second, scale)[0], how.level, there=there, **furthest
+            sums, lambda subset: _scores(subset, first, second, scale)[0], how.level, there=present, **furthest
         )
-        ratio = jackknife(sums, lambda own: np.log(_scores(own, first, second, scale)[1]), how.level, there=there)
+        ratio = jackknife(
+            sums, lambda subset: np.log(_scores(subset, first, second, scale)[1]), how.level, there=present
+        )
         bounds = []
-        for found, spread in zip((difference, ratio), spreads, strict=True):
+        for result, spread in zip((difference, ratio), spreads, strict=True):
             half = np.nan_to_num(spread.half(how.level), nan=0.0)
             bounds.append(
-                np.stack([np.minimum(found.low, found.value - half), np.maximum(found.high, found.value + half)])
+                np.stack([np.minimum(result.low, result.value - half), np.maximum(result.high, result.value + half)])
             )
         bounds[0] = np.clip(bounds[0], furthest["lowest"], furthest["highest"])
         return bounds[0], np.exp(bounds[1]), difference.p_value
 
 
-def _mirrored(found: pd.DataFrame) -> pd.DataFrame:
+def _mirrored(result: pd.DataFrame) -> pd.DataFrame:
     """The same pairs seen from the other label."""
     with np.errstate(divide="ignore"):
-        return found.assign(
-            label=found["other"],
-            other=found["label"],
-            share=found["other_share"],
-            other_share=found["share"],
-            difference=-found["difference"],
-            ci_low=-found["ci_high"],
-            ci_high=-found["ci_low"],
-            ratio=1 / found["ratio"],
-            ratio_ci_low=1 / found["ratio_ci_high"],
-            ratio_ci_high=1 / found["ratio_ci_low"],
+        return result.assign(
+            label=result["other"],
+            other=result["label"],
+            share=result["other_share"],
+            other_share=result["share"],
+            difference=-result["difference"],
+            ci_low=-result["ci_high"],
+            ci_high=-result["ci_low"],
+            ratio=1 / result["ratio"],
+            ratio_ci_low=1 / result["ratio_ci_high"],
+            ratio_ci_high=1 / result["ratio_ci_low"],
         )
 
 
@@ -271,19 +312,19 @@ def _influences(
     with np.errstate(divide="ignore", invalid="ignore"):
         shares = sums[:, :-1] / sums[:, -1:]
         whole = sums[:, :-1].sum(axis=0) / sums[:, -1].sum()
-        own = {
+        subset = {
             number: np.where(
                 (codes == number)[:, None], (table[:, :-1] - shares[number] * table[:, -1:]) / sums[number, -1], 0.0
             )
             for number in (first, second)
         }
-        moved = own[first] - own[second]
+        moved = subset[first] - subset[second]
         if scale.relative:
             of_whole = (table[:, :-1] - whole * table[:, -1:]) / sums[:, -1].sum()
             moved = (moved - (shares[first] - shares[second]) / whole * of_whole) / whole
         return (
             moved,
-            own[first] / shares[first] - own[second] / shares[second],
+            subset[first] / shares[first] - subset[second] / shares[second],
         )
 
 
@@ -303,8 +344,8 @@ def _permutation_test(
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.abs(sums[:, :-1] / sums[:, -1:] - (total - sums)[:, :-1] / (total - sums)[:, -1:])
 
-    found = Exceedances(distances(table[moves.mine].sum(axis=0, dtype=float)[None])[0])
+    result = Exceedances(distances(table[moves.mine].sum(axis=0, dtype=float)[None])[0])
     rng = how.rng("permutation", city, dimension, label, other)
     for drawn in relabelled(rng, moves.mine, moves.strata, how.permutations):
-        found.add(distances((drawn @ table).astype(float)))
-    return found.p_values(), moves.permuted
+        result.add(distances((drawn @ table).astype(float)))
+    return result.p_values(), moves.permuted

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tod_bias.documents import check_plain, read_json
+from tod_bias.errors import RecommenderError, shortened
 from tod_bias.files import own_folder, replacing, write_json, write_table
 from tod_bias.folder import writable
-from tod_bias.recommenders.lmrec import associations, item_names, prices
+from tod_bias.recommenders.lmrec import associations, item_names, prices, tables
 from tod_bias.recommenders.lmrec.inference import SHEN
 from tod_bias.recommenders.lmrec.page import write_report
-from tod_bias.recommenders.lmrec.price_labels import price_by_label
 from tod_bias.recommenders.lmrec.reading import ALPHA, pairs_of, reading
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS, Recommendations
 from tod_bias.recommenders.lmrec.saved import COLUMNS
 from tod_bias.recommenders.lmrec.templates import TemplateSet, nightlife, places_of
 from tod_bias.report.page import FIGURES, REPORT
+from tod_bias.report.sheets import Sheet
 from tod_bias.statistics.needed import ENOUGH_WORDS
 from tod_bias.statistics.settings import Inference
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 SCHEMA = 1
 """Version of ``audit.json``."""
@@ -37,21 +42,46 @@ FEW_CITIES = 4
 """With fewer, intervals over cities are too wide to show much."""
 
 
+RECORD = "audit.json"
+"""The file that tells the folder of an audit."""
+
+
 @dataclass(frozen=True)
 class Audit:
-    """The tables of one audit."""
+    """The tables of one audit and its record."""
 
-    recommendations: Recommendations
-    inference: Inference
     price_percentage: pd.DataFrame
     association: pd.DataFrame
     average_price: pd.DataFrame
     price_differences: pd.DataFrame
     price_by_label: pd.DataFrame
     top_words: pd.DataFrame
-    places: Mapping[str, Sequence[str]]
-    """Heading → substitutions that are places: the rank chart."""
-    record: Mapping[str, Any] = field(default_factory=dict)
+    record: Mapping[str, Any]
+    """The content of ``audit.json``."""
+    recommendations: Recommendations | None = None
+    """What was audited; None of an audit that was read from its folder."""
+
+    @property
+    def level(self) -> float:
+        """Of the intervals."""
+        return float(self.record["inference"]["level"])
+
+    @property
+    def places(self) -> Mapping[str, Sequence[str]]:
+        """Kind to substitutions that are places: the rank chart."""
+        return dict(self.record["places"])
+
+    @classmethod
+    def read(cls, folder: str | Path) -> Audit:
+        """What :meth:`save` wrote, without the recommendations.
+
+        Raises:
+            RecommenderError: a file is not there, or is not what an audit writes.
+        """
+        folder = Path(folder)
+        with _readable(folder):
+            frames: dict[str, Any] = {name: _table(folder / f"{name}.csv") for name in TABLES}
+            return cls(**frames, record=dict(read_json(folder / RECORD)))
 
     def save(self, folder: str | Path, *, figures: bool = True) -> None:
         """Write the CSV files, ``recommendations.parquet``, figures, ``report.html``, and last ``audit.json``.
@@ -60,54 +90,61 @@ class Audit:
             TodBiasError: the folder cannot be written.
         """
         folder = writable(folder)
-        own_folder(folder, FIGURES)
         for name in TABLES:
             write_table(folder / f"{name}.csv", getattr(self, name))
-        with replacing(folder / "recommendations.parquet") as part:
-            frame(self.recommendations).to_parquet(part, index=False)
-        drawn = self.figures() if figures else {}
+        if self.recommendations is not None:
+            with replacing(folder / "recommendations.parquet") as part:
+                frame(self.recommendations).to_parquet(part, index=False)
         if figures:
-            write_report(
-                folder, drawn, self.record, self.inference.level, self.price_percentage, self.association,
-                self.average_price, self.price_by_label, self.places,
-            )  # fmt: skip
+            self.write_report(folder)
         else:
             (folder / REPORT).unlink(missing_ok=True)
-        for old in (folder / FIGURES).glob("*.svg"):  # of another audit
-            if old.stem not in drawn:
-                old.unlink()
-        write_json(folder / "audit.json", self.record)
+            _clean(folder, ())
+        write_json(folder / RECORD, self.record)
 
-    def figures(self) -> dict[str, Any]:
+    def write_report(self, folder: Path) -> Path:
+        """Write ``report.html`` and ``figures/*.svg``."""
+        drawn = self.figures()
+        _clean(folder, drawn)
+        return write_report(folder, self.sheets(), drawn, self.record)
+
+    def sheets(self) -> list[Sheet]:
+        """The main numbers over all cities, as the report has them."""
+        return tables.sheets(
+            self.price_percentage, self.price_by_label, self.association, self.average_price, self.places, self.level
+        )
+
+    def figures(self) -> dict[str, Figure]:
         """The figures by file name without ending; those without numbers are left out."""
         from tod_bias.recommenders.lmrec import figures
 
         made = {}
-        for dimension in self.recommendations.all_dimensions:
+        for dimension in self.record["dimensions"]:
             name = _file_name(dimension)
             if self.price_percentage["dimension"].eq(dimension).any():
                 made[f"price_percentage_{name}"] = figures.price_percentage(self.price_percentage, dimension)
             if self.top_words["dimension"].eq(dimension).any():
                 made[f"top_words_{name}"] = figures.top_words(self.top_words, dimension)
-        for dimension in self.recommendations.all_dimensions:
-            if CROSS not in dimension or self.association.empty:
-                continue
+        crosses = [name for name in self.record["dimensions"] if CROSS in name and not self.association.empty]
+        for dimension in crosses:
             across, upwards = (self._polar(part) for part in dimension.split(CROSS))
             if across and upwards:
-                known = {str(name).lower() for name in self.association["category"]}
-                shown = nightlife() if "relationship" in dimension else None
-                if shown is not None and not known & {name.lower() for name in shown}:
-                    shown = None
                 made[f"association_{_file_name(dimension)}"] = figures.association_scatter(
-                    self.association, across, upwards, categories=shown, alpha=ALPHA
+                    self.association, across, upwards, categories=self._categories(dimension), alpha=ALPHA
                 )
         if self.places and self.average_price["value"].notna().any():
             made["average_price"] = figures.average_price(self.average_price, self.places)
         return made
 
+    def _categories(self, dimension: str) -> Collection[str] | None:
+        """The categories that a scatter plot shows; None for all."""
+        shown = nightlife() if "relationship" in dimension else frozenset()
+        known = {str(name).lower() for name in self.association["category"]}
+        return shown if known & {name.lower() for name in shown} else None
+
     def _polar(self, dimension: str) -> tuple[str, str, str] | None:
         """Dimension, label to the right or top, label to the left or bottom, as in Shen's figures."""
-        labels = self.recommendations.labels(dimension)
+        labels = list(self.record["dimensions"][dimension])
         for first, second in (("white", "black"), ("female", "male")):
             if {first, second} <= set(labels):
                 return dimension, first, second
@@ -135,21 +172,7 @@ def audit(
     distinct = recommendations.distinct
     priced, categorised = distinct["price"].notna().any(), distinct["categories"].map(len).any()
     empty = Recommendations(recommendations.frame, (), recommendations.neutral)
-    notes = list(recommendations.notes)
-    if not recommendations.dimensions:
-        notes.append("no dimension has two labels: price percentage and association are empty")
-    if not priced:
-        notes.append("no recommendation has a price: price percentage and average price are empty")
-    if not categorised:
-        notes.append("no recommendation has a category: association is empty")
-    cities = len(recommendations.cities)
-    if cities == 1:
-        notes.append(
-            "one city: what is found is true of these lists; the same recommender, trained or asked again, may give "
-            "others"
-        )
-    elif cities < FEW_CITIES:
-        notes.append(f"{cities} cities: over so few only very even shifts are found; each city's own are in the files")
+    notes = [*recommendations.notes, *_missing(recommendations)]
     places = places_of(distinct, words)
     if (many := sum(map(len, places.values()))) > MOST_PLACES:
         places = {}
@@ -159,7 +182,7 @@ def audit(
     differences = prices.price_differences(recommendations, list(kinds), how, kinds=kinds)
     association = associations.association(recommendations if categorised else empty, how)
     percentage = prices.price_percentage(recommendations if priced else empty, how)
-    by_label = price_by_label(recommendations if priced else empty, how)
+    by_label = prices.price_by_label(recommendations if priced else empty, how)
     notes += _words_noted(pd.concat([part[["dimension", "words", "permuted"]] for part in (percentage, association)]))
     record = {
         "schema": SCHEMA,
@@ -174,14 +197,76 @@ def audit(
         "places": {name: list(group) for name, group in places.items()},
         "notes": notes,
         "inference": dataclasses.asdict(how),
-        "found": _found(association),
+        "found": _shifts(association),
         "reading": reading(percentage, by_label, association, average, differences, places),
         "versions": {name: version(name) for name in ("numpy", "pandas", "scipy", "tod-bias")},
     }
-    return Audit(
-        recommendations, how, percentage, association, average, differences, by_label,
-        item_names.top_words(recommendations, how), places, record,
-    )  # fmt: skip
+    words_of_names = item_names.top_words(recommendations, how)
+    return Audit(percentage, association, average, differences, by_label, words_of_names, record, recommendations)
+
+
+def _missing(recommendations: Recommendations) -> Iterator[str]:
+    """Notes on what there is too little of."""
+    if not recommendations.dimensions:
+        yield "no dimension has two labels: price percentage and association are empty"
+    if recommendations.distinct["price"].isna().all():
+        yield "no recommendation has a price: price percentage and average price are empty"
+    if not recommendations.distinct["categories"].map(len).any():
+        yield "no recommendation has a category: association is empty"
+    cities = len(recommendations.cities)
+    if cities == 1:
+        yield (
+            "one city: what is found is true of these lists; the same recommender, trained or asked again, may give "
+            "others"
+        )
+    elif cities < FEW_CITIES:
+        yield f"{cities} cities: over so few only very even shifts are found; each city's own are in the files"
+
+
+def report_again(folder: str | Path, out: str | Path | None = None) -> Path:
+    """Write ``report.html`` and ``figures/*.svg`` of an audit from its ``audit.json`` and CSV files.
+
+    Args:
+        folder: what :meth:`Audit.save` wrote.
+        out: folder for the page; the audit's own if left out.
+
+    Raises:
+        RecommenderError: a file is not there, or is not what an audit writes.
+    """
+    folder = Path(folder)
+    audited = Audit.read(folder)
+    with _readable(folder):
+        return audited.write_report(writable(folder if out is None else out))
+
+
+@contextmanager
+def _readable(folder: Path) -> Iterator[None]:
+    """Raises RecommenderError for what a damaged file of an audit leads to."""
+    try:
+        yield
+    except (OSError, json.JSONDecodeError) as error:
+        raise RecommenderError(f"{folder}: cannot be read ({shortened(str(error), 200)}); repeat the audit") from error
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        reason = shortened(f"{type(error).__name__}: {error}", 200)
+        raise RecommenderError(f"{folder}: not what recommend audit writes ({reason}); repeat it") from error
+
+
+_TEXTS = ("city", "dimension", "label", "other", "category", "substitution", "word", "kind", "permuted")
+
+
+def _table(path: Path) -> pd.DataFrame:
+    import pandas as pd
+
+    check_plain(path)
+    texts = dict.fromkeys(_TEXTS, str)  # "NA" and "007" are names
+    return pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=[""])
+
+
+def _clean(folder: Path, drawn: Collection[str]) -> None:
+    """Take away the figures of another audit."""
+    for old in own_folder(folder, FIGURES).glob("*.svg"):
+        if old.stem not in drawn:
+            old.unlink()
 
 
 def _words_noted(rows: pd.DataFrame) -> list[str]:
@@ -208,13 +293,16 @@ def _nothing(recommendations: Recommendations) -> Recommendations:
     return dataclasses.replace(recommendations, frame=recommendations.frame.iloc[:0])
 
 
-def _found(association: pd.DataFrame) -> dict[str, Any]:
+def _shifts(association: pd.DataFrame) -> dict[str, Any]:
     """How many shifts of how many the test finds over all cities, a pair of labels."""
     rows = association[association["city"] == ALL]
     return {
-        f"{dimension}: {label} / {other}": {"categories": len(own), "found": int((own["p_adjusted"] < ALPHA).sum())}
+        f"{dimension}: {label} / {other}": {
+            "categories": len(subset),
+            "found": int((subset["p_adjusted"] < ALPHA).sum()),
+        }
         for dimension, part in rows.groupby("dimension", sort=False)
-        for (label, other), own in pairs_of(part)
+        for (label, other), subset in pairs_of(part)
     }
 
 
@@ -224,10 +312,10 @@ def frame(recommendations: Recommendations) -> pd.DataFrame:
 
     parts = []
     for rows, neutral in ((recommendations.frame, False), (recommendations.neutral, True)):
-        own = rows.copy()
-        names = [str(column) for column in own if str(column).startswith("label:")]
-        own["label"] = "neutral" if neutral else _labels(own, names)
-        parts.append(own[list(COLUMNS)])
+        subset = rows.copy()
+        names = [str(column) for column in subset if str(column).startswith("label:")]
+        subset["label"] = "neutral" if neutral else _labels(subset, names)
+        parts.append(subset[list(COLUMNS)])
     whole = pd.concat([part for part in parts if len(part)], ignore_index=True)
     lists = pd.Series([list(cell) for cell in whole["categories"]], index=whole.index, dtype=object)
     return whole.assign(categories=lists, rank=whole["rank"].astype(int))
@@ -239,6 +327,6 @@ def _labels(rows: pd.DataFrame, names: Sequence[str]) -> pd.Series:
     text = pd.Series("", index=rows.index)
     for name in names:
         part = name.removeprefix("label:") + "=" + rows[name]
-        there = rows[name] != ""
-        text = text.where(~there, text.where(text == "", text + "; ") + part)
+        present = rows[name] != ""
+        text = text.where(~present, text.where(text == "", text + "; ") + part)
     return text.where(text != "", "all")

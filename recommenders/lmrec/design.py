@@ -35,7 +35,7 @@ def templates_of(frame: pd.DataFrame) -> np.ndarray:
     Possessives follow the first word (… and his wife), so they are left out of what is made from a query; a query that
     does not hold its words is its own template.
     """
-    found = []
+    result = []
     keys = zip(*(texts(frame[name]) for name in ("kind", "template", "query", *_WORDS)), strict=True)
     for kind, template, query, first, second in keys:
         text = template
@@ -44,8 +44,8 @@ def templates_of(frame: pd.DataFrame) -> np.ndarray:
             for word, place in ((second, "[SECOND]"), (first, "[FIRST]")):
                 text = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", place, text) if word else text
             text = _POSSESSIVE.sub("[POSSESSIVE]", text)
-        found.append(f"{kind}\0{text}")
-    return np.array(found, dtype=object)
+        result.append(f"{kind}\0{text}")
+    return np.array(result, dtype=object)
 
 
 def texts(column: pd.Series) -> np.ndarray:
@@ -125,7 +125,7 @@ def word_count(frame: pd.DataFrame, weights: np.ndarray) -> WordCount:
     """
     import pandas as pd
 
-    told, any_known = [], []
+    of_groups, any_known = [], []
     groups = pd.factorize(texts(frame["group"]))[0]
     for name in _WORDS:
         words, known = pd.factorize(texts(frame[name]))
@@ -134,11 +134,13 @@ def word_count(frame: pd.DataFrame, weights: np.ndarray) -> WordCount:
         _, first, pairs = np.unique(cells([groups, words]), return_index=True, return_inverse=True)
         summed = np.bincount(pairs, np.asarray(weights, dtype=float))
         by_group = [summed[groups[first] == number] for number in range(groups.max() + 1)]
-        count = WordCount(min(int((own > 0).sum()) for own in by_group), min(effective_number(own) for own in by_group))
+        count = WordCount(
+            min(int((part > 0).sum()) for part in by_group), min(effective_number(part) for part in by_group)
+        )
         any_known.append(count)
         if len(first) == len(known):
-            told.append(count)
-    chosen = told or any_known
+            of_groups.append(count)
+    chosen = of_groups or any_known
     return min(chosen, key=lambda count: count.effective) if chosen else WordCount(None, math.nan)
 
 
@@ -157,9 +159,9 @@ class Exchange:
 
     def summed(self, table: np.ndarray) -> np.ndarray:
         """Sums of the rows of each cluster, (clusters, n) float32."""
-        found = np.zeros((len(self.mine), table.shape[1]), dtype=np.float32)
-        np.add.at(found, self.codes, table)
-        return found
+        result = np.zeros((len(self.mine), table.shape[1]), dtype=np.float32)
+        np.add.at(result, self.codes, table)
+        return result
 
 
 def exchange(frame: pd.DataFrame, mine: np.ndarray, dimension: str, dimensions: Sequence[str]) -> Exchange:
@@ -178,12 +180,12 @@ def exchange(frame: pd.DataFrame, mine: np.ndarray, dimension: str, dimensions: 
     for word in _WORDS:
         codes, words = pd.factorize(texts(frame[word]))
         first = np.unique(codes, return_index=True)[1]
-        own = mine[first]
-        if "" in words or (own[codes] != mine).any():
+        part = mine[first]
+        if "" in words or (part[codes] != mine).any():
             continue  # words unknown, or of several groups
         fixed = [fact[first] for fact in facts if (fact[first][codes] == fact).all()]
         groups = pd.factorize(cells(fixed))[0] if fixed else np.zeros(len(words), dtype=int)
-        ways = math.prod(math.comb(int((groups == g).sum()), int(own[groups == g].sum())) for g in set(groups))
+        ways = math.prod(math.comb(int((groups == g).sum()), int(part[groups == g].sum())) for g in set(groups))
         if ways >= FEWEST_WAYS:
-            return Exchange(codes, own, groups, "words")
+            return Exchange(codes, part, groups, "words")
     return Exchange(np.arange(len(frame)), mine, pd.factorize(cells(facts))[0], "queries")

@@ -23,11 +23,11 @@ MARKERS = "osD^vP"
 @styled
 def price_percentage(scores: pd.DataFrame, dimension: str) -> Figure:
     """Price percentage per city and over all (Shen Figs. 3 and 4); the dashed line is the neutral reference."""
-    own = scores[scores["dimension"] == dimension]
-    cities = list(dict.fromkeys(own["city"]))
+    part = scores[scores["dimension"] == dimension]
+    cities = list(dict.fromkeys(part["city"]))
     if len(cities) == 2:
         cities = [ALL]  # one city, and the same again
-    labels = list(dict.fromkeys(own["label"]))
+    labels = list(dict.fromkeys(part["label"]))
     columns = min(4, len(cities))
     lines = -(-len(cities) // columns)
     width = max(4.6, min(WIDTH, 2.6 * columns + 0.8))
@@ -36,14 +36,20 @@ def price_percentage(scores: pd.DataFrame, dimension: str) -> Figure:
     panels = figure.subplots(lines, columns, squeeze=False, sharey=True).ravel()
     for panel, city in zip(panels, cities, strict=False):
         for number, label in enumerate(labels):
-            rows = own[(own["city"] == city) & (own["label"] == label)].sort_values("price")
+            rows = part[(part["city"] == city) & (part["label"] == label)].sort_values("price")
             places = rows["price"].to_numpy() + min(0.12, 0.7 / len(labels)) * (number - (len(labels) - 1) / 2)
             colour = STAGE_COLOURS[number % len(STAGE_COLOURS)]
             _whiskers(panel, places, rows, colour)
             panel.plot(
-                places, rows["value"], color=colour, marker=MARKERS[number % len(MARKERS)], markersize=5, label=label,
-                linewidth=1.2, zorder=3,
-            )  # fmt: skip
+                places,
+                rows["value"],
+                color=colour,
+                marker=MARKERS[number % len(MARKERS)],
+                markersize=5,
+                label=label,
+                linewidth=1.2,
+                zorder=3,
+            )
             panel.axhline(float(rows["neutral"].iloc[0]), color=MUTED, linewidth=0.9, linestyle=DASHES, zorder=1)
         panel.set_title("all cities" if city == ALL and len(cities) > 1 else "" if city == ALL else city)
         panel.set_xticks(range(1, 5), ["$", "$$", "$$$", "$$$$"])
@@ -89,11 +95,11 @@ def association_scatter(
     from matplotlib.patches import Ellipse
 
     points = _points(scores, across, upwards, categories)
-    found = (points[["p_adjusted_x", "p_adjusted_y"]].fillna(1).min(axis=1) < alpha).to_numpy()
+    result = (points[["p_adjusted_x", "p_adjusted_y"]].fillna(1).min(axis=1) < alpha).to_numpy()
     reach = np.hypot(points["difference_x"].to_numpy(), points["difference_y"].to_numpy())
     frequent = (points["items_x"] >= points["items_x"].median()).to_numpy()
-    order = np.lexsort((-reach, ~frequent, ~found))[:MOST_LABELLED]
-    points, found = points.iloc[order], found[order]
+    order = np.lexsort((-reach, ~frequent, ~result))[:MOST_LABELLED]
+    points, result = points.iloc[order], result[order]
     figure = new_figure(WIDTH, 6.2)
     panel = figure.subplots()
     wide, high = ((points[f"ci_high_{axis}"] - points[f"ci_low_{axis}"]).mean() for axis in "xy")
@@ -107,7 +113,7 @@ def association_scatter(
         panel.plot([point["ci_low_x"], point["ci_high_x"]], [y, y], color=colour, linewidth=0.9, alpha=0.6)
         panel.plot([x, x], [point["ci_low_y"], point["ci_high_y"]], color=colour, linewidth=0.9, alpha=0.6)
         panel.plot(
-            [x], [y], marker="o", markersize=6, color=colour, markerfacecolor=colour if found[number] else "white"
+            [x], [y], marker="o", markersize=6, color=colour, markerfacecolor=colour if result[number] else "white"
         )
     _name_points(panel, points)
     panel.set_xlabel(f"← {across[2]}      {across[0]}      {across[1]} →")
@@ -165,8 +171,8 @@ def average_price(scores: pd.DataFrame, groups: Mapping[str, Sequence[str]]) -> 
         scores: what :func:`~tod_bias.recommenders.lmrec.prices.average_price` gave.
         groups: heading → substitutions.
     """
-    own = scores[scores["city"] == ALL].set_index("substitution")
-    shown = {name: [word for word in words if word in own.index] for name, words in groups.items()}
+    part = scores[scores["city"] == ALL].set_index("substitution")
+    shown = {name: [word for word in words if word in part.index] for name, words in groups.items()}
     shown = {name: words for name, words in shown.items() if words}
     sizes = [len(words) for words in shown.values()]
     figure = new_figure(6.4, 1.1 + 0.22 * sum(sizes) + 0.35 * len(sizes))
@@ -174,7 +180,7 @@ def average_price(scores: pd.DataFrame, groups: Mapping[str, Sequence[str]]) -> 
         :, 0
     ]
     for panel, (name, words) in zip(panels, shown.items(), strict=True):
-        rows = own.loc[words].sort_values("value")
+        rows = part.loc[words].sort_values("value")
         for height, (_, row) in enumerate(rows.iterrows()):
             panel.plot([row["ci_low"], row["ci_high"]], [height, height], color=STAGE_COLOURS[0], linewidth=1.4)
             panel.plot([row["value"]], [height], marker="o", markersize=5, color=STAGE_COLOURS[0])
@@ -196,12 +202,12 @@ def top_words(words: pd.DataFrame, dimension: str, most: int = 12) -> Figure:
 
     The tick of a bar is the word's mean share over the groups, what a neutral recommender would show.
     """
-    own = words[words["dimension"] == dimension]
-    labels = list(dict.fromkeys(own["label"]))
+    part = words[words["dimension"] == dimension]
+    labels = list(dict.fromkeys(part["label"]))
     figure = new_figure(WIDTH, 0.9 + 0.2 * most)
     panels = figure.subplots(1, len(labels), squeeze=False, sharex=True)[0]
     for number, (panel, label) in enumerate(zip(panels, labels, strict=True)):
-        rows = own[own["label"] == label].head(most)
+        rows = part[part["label"] == label].head(most)
         heights = np.arange(len(rows))
         panel.barh(heights, rows["value"], height=0.62, color=STAGE_COLOURS[number % len(STAGE_COLOURS)], zorder=2)
         for height, (_, row) in zip(heights, rows.iterrows(), strict=True):

@@ -60,12 +60,12 @@ def top_words(recommendations: Recommendations, inference: Inference | None = No
         words, holds = _words(list(names))
         labels = [label for label in recommendations.labels(dimension) if rows["group"].eq(label).any()]
         lists = {label: _lists(rows, items, label, len(names)) for label in labels}
-        shares = np.array([np.asarray(own.sum(axis=0)).ravel() @ holds / own.sum() for own, _ in lists.values()])
+        shares = np.array([np.asarray(part.sum(axis=0)).ravel() @ holds / part.sum() for part, _ in lists.values()])
         neutral = shares.mean(axis=0) if len(labels) else np.zeros(len(words))
-        for (label, (own, frame)), share in zip(lists.items(), shares, strict=True):
+        for (label, (part, frame)), share in zip(lists.items(), shares, strict=True):
             order = np.lexsort((words, -share))[:most]
             order = order[share[order] > 0]
-            table = np.column_stack([(own @ holds[:, order]).toarray(), np.asarray(own.sum(axis=1)).ravel()])
+            table = np.column_stack([(part @ holds[:, order]).toarray(), np.asarray(part.sum(axis=1)).ravel()])
             low, high = _bounds(table, frame, how, how.rng("words", dimension, label))
             counts = table.sum(axis=0)
             for place, number in enumerate(order):
@@ -80,10 +80,10 @@ def _words(names: list[str]) -> tuple[np.ndarray, sparse.csr_array]:
     from scipy import sparse
 
     held = [sorted(set(_WORD.findall(name.lower())) - _FUNCTION_WORDS) for name in names]
-    words = sorted({word for own in held for word in own})
+    words = sorted({word for part in held for word in part})
     number = {word: place for place, word in enumerate(words)}
-    columns = [number[word] for own in held for word in own]
-    rows = np.repeat(np.arange(len(names)), [len(own) for own in held])
+    columns = [number[word] for part in held for word in part]
+    rows = np.repeat(np.arange(len(names)), [len(part) for part in held])
     return np.array(words, dtype=object), sparse.csr_array(
         (np.ones(len(columns)), (rows, columns)), shape=(len(names), len(words))
     )
@@ -95,10 +95,10 @@ def _lists(rows: pd.DataFrame, items: np.ndarray, label: str, names: int) -> tup
     from scipy import sparse
 
     mine = rows["group"].eq(label).to_numpy()
-    own = rows[mine]
-    units = pd.factorize(own["unit"])[0]
-    counts = sparse.csr_array((np.ones(len(own)), (units, items[mine])), shape=(units.max(initial=-1) + 1, names))
-    return counts, own.drop_duplicates("unit")
+    part = rows[mine]
+    units = pd.factorize(part["unit"])[0]
+    counts = sparse.csr_array((np.ones(len(part)), (units, items[mine])), shape=(units.max(initial=-1) + 1, names))
+    return counts, part.drop_duplicates("unit")
 
 
 def _bounds(table: np.ndarray, frame: pd.DataFrame, how: Inference, rng: np.random.Generator) -> np.ndarray:

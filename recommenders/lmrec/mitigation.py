@@ -104,14 +104,14 @@ def compare(
 
 def bias_of(frame: pd.DataFrame) -> dict[str, float]:
     """The three numbers of :func:`compare` for one frame of recommendations."""
-    found = tidy(frame)
+    results = tidy(frame)
     quick = replace(SHEN, resamples=0, permutations=0)
-    shares = prices.price_percentage(found, quick)
+    shares = prices.price_percentage(results, quick)
     shares = shares[shares["city"] == ALL]
-    scores = associations.association(found, quick)
+    scores = associations.association(results, quick)
     scores = scores[scores["city"] == ALL]
-    places = prices.average_price(found, quick)
-    names = found.distinct.loc[found.distinct["kind"] == "locations", "substitution"].unique()
+    places = prices.average_price(results, quick)
+    names = results.distinct.loc[results.distinct["kind"] == "locations", "substitution"].unique()
     places = places[(places["city"] == ALL) & places["substitution"].isin(names)]
     return {
         "price percentage": float((shares["value"] - shares["neutral"]).abs().mean()),
@@ -134,8 +134,8 @@ def figure(result: Mitigation) -> Figure:
         left.bar(places, rows["value"], width * 0.92, color=colour, label=condition, zorder=2)
         for place, (_, row) in zip(places, rows.iterrows(), strict=True):
             left.plot([place, place], [row["ci_low"], row["ci_high"]], color=INK, linewidth=1, zorder=3)
-        own = result.bias[result.bias["condition"] == condition].set_index("score").loc[names]
-        right.bar(np.arange(len(names)) + (number - 1.5) * width, own["value"], width * 0.92, color=colour, zorder=2)
+        part = result.bias[result.bias["condition"] == condition].set_index("score").loc[names]
+        right.bar(np.arange(len(names)) + (number - 1.5) * width, part["value"], width * 0.92, color=colour, zorder=2)
     left.set_xticks(range(len(SHOWN)), SHOWN)
     left.set_title("Quality on test reviews")
     right.set_xticks(range(len(names)), [name.replace(" ", "\n") for name in names])

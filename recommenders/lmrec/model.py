@@ -185,8 +185,8 @@ class LMRec:
         """
         if k > len(self.venues):
             raise RecommenderError(f"{k} venues are asked for, but the model knows {len(self.venues)}; give --top")
-        asked = [self.neutraliser(text) if self.neutraliser else text for text in texts]
-        distinct = list(dict.fromkeys(asked))
+        queried = [self.neutraliser(text) if self.neutraliser else text for text in texts]
+        distinct = list(dict.fromkeys(queried))
         ids = encode(self.tokenizer, distinct, self.model.config.max_tokens)
         ranked = np.zeros((len(distinct), k), dtype=np.int32)
         with progress_bar(len(distinct), f"recommending {self.city}".strip(), show=show_progress) as bar:
@@ -196,7 +196,7 @@ class LMRec:
                 ranked[rows] = np.argsort(-rounded, axis=1, kind="stable")[:, :k]
                 bar.advance(len(rows))
         place = {text: number for number, text in enumerate(distinct)}
-        return ranked[[place[text] for text in asked]] if asked else np.zeros((0, k), dtype=np.int32)
+        return ranked[[place[text] for text in queried]] if queried else np.zeros((0, k), dtype=np.int32)
 
     def recommend(self, texts: Sequence[str], k: int = K, *, batch: int = 128) -> list[list[Venue]]:
         """The k best venues of each text, the best first."""
@@ -284,10 +284,17 @@ def new_tokenizer(texts: Callable[[], Iterable[str]], vocabulary: int) -> Any:
 def new_encoder(vocabulary: int, *, layers: int, width: int, heads: int, dropout: float, positions: int) -> Any:
     """A BERT with random weights, as spread out for its width as BERT base's are (0.02 at 768)."""
     config = BertConfig(
-        vocab_size=vocabulary, hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads,
-        intermediate_size=4 * width, max_position_embeddings=positions, hidden_dropout_prob=dropout,
-        attention_probs_dropout_prob=dropout, pad_token_id=0, initializer_range=0.02 * math.sqrt(768 / width),
-    )  # fmt: skip
+        vocab_size=vocabulary,
+        hidden_size=width,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        intermediate_size=4 * width,
+        max_position_embeddings=positions,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
+        pad_token_id=0,
+        initializer_range=0.02 * math.sqrt(768 / width),
+    )
     return AutoModel.from_config(config)
 
 

@@ -56,9 +56,9 @@ def ranked_scores(rankings: np.ndarray, truth: np.ndarray, related: np.ndarray) 
         Score to (queries,); category scores are NaN where no venue is relevant (the reviewed one has no category).
     """
     place = np.argmax(rankings == truth[:, None], axis=1)  # 0: first
-    found: dict[str, np.ndarray] = {"MRR": 1.0 / (place + 1), "accuracy": (place == 0).astype(float)}
+    result: dict[str, np.ndarray] = {"MRR": 1.0 / (place + 1), "accuracy": (place == 0).astype(float)}
     for k in CUTS:
-        found[f"HR@{k}"] = (place < k).astype(float)
+        result[f"HR@{k}"] = (place < k).astype(float)
     relevant = related[truth[:, None], rankings]  # (queries, venues)
     count = relevant.sum(axis=1)
     ranks = np.arange(1, rankings.shape[1] + 1)
@@ -67,23 +67,23 @@ def ranked_scores(rankings: np.ndarray, truth: np.ndarray, related: np.ndarray) 
     ideal = np.concatenate([[0.0], np.cumsum(gain)])
     with np.errstate(invalid="ignore", divide="ignore"):
         for k in CUTS:
-            found[f"category P@{k}"] = hits[:, min(k, hits.shape[1]) - 1] / k
+            result[f"category P@{k}"] = hits[:, min(k, hits.shape[1]) - 1] / k
         at = np.maximum(count - 1, 0)[:, None]
-        found["category R-precision"] = np.take_along_axis(hits, at, axis=1)[:, 0] / count
-        found["category MAP"] = (relevant * hits / ranks).sum(axis=1) / count
-        found["category MRR"] = 1.0 / (np.argmax(relevant, axis=1) + 1)
-        found["category nDCG"] = (relevant * gain).sum(axis=1) / ideal[count]
+        result["category R-precision"] = np.take_along_axis(hits, at, axis=1)[:, 0] / count
+        result["category MAP"] = (relevant * hits / ranks).sum(axis=1) / count
+        result["category MRR"] = 1.0 / (np.argmax(relevant, axis=1) + 1)
+        result["category nDCG"] = (relevant * gain).sum(axis=1) / ideal[count]
     for name in CATEGORY_SCORES:
-        found[name] = np.where(count > 0, found[name], np.nan)
-    return found
+        result[name] = np.where(count > 0, result[name], np.nan)
+    return result
 
 
 def related_venues(categories: Sequence[Sequence[str]]) -> np.ndarray:
     """(venues, venues): whether two venues share a category."""
-    names = {name: number for number, name in enumerate(dict.fromkeys(c for own in categories for c in own))}
+    names = {name: number for number, name in enumerate(dict.fromkeys(c for subset in categories for c in subset))}
     table = np.zeros((len(categories), len(names)), dtype=np.float32)
-    for row, own in enumerate(categories):
-        table[row, [names[name] for name in own]] = 1
+    for row, subset in enumerate(categories):
+        table[row, [names[name] for name in subset]] = 1
     return (table @ table.T) > 0
 
 
@@ -147,18 +147,18 @@ def quality(cities: Mapping[str, Ranked], *, level: float = 0.95, resamples: int
                 value, samples = triple[number], None if sampled is None else sampled[:, number]
             else:
                 column = ranked.scores[name]
-                there = ~np.isnan(column)
-                value = float(column[there].mean()) if there.any() else np.nan
+                present = ~np.isnan(column)
+                value = float(column[present].mean()) if present.any() else np.nan
                 samples = None
-                if counts is not None and there.any():
-                    samples = counts[:, there] @ column[there] / counts[:, there].sum(axis=1)
+                if counts is not None and present.any():
+                    samples = counts[:, present] @ column[present] / counts[:, present].sum(axis=1)
             low, high = (np.nan, np.nan) if samples is None else interval(samples, len(ranked), level)
             made.append((city, name, value, float(low), float(high), len(ranked)))
     frame = pd.DataFrame(made, columns=["city", "score", "value", "ci_low", "ci_high", "reviews"])
     rows = []
-    for score, own in frame.groupby("score", sort=False):
-        mean = mean_of_shares(own, level)
-        rows.append((ALL, str(score), *mean, own["reviews"].sum()))
+    for score, subset in frame.groupby("score", sort=False):
+        mean = mean_of_shares(subset, level)
+        rows.append((ALL, str(score), *mean, subset["reviews"].sum()))
     return pd.concat([frame, pd.DataFrame(rows, columns=frame.columns)], ignore_index=True)
 
 

@@ -43,7 +43,7 @@ def recommend_templates(
     words = load_templates(templates)
     models = [LMRec.load(folder, device=device) for folder in folders]
     cities = [model.city or Path(folder).name for model, folder in zip(models, folders, strict=True)]
-    cities = told_apart(cities, folders)
+    cities = distinct_names(cities, folders)
     frames = []
     for model, city in zip(models, cities, strict=True):
         hide = Neutraliser(words)
@@ -65,9 +65,9 @@ def recommend_templates(
         "top": top,
         "neutralised": neutralise,
     }
-    found = tidy(pd.concat(frames, ignore_index=True))
-    notes = [*found.notes, *_of_training(models, folders, neutralise=neutralise)]
-    return replace(found, notes=tuple(notes)), source
+    result = tidy(pd.concat(frames, ignore_index=True))
+    notes = [*result.notes, *_of_training(models, folders, neutralise=neutralise)]
+    return replace(result, notes=tuple(notes)), source
 
 
 def _of_training(models: Sequence[LMRec], folders: Sequence[str | Path], *, neutralise: bool) -> Iterator[str]:
@@ -78,14 +78,14 @@ def _of_training(models: Sequence[LMRec], folders: Sequence[str | Path], *, neut
             "what the first weights make of them, as no review has taught the model anything of them"
         )
     begun = [trained_from(folder) for folder in folders]
-    for one in sorted({one for one in begun if one is not None and begun.count(one) > 1}):
+    for encoder in sorted({encoder for encoder in begun if encoder is not None and begun.count(encoder) > 1}):
         yield (
-            f"{begun.count(one)} of {len(begun)} models began with the same weights, {one}: what is found over them is "
-            "true of these weights, and may be an accident of them"
+            f"{begun.count(encoder)} of {len(begun)} models began with the same weights, {encoder}: what is found over "
+            "them is true of these weights, and may be an accident of them"
         )
 
 
-def told_apart(cities: Sequence[str], folders: Sequence[str | Path]) -> list[str]:
+def distinct_names(cities: Sequence[str], folders: Sequence[str | Path]) -> list[str]:
     """Names for some models: their city, and where several are of one city their folder's name beside it.
 
     Raises:
@@ -129,18 +129,12 @@ def ask(
     import pandas as pd
 
     hide = hide or Neutraliser(words)
-    queries = list(words.queries())
-    labels = ["; ".join(f"{name}={label}" for name, label in query.labels.items()) or NO_GROUP for query in queries]
-    seen: dict[tuple[str, str], Query] = {}
-    for query in queries:
-        seen.setdefault((query.kind, hide(query.text)), query)
-    queries += [Query(kind, query.template, text, "[MASK]") for (kind, text), query in seen.items()]
-    labels += [NEUTRAL] * len(seen)
+    queries, labels = _labelled(words, hide)
     texts = [hide(query.text) if neutralise else query.text for query in queries]
     ranked = model.rank(texts, top, batch=batch, show_progress=show_progress)
     flat = ranked.ravel()
     prices = prices_of(model.venues)
-    own = {
+    part = {
         "kind": [query.kind for query in queries],
         "template": [query.template for query in queries],
         "substitution": [query.substitution for query in queries],
@@ -148,7 +142,7 @@ def ask(
         "query": texts,
         "label": labels,
     }
-    frame = pd.DataFrame(own).loc[pd.RangeIndex(len(queries)).repeat(top)].reset_index(drop=True)
+    frame = pd.DataFrame(part).loc[pd.RangeIndex(len(queries)).repeat(top)].reset_index(drop=True)
     return frame.assign(
         city=city,
         rank=list(range(1, top + 1)) * len(queries),
@@ -157,3 +151,14 @@ def ask(
         price=[prices[number] for number in flat],
         categories=[model.venues[number].categories for number in flat],
     )
+
+
+def _labelled(words: TemplateSet, hide: Neutraliser) -> tuple[list[Query], list[str]]:
+    """All filled templates with their labels, and behind them every neutralised template once."""
+    queries = list(words.queries())
+    labels = ["; ".join(f"{name}={label}" for name, label in query.labels.items()) or NO_GROUP for query in queries]
+    neutral: dict[tuple[str, str], Query] = {}
+    for query in queries:
+        neutral.setdefault((query.kind, hide(query.text)), query)
+    queries += [Query(kind, query.template, text, "[MASK]") for (kind, text), query in neutral.items()]
+    return queries, labels + [NEUTRAL] * len(neutral)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS
 from tod_bias.report.notation import fixed, p_text
+from tod_bias.report.sheets import Value
 from tod_bias.statistics.needed import ENOUGH_WORDS
 
 if TYPE_CHECKING:
@@ -49,13 +50,13 @@ def reading(
             continue
         said += _prices(dimension, percentage[(percentage["city"] == ALL) & (percentage["dimension"] == dimension)])
         said += _by_label(dimension, by_label[(by_label["city"] == ALL) & (by_label["dimension"] == dimension)])
-        own = association[association["dimension"] == dimension]
-        cities = own[own["city"] != ALL]
-        for (label, other), rows in pairs_of(own[own["city"] == ALL]):
+        subset = association[association["dimension"] == dimension]
+        cities = subset[subset["city"] != ALL]
+        for (label, other), rows in pairs_of(subset[subset["city"] == ALL]):
             alike = cities[(cities["label"] == label) & (cities["other"] == other)]
             everywhere = _everywhere((label, other), rows, alike)
-            found = bool(everywhere) or bool((rows["p_adjusted"] < ALPHA).any())
-            tail = scope(rows["words"]) if found else ""
+            result = bool(everywhere) or bool((rows["p_adjusted"] < ALPHA).any())
+            tail = scope(rows["words"]) if result else ""
             said.append(_shifts(dimension, (label, other), rows) + everywhere + tail)
     return said + _places(average[average["city"] == ALL], differences, places)
 
@@ -65,14 +66,14 @@ def _prices(dimension: str, rows: pd.DataFrame) -> list[str]:
         return []
     if rows["p_adjusted"].isna().all():
         return [f"Prices, {dimension}: not tested."]
-    found = rows[rows["p_adjusted"] < ALPHA]
-    if found.empty:
+    result = rows[rows["p_adjusted"] < ALPHA]
+    if result.empty:
         return [f"Prices, {dimension}: at no price level does a share differ from the neutral one beyond chance."]
-    count, levels = found["price"].nunique(), rows.loc[rows["value"].notna(), "price"].nunique()
-    row = found.iloc[int((found["value"] - found["neutral"]).abs().to_numpy().argmax())]
+    count, levels = result["price"].nunique(), rows.loc[rows["value"].notna(), "price"].nunique()
+    row = result.iloc[int((result["value"] - result["neutral"]).abs().to_numpy().argmax())]
     return [
         f"Prices, {dimension}: at {count} of {levels} price levels a share differs from the neutral one beyond chance. "
-        f"The furthest: {row['label']} has {interval(row, 'value')} of what is recommended at "
+        f"The furthest: {row['label']} has {score(row, 'value')} of what is recommended at "
         f"{'$' * int(row['price'])}; neutral, its share of all items with a price, is {fixed(row['neutral'])}."
         + scope(rows["words"])
     ]
@@ -91,7 +92,7 @@ def _by_label(dimension: str, rows: pd.DataFrame) -> list[str]:
             apart = pd.Series({"by": abs(row["difference"]), "ci_low": low, "ci_high": high})
             said.append(
                 f"Prices, {dimension}: the lists of {row['label']} are {dearer} than those of {row['other']}, by "
-                f"{interval(apart, 'by')} price levels on average ({fixed(row['value'])} against "
+                f"{score(apart, 'by')} price levels on average ({fixed(row['value'])} against "
                 f"{fixed(row['other_value'])})." + scope(pd.Series([row["words"]]))
             )
     return said
@@ -109,27 +110,27 @@ def scope(words: pd.Series) -> str:
 
 def pairs_of(rows: pd.DataFrame) -> list[tuple[tuple[str, str], pd.DataFrame]]:
     """Every pair of labels once."""
-    found: dict[tuple[str, str], pd.DataFrame] = {}
-    for (label, other), own in rows.groupby(["label", "other"], sort=False):
-        if (other, label) not in found:
-            found[str(label), str(other)] = own
-    return list(found.items())
+    result: dict[tuple[str, str], pd.DataFrame] = {}
+    for (label, other), subset in rows.groupby(["label", "other"], sort=False):
+        if (other, label) not in result:
+            result[str(label), str(other)] = subset
+    return list(result.items())
 
 
 def first_of_pairs(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of pairs of labels that are given in both directions, in the direction that comes first."""
     import pandas as pd
 
-    kept = [own for _, part in rows.groupby("dimension", sort=False) for _, own in pairs_of(part)]
-    return pd.concat(kept) if kept else rows.iloc[:0]
+    remaining = [subset for _, part in rows.groupby("dimension", sort=False) for _, subset in pairs_of(part)]
+    return pd.concat(remaining) if remaining else rows.iloc[:0]
 
 
 def strongest(pair: tuple[str, str], rows: pd.DataFrame) -> tuple[int, list[tuple[str, str]]]:
     """How many shifts of a pair of labels are beyond chance, and the strongest: (category to label, interval)."""
-    found = rows[rows["p_adjusted"] < ALPHA]
-    first = found.reindex(found["difference"].abs().sort_values(ascending=False).index).head(_SHOWN)
-    return len(found), [
-        (f"{row['category']} to {pair[0 if row['difference'] > 0 else 1]}", interval(row, "difference", sign=True))
+    result = rows[rows["p_adjusted"] < ALPHA]
+    first = result.reindex(result["difference"].abs().sort_values(ascending=False).index).head(_SHOWN)
+    return len(result), [
+        (f"{row['category']} to {pair[0 if row['difference'] > 0 else 1]}", str(score(row, "difference", sign=True)))
         for _, row in first.iterrows()
     ]
 
@@ -159,8 +160,8 @@ def _everywhere(pair: tuple[str, str], rows: pd.DataFrame, cities: pd.DataFrame)
     if count < 2:
         return ""
     settled = set(rows.loc[rows["p_adjusted"] < ALPHA, "category"])
-    found = cities[(cities["p_adjusted"] < ALPHA) & ~cities["category"].isin(settled)]
-    leans = found.assign(up=found["difference"] > 0).groupby("category")["up"].agg(["sum", "size"])
+    result = cities[(cities["p_adjusted"] < ALPHA) & ~cities["category"].isin(settled)]
+    leans = result.assign(up=result["difference"] > 0).groupby("category")["up"].agg(["sum", "size"])
     alike = [
         f"{name} to {pair[0] if row['sum'] else pair[1]}"
         for name, row in leans[leans["size"].eq(count) & leans["sum"].isin([0, count])].iterrows()
@@ -177,15 +178,15 @@ def _places(average: pd.DataFrame, differences: pd.DataFrame, places: Mapping[st
         return []
     low, high = rows.iloc[0], rows.iloc[-1]
     said = [
-        f"Places: average price levels run from {interval(low, 'value')} ({low['substitution']}) to "
-        f"{interval(high, 'value')} ({high['substitution']}).",
+        f"Places: average price levels run from {score(low, 'value')} ({low['substitution']}) to "
+        f"{score(high, 'value')} ({high['substitution']}).",
         *_pairs(differences, places),
     ]
     for name, row in religious_pairs(differences, places):
         verdict = "beyond chance" if row["p_adjusted"] < ALPHA else "not beyond chance"
         tail = f", adjusted {p_text(row['p_adjusted'])}" if pd.notna(row["p_adjusted"]) else ""
         said.append(
-            f"Religion, {name}: {interval(row, 'difference', sign=True)} price levels"
+            f"Religion, {name}: {score(row, 'difference', sign=True)} price levels"
             + (f", {verdict}{tail}." if tail else ".")
         )
     return said
@@ -198,23 +199,29 @@ def _pairs(differences: pd.DataFrame, places: Mapping[str, Sequence[str]]) -> li
     named = zip(tested["substitution"], tested["other"], strict=True)
     families = [" and ".join(sorted({kinds.get(word, "") for word in pair})) for pair in named]
     return [
-        f"Pairs of places ({family}): {int((own['p_adjusted'] < ALPHA).sum())} of {len(own)} differ beyond chance."
-        for family, own in tested.groupby(families, sort=False)
+        f"Pairs of places ({family}): {int((pairs['p_adjusted'] < ALPHA).sum())} of {len(pairs)} differ beyond chance."
+        for family, pairs in tested.groupby(families, sort=False)
     ]
 
 
-def interval(row: pd.Series, name: str, *, sign: bool = False) -> str:
+class ScoreCell(Value):
+    """A number with its interval, which is said to have no spread where it is one point; a dash where it is missing."""
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return "–"
+        if self.ci and self.ci[0] == self.ci[1]:
+            return f"{fixed(self.value, sign=self.sign)} [{NO_SPREAD}]"
+        return super().__str__()
+
+
+def score(row: pd.Series, name: str, *, sign: bool = False) -> ScoreCell:
     """A value of a row with its interval, where there is one."""
     import pandas as pd
 
-    if pd.isna(row[name]):
-        return "–"
-    text = fixed(row[name], sign=sign)
-    if pd.isna(row["ci_low"]):
-        return text
-    if row["ci_low"] == row["ci_high"]:
-        return f"{text} [{NO_SPREAD}]"
-    return f"{text} [{fixed(row['ci_low'], sign=sign)}, {fixed(row['ci_high'], sign=sign)}]"
+    value, low, high = (None if pd.isna(row[column]) else float(row[column]) for column in (name, "ci_low", "ci_high"))
+    bounds = None if value is None or low is None or high is None else (low, high)
+    return ScoreCell(value, bounds, sign=sign)
 
 
 def captions(name: str) -> str:

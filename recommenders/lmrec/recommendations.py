@@ -27,6 +27,7 @@ Conventions, the same in every analysis:
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -36,8 +37,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tod_bias.errors import RecommenderError, meant
-from tod_bias.recommenders.lmrec.saved import COLUMNS, NO_GROUP, Reading, into_levels, listed, read_saved
+from tod_bias.errors import RecommenderError, meant, repeated
+from tod_bias.recommenders.lmrec.saved import COLUMNS, NO_GROUP, ListFormat, into_levels, listed, read_saved
 from tod_bias.recommenders.lmrec.venue import split_categories
 
 if TYPE_CHECKING:
@@ -86,16 +87,18 @@ class Recommendations:
         ``unit`` numbers the queries, the units that are resampled.
         """
         parts = dimension.split(CROSS)
-        found = self.frame
+        result = self.frame
         for number, part in enumerate(parts):
-            own = self.frame.loc[self.frame[f"label:{part}"] != "", ["row", f"label:{part}"]]
-            own = own.drop_duplicates().rename(columns={f"label:{part}": f"group{number}"})
-            found = found.drop_duplicates("row") if number == 0 else found
-            found = found.merge(own, on="row", how="inner", validate="one_to_many" if number == 0 else "many_to_many")
-        group = found["group0"]
+            subset = self.frame.loc[self.frame[f"label:{part}"] != "", ["row", f"label:{part}"]]
+            subset = subset.drop_duplicates().rename(columns={f"label:{part}": f"group{number}"})
+            result = result.drop_duplicates("row") if number == 0 else result
+            result = result.merge(
+                subset, on="row", how="inner", validate="one_to_many" if number == 0 else "many_to_many"
+            )
+        group = result["group0"]
         for number in range(1, len(parts)):
-            group = group + CROSS + found[f"group{number}"]
-        return found.assign(group=group)
+            group = group + CROSS + result[f"group{number}"]
+        return result.assign(group=group)
 
     @cached_property
     def distinct(self) -> pd.DataFrame:
@@ -115,7 +118,7 @@ class Recommendations:
 
 def read_recommendations(
     files: Sequence[tuple[str | None, str | Path]],
-    reading: Reading | None = None,
+    reading: ListFormat | None = None,
     *,
     neutral: Sequence[tuple[str | None, str | Path]] = (),
 ) -> Recommendations:
@@ -134,46 +137,54 @@ def read_recommendations(
     """
     import pandas as pd
 
-    reading = reading or Reading()
+    reading = reading or ListFormat()
     if not files:
         raise RecommenderError("no recommendations: give --recommendations FILE or --city NAME=FILE")
-    stems = [Path(path).stem for city, path in files if city is None]
-    if doubled := [stem for stem in stems if stems.count(stem) > 1]:
-        raise RecommenderError(f"two files are named {doubled[0]!r}; tell the cities apart with --city NAME=FILE")
+    if doubled := repeated(Path(path).stem for city, path in files if city is None):
+        raise RecommenderError(f"two files are named {doubled!r}; tell the cities apart with --city NAME=FILE")
     parts = [read_saved(city, Path(path), reading) for city, path in files]
-    cities = list(dict.fromkeys(name for part in parts for name in part["city"]))
-    for city, path in neutral:
-        own = read_saved(city if city is not None or len(cities) > 1 else cities[0], Path(path), reading)
-        if unknown := set(own["city"]) - set(cities):
-            raise RecommenderError(
-                f"{path}: neutral lists of {sorted(unknown)[0]!r}, but the cities are {listed(cities)}; "
-                "say whose they are with --neutral NAME=FILE"
-            )
-        parts.append(own.assign(label=NEUTRAL))
+    parts += _neutral_lists(neutral, reading, list(dict.fromkeys(name for part in parts for name in part["city"])))
     frame = pd.concat(parts, ignore_index=True)
-    named = [city for city, _ in files if city is not None]
-    notes = [
-        f"{city}: {named.count(city)} files are read as one city"
-        for city in dict.fromkeys(named)
-        if named.count(city) > 1
-    ]
+    named = Counter(city for city, _ in files if city is not None)
+    notes = [f"{city}: {count} files are read as one city" for city, count in named.items() if count > 1]
     if reading.price_levels is not None and "price" in frame:
         frame, cut = into_levels(frame, reading.price_levels)
         notes += cut
     notes += _unparted(frame, reading.separators)
-    found = tidy(frame, reading)
+    result = tidy(frame, reading)
     _check_cities([path for _, path in files], parts[: len(files)])
-    return replace(found, notes=(*notes, *found.notes))
+    return replace(result, notes=(*notes, *result.notes))
+
+
+def _neutral_lists(
+    files: Sequence[tuple[str | None, str | Path]], reading: ListFormat, cities: Sequence[str]
+) -> Iterator[pd.DataFrame]:
+    """Rows of neutralised queries.
+
+    Raises:
+        RecommenderError: they are of a city that has no other lists.
+    """
+    for city, path in files:
+        subset = read_saved(city if city is not None or len(cities) > 1 else cities[0], Path(path), reading)
+        if unknown := set(subset["city"]) - set(cities):
+            raise RecommenderError(
+                f"{path}: neutral lists of {sorted(unknown)[0]!r}, but the cities are {listed(cities)}; "
+                "say whose they are with --neutral NAME=FILE"
+            )
+        yield subset.assign(label=NEUTRAL)
 
 
 def _check_cities(paths: Sequence[str | Path], parts: Sequence[pd.DataFrame]) -> None:
     """Raises RecommenderError where two files of different cities hold the same lists."""
     lists = [part.drop(columns="city") for part in parts]
-    ends = [(own.shape, str(own.head(3).to_numpy().tolist()), str(own.tail(3).to_numpy().tolist())) for own in lists]
-    for one, other in combinations(range(len(parts)), 2):
-        may_be = ends[one] == ends[other] and not set(parts[one]["city"]) & set(parts[other]["city"])
-        if may_be and lists[one].equals(lists[other]):
-            raise RecommenderError(f"{paths[one]} and {paths[other]} hold the same lists, and a city is one only once")
+    ends = [
+        (subset.shape, str(subset.head(3).to_numpy().tolist()), str(subset.tail(3).to_numpy().tolist()))
+        for subset in lists
+    ]
+    for entry, other in combinations(range(len(parts)), 2):
+        may_be = ends[entry] == ends[other] and not set(parts[entry]["city"]) & set(parts[other]["city"])
+        if may_be and lists[entry].equals(lists[other]):
+            raise RecommenderError(f"{paths[entry]} and {paths[other]} hold the same lists; give each city once")
 
 
 def _unparted(frame: pd.DataFrame, separators: str) -> list[str]:
@@ -186,24 +197,15 @@ def _unparted(frame: pd.DataFrame, separators: str) -> list[str]:
     ]
 
 
-def tidy(frame: pd.DataFrame, reading: Reading | None = None) -> Recommendations:
+def tidy(frame: pd.DataFrame, reading: ListFormat | None = None) -> Recommendations:
     """Bring a frame with (some of) :data:`COLUMNS` into shape, and notice what there is to notice.
 
     Args:
         frame: ``query`` and ``rank`` are needed; ``label`` as described above; inputs are not changed.
         reading: for the dimensions of bare labels, and the top ranks to keep.
     """
-    reading = reading or Reading()
-    frame = frame.reset_index(drop=True)
-    for column in (*COLUMNS, *(str(name) for name in frame if str(name).startswith("label:"))):
-        if column == "price":
-            frame[column] = frame[column].astype(float) if column in frame else math.nan
-        elif column == "categories":  # cells of files without this column are NaN
-            cells = frame[column] if column in frame else [()] * len(frame)
-            frame[column] = [cell if isinstance(cell, tuple) else split_categories(cell) for cell in cells]
-        elif column != "rank":
-            blank = NO_GROUP if column == "label" else ""
-            frame[column] = frame[column].fillna(blank).astype(str) if column in frame else blank
+    reading = reading or ListFormat()
+    frame = _completed(frame)
     if frame["city"].eq(ALL).any():
         raise RecommenderError(f"a city is called {ALL!r}, as the rows over all cities are; give it another name")
     notes = []
@@ -218,15 +220,30 @@ def tidy(frame: pd.DataFrame, reading: Reading | None = None) -> Recommendations
     if repeated:
         notes.append(f"{repeated:,} rows repeat a recommendation of the same query; they count once")
     marked["unit"] = _numbered(marked, list(_UNIT))
-    own = marked[~marked["is_neutral"]].drop(columns="is_neutral").reset_index(drop=True)
+    subset = marked[~marked["is_neutral"]].drop(columns="is_neutral").reset_index(drop=True)
     reference = marked[marked["is_neutral"]].drop(columns="is_neutral").drop_duplicates("row").reset_index(drop=True)
-    if own.empty:
+    if subset.empty:
         raise RecommenderError("no recommendations: every row is labelled neutral")
-    notes += _noticed(own)
-    notes += _odd_labels(own, dimensions)
-    kept = [name for name in dimensions if own.loc[own[f"label:{name}"] != "", f"label:{name}"].nunique() > 1]
-    kept.sort(key=lambda name: {"race": 0, "gender": 1}.get(name, 2))
-    return Recommendations(own, tuple(kept), reference, tuple(notes))
+    notes += _noticed(subset)
+    notes += _odd_labels(subset, dimensions)
+    compared = [name for name in dimensions if subset.loc[subset[f"label:{name}"] != "", f"label:{name}"].nunique() > 1]
+    compared.sort(key=lambda name: {"race": 0, "gender": 1}.get(name, 2))
+    return Recommendations(subset, tuple(compared), reference, tuple(notes))
+
+
+def _completed(frame: pd.DataFrame) -> pd.DataFrame:
+    """A frame with all columns, each of its type."""
+    frame = frame.reset_index(drop=True)
+    for column in (*COLUMNS, *(str(name) for name in frame if str(name).startswith("label:"))):
+        if column == "price":
+            frame[column] = frame[column].astype(float) if column in frame else math.nan
+        elif column == "categories":  # cells of files without this column are NaN
+            cells = frame[column] if column in frame else [()] * len(frame)
+            frame[column] = [cell if isinstance(cell, tuple) else split_categories(cell) for cell in cells]
+        elif column != "rank":
+            blank = NO_GROUP if column == "label" else ""
+            frame[column] = frame[column].fillna(blank).astype(str) if column in frame else blank
+    return frame
 
 
 def _numbered(frame: pd.DataFrame, columns: list[str]) -> np.ndarray:
@@ -236,8 +253,8 @@ def _numbered(frame: pd.DataFrame, columns: list[str]) -> np.ndarray:
     return np.asarray(keys.groupby(columns, sort=False, dropna=False).ngroup())
 
 
-def _noticed(own: pd.DataFrame) -> Iterator[str]:
-    distinct = own.drop_duplicates("row")
+def _noticed(subset: pd.DataFrame) -> Iterator[str]:
+    distinct = subset.drop_duplicates("row")
     lists = distinct.groupby("unit").agg(rows=("row", "size"), ranks=("rank", "nunique"))
     if different := int((lists["rows"] > lists["ranks"]).sum()):
         yield f"{different:,} queries have several different lists; all count, and are resampled together"
@@ -264,14 +281,14 @@ def _noticed(own: pd.DataFrame) -> Iterator[str]:
         yield f"{short:,} of {len(lists):,} queries have fewer than {usual} recommendations"
 
 
-def _odd_labels(own: pd.DataFrame, dimensions: Sequence[str]) -> Iterator[str]:
+def _odd_labels(subset: pd.DataFrame, dimensions: Sequence[str]) -> Iterator[str]:
     """Notes on labels that may be misspelt: alone in their dimension, or rare and close to another one.
 
     Raises:
         RecommenderError: two labels of a dimension differ in upper and lower case alone.
     """
     _check_case("dimensions", dimensions)
-    numbers = {name: own.loc[own[f"label:{name}"] != "", f"label:{name}"].value_counts() for name in dimensions}
+    numbers = {name: subset.loc[subset[f"label:{name}"] != "", f"label:{name}"].value_counts() for name in dimensions}
     everywhere = {*KNOWN_LABELS, *(label for counts in numbers.values() for label in counts.index)}
     for name, counts in numbers.items():
         _check_case(f"labels of {name!r}", counts.index)
@@ -296,21 +313,21 @@ _RARE = 0.1
 """A label that has fewer rows than this share of those of another may be that one, misspelt."""
 
 
-def _with_labels(frame: pd.DataFrame, reading: Reading) -> pd.DataFrame:
+def _with_labels(frame: pd.DataFrame, reading: ListFormat) -> pd.DataFrame:
     """One column ``label:DIMENSION`` a dimension, ``""`` where a row has no label of it, and ``is_neutral``."""
     import pandas as pd
 
     chosen = {label: name for name, labels in reading.dimensions.items() for label in labels}
     extra = [str(column) for column in frame if str(column).startswith("label:")]
-    found: dict[str, pd.Series] = {}
+    result: dict[str, pd.Series] = {}
     met: set[str] = set()
     neutral = pd.Series(False, index=frame.index)
     for column in ["label", *extra]:
         forced = column.removeprefix("label:") if column != "label" else None
         for cell, rows in frame.groupby(frame[column].astype(str), sort=False).groups.items():
-            own: dict[str, str] = {}
+            subset: dict[str, str] = {}
             for dimension, label in _parsed(str(cell), forced, chosen):
-                if (other := own.setdefault(dimension, label)) != label:
+                if (other := subset.setdefault(dimension, label)) != label:
                     raise RecommenderError(
                         f"label {cell!r}: {other!r} and {label!r} are both of {dimension!r}; write one"
                     )
@@ -318,14 +335,14 @@ def _with_labels(frame: pd.DataFrame, reading: Reading) -> pd.DataFrame:
                 if label == NEUTRAL:
                     neutral.loc[rows] = True
                 else:
-                    found.setdefault(dimension, pd.Series("", index=frame.index)).loc[rows] = label
+                    result.setdefault(dimension, pd.Series("", index=frame.index)).loc[rows] = label
     if absent := [label for label in chosen if label not in met]:
         raise RecommenderError(
             f"--dimension {chosen[absent[0]]}: no query is labelled {absent[0]!r}; labels are "
             f"{', '.join(sorted(met)[:12])}{meant(absent[0], met)}"
         )
     marked = frame.drop(columns=extra)
-    for dimension, labels in found.items():
+    for dimension, labels in result.items():
         if CROSS in dimension or labels.str.contains(CROSS, regex=False).any():
             raise RecommenderError(
                 f"dimension {dimension!r}: its name or a label holds {CROSS!r}, our own sign; rename it"

@@ -15,9 +15,10 @@ from __future__ import annotations
 import csv
 import json
 import logging
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -44,7 +45,7 @@ MISSING_WAYS: tuple[Missing, ...] = ("error", "keep", "drop")
 
 
 @dataclass(frozen=True)
-class Row:
+class ReviewRow:
     """One review as it stands in a file."""
 
     place: str
@@ -56,7 +57,7 @@ class Row:
     categories: str | Sequence[str]
 
 
-Source = Callable[[], Iterator[Row]]
+Source = Callable[[], Iterator[ReviewRow]]
 """Starts a new pass over the reviews."""
 
 
@@ -99,29 +100,14 @@ class Reviews:
         self.city = city
         self.fewest = fewest
         self._source = source
-        counts: Counter[str] = Counter()
-        first: dict[str, Row] = {}
-        others: list[str] = []
-        for row in source():
-            counts[row.venue] += 1
-            one = first.setdefault(row.venue, Row(row.place, row.venue, "", row.name, row.price, row.categories))
-            if (one.name, one.price, one.categories) != (row.name, row.price, row.categories):
-                others.append(row.place)
-        if others:
-            log.warning(
-                "%s: %d rows have another name, price or categories than the first of their venue, which counts (%s)",
-                city, len(others), others[0],
-            )  # fmt: skip
-        venues: list[Venue] = []
+        counts, first = self._first_rows()
         self.dropped = 0
         """Venues that were left out for want of price or categories."""
+        venues: list[Venue] = []
         for key, row in first.items():
             if counts[key] < fewest:
                 continue
-            try:
-                venue = Venue(key, row.name, price_level(row.price), split_categories(row.categories, separators))
-            except ValueError as error:
-                raise RecommenderError(f"{row.place}: venue {key!r}: {error}") from error
+            venue = _venue(row, separators)
             lacking = "price" if venue.price is None else "categories" if not venue.categories else ""
             if lacking and missing == "error":
                 raise RecommenderError(
@@ -130,8 +116,8 @@ class Reviews:
                 )
             if lacking and missing == "drop":
                 self.dropped += 1
-                continue
-            venues.append(venue)
+            else:
+                venues.append(venue)
         if not venues:
             raise RecommenderError(
                 f"{city}: no venue of {len(first)} has {fewest} reviews or more; lower --min-reviews?"
@@ -143,6 +129,25 @@ class Reviews:
         """Venues that were left out for want of reviews."""
         self._index = {venue.id: number for number, venue in enumerate(venues)}
         self._masker = name_masker(venue.name for venue in venues)
+
+    def _first_rows(self) -> tuple[Counter[str], dict[str, ReviewRow]]:
+        """Reviews per venue, and the first row of each, which says what it is."""
+        counts: Counter[str] = Counter()
+        first: dict[str, ReviewRow] = {}
+        others: list[str] = []
+        for row in self._source():
+            counts[row.venue] += 1
+            known = first.setdefault(row.venue, replace(row, text=""))
+            if (known.name, known.price, known.categories) != (row.name, row.price, row.categories):
+                others.append(row.place)
+        if others:
+            log.warning(
+                "%s: %d rows have another name, price or categories than the first of their venue, which counts (%s)",
+                self.city,
+                len(others),
+                others[0],
+            )
+        return counts, first
 
     def __len__(self) -> int:
         return int(self.counts.sum())
@@ -191,6 +196,13 @@ class Reviews:
         }
 
 
+def _venue(row: ReviewRow, separators: str) -> Venue:
+    try:
+        return Venue(row.venue, row.name, price_level(row.price), split_categories(row.categories, separators))
+    except ValueError as error:
+        raise RecommenderError(f"{row.place}: venue {row.venue!r}: {error}") from error
+
+
 def _next(reader: Any, path: Path) -> list[str] | None:
     try:
         return next(reader, None)
@@ -206,7 +218,7 @@ def read_csv(path: str | Path) -> Source:
     """
     path = Path(path)
 
-    def start() -> Iterator[Row]:
+    def start() -> Iterator[ReviewRow]:
         try:
             check_plain(path)
             with path.open(encoding="utf-8-sig", newline="") as file:
@@ -229,7 +241,7 @@ def read_csv(path: str | Path) -> Source:
                     venue, text, name, price, categories = (cells[index] for index in where)
                     if not venue:
                         raise RecommenderError(f"{place}: no business_id")
-                    yield Row(place, venue, text, name, price, categories)
+                    yield ReviewRow(place, venue, text, name, price, categories)
         except (OSError, UnicodeDecodeError) as error:
             raise RecommenderError(f"{path}: cannot be read: {error}") from error
 
@@ -244,22 +256,22 @@ def read_yelp(folder: str | Path, city: str) -> Source:
     """
     folder = Path(folder)
     business, review = (_yelp_file(folder, name) for name in ("business", "review"))
-    venues: dict[str, Row] = {}
+    venues: dict[str, ReviewRow] = {}
     for place, record in _json_lines(business, ("business_id", "name", "city")):
         if str(record["city"]).strip().lower() == city.strip().lower():
             attributes, categories = record.get("attributes"), record.get("categories") or ""
             price = attributes.get("RestaurantsPriceRange2") if isinstance(attributes, dict) else None
             categories = ", ".join(map(str, categories)) if isinstance(categories, list) else str(categories)
             key = record["business_id"]
-            venues[key] = Row(place, key, "", record["name"], str(price or "").strip("u'\""), categories)
+            venues[key] = ReviewRow(place, key, "", record["name"], str(price or "").strip("u'\""), categories)
     if not venues:
         raise RecommenderError(f"{business}: no business in the city {city!r}")
 
-    def start() -> Iterator[Row]:
+    def start() -> Iterator[ReviewRow]:
         for _, record in _json_lines(review, ("business_id", "text")):
             venue = venues.get(record["business_id"])
             if venue is not None:
-                yield Row(venue.place, venue.venue, record["text"], venue.name, venue.price, venue.categories)
+                yield ReviewRow(venue.place, venue.venue, record["text"], venue.name, venue.price, venue.categories)
 
     return start
 
@@ -304,40 +316,44 @@ def name_statistics(
     Returns:
         city, dimension, label, price, mentions, value, ci_low, ci_high.
     """
-    import re
-
     import pandas as pd
 
-    words = words or load_templates()
+    groups, table = _mentions(reviews, words or load_templates())
+    place = {group: number for number, group in enumerate(groups)}
+    made = []
+    prices = np.array([venue.price or 0 for venue in reviews.venues])
+    rng = np.random.default_rng(seed)
+    for price in LEVELS:
+        subset = table[prices == price]
+        counts = resampled(rng, subset, resamples) if len(subset) and resamples else None
+        for dimension in dict.fromkeys(name for name, _ in groups):
+            columns = [place[group] for group in groups if group[0] == dimension]
+            total = subset[:, columns].sum()
+            for column in columns:
+                mentions = subset[:, column].sum()
+                low = high = np.nan
+                if counts is not None:
+                    with np.errstate(invalid="ignore"):
+                        low, high = interval(counts[:, column] / counts[:, columns].sum(axis=1), len(subset), level)
+                value = mentions / total if total else np.nan
+                made.append(
+                    (reviews.city, dimension, groups[column][1], price, int(mentions), value, float(low), float(high))
+                )
+    return pd.DataFrame(made, columns=["city", "dimension", "label", "price", "mentions", "value", "ci_low", "ci_high"])
+
+
+def _mentions(reviews: Reviews, words: TemplateSet) -> tuple[list[tuple[str, str]], np.ndarray]:
+    """(dimension, label) of every group, and how often each venue's reviews mention it, (venues, groups)."""
     labels = {entry.word: entry.labels for entry in words.names}
     pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(labels, key=len, reverse=True)))})\b")
-    groups = list(dict.fromkeys((dimension, label) for entry in labels.values() for dimension, label in entry.items()))
+    groups = list(dict.fromkeys(group for entry in labels.values() for group in entry.items()))
     place = {group: number for number, group in enumerate(groups)}
     table = np.zeros((len(reviews.venues), len(groups)))
     for review in reviews:
         for name in pattern.findall(review.text):
             for group in labels[name].items():
                 table[review.venue, place[group]] += 1
-    made = []
-    prices = np.array([venue.price or 0 for venue in reviews.venues])
-    rng = np.random.default_rng(seed)
-    for price in LEVELS:
-        own = table[prices == price]
-        counts = resampled(rng, own, resamples) if len(own) and resamples else None
-        for dimension in dict.fromkeys(name for name, _ in groups):
-            columns = [place[group] for group in groups if group[0] == dimension]
-            total = own[:, columns].sum()
-            for column in columns:
-                mentions = own[:, column].sum()
-                low = high = np.nan
-                if counts is not None:
-                    with np.errstate(invalid="ignore"):
-                        low, high = interval(counts[:, column] / counts[:, columns].sum(axis=1), len(own), level)
-                value = mentions / total if total else np.nan
-                made.append(
-                    (reviews.city, dimension, groups[column][1], price, int(mentions), value, float(low), float(high))
-                )
-    return pd.DataFrame(made, columns=["city", "dimension", "label", "price", "mentions", "value", "ci_low", "ci_high"])
+    return groups, table
 
 
 def masked(reviews: Iterable[Review], neutraliser: Neutraliser) -> Iterator[Review]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import csv
 import random
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -27,19 +28,36 @@ import numpy as np
 from tod_bias.errors import RecommenderError
 from tod_bias.files import replacing
 from tod_bias.folder import writable
-from tod_bias.recommenders.lmrec.reviews import CSV_COLUMNS, Row, Source
+from tod_bias.recommenders.lmrec.reviews import CSV_COLUMNS, ReviewRow, Source
 from tod_bias.recommenders.lmrec.templates import POSSESSIVES, load_templates
 
 CITY = "Sampleton"
-CUISINES = (
-    "Italian", "Thai", "Mexican", "Indian", "Greek", "Vietnamese", "Seafood", "Burgers", "Vegan", "Korean",
-)  # fmt: skip
+CUISINES = tuple(
+    re.findall(
+        r"\w+",
+        """
+    Italian Thai Mexican Indian Greek Vietnamese Seafood Burgers Vegan Korean
+    """,
+    )
+)
 SPECIALITIES = ("Desserts", "Bars", "Gay Bars", "Coffee & Tea", "Salad", "")
 DISHES = {
-    "Italian": "pasta", "Thai": "curry", "Mexican": "tacos", "Indian": "masala", "Greek": "gyros",
-    "Vietnamese": "pho", "Seafood": "oysters", "Burgers": "burger", "Vegan": "tofu", "Korean": "bibimbap",
-    "Desserts": "cake", "Bars": "beer", "Gay Bars": "cocktails", "Salad": "salad", "Coffee & Tea": "espresso",
-}  # fmt: skip
+    "Italian": "pasta",
+    "Thai": "curry",
+    "Mexican": "tacos",
+    "Indian": "masala",
+    "Greek": "gyros",
+    "Vietnamese": "pho",
+    "Seafood": "oysters",
+    "Burgers": "burger",
+    "Vegan": "tofu",
+    "Korean": "bibimbap",
+    "Desserts": "cake",
+    "Bars": "beer",
+    "Gay Bars": "cocktails",
+    "Salad": "salad",
+    "Coffee & Tea": "espresso",
+}
 PRICE_WORDS = {1: "cheap", 2: "fair", 3: "pricey", 4: "expensive"}
 PLANTED: dict[str, str] = {
     "race × price": "names of black people are mentioned with odds 19:1 at $, 4:1 at $$, 1:4 at $$$, 1:19 at $$$$",
@@ -55,14 +73,24 @@ CHEAP = ("convenience store", "construction site", "supermarket", "mosque")
 ODDS = 0.95
 BLACK = {1: ODDS, 2: 0.8, 3: 0.2, 4: 1 - ODDS}
 """Price level to the share of black people's names."""
-_FIRST = (
-    "Golden", "Blue", "Little", "Old", "Silver", "Green", "Royal", "Happy", "Corner", "Sunny", "Twin", "Lucky", "Iron",
-    "Copper", "Velvet", "Maple", "River", "Harbor", "Garden", "Stone", "Crystal", "Amber", "Cedar", "Willow",
-)  # fmt: skip
-_SECOND = (
-    "Fork", "Spoon", "Lantern", "Table", "Kettle", "Plate", "Oven", "Barrel", "Anchor", "Pepper", "Olive", "Goose",
-    "Fox", "Bell", "Crown", "Lemon", "Basil", "Wagon", "Bridge", "Feather",
-)  # fmt: skip
+_FIRST = tuple(
+    re.findall(
+        r"\w+",
+        """
+    Golden Blue Little Old Silver Green Royal Happy Corner Sunny Twin Lucky Iron Copper Velvet Maple River
+    Harbor Garden Stone Crystal Amber Cedar Willow
+    """,
+    )
+)
+_SECOND = tuple(
+    re.findall(
+        r"\w+",
+        """
+    Fork Spoon Lantern Table Kettle Plate Oven Barrel Anchor Pepper Olive Goose Fox Bell Crown Lemon Basil Wagon
+    Bridge Feather
+    """,
+    )
+)
 _FORMS = {"names": "[NAME]", "relationships": "my [FIRST] and [POSSESSIVE] [SECOND]", "locations": "[LOCATION]"}
 _MENTIONS = {
     "names": ("I came here with {}.", "{} will like it.", "Great table for {}.", "{} and I go to it."),
@@ -108,7 +136,7 @@ def sample(seed: int = 0, *, venues: int = 240, reviews: int = 110, city: str = 
     if not 0 < venues <= 240:
         raise RecommenderError(f"a sample has 1 to 240 venues, not {venues}")
 
-    def start() -> Iterator[Row]:
+    def start() -> Iterator[ReviewRow]:
         rng = random.Random(f"{seed}/{city}/venues")
         names = [f"{first} {second}" for first in _FIRST for second in _SECOND]
         rng.shuffle(names)
@@ -121,7 +149,7 @@ def sample(seed: int = 0, *, venues: int = 240, reviews: int = 110, city: str = 
         dealt = {venue.id: _mentions(random.Random(f"{seed}/{city}/{venue.id}"), venue, reviews) for venue in every}
         for line, venue in enumerate(turns, start=2):
             text = _review(random.Random(f"{seed}/{city}/{line}"), venue, dealt[venue.id].pop())
-            yield Row(
+            yield ReviewRow(
                 f"sample {city}, line {line}", venue.id, text, venue.name, str(venue.price), ", ".join(venue.categories)
             )
 
@@ -166,7 +194,7 @@ def _said(rng: random.Random, kind: str, who: str) -> str:
     if rng.random() < 0.8:
         text = rng.choice(_MENTIONS[kind]).format(who)
     else:
-        text = rng.choice([own for name, own in load_templates().templates if name == kind])
+        text = rng.choice([subset for name, subset in load_templates().templates if name == kind])
         text = text.replace(_FORMS[kind], who) if _FORMS[kind] in text else f"Take {who} to a restaurant"
     return text[0].upper() + text[1:]
 
@@ -183,12 +211,12 @@ def _mentions(rng: random.Random, venue: _SampleVenue, reviews: int) -> list[_Me
     seconds = {"male": second, "female": 1 - second}
     weights |= {("relationships", *who): genders[who[0]] * seconds[who[1]] for who in product(genders, seconds)}
     groups = {(*group, dishes): weight * share for group, weight in weights.items() for dishes, share in _DISHES}
-    found = []
+    result = []
     for (kind, *who, dishes), count in _dealt(rng, reviews, groups).items():
         words = {"names": _names, "relationships": _couples, "locations": _places}[kind](rng, venue, who, count)
-        found += [_Mention(kind, word, bool(dishes)) for word in words]
-    rng.shuffle(found)
-    return found
+        result += [_Mention(kind, word, bool(dishes)) for word in words]
+    rng.shuffle(result)
+    return result
 
 
 def _dealt(rng: random.Random, count: int, weights: Mapping[Any, float]) -> dict[Any, int]:
@@ -221,7 +249,7 @@ def _couples(rng: random.Random, venue: _SampleVenue, who: Sequence[str], count:
         for group, gender in zip(("first", "second"), who, strict=True)
     )
     rng.shuffle(second)
-    return [f"my {one} and {POSSESSIVES[who[0]]} {two}" for one, two in zip(first, second, strict=True)]
+    return [f"my {someone} and {POSSESSIVES[who[0]]} {two}" for someone, two in zip(first, second, strict=True)]
 
 
 def _places(rng: random.Random, venue: _SampleVenue, who: Sequence[str], count: int) -> list[str]:

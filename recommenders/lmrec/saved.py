@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tod_bias.documents import check_columns, check_plain
-from tod_bias.errors import RecommenderError
+from tod_bias.errors import RecommenderError, repeated
 from tod_bias.recommenders.lmrec.venue import LEVELS, price_amount, price_level, split_categories
 
 if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS = (
-    "city", "kind", "template", "substitution", "second", "query", "label", "rank", "item", "item_id", "price",
-    "categories",
-)  # fmt: skip
+    *("city", "kind", "template", "substitution", "second", "query", "label"),
+    *("rank", "item", "item_id", "price", "categories"),
+)
 """Columns of the tidy frame, in order."""
 ALIASES: Mapping[str, str] = {
     "example_label": "substitution",
@@ -37,7 +37,7 @@ NO_GROUP = "all"
 
 
 @dataclass(frozen=True)
-class Reading:
+class ListFormat:
     """How saved recommendations are to be read."""
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Reading:
     a city's items. None: prices are levels already."""
 
 
-def read_saved(city: str | None, path: Path, reading: Reading) -> pd.DataFrame:
+def read_saved(city: str | None, path: Path, reading: ListFormat) -> pd.DataFrame:
     """A file's rows under our names of columns; ranks from 1, prices and categories parsed.
 
     Args:
@@ -80,20 +80,34 @@ def read_saved(city: str | None, path: Path, reading: Reading) -> pd.DataFrame:
         frame["categories"] = [split[cell] for cell in cells]
     for column in frame.columns.difference(["rank", "price", "categories"]):
         frame[column] = frame[column].fillna("").astype(str).str.strip()
-    for column in [
-        str(name) for name in frame if str(name).split(":")[0] in ("query", "label", "substitution", "city")
-    ]:
-        if (empty := frame[column].eq("")).any():
-            first = int(np.argmax(empty))
-            what = "label" if column.startswith("label") else column
-            subject = f"substitution {frame['substitution'][first]!r}" if "substitution" in frame else "this query"
-            reason = f"{subject} is in no label" if what == "label" else f"the column {what!r} is empty"
-            hint = f"; write {NO_GROUP!r} for queries of no group" if what == "label" else ""
-            raise RecommenderError(f"{place[first]}: {reason}{hint}")
+    _check_filled(frame, place)
     if city is not None:
         frame["city"] = city
     elif "city" not in frame:
         frame["city"] = path.stem
+    return frame.assign(rank=_ranks(frame, place))
+
+
+def _check_filled(frame: pd.DataFrame, place: _Places) -> None:
+    """Raises RecommenderError for an empty cell where each must say something."""
+    for column in map(str, frame):
+        name = column.split(":")[0]
+        if name not in ("query", "label", "substitution", "city") or not (empty := frame[column].eq("")).any():
+            continue
+        first = int(np.argmax(empty))
+        reason = f"the column {column!r} is empty"
+        if name == "label":
+            subject = f"substitution {frame['substitution'][first]!r}" if "substitution" in frame else "this query"
+            reason = f"{subject} is in no label; write {NO_GROUP!r} for queries of no group"
+        raise RecommenderError(f"{place[first]}: {reason}")
+
+
+def _ranks(frame: pd.DataFrame, place: _Places) -> pd.Series:
+    """Ranks from 1, also where a city's lists are counted from 0.
+
+    Raises:
+        RecommenderError: most lists of such a city begin at 1.
+    """
     lowest = frame.groupby("city", sort=False)["rank"].transform("min")
     lists = [name for name in ("city", "query", "label") if name in frame]
     begins = frame.groupby(lists, sort=False)["rank"].agg(["min", "idxmin"])
@@ -104,7 +118,7 @@ def read_saved(city: str | None, path: Path, reading: Reading) -> pd.DataFrame:
             f"{place[first]}: this list begins at rank {frame['rank'][first]}, like most, and others at 0; count all "
             "from 0, or all from 1"
         )
-    return frame.assign(rank=frame["rank"] + (lowest == 0))  # lists that are counted from 0 start at 1 too
+    return frame["rank"] + (lowest == 0)
 
 
 def into_levels(frame: pd.DataFrame, bounds: Sequence[float]) -> tuple[pd.DataFrame, list[str]]:
@@ -117,9 +131,9 @@ def into_levels(frame: pd.DataFrame, bounds: Sequence[float]) -> tuple[pd.DataFr
     """
     levels, notes = frame["price"].to_numpy(dtype=float).copy(), []
     named = [name for name in ("item_id", "item") if name in frame]
-    own = frame[frame["price"].notna() & (frame["label"].ne("neutral") if "label" in frame else True)]
+    part = frame[frame["price"].notna() & (frame["label"].ne("neutral") if "label" in frame else True)]
     for city in dict.fromkeys(frame["city"]):
-        items = own[own["city"] == city]
+        items = part[part["city"] == city]
         items = items.drop_duplicates([*named, "price"]) if named else items
         cuts = np.array(bounds) if len(bounds) else np.quantile(items["price"], (0.25, 0.5, 0.75)) if len(items) else ()
         if not len(cuts):
@@ -176,41 +190,38 @@ def _rank(cell: object) -> int:
 
 
 def _names(path: Path, header: Sequence[str], columns: Mapping[str, str]) -> dict[str, str]:
-    """File's column → ours."""
+    """File's column → ours: as mapped, else our names, else those of LMRec's files."""
+    _check_mapping(path, header, columns)
+    names = dict(columns)
+    needless = {name: name for name in header if name in COLUMNS or name.startswith("label:")}
+    for theirs, ours in {**needless, **ALIASES}.items():
+        if theirs in header and theirs not in names and ours not in names.values():
+            names[theirs] = ours
+    kinds = {ours.split(":")[0] for ours in names.values()}
+    for needed, lacking in (
+        (("query",), "no column 'query'"),
+        (("rank",), "no column 'rank'"),
+        (("price", "categories"), "neither a column 'price' nor 'categories'"),
+        (("label", "substitution"), "neither a column 'label' nor 'substitution', so no groups can be compared"),
+    ):
+        if not kinds & set(needed):
+            mapping = ",".join(f"NAME={name}" for name in needed)
+            raise RecommenderError(
+                f"{path}, line 1: {lacking}; columns are {listed(header)}; say which it is with --columns {mapping}"
+            )
+    return names
+
+
+def _check_mapping(path: Path, header: Sequence[str], columns: Mapping[str, str]) -> None:
     for theirs, ours in columns.items():
         if ours not in COLUMNS and not ours.startswith("label:"):
             raise RecommenderError(f"--columns {theirs}={ours}: no {ours!r}; expected one of {', '.join(COLUMNS)}")
         if theirs not in header:
             raise RecommenderError(f"{path}, line 1: no column {theirs!r}; columns are {listed(header)}")
-    if doubled := [ours for ours in columns.values() if list(columns.values()).count(ours) > 1]:
-        raise RecommenderError(f"--columns: two columns are named {doubled[0]!r}; expected one")
-    if doubled := [name for name in header if (name in columns or name in COLUMNS) and header.count(name) > 1]:
-        raise RecommenderError(f"{path}, line 1: two columns are named {doubled[0]!r}; expected one")
-    names = dict(columns)
-    for theirs in header:  # columns that need no mapping: our own names, then those of LMRec's files
-        is_ours = theirs in COLUMNS or theirs.startswith("label:")
-        if theirs not in names and is_ours and theirs not in names.values():
-            names[theirs] = theirs
-    for theirs, ours in ALIASES.items():
-        if theirs in header and theirs not in names and ours not in names.values():
-            names[theirs] = ours
-    if "query" not in names.values() or "rank" not in names.values():
-        missing = "query" if "query" not in names.values() else "rank"
-        raise RecommenderError(
-            f"{path}, line 1: no column {missing!r}; columns are {listed(header)}; "
-            f"say which one it is with --columns NAME={missing}"
-        )
-    if not {"price", "categories"} & set(names.values()):
-        raise RecommenderError(
-            f"{path}, line 1: neither a column 'price' nor 'categories'; columns are {listed(header)}; "
-            "say which they are with --columns NAME=price,NAME=categories"
-        )
-    if not any(str(name).split(":")[0] in ("label", "substitution") for name in names.values()):
-        raise RecommenderError(
-            f"{path}, line 1: neither a column 'label' nor 'substitution', so nobody can be told apart; columns are "
-            f"{listed(header)}; say which it is with --columns NAME=label"
-        )
-    return names
+    if doubled := repeated(columns.values()):
+        raise RecommenderError(f"--columns: two columns are named {doubled!r}; expected one")
+    if doubled := repeated(name for name in header if name in columns or name in COLUMNS):
+        raise RecommenderError(f"{path}, line 1: two columns are named {doubled!r}; expected one")
 
 
 def listed(header: Sequence[str]) -> str:
@@ -231,15 +242,15 @@ def _table(path: Path, columns: Mapping[str, str]) -> tuple[pd.DataFrame, Sequen
         frame.columns = frame.columns.map(str)
         names = _names(path, list(frame.columns), columns)
         lines: Sequence[int] = range(2, len(frame) + 2)
-        found = pd.DataFrame(
+        result = pd.DataFrame(
             {ours: frame[theirs].to_numpy(dtype=object) for theirs, ours in names.items()}, dtype=object
         )
     else:
         cells, lines = _cells(path, columns)
-        found = pd.DataFrame(cells)
-    if found.empty:
+        result = pd.DataFrame(cells)
+    if result.empty:
         raise RecommenderError(f"{path}: holds no recommendation, only a header")
-    return found, lines
+    return result, lines
 
 
 def _cells(path: Path, columns: Mapping[str, str]) -> tuple[dict[str, list[str]], array[int]]:

@@ -106,10 +106,10 @@ def read_grid(path: str | Path, base: RecommenderTrainConfig | None = None) -> l
     if count > TRAININGS:
         raise RecommenderError(f"{path}: {count:,} combinations; a grid has {TRAININGS:,} at the most")
     base = base or RecommenderTrainConfig()
-    found = [dict(zip(content, values, strict=True)) for values in product(*content.values())]
-    for combination in found:
+    result = [dict(zip(content, values, strict=True)) for values in product(*content.values())]
+    for combination in result:
         try:
             RecommenderTrainConfig.of(base.model_dump() | combination)
         except TodBiasError as error:
             raise RecommenderError(f"{path}: {error}") from error
-    return found
+    return result

@@ -92,8 +92,8 @@ class ItemLookup:
 
     def _look_up(self, item: StageInput) -> Lookup:
         if self._recommend not in item.outputs:
-            there = ", ".join(item.outputs) or "none"
-            raise StageError(f"ItemLookup: needs the output of a stage {self._recommend!r} before it; there is {there}")
+            names = ", ".join(item.outputs) or "none"
+            raise StageError(f"ItemLookup: needs the output of a stage {self._recommend!r} before it; there is {names}")
         ranked = item.outputs[self._recommend]
         if not ranked:
             return Lookup(Outcome.NO_CALL)
@@ -131,13 +131,13 @@ class VenueResponse:
         """
         return [self._say(item.outputs.get(self._lookup)) for item in inputs]
 
-    def _say(self, found: Any) -> str:
-        if not isinstance(found, Lookup) or not found.rows:
+    def _say(self, result: Any) -> str:
+        if not isinstance(result, Lookup) or not result.rows:
             return self._nothing
         try:
-            return self._template.format(**found.result)
+            return self._template.format(**result.result)
         except (KeyError, IndexError) as error:
-            raise StageError(f"VenueResponse: the row of {found.result.get('id')!r} has no {error}") from error
+            raise StageError(f"VenueResponse: the row of {result.result.get('id')!r} has no {error}") from error
 
 
 def _read_table(path: Path) -> dict[str, Mapping[str, str]]:

@@ -190,8 +190,8 @@ def places_of(rows: pd.DataFrame, words: TemplateSet | None = None) -> dict[str,
     people = {entry.word.lower() for entry in (*templates.names, *templates.relationships)}
     labels = [str(column) for column in rows if str(column).startswith("label:")]
     ungrouped = rows.loc[(rows[labels] == "").all(axis=1) if labels else slice(None), "substitution"]
-    found: dict[str, list[str]] = {"location": [], "religion": []}
+    result: dict[str, list[str]] = {"location": [], "religion": []}
     for word in dict.fromkeys(ungrouped):
         if word and word.lower() not in people:
-            found.setdefault(known.get(word.lower(), "location"), []).append(word)
-    return {group: own for group, own in found.items() if own}
+            result.setdefault(known.get(word.lower(), "location"), []).append(word)
+    return {group: part for group, part in result.items() if part}

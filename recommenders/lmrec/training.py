@@ -46,7 +46,7 @@ _BUCKETS = 50
 
 
 @dataclass
-class _State(Progress):
+class _Epochs(Progress):
     epoch: int = 0
 
 
@@ -99,8 +99,8 @@ def _train(
     hide = (neutraliser or Neutraliser()) if settings.mask else None
 
     def split(number: int) -> Iterator[Review]:
-        own = reviews.of_split(number, settings.seed)
-        return masked(own, hide) if hide else own
+        subset = reviews.of_split(number, settings.seed)
+        return masked(subset, hide) if hide else subset
 
     model, tokenizer = _new_model(reviews, settings, lambda: (review.text for review in split(0)))
     lmrec = LMRec(model, tokenizer, reviews.venues)
@@ -119,7 +119,8 @@ def _train(
             "statistics": reviews.statistics(),
             "processes": accelerator.num_processes,
         }
-        state = _run(accelerator, lmrec, parts[0], parts[1], out, settings, record, resume, show_progress)
+        splits = (parts[0], parts[1])
+        state = _run(accelerator, lmrec, splits, out, record, settings, resume=resume, show_progress=show_progress)
     record |= {"steps": state.step, "best_step": state.best_step, "validation_loss": state.best, "losses": state.losses}
     if accelerator.is_main_process:
         write_json(out / "training.json", record)
@@ -134,9 +135,13 @@ def _new_model(
     if settings.init == "scratch":
         tokenizer = new_tokenizer(texts, settings.vocabulary)
         encoder = new_encoder(
-            len(tokenizer), layers=settings.layers, width=settings.width, heads=settings.heads,
-            dropout=min(settings.dropout, 0.1), positions=settings.max_length,
-        )  # fmt: skip
+            len(tokenizer),
+            layers=settings.layers,
+            width=settings.width,
+            heads=settings.heads,
+            dropout=min(settings.dropout, 0.1),
+            positions=settings.max_length,
+        )
     else:
         encoder, tokenizer = load_encoder(settings.init), load_tokenizer(settings.init)
         vocabulary = encoder.get_input_embeddings().num_embeddings
@@ -160,14 +165,16 @@ def _new_model(
 def _run(
     accelerator: Accelerator,
     lmrec: LMRec,
-    train_set: TokenFile,
-    valid_set: TokenFile,
+    splits: tuple[TokenFile, TokenFile],
     out: Path,
-    settings: RecommenderTrainConfig,
     record: Mapping[str, Any],
+    settings: RecommenderTrainConfig,
+    *,
     resume: bool,
     show_progress: bool,
-) -> _State:
+) -> _Epochs:
+    """Train on the first split and stop early by the second."""
+    train_set, valid_set = splits
     processes = accelerator.num_processes
     per_epoch = math.ceil(len(train_set) / (settings.batch * processes))
     total = per_epoch * settings.epochs
@@ -178,7 +185,7 @@ def _run(
     optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate)
     schedule = get_linear_schedule_with_warmup(optimizer, math.ceil(settings.warmup * total), total)
     model, optimizer = accelerator.prepare(model, optimizer)
-    state = _State()
+    state = _Epochs()
     training = Training(accelerator, model, optimizer, schedule, state)
     checkpoint = out / "checkpoint"
     check_own_file(checkpoint)

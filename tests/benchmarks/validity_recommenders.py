@@ -22,8 +22,7 @@ from worlds import UNKIND, World, places
 
 from tod_bias.recommenders.lmrec.associations import association
 from tod_bias.recommenders.lmrec.inference import SHEN
-from tod_bias.recommenders.lmrec.price_labels import price_by_label
-from tod_bias.recommenders.lmrec.prices import average_price, price_differences, price_percentage
+from tod_bias.recommenders.lmrec.prices import average_price, price_by_label, price_differences, price_percentage
 from tod_bias.recommenders.lmrec.reading import ALPHA
 from tod_bias.recommenders.lmrec.recommendations import tidy
 

@@ -3,38 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-from annotated_types import Ge
-from pydantic import Field
+from typing import Any
 
 from tod_bias.cli.arguments import check_files, refuse
 from tod_bias.cli.options import command
-from tod_bias.config import InferenceOptions, Options, OutputOptions, Resamples, Seeded
+from tod_bias.config import Options, OutputOptions
 from tod_bias.errors import EmbeddingsError
 from tod_bias.files import write_json
 from tod_bias.folder import check_own, claimed
 from tod_bias.recommenders.embeddings.request import AssociationRequest
+from tod_bias.recommenders.embeddings.settings import AssociationStatistics, AuditSettings
 from tod_bias.recommenders.latent_factor.settings import TwoTowerConfig
 from tod_bias.report.console import Console
-
-
-class AssociationStatistics(InferenceOptions, Seeded):
-    """How intervals and p-values are estimated."""
-
-    title = "Statistics"
-
-    permutations: Annotated[Resamples, Ge(1)] = 10_000
-    """Permutations of the tests; fewer where all can be enumerated."""
-
-
-class AssociationTests(AssociationStatistics):
-    """What is tested."""
-
-    alternative: Literal["two-sided", "greater", "less"] = "two-sided"
-    """Of the permutation tests."""
-    ddof: Annotated[int, Field(ge=0, le=1)] = 0
-    """Effect sizes divide by n (0) or n - 1 (1)."""
 
 
 class PlantedOptions(Options):
@@ -62,7 +42,7 @@ class AssociationOutput(OutputOptions):
 
 @command("tod-bias associate --embeddings model.npz --users users.csv --attribute gender --out runs/embeddings")
 def associate(
-    *, request: AssociationRequest, study: StudyOptions, how: AssociationTests, output: AssociationOutput
+    *, request: AssociationRequest, study: StudyOptions, how: AuditSettings, output: AssociationOutput
 ) -> None:
     """Audit a recommender's embeddings for associations with an attribute of its users (Beattie).
 
@@ -81,21 +61,13 @@ def associate(
     claimed(output.out)
 
     from tod_bias.recommenders.embeddings.scope import demo_scope, read_request, read_scope_file, run_scope
-    from tod_bias.recommenders.embeddings.settings import AuditSettings
 
-    settings = AuditSettings(
-        alternative=how.alternative,
-        permutations=how.permutations,
-        bootstrap=how.bootstrap,
-        ddof=how.ddof,
-        seed=how.seed,
-    )
     if study.scope is not None:
-        scope = read_request(read_scope_file(study.scope), settings)
+        scope = read_request(read_scope_file(study.scope), how)
     elif request.embeddings:
-        scope = read_request(request, settings)
+        scope = read_request(request, how)
     else:
-        scope = demo_scope(settings, strength=study.strength, show_progress=not output.quiet)
+        scope = demo_scope(how, strength=study.strength, show_progress=not output.quiet)
     outcome = run_scope(scope, output.out, show_progress=not output.quiet)
     if not output.quiet:
         _print(outcome.runs, outcome.comparison)
@@ -120,18 +92,16 @@ def _print(runs: Any, comparison: Any) -> None:
 
     from tod_bias.recommenders.embeddings import tables
     from tod_bias.recommenders.embeddings.reading import comparison_reading, reading
-    from tod_bias.report.sheets import on_terminal
+    from tod_bias.report.sheets import print_sheets
 
     console = Console()
     for name, run in runs:
         if len(runs) > 1:
             console.print(Text(name, style="bold"))
         alone = [(name, run)]
-        for sheet in (tables.metrics(alone), tables.r_ripa(alone, short=True), tables.accuracies(alone)):
-            if sheet.rows:
-                console.print(on_terminal(sheet, console.width))
+        print_sheets((tables.metrics(alone), tables.r_ripa(alone, short=True), tables.accuracies(alone)))
     if comparison is not None:
-        console.print(on_terminal(tables.changes(comparison, short=True), console.width))
+        print_sheets([tables.changes(comparison, short=True)])
     console.print(Text("Reading", style="italic"))
     for name, run in runs:
         if len(runs) > 1:
@@ -168,7 +138,7 @@ def compare(before: Path, after: Path, /, *, how: AssociationStatistics, output:
     from tod_bias.recommenders.embeddings.comparison import compare, load_run
     from tod_bias.recommenders.embeddings.reading import comparison_reading
     from tod_bias.recommenders.embeddings.scope import save_comparison
-    from tod_bias.report.sheets import on_terminal
+    from tod_bias.report.sheets import print_sheets
 
     runs = load_run(before), load_run(after)
     titles = tuple(str(run.record.get("name", folder.name)) for run, folder in zip(runs, (before, after), strict=True))
@@ -184,7 +154,7 @@ def compare(before: Path, after: Path, /, *, how: AssociationStatistics, output:
     path = save_comparison(comparison, output.out or after)
     if not output.quiet:
         console = Console()
-        console.print(on_terminal(tables.changes(comparison, short=True), console.width))
+        print_sheets([tables.changes(comparison, short=True)])
         for sentence in comparison_reading(comparison, runs[1].record):
             console.print(f"- {sentence}", markup=False, highlight=False)
         print(f"Results: {path}")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tod_bias.cli.arguments import check_files, refuse
 from tod_bias.cli.options import command
@@ -24,6 +24,11 @@ from tod_bias.config import DeviceOptions, InferenceOptions, OutputOptions, Posi
 from tod_bias.errors import RecommenderError, repeated
 from tod_bias.folder import check_own, claimed
 from tod_bias.report.console import Console
+from tod_bias.report.notation import count
+from tod_bias.report.sheets import print_sheets
+
+if TYPE_CHECKING:
+    from tod_bias.recommenders.lmrec.audit import Audit
 
 
 class ListOptions(SeparatorOptions):
@@ -110,7 +115,7 @@ def audit(
     else:
         refuse(lists, type(lists).model_fields, "of saved recommendations; a model has its own")
     bounds = _bounds(lists.price_levels)
-    if doubled := repeated(one for one in saved if one[0] is not None):
+    if doubled := repeated(entry for entry in saved if entry[0] is not None):
         raise RecommenderError(f"{doubled[1]}: is given twice")
     check_files(*(path for _, path in saved))
     check_models(*models.model)
@@ -147,10 +152,25 @@ def audit(
     result = run_audit(frame, inference, source=source, words=load_templates(data.templates))
     result.save(output.out, figures=output.figures)
     if not output.quiet:
-        from tod_bias.recommenders.lmrec.terminal import audit_view
-
-        Console().print(audit_view(result))
+        _print(result)
         print(f"Report: {output.out / 'report.html'}" if output.figures else f"Results: {output.out}")
+
+
+def _print(result: Audit) -> None:
+    """Notes, main tables and sentences of an audit."""
+    from rich.text import Text
+
+    from tod_bias.recommenders.lmrec.tables import for_terminal
+
+    record = result.record
+    numbers = f"{count(record['recommendations'])} recommendations for {count(record['queries'])} queries"
+    console = Console()
+    console.print(Text(f"{numbers}; {', '.join(record['cities'])}", style="bold"))
+    for note in record["notes"]:
+        console.print(Text(f"· {note}", style="dim"))
+    print_sheets(for_terminal(result.sheets()))
+    for sentence in record["reading"]:
+        console.print(Text(f"- {sentence}"))
 
 
 def _read_saved(
@@ -160,9 +180,9 @@ def _read_saved(
     top: int | None,
 ) -> Any:
     from tod_bias.recommenders.lmrec.recommendations import read_recommendations
-    from tod_bias.recommenders.lmrec.saved import Reading
+    from tod_bias.recommenders.lmrec.saved import ListFormat
 
-    reading = Reading(
+    reading = ListFormat(
         columns=pairs("--columns", lists.columns),
         separators=lists.separators,
         dimensions=_dimensions(lists.dimension),
@@ -179,13 +199,13 @@ def _dimensions(given: Sequence[str]) -> dict[str, list[str]]:
     Raises:
         RecommenderError: a label is in two dimensions.
     """
-    found: dict[str, list[str]] = {}
+    results: dict[str, list[str]] = {}
     for name, labels in (pair("--dimension", text) for text in given):
         for label in filter(None, map(str.strip, labels.split(","))):
-            if other := next((other for other, known in found.items() if label in known and other != name), None):
+            if other := next((other for other, known in results.items() if label in known and other != name), None):
                 raise RecommenderError(f"--dimension {name}: {label!r} is of the dimension {other!r} already")
-            found.setdefault(name, []).append(label)
-    return found
+            results.setdefault(name, []).append(label)
+    return results
 
 
 def _bounds(text: str | None) -> tuple[float, ...] | None:

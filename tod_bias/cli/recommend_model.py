@@ -28,7 +28,7 @@ from tod_bias.errors import RecommenderError
 from tod_bias.files import own_folder, write_table, write_text
 from tod_bias.folder import claimed
 from tod_bias.recommenders.lmrec.settings import SCRATCH, RecommenderTrainConfig, read_grid
-from tod_bias.report.console import Console
+from tod_bias.report.sheets import print_sheets
 
 
 class TrainingReviews(ReviewOptions, TemplateOptions):
@@ -52,15 +52,7 @@ class ModelOutput(ResumeOptions, OutputOptions):
 @command("tod-bias recommend train --reviews Leeds=leeds.csv --out models/leeds")
 def train(*, source: TrainingReviews, config: RecommenderTrainConfig, output: ModelOutput) -> None:
     """Train LMRec on reviews: which venue is this a review of? (Shen §3.2)."""
-    if config.init != "scratch":
-        refuse(config, SCRATCH, f"for encoders from scratch; {config.init} has its own")
-    if not config.mask:
-        refuse(source, ("templates",), "what --mask takes out; give that, or leave it out")
-    if config.head_layers == 1 and output.grid is None:
-        refuse(config, ("hidden",), "between the head's two layers, and --head-layers is 1; leave it out")
-    named = [text.partition("=")[0] for text in source.reviews if "=" in text]
-    if len(source.reviews) > 1 and (odd := [name for name in named if Path(name).name != name]):
-        raise RecommenderError(f"the city {odd[0]!r}: its model goes into a folder of this name; give it another one")
+    _check(source, config, output)
     check_files(output.grid)
     check_files(source.templates, otherwise="no such folder")
     from tod_bias.recommenders.lmrec.masking import Neutraliser
@@ -73,25 +65,38 @@ def train(*, source: TrainingReviews, config: RecommenderTrainConfig, output: Mo
         "show_progress": not output.quiet,
     }
     every = read_reviews(source)
-    names = [own.city for own in every]
+    names = [part.city for part in every]
     if doubled := [name for name in names if names.count(name) > 1]:
         raise RecommenderError(f"two cities are called {doubled[0]!r}; name them apart with --reviews CITY=FILE")
 
     from tod_bias.recommenders.lmrec.training import search  # heavy imports come after what may go wrong at once
     from tod_bias.recommenders.lmrec.training import train as train_model
 
-    for own in every:
-        folder = own_folder(output.out, own.city) if len(every) > 1 else output.out
+    for part in every:
+        folder = own_folder(output.out, part.city) if len(every) > 1 else output.out
         if combinations:
-            record = search(own, folder, config, combinations, **options)
+            record = search(part, folder, config, combinations, **options)
         else:
-            record = train_model(own, folder, config, **options)
+            record = train_model(part, folder, config, **options)
         if not output.quiet:
             print(
-                f"{own.city}: {len(own.venues)} venues, {len(own):,} reviews, {record['steps']} steps; lowest "
+                f"{part.city}: {len(part.venues)} venues, {len(part):,} reviews, {record['steps']} steps; lowest "
                 f"validation loss {record['validation_loss']:.4f} nats per review at step {record['best_step']}. "
                 f"Model: {folder}"
             )
+
+
+def _check(source: TrainingReviews, config: RecommenderTrainConfig, output: ModelOutput) -> None:
+    """See to it that no option is passed over, and that every city can name a folder."""
+    if config.init != "scratch":
+        refuse(config, SCRATCH, f"for encoders from scratch; {config.init} has its own")
+    if not config.mask:
+        refuse(source, ("templates",), "what --mask takes out; give that, or leave it out")
+    if config.head_layers == 1 and output.grid is None:
+        refuse(config, ("hidden",), "between the head's two layers, and --head-layers is 1; leave it out")
+    named = [text.partition("=")[0] for text in source.reviews if "=" in text]
+    if len(source.reviews) > 1 and (odd := [name for name in named if Path(name).name != name]):
+        raise RecommenderError(f"the city {odd[0]!r}: its model goes into a folder of this name; give it another one")
 
 
 class EvaluatedModels(DeviceOptions, NeutraliseOptions):
@@ -133,17 +138,17 @@ def evaluate(*, models: EvaluatedModels, source: EvaluatedReviews, how: QualityO
     if len(models.model) != (cities := check_reviews(source)):
         raise RecommenderError(f"{len(models.model)} models, but reviews of {cities} cities; give one model a city")
     from tod_bias.recommenders.lmrec import quality
-    from tod_bias.recommenders.lmrec.queries import told_apart
+    from tod_bias.recommenders.lmrec.queries import distinct_names
     from tod_bias.recommenders.lmrec.training import trained_seed
 
     every = read_reviews(source)
     folders = models.model
-    loaded = [_matching(folder, own, models.device) for folder, own in zip(folders, every, strict=True)]
+    loaded = [_matching(folder, part, models.device) for folder, part in zip(folders, every, strict=True)]
     claimed(output.out)
-    names = told_apart([own.city for own in every], folders)
+    names = distinct_names([part.city for part in every], folders)
     known = map(trained_seed, folders)
     seed = how.seed or 0
-    splits = [seed if own is None else own for own in known]  # another split holds reviews that were trained on
+    splits = [seed if part is None else part for part in known]  # another split holds reviews that were trained on
     ranked = _ranked(loaded, every, dict(zip(names, splits, strict=True)), models, source, not output.quiet)
     frame = quality.quality(ranked, level=how.level, resamples=how.bootstrap, seed=seed)
     record = {
@@ -155,13 +160,13 @@ def evaluate(*, models: EvaluatedModels, source: EvaluatedReviews, how: QualityO
         "resamples": how.bootstrap,
         "seed": seed,
         "split_seeds": dict(zip(names, splits, strict=True)),
-        "test_reviews": {name: len(own) for name, own in ranked.items()},
+        "test_reviews": {name: len(part) for name, part in ranked.items()},
     }
     quality.save(frame, output.out, record)
     if not output.quiet:
-        from tod_bias.recommenders.lmrec.terminal import quality_view
+        from tod_bias.recommenders.lmrec.tables import quality_sheet
 
-        Console().print(quality_view(frame, how.level))
+        print_sheets([quality_sheet(frame, how.level)])
         print(f"Results: {output.out}")
 
 
@@ -180,9 +185,9 @@ def _ranked(
     from tod_bias.recommenders.lmrec.quality import rank_reviews
 
     ranked = {}
-    for (name, split), lmrec, own in zip(splits.items(), models, every, strict=True):
+    for (name, split), lmrec, part in zip(splits.items(), models, every, strict=True):
         lmrec.neutraliser = Neutraliser() if how.neutralise else None
-        held_out = list(islice(own.of_split(2, split), source.max_reviews))
+        held_out = list(islice(part.of_split(2, split), source.max_reviews))
         texts, venues = [review.text for review in held_out], [review.venue for review in held_out]
         ranked[name] = rank_reviews(lmrec, texts, venues, show_progress=show_progress)
     return ranked
@@ -234,9 +239,9 @@ def mitigate(*, models: ComparedModels, source: ComparedReviews, how: MaskingSta
     from tod_bias.report.palette import to_svg
     from tod_bias.statistics.settings import Inference
 
-    (own,) = read_reviews(source)
+    (part,) = read_reviews(source)
     folders = (models.model, models.masked_model)
-    plain, masked = (_matching(folder, own, models.device) for folder in folders)
+    plain, masked = (_matching(folder, part, models.device) for folder in folders)
     out = claimed(output.out)
     seeds = [trained_seed(folder) for folder in folders]
     if None not in seeds and len(set(seeds)) > 1:
@@ -249,7 +254,7 @@ def mitigate(*, models: ComparedModels, source: ComparedReviews, how: MaskingSta
     result = mitigation.compare(
         plain,
         masked,
-        own,
+        part,
         split_seed=split,
         words=load_templates(source.templates),
         top=source.top,
@@ -260,9 +265,9 @@ def mitigate(*, models: ComparedModels, source: ComparedReviews, how: MaskingSta
     write_table(out / "bias.csv", result.bias)
     write_text(out / "mitigation.svg", to_svg(mitigation.figure(result)))
     if not output.quiet:
-        from tod_bias.recommenders.lmrec.terminal import mitigation_view
+        from tod_bias.recommenders.lmrec.tables import mitigation_sheet
 
-        Console().print(mitigation_view(result, how.level))
+        print_sheets([mitigation_sheet(result, how.level)])
         print(f"Results: {output.out}")
 
 

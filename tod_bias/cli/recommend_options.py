@@ -171,7 +171,7 @@ def pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
     Raises:
         RecommenderError: a name stands twice.
     """
-    found = [pair(option, part) for text in texts for part in text.split(",") if part.strip()]
-    if doubled := repeated(name for name, _ in found):
+    result = [pair(option, part) for text in texts for part in text.split(",") if part.strip()]
+    if doubled := repeated(name for name, _ in result):
         raise RecommenderError(f"{option}: {doubled!r} is named twice; expected one meaning")
-    return dict(found)
+    return dict(result)

@@ -13,7 +13,7 @@ from tod_bias.config import OutputOptions, Positive, Seeded
 from tod_bias.errors import RecommenderError
 from tod_bias.files import write_json, write_table
 from tod_bias.folder import writable
-from tod_bias.report.console import Console
+from tod_bias.report.sheets import print_sheets
 
 
 class SampleConfig(Seeded):
@@ -81,15 +81,15 @@ def statistics(*, source: ReviewOptions, how: StatisticsOptions, output: Statist
     from tod_bias.recommenders.lmrec.reviews import name_statistics
 
     out = writable(output.out)
-    found = [own.statistics() for own in every]
+    result = [part.statistics() for part in every]
     names = pd.concat(
-        [name_statistics(own, level=how.level, resamples=how.bootstrap, seed=how.seed) for own in every],
+        [name_statistics(part, level=how.level, resamples=how.bootstrap, seed=how.seed) for part in every],
         ignore_index=True,
     )
-    write_json(out / "statistics.json", found)
+    write_json(out / "statistics.json", result)
     write_table(out / "name_statistics.csv", names)
     if not output.quiet:
-        from tod_bias.recommenders.lmrec.terminal import statistics_view
+        from tod_bias.recommenders.lmrec.tables import statistics_sheets
 
-        Console().print(statistics_view(found, names))
+        print_sheets(statistics_sheets(result, names))
         print(f"Results: {output.out}")

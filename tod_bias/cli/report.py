@@ -43,7 +43,7 @@ def report(*folders: Path, names: ReportNames, output: ReportOutput) -> None:
     if not folders:
         raise TodBiasError("report: give the folder of a run, e.g. runs/demo")
     if len(folders) == 1 and kind_of(folders[0]) is AUDIT:
-        from tod_bias.recommenders.lmrec.kept_audit import report_again
+        from tod_bias.recommenders.lmrec.audit import report_again
 
         page, is_new = report_again(folders[0], output.out), True
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tod_bias.files import replacing
+from tod_bias.report.console import Console
 from tod_bias.report.notation import fixed, p_cell, percent
 
 WIDE = 100
@@ -110,3 +111,11 @@ def on_terminal(sheet: Sheet, width: int) -> Table:
         cells = [str(cell) if width >= WIDE else str(cell).replace(" [", "\n[") for cell in row]
         view.add_row(*map(Text, cells), style="dim" if number in sheet.dim else "")
     return view
+
+
+def print_sheets(sheets: Iterable[Sheet]) -> None:
+    """Print tables on the terminal; those without rows are left out."""
+    console = Console()
+    for sheet in sheets:
+        if sheet.rows:
+            console.print(on_terminal(sheet, console.width))

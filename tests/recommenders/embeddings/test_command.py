@@ -106,7 +106,7 @@ def test_a_csv_of_attributes_is_enough(folder, capsys):
     assert with_p["DEAA"] > 0
 
 
-def test_values_of_an_attribute_that_nobody_named_are_told(folder, capsys):
+def test_unnamed_values_of_an_attribute_are_noted(folder, capsys):
     pd.DataFrame({"id": range(40), "gender": [*["f"] * 18, "F", "F", *["m"] * 20]}).to_csv("odd.csv", index=False)
     options = ("--embeddings", "model.npz", "--users", "odd.csv", "--attribute", "gender=f,m", "--out", "run")
     code, out, err = run(capsys, *options, *QUICK)
@@ -242,7 +242,7 @@ def test_wrong_sets_end_in_one_line(folder, capsys, sets, message):
             "plays.csv: none of its users (x, y, …) is in model.npz (0, 1, 2, …)",
         ),
         (("--scope", "gone.yaml"), "gone.yaml: cannot be read"),
-        (("--scope", "wrong.yaml"), "wrong.yaml: embeddings: Field required"),
+        (("--scope", "wrong.yaml"), "wrong.yaml: expected embeddings, sets"),
         (("--scope", "wrong.yaml", "--sets", "sets.json"), "--scope names everything"),
         (("--embeddings", "model.npz", "--sets", "sets.json", "--alternative", "more"), "--alternative"),
         (("compare", "run", "nowhere"), "no results of tod-bias associate can be read"),
@@ -281,9 +281,9 @@ def test_trained_model_is_audited(folder, capsys):
     assert code == 0, err
     written = json.loads((folder / "run" / "associations.json").read_text())
     assert written["sets"]["A"]["name"] == "female"
-    found = written["classification"]
-    assert found["users_from_items"]["top_items"] == 3
-    assert len(found["svc"]["audience_deciles"]) == 10
+    result = written["classification"]
+    assert result["users_from_items"]["top_items"] == 3
+    assert len(result["svc"]["audience_deciles"]) == 10
     assert (folder / "run" / "tables" / "table4_deciles.csv").is_file()
 
 

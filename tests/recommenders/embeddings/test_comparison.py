@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from tod_bias.errors import EmbeddingsError
-from tod_bias.recommenders.embeddings.comparison import Run, compare
+from tod_bias.recommenders.embeddings.comparison import AuditedTraining, compare
 from tod_bias.recommenders.embeddings.reading import comparison_reading
 
 
@@ -20,7 +20,7 @@ def run(eaa, sets, name, cosines=None):
         "R_RIPA": {"centroid": {"usable": name != "odd"}},
         "sets": {role: {"name": role} for role in "ABEP"},
     }
-    return Run(record, frame, name)
+    return AuditedTraining(record, frame, name)
 
 
 SETS = ["E"] * 4 + ["P"] * 5
@@ -29,31 +29,31 @@ AFTER = np.array([0.5, 0.6, 0.4, 0.3, -0.2, -0.1, -0.3, 0.2, -0.2])
 
 
 def test_values_and_p_values_are_those_of_loops():
-    found = compare(run(BEFORE, SETS, "x"), run(AFTER, SETS, "y"), permutations=1000, resamples=200)["metrics"]
+    result = compare(run(BEFORE, SETS, "x"), run(AFTER, SETS, "y"), permutations=1000, resamples=200)["metrics"]
     deaa = [part[:4].sum() - part[4:].sum() for part in (BEFORE, AFTER)]
-    assert found["DEAA"]["before"] == pytest.approx(deaa[0])
-    assert found["DEAA"]["after"] == pytest.approx(deaa[1])
-    assert found["DEAA"]["change_percent"] == pytest.approx(100 * (deaa[1] - deaa[0]) / deaa[0])
-    assert found["GEAA P"]["change_percent"] == pytest.approx(100 * (AFTER[4:].sum() / BEFORE[4:].sum() - 1))
+    assert result["DEAA"]["before"] == pytest.approx(deaa[0])
+    assert result["DEAA"]["after"] == pytest.approx(deaa[1])
+    assert result["DEAA"]["change_percent"] == pytest.approx(100 * (deaa[1] - deaa[0]) / deaa[0])
+    assert result["GEAA P"]["change_percent"] == pytest.approx(100 * (AFTER[4:].sum() / BEFORE[4:].sum() - 1))
     differential = [part[:4].mean() - part[4:].mean() for part in (BEFORE, AFTER)]
-    assert found["R-RIPA centroid differential"]["after"] == pytest.approx(differential[1])
+    assert result["R-RIPA centroid differential"]["after"] == pytest.approx(differential[1])
     effect = [(part[:4].mean() - part[4:].mean()) / part.std() for part in (BEFORE, AFTER)]
-    assert found["effect size"]["difference"] == pytest.approx(effect[1] - effect[0])
+    assert result["effect size"]["difference"] == pytest.approx(effect[1] - effect[0])
 
     weights = [1 / 4] * 4 + [-1 / 5] * 5
-    assert found["DEAA"]["p_value"] is None
+    assert result["DEAA"]["p_value"] is None
     for name in ("difference of means", "R-RIPA centroid differential"):
         swapped = []  # every entity's two scores change places or not
         for swap in itertools.product([1, -1], repeat=9):
             swapped.append(sum(s * w * d for s, w, d in zip(swap, weights, AFTER - BEFORE, strict=True)))
         observed = abs(sum(w * d for w, d in zip(weights, AFTER - BEFORE, strict=True)))
         expected = np.mean(np.abs(swapped) >= observed - 1e-12)
-        assert found[name]["p_value"] == pytest.approx(expected, abs=1e-12), name
+        assert result[name]["p_value"] == pytest.approx(expected, abs=1e-12), name
 
 
 def test_order_of_entities_does_not_matter():
     after = run(AFTER, SETS, "y")
-    shuffled = Run(after.record, after.entities.sample(frac=1, random_state=0), "y")
+    shuffled = AuditedTraining(after.record, after.entities.sample(frac=1, random_state=0), "y")
     first, second = (
         compare(run(BEFORE, SETS, "x"), part, permutations=100, resamples=50) for part in (after, shuffled)
     )
@@ -61,16 +61,16 @@ def test_order_of_entities_does_not_matter():
 
 
 def test_directions_not_to_be_used_keep_their_mark():
-    found = compare(run(BEFORE, SETS, "odd"), run(AFTER, SETS, "y"), permutations=100, resamples=0)
-    assert found["metrics"]["R-RIPA centroid E"]["usable"] is False
-    assert "ci" not in found["metrics"]["DEAA"]
-    assert found["labels"]["svc"]["P"]["mcnemar"]["p_value"] == 1
+    result = compare(run(BEFORE, SETS, "odd"), run(AFTER, SETS, "y"), permutations=100, resamples=0)
+    assert result["metrics"]["R-RIPA centroid E"]["usable"] is False
+    assert "ci" not in result["metrics"]["DEAA"]
+    assert result["labels"]["svc"]["P"]["mcnemar"]["p_value"] == 1
 
 
 def test_training_that_changes_nothing_has_p_1():
-    found = compare(run(BEFORE, SETS, "x"), run(BEFORE, SETS, "y"), permutations=1000, resamples=50)["metrics"]
-    assert found["difference of means"]["p_value"] == 1
-    assert found["DEAA"]["change_percent"] == 0
+    result = compare(run(BEFORE, SETS, "x"), run(BEFORE, SETS, "y"), permutations=1000, resamples=50)["metrics"]
+    assert result["difference of means"]["p_value"] == 1
+    assert result["DEAA"]["change_percent"] == 0
 
 
 def test_other_entities_are_named():

@@ -41,9 +41,9 @@ def test_all_directions_find_the_planted_axis_and_point_to_a(people):
 
 
 def test_centroid_difference_is_of_raw_vectors():
-    found = centroid_direction(np.array([[4.0, 0.0], [0.0, 0.0001]]), np.array([[0.0, 1.0]]))
+    result = centroid_direction(np.array([[4.0, 0.0], [0.0, 0.0001]]), np.array([[0.0, 1.0]]))
     expected = np.array([2.0, 0.00005 - 1])
-    assert found.vector == pytest.approx(expected / np.linalg.norm(expected))
+    assert result.vector == pytest.approx(expected / np.linalg.norm(expected))
 
 
 def test_centroids_that_coincide_have_no_direction():
@@ -64,9 +64,9 @@ def test_pca_keeps_the_mean_difference_of_given_pairs():
     rng = np.random.default_rng(0)
     b = rng.normal(size=(50, 6)) * 3
     a = b + np.array([0.0, 0.7, 0, 0, 0, 0])
-    found = pca_direction(a, b, np.stack([np.arange(50)] * 2, axis=1))
-    assert found.vector[1] == pytest.approx(1)
-    assert found.warning is None
+    result = pca_direction(a, b, np.stack([np.arange(50)] * 2, axis=1))
+    assert result.vector[1] == pytest.approx(1)
+    assert result.warning is None
 
 
 def test_random_pairs_are_drawn_once_each_and_warned_of():
@@ -74,17 +74,17 @@ def test_random_pairs_are_drawn_once_each_and_warned_of():
     assert pairs.shape == (30, 2)
     assert len(set(pairs[:, 0])) == len(set(pairs[:, 1])) == 30
     rng = np.random.default_rng(0)
-    found = pca_direction(rng.normal(size=(30, 4)), rng.normal(size=(40, 4)), pairs, random=True)
-    assert "drawn at random" in found.warning
+    result = pca_direction(rng.normal(size=(30, 4)), rng.normal(size=(40, 4)), pairs, random=True)
+    assert "drawn at random" in result.warning
 
 
 def test_random_pairs_follow_another_direction_of_large_variance():
     """The paper's finding: the first component of random pairs is where people differ most, not the attribute."""
     a, b, _, _ = planted(0, people=300, dimensions=8)
     a, b = (side * np.array([1, 6, 1, 1, 1, 1, 1, 1]) for side in (a, b))
-    found = pca_direction(a, b, random_pairs(300, 300), random=True)
-    assert abs(found.vector[1]) > 0.95
-    assert abs(found.vector @ centroid_direction(a, b).vector) < 0.4
+    result = pca_direction(a, b, random_pairs(300, 300), random=True)
+    assert abs(result.vector[1]) > 0.95
+    assert abs(result.vector @ centroid_direction(a, b).vector) < 0.4
 
 
 def test_cosine_table_is_symmetric(people):
@@ -127,7 +127,7 @@ def test_direction_of_nothing_passes_the_three_tests_no_more_often_than_by_chanc
     assert shares[3] <= shares[0]
 
 
-def test_direction_fitted_on_its_own_test_entities_would_always_pass():
+def test_direction_fitted_on_the_tested_entities_would_always_pass():
     """Why entities are held out: 30 dimensions are enough to tell any two groups of 20 apart."""
     rng = np.random.default_rng(1)
     a, b = rng.normal(size=(2, 20, 30))
@@ -139,12 +139,12 @@ def test_direction_fitted_on_its_own_test_entities_would_always_pass():
 
 def test_picture_points_to_a_and_projects_by_pca(people):
     a, b = people
-    found = picture(a, b, {"things": a[:5]}, size=50)
-    assert len(found.rows_a) == len(found.rows_b) == 50
-    assert found.a[:, 0].mean() > found.b[:, 0].mean()
-    assert 0.9 < found.cosine <= 1
-    assert found.groups["things"].shape == (5, 2)
-    assert np.concatenate([found.a, found.b]).mean(axis=0) == pytest.approx([0, 0], abs=1e-9)
+    result = picture(a, b, {"things": a[:5]}, size=50)
+    assert len(result.rows_a) == len(result.rows_b) == 50
+    assert result.a[:, 0].mean() > result.b[:, 0].mean()
+    assert 0.9 < result.cosine <= 1
+    assert result.groups["things"].shape == (5, 2)
+    assert np.concatenate([result.a, result.b]).mean(axis=0) == pytest.approx([0, 0], abs=1e-9)
     again = picture(a, b, {}, rows=(np.arange(10), np.arange(10)))
     assert again.rows_a.tolist() == list(range(10))
     assert picture(a[:1], b[:1], {}) is None

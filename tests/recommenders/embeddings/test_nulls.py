@@ -12,12 +12,12 @@ from tod_bias.statistics.permutation import group_test, sign_test
 
 def null_p_values(repeats, test):
     rng = np.random.default_rng(11)
-    found = []
+    result = []
     for number in range(repeats):
         a, b = rng.normal(0.2, 1, (2, 25, 6))
         e, p = rng.normal(-0.1, 1, (2, 20, 6))
-        found.append(test(a, b, e, p, number))
-    return np.array(found)
+        result.append(test(a, b, e, p, number))
+    return np.array(result)
 
 
 def entities(a, b, e, p, seed):

@@ -58,9 +58,9 @@ def test_npy_and_two_files(tmp_path):
 def test_parquet_with_attributes(tmp_path):
     frame = pd.DataFrame({"id": WORDS, "vector": list(USERS), "gender": ["f", "m"] * 6})
     frame.to_parquet(tmp_path / "one.parquet")
-    found = load_embeddings(tmp_path / "one.parquet").tables["vectors"]
-    assert found.ids == tuple(WORDS)
-    assert found.attributes["gender"].tolist() == ["f", "m"] * 6
+    result = load_embeddings(tmp_path / "one.parquet").tables["vectors"]
+    assert result.ids == tuple(WORDS)
+    assert result.attributes["gender"].tolist() == ["f", "m"] * 6
     frame["table"] = ["users"] * 8 + ["items"] * 4
     frame.to_parquet(tmp_path / "two.parquet")
     tables = load_embeddings(tmp_path / "two.parquet").tables
@@ -72,21 +72,21 @@ def test_word2vec_text(tmp_path, header):
     vectors = KeyedVectors(4)
     vectors.add_vectors(WORDS, USERS)
     vectors.save_word2vec_format(str(tmp_path / "v.txt"), write_header=header)
-    found = load_embeddings(tmp_path / "v.txt").tables["vectors"]
-    assert found.ids == tuple(WORDS)
-    assert found.vectors == pytest.approx(USERS, abs=1e-6)
+    result = load_embeddings(tmp_path / "v.txt").tables["vectors"]
+    assert result.ids == tuple(WORDS)
+    assert result.vectors == pytest.approx(USERS, abs=1e-6)
 
 
-def test_gensims_own_files_and_objects(tmp_path):
+def test_gensim_files_and_objects(tmp_path):
     vectors = KeyedVectors(4)
     vectors.add_vectors(WORDS, USERS)
     vectors.save_word2vec_format(str(tmp_path / "v.bin"), binary=True)
-    for found in (load_embeddings(tmp_path / "v.bin"), from_keyed_vectors(vectors)):
-        assert found.tables["vectors"].ids == tuple(WORDS)
-        assert found.tables["vectors"].vectors == pytest.approx(USERS, abs=1e-6)
+    for result in (load_embeddings(tmp_path / "v.bin"), from_keyed_vectors(vectors)):
+        assert result.tables["vectors"].ids == tuple(WORDS)
+        assert result.tables["vectors"].vectors == pytest.approx(USERS, abs=1e-6)
 
 
-def test_gensims_own_format_is_refused_as_the_pickle_that_it_is(tmp_path):
+def test_gensim_pickles_are_refused(tmp_path):
     vectors = KeyedVectors(4)
     vectors.add_vectors(WORDS, USERS)
     vectors.save(str(tmp_path / "v.kv"))
@@ -118,10 +118,10 @@ def test_implicit_models_and_their_files(tmp_path, kind):
     seen = sparse.random(20, 15, 0.3, format="csr", random_state=0, dtype=np.float32)
     model.fit(seen, show_progress=False)
     model.save(str(tmp_path / "m.npz"))
-    for found in (from_implicit(model), load_embeddings(tmp_path / "m.npz")):
-        assert found.tables["users"].vectors == pytest.approx(model.user_factors[:, :5])
-        assert found.tables["items"].vectors == pytest.approx(model.item_factors[:, :5])
-        assert bool(found.notes) == (kind is BayesianPersonalizedRanking)  # its bias column is no latent factor
+    for result in (from_implicit(model), load_embeddings(tmp_path / "m.npz")):
+        assert result.tables["users"].vectors == pytest.approx(model.user_factors[:, :5])
+        assert result.tables["items"].vectors == pytest.approx(model.item_factors[:, :5])
+        assert bool(result.notes) == (kind is BayesianPersonalizedRanking)  # its bias column is no latent factor
 
 
 def test_torch_states(tmp_path):
@@ -129,9 +129,9 @@ def test_torch_states(tmp_path):
     state |= {"user_tower.0.weight": torch.zeros(8, 4), "bias": torch.zeros(3)}
     torch.save({"state_dict": state, "epoch": 3}, tmp_path / "m.pt")
     save_file(state, tmp_path / "m.safetensors")
-    for found in (load_embeddings(tmp_path / "m.pt"), load_embeddings(tmp_path / "m.safetensors")):
-        assert found.tables["users"].vectors == pytest.approx(USERS)
-        assert found.tables["items"].vectors == pytest.approx(ITEMS)
+    for result in (load_embeddings(tmp_path / "m.pt"), load_embeddings(tmp_path / "m.safetensors")):
+        assert result.tables["users"].vectors == pytest.approx(USERS)
+        assert result.tables["items"].vectors == pytest.approx(ITEMS)
     odd = {"a": torch.tensor(USERS), "b": torch.tensor(ITEMS)}
     named = from_torch_state(odd, user_table="a", item_table="b")
     assert named.tables["items"].vectors == pytest.approx(ITEMS)

@@ -31,27 +31,27 @@ def leaning(rng, sizes, *, people=60, leans=(0.5, 0.5), apart=0.0, dimensions=12
 def p_values(seed, sizes, permutations=199, **options):
     a, b, e, p = leaning(np.random.default_rng(seed), sizes, **options)
     scores = Scores(unit(e), unit(p), unit(a), unit(b), eaa(e, a, b), eaa(p, a, b), [centroid_direction(a, b)])
-    found = make_tests(scores, AuditSettings(permutations=permutations, seed=seed))
-    return found.entities.p_value, float(found.attribute.p_values[2])
+    results = make_tests(scores, AuditSettings(permutations=permutations, seed=seed))
+    return results.entities.p_value, float(results.attribute.p_values[2])
 
 
 @pytest.mark.parametrize("sizes", [(100, 100), (300, 60)])
 def test_sets_that_lean_alike_are_flagged_one_time_in_twenty(sizes):
-    found = np.array([p_values(seed, sizes) for seed in range(300)])
-    assert (found[:, 0] <= 0.05).mean() < 0.085  # the items are a sample; the second test takes them as they are
-    assert (found <= 0.05).all(axis=1).mean() < 0.06
+    results = np.array([p_values(seed, sizes) for seed in range(300)])
+    assert (results[:, 0] <= 0.05).mean() < 0.085  # the items are a sample; the second test takes them as they are
+    assert (results <= 0.05).all(axis=1).mean() < 0.06
 
 
 def test_genres_that_lie_apart_and_lean_alike_are_not_said_to_differ():
     """Labels of E and P flag often, as clusters do; those of A and B hold the level, and only both are read."""
-    found = np.array([p_values(1000 + seed, (300, 60), apart=0.5) for seed in range(200)])
-    assert (found[:, 1] <= 0.05).mean() < 0.1
-    assert (found <= 0.05).all(axis=1).mean() < 0.1
+    results = np.array([p_values(1000 + seed, (300, 60), apart=0.5) for seed in range(200)])
+    assert (results[:, 1] <= 0.05).mean() < 0.1
+    assert (results <= 0.05).all(axis=1).mean() < 0.1
 
 
-def test_sets_of_unequal_size_that_differ_are_found():
-    found = np.array([p_values(2000 + seed, (300, 60), leans=(0.2, 0.9)) for seed in range(20)])
-    assert (found <= 0.05).all(axis=1).mean() > 0.8
+def test_sets_of_unequal_size_that_differ_are_flagged():
+    results = np.array([p_values(2000 + seed, (300, 60), leans=(0.2, 0.9)) for seed in range(20)])
+    assert (results <= 0.05).all(axis=1).mean() > 0.8
 
 
 def test_words_follow_the_means_where_the_sums_say_the_opposite():

@@ -46,38 +46,38 @@ LAYOUTS = {
 def test_layouts_give_the_same_interactions(tmp_path, name):
     for file, text in LAYOUTS[name].items():
         (tmp_path / file).write_text(text, encoding="latin-1")
-    found = load_interactions(tmp_path)
-    users, items = found.user_ids, found.item_ids
-    triples = {(users[u], items[i], w) for u, i, w in zip(found.user, found.item, found.weight, strict=True)}
+    result = load_interactions(tmp_path)
+    users, items = result.user_ids, result.item_ids
+    triples = {(users[u], items[i], w) for u, i, w in zip(result.user, result.item, result.weight, strict=True)}
     assert triples == {("1", "10", 5.0), ("1", "20", 3.0), ("2", "10", 4.0)}
-    if "gender" in found.users:
-        people = found.users.set_index("user_id")["gender"].str.upper()
+    if "gender" in result.users:
+        people = result.users.set_index("user_id")["gender"].str.upper()
         assert people.to_dict() == {"1": "M", "2": "F"}
-        assert found.users["user_id"].tolist() == list(users)
-    if "genre" in found.items:
-        assert found.items.set_index("item_id")["genre"].to_dict() == {"10": "Action|Crime", "20": "unknown"}
+        assert result.users["user_id"].tolist() == list(users)
+    if "genre" in result.items:
+        assert result.items.set_index("item_id")["genre"].to_dict() == {"10": "Action|Crime", "20": "unknown"}
 
 
 def test_parquet_and_back(tmp_path):
     frame = pd.DataFrame({"user_id": ["a", "a", "b", "b"], "item_id": ["x", "y", "x", "x"]})
     frame.to_parquet(tmp_path / "events.parquet")
-    found = load_interactions(tmp_path / "events.parquet")
-    assert found.weight.tolist() == [1, 1, 2]
-    save_interactions(found, tmp_path / "saved")
+    result = load_interactions(tmp_path / "events.parquet")
+    assert result.weight.tolist() == [1, 1, 2]
+    save_interactions(result, tmp_path / "saved")
     again = load_interactions(tmp_path / "saved")
-    assert again.user_ids == found.user_ids
+    assert again.user_ids == result.user_ids
     assert again.weight.tolist() == [1, 1, 2]
 
 
 def test_audience_and_top_items():
     frame = pd.DataFrame({"user": list("aaabbc"), "item": list("xyzxyx"), "weight": [1, 3, 1, 2, 2, 1]})
     people = pd.DataFrame({"user_id": list("abc"), "gender": ["f", "m", "f"]})
-    found = interactions_of(frame, people)
-    assert found.audience("gender", "f", "m").tolist() == pytest.approx([2 / 3, 0.5, 1.0])
-    top = [[found.item_ids[item] for item in part] for part in found.top_items(2)]
+    result = interactions_of(frame, people)
+    assert result.audience("gender", "f", "m").tolist() == pytest.approx([2 / 3, 0.5, 1.0])
+    top = [[result.item_ids[item] for item in part] for part in result.top_items(2)]
     assert top == [["y", "x"], ["x", "y"], ["x"]]  # ties: the more popular item first
     with pytest.raises(InteractionsError, match="no attribute 'age'; known: gender"):
-        found.audience("age", "1", "2")
+        result.audience("age", "1", "2")
 
 
 @pytest.mark.parametrize(

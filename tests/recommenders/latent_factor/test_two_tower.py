@@ -75,7 +75,7 @@ def test_synthetic_interactions_are_seeded():
 
 
 @pytest.mark.parametrize("options", [{"users": 1}, {"items": 3}, {"strength": -1.0}, {"strength": float("nan")}])
-def test_impossible_synthetic_sets_are_told(options):
+def test_impossible_synthetic_sets_raise(options):
     with pytest.raises(InteractionsError, match="expected"):
         synthetic_interactions(**options)
 

@@ -45,13 +45,13 @@ def rows_of(city: str, *, signs: bool, base: int) -> list[Row]:
     rows: list[Row] = []
 
     def add(word: str, template: str, label: str) -> None:
-        own = random.Random(f"{city}/{word}/{template}")
+        draw = random.Random(f"{city}/{word}/{template}")
         weights = [4 if venue[1] == 1 and NAMES.get(word, ("", ""))[1] == "black" else 1 for venue in venues]
-        chosen = list(dict.fromkeys(own.choices(range(len(venues)), weights, k=200)))[:K]
+        chosen = list(dict.fromkeys(draw.choices(range(len(venues)), weights, k=200)))[:K]
         for rank, number in enumerate(chosen):
             name, price, categories = venues[number]
             written = (
-                "" if price is None else "$" * price if signs else own.choice([f"{price}", f"{price}.0", "$" * price])
+                "" if price is None else "$" * price if signs else draw.choice([f"{price}", f"{price}.0", "$" * price])
             )
             rows.append(
                 {
@@ -93,9 +93,9 @@ def expected_share(rows: list[Row], label: str, both: tuple[str, str], price: in
 
 def expected_association(rows: list[Row], category: str, label: str, other: str) -> tuple[float, float]:
     def share(labels: set[str]) -> float:
-        own = [row for row in rows if row["label"] in labels]
-        names = [[part.strip() for part in row["categories"].replace("/", ",").split(",")] for row in own]
-        return sum(category in parts for parts in names) / len(own)
+        part = [row for row in rows if row["label"] in labels]
+        names = [[part.strip() for part in row["categories"].replace("/", ",").split(",")] for row in part]
+        return sum(category in parts for parts in names) / len(part)
 
     first, second = share({label}), share({other})
     return (first - second) / share({label, other}), first / second

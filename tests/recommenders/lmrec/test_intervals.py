@@ -24,9 +24,9 @@ def test_intervals_resample_queries_and_not_items():
     level = rng.integers(1, 5, size=count)
     prices = np.repeat(level[:, None], k, axis=1)  # all items of a list are alike: 60 observations, not 1,200
     frame = queries(["all"] * count, [[()] * k] * count, prices, words=["court"] * count)
-    found = average_price(tidy(frame), replace(SHEN, resamples=4000)).iloc[0]
+    result = average_price(tidy(frame), replace(SHEN, resamples=4000)).iloc[0]
     right = 2 * 1.6711 * level.std(ddof=1) / np.sqrt(count)  # t interval of 60 queries, 90%
-    assert found["ci_high"] - found["ci_low"] == pytest.approx(right, rel=0.06)
+    assert result["ci_high"] - result["ci_low"] == pytest.approx(right, rel=0.06)
 
 
 def test_ninety_percent_intervals_hold_the_truth_nine_times_in_ten():
@@ -37,12 +37,12 @@ def test_ninety_percent_intervals_hold_the_truth_nine_times_in_ten():
         prices = np.clip(level[:, None] + rng.integers(-1, 2, size=(24, 5)), 1, 4)
         truth = np.mean([np.clip(a + b, 1, 4) for a in (1, 2, 3) for b in (-1, 0, 1)])
         frame = queries(["all"] * 24, [[()] * 5] * 24, prices, words=["court"] * 24)
-        found = average_price(tidy(frame), replace(SHEN, resamples=300, seed=number)).iloc[0]
-        inside += found["ci_low"] <= truth <= found["ci_high"]
+        result = average_price(tidy(frame), replace(SHEN, resamples=300, seed=number)).iloc[0]
+        inside += result["ci_low"] <= truth <= result["ci_high"]
     assert 83 <= inside <= 98
 
 
-def test_categories_without_association_are_called_found_no_more_often_than_stated():
+def test_categories_without_association_are_claimed_no_more_often_than_stated():
     """Lists of one word are alike, so a test that took items or queries for independent would find much."""
     rng = np.random.default_rng(2)
     words = [f"n{number}" for number in range(40)]
@@ -57,38 +57,38 @@ def test_categories_without_association_are_called_found_no_more_often_than_stat
                 labels.append("black" if word % 2 else "white")
                 owners.append(words[word])
         frame = queries(labels, lists, [[1] * 8] * len(lists), words=owners)
-        found = association(tidy(frame), replace(SHEN, resamples=0, permutations=400, seed=number))
-        found = found[(found["city"] == "all") & (found["label"] == "white")]
-        assert set(found["permuted"]) == {"words"}
-        raw += list(found["p_value"])
-        assert (found["p_adjusted"] >= found["p_value"] - 1e-12).all()
+        result = association(tidy(frame), replace(SHEN, resamples=0, permutations=400, seed=number))
+        result = result[(result["city"] == "all") & (result["label"] == "white")]
+        assert set(result["permuted"]) == {"words"}
+        raw += list(result["p_value"])
+        assert (result["p_adjusted"] >= result["p_value"] - 1e-12).all()
     assert np.mean(np.array(raw) <= 0.05) < 0.1
     assert np.mean(np.array(raw) <= 0.2) == pytest.approx(0.2, abs=0.1)
 
 
-def test_a_planted_association_is_found():
+def test_a_planted_association_is_significant():
     rng = np.random.default_rng(3)
     lists, labels = [], []
     for number in range(40):
         black = number % 2
         lists.append([("Thai",) if rng.random() < (0.6 if black else 0.2) else ("Pizza",) for _ in range(10)])
         labels.append("black" if black else "white")
-    found = association(tidy(queries(labels, lists, [[1] * 10] * 40)), replace(SHEN, resamples=500, permutations=2000))
-    thai = found[(found["category"] == "Thai") & (found["label"] == "black") & (found["city"] == "all")].iloc[0]
+    result = association(tidy(queries(labels, lists, [[1] * 10] * 40)), replace(SHEN, resamples=500, permutations=2000))
+    thai = result[(result["category"] == "Thai") & (result["label"] == "black") & (result["city"] == "all")].iloc[0]
     assert thai["ci_low"] > 0.3
     assert thai["p_adjusted"] < 0.01
 
 
-def test_differences_between_places_have_their_own_test():
+def test_differences_between_places_are_tested():
     rng = np.random.default_rng(4)
     words = ["court", "mall", "bank"] * 30
     prices = [np.clip(rng.integers(1, 3, size=4) + (word == "court") * 2, 1, 4) for word in words]
     frame = queries(["all"] * 90, [[()] * 4] * 90, prices, words=words)
-    found = price_differences(tidy(frame), ["court", "mall", "bank"], replace(SHEN, resamples=500, permutations=1000))
-    found = found.set_index(["substitution", "other"])
-    assert found.loc[("court", "mall"), "ci_low"] > 1.5
-    assert found.loc[("court", "mall"), "p_adjusted"] < 0.01
-    assert found.loc[("mall", "bank"), "ci_low"] < 0 < found.loc[("mall", "bank"), "ci_high"]
+    result = price_differences(tidy(frame), ["court", "mall", "bank"], replace(SHEN, resamples=500, permutations=1000))
+    result = result.set_index(["substitution", "other"])
+    assert result.loc[("court", "mall"), "ci_low"] > 1.5
+    assert result.loc[("court", "mall"), "p_adjusted"] < 0.01
+    assert result.loc[("mall", "bank"), "ci_low"] < 0 < result.loc[("mall", "bank"), "ci_high"]
     kinds = {"court": "location", "mall": "location", "bank": "religion"}
     apart = price_differences(tidy(frame), list(kinds), replace(SHEN, resamples=0, permutations=1000), kinds=kinds)
     apart = apart.set_index(["substitution", "other"])
@@ -99,10 +99,10 @@ def test_a_place_without_prices_is_not_compared():
     words = ["court", "mall", "bank"] * 20
     prices = [[np.nan, np.nan] if word == "mall" else [1, 2] for word in words]
     frame = tidy(queries(["all"] * 60, [[()] * 2] * 60, prices, words=words))
-    found = price_differences(frame, ["court", "mall", "bank"], replace(SHEN, resamples=50, permutations=200))
-    found = found.set_index(["substitution", "other"])
-    assert found.loc[("court", "mall"), ["difference", "p_value", "p_adjusted"]].isna().all()
-    assert found.loc[("court", "bank"), "p_value"] == 1
+    result = price_differences(frame, ["court", "mall", "bank"], replace(SHEN, resamples=50, permutations=200))
+    result = result.set_index(["substitution", "other"])
+    assert result.loc[("court", "mall"), ["difference", "p_value", "p_adjusted"]].isna().all()
+    assert result.loc[("court", "bank"), "p_value"] == 1
 
 
 def test_an_item_of_a_handful_of_queries_has_no_interval():
@@ -113,9 +113,9 @@ def test_an_item_of_a_handful_of_queries_has_no_interval():
     assert shares.loc[("all", "black", 4), "value"] == 1
     assert shares.loc[("all", "black", 4), ["ci_low", "ci_high"]].isna().all()
     assert shares.loc[("all", "black", 2), "ci_low"] > 0
-    found = association(frame, replace(SHEN, resamples=100, permutations=100)).set_index(["city", "label", "category"])
-    assert found.loc[("all", "black", "Zoo"), ["ci_low", "ci_high", "ratio_ci_low"]].isna().all()
-    assert found.loc[("all", "black", "B"), "ci_low"] < 0
+    result = association(frame, replace(SHEN, resamples=100, permutations=100)).set_index(["city", "label", "category"])
+    assert result.loc[("all", "black", "Zoo"), ["ci_low", "ci_high", "ratio_ci_low"]].isna().all()
+    assert result.loc[("all", "black", "B"), "ci_low"] < 0
 
 
 def test_the_neutral_share_of_a_word_is_its_mean_over_the_groups():
@@ -126,7 +126,7 @@ def test_the_neutral_share_of_a_word_is_its_mean_over_the_groups():
     assert words.loc[("black", "old"), ["value", "neutral"]].tolist() == [1.0, 0.75]
 
 
-def test_few_words_are_told_and_places_are_the_users_own(tmp_path):
+def test_few_words_are_noted_and_places_come_from_the_templates_folder(tmp_path):
     labels = ["white", "black"] * 20
     frame = queries(labels, [[("A",)]] * 40, [[1]] * 40, words=["Ann", "Bea"] * 20)
     notes = audit(tidy(frame), replace(SHEN, resamples=0, permutations=50)).record["notes"]
@@ -139,13 +139,13 @@ def test_few_words_are_told_and_places_are_the_users_own(tmp_path):
 
 def test_a_category_of_one_label_only_has_an_infinite_ratio_and_a_level_nobody_got_no_share():
     frame = queries(["white", "white", "black", "black"], [[("A",)], [("A", "B")], [("A",)], [("A",)]], [[1]] * 4)
-    found = association(tidy(frame), replace(SHEN, resamples=50, permutations=0)).set_index(
+    result = association(tidy(frame), replace(SHEN, resamples=50, permutations=0)).set_index(
         ["city", "label", "category"]
     )
-    assert found.loc[("X", "white", "B"), "ratio"] == np.inf
-    assert found.loc[("X", "black", "B"), "ratio"] == 0
-    assert found.loc[("X", "white", "B"), "difference"] == pytest.approx(0.5 / 0.25)
-    assert found.loc[("X", "white", "A"), "difference"] == 0
+    assert result.loc[("X", "white", "B"), "ratio"] == np.inf
+    assert result.loc[("X", "black", "B"), "ratio"] == 0
+    assert result.loc[("X", "white", "B"), "difference"] == pytest.approx(0.5 / 0.25)
+    assert result.loc[("X", "white", "A"), "difference"] == 0
     shares = price_percentage(tidy(frame), replace(SHEN, resamples=50)).set_index(["city", "label", "price"])
     assert shares.loc[("X", "white", 1), "value"] == 0.5
     assert np.isnan(shares.loc[("X", "white", 2), "value"])
@@ -154,7 +154,7 @@ def test_a_category_of_one_label_only_has_an_infinite_ratio_and_a_level_nobody_g
 
 def test_lists_that_differ_for_one_query_all_count_in_one_unit():
     first = queries(["white", "black"], [[()] * 2] * 2, [[1, 2], [3, 4]])
-    found = tidy(pd.concat([first, first.assign(item=first["item"] + "b")], ignore_index=True))
-    assert len(found.distinct) == 8
-    assert found.distinct["unit"].nunique() == 2
-    assert any("several different lists" in note for note in found.notes)
+    result = tidy(pd.concat([first, first.assign(item=first["item"] + "b")], ignore_index=True))
+    assert len(result.distinct) == 8
+    assert result.distinct["unit"].nunique() == 2
+    assert any("several different lists" in note for note in result.notes)

@@ -57,13 +57,13 @@ def test_saving_and_loading_keeps_the_rankings(trained, tmp_path):
     np.testing.assert_array_equal(LMRec.load(tmp_path).rank(texts), lmrec.rank(texts))
 
 
-def test_planted_associations_are_found(audited):
+def test_planted_associations_are_significant(audited):
     shares = pd.read_csv(audited / "price_percentage.csv").set_index(["city", "dimension", "label", "price"])
     for city in ("Sampleton", "all"):
         assert shares.loc[(city, "race", "black", 1), "ci_low"] > 0.55
         assert shares.loc[(city, "race", "black", 4), "ci_high"] < 0.45
-    found = pd.read_csv(audited / "association.csv")
-    found = found[found["city"] == "all"].set_index(["dimension", "label", "other", "category"])
+    result = pd.read_csv(audited / "association.csv")
+    result = result[result["city"] == "all"].set_index(["dimension", "label", "other", "category"])
     for dimension, label, other, category in (
         ("gender", "female", "male", "Desserts"),
         ("gender", "male", "female", "Bars"),
@@ -71,7 +71,7 @@ def test_planted_associations_are_found(audited):
         ("first relationship", "male", "female", "Bars"),
         ("second relationship", "male", "female", "Gay Bars"),
     ):
-        row = found.loc[(dimension, label, other, category)]
+        row = result.loc[(dimension, label, other, category)]
         if dimension == "second relationship":  # three words a group
             assert np.isnan(row["ci_low"])
         else:
@@ -83,7 +83,7 @@ def test_planted_associations_are_found(audited):
         assert prices.loc[("all", cheap), "value"] < prices.loc[("all", cheap), "neutral"]
 
 
-def test_the_whole_template_audit_is_asked(audited):
+def test_every_filled_template_is_a_query(audited):
     record = json.loads((audited / "audit.json").read_text())
     assert record["queries"] == 88 * 18 + 16 * 6 * 18 + 30 * 18
     assert record["recommendations"] == record["queries"] * TOP
@@ -96,7 +96,7 @@ def test_the_whole_template_audit_is_asked(audited):
     assert {"association_first_relationship_x_second_relationship", "average_price", "top_words_gender"} <= figures
 
 
-def test_the_report_says_what_was_found(audited):
+def test_the_report_states_the_findings(audited):
     record = json.loads((audited / "audit.json").read_text())
     assert any(line.startswith("Categories, gender, female against male: ") for line in record["reading"])
     assert any("Desserts to female" in line for line in record["reading"])
@@ -116,15 +116,15 @@ def test_several_trainings_of_a_city_count_as_cities(trained, tmp_path):
     (tmp_path / "templates").mkdir()
     (tmp_path / "templates" / "templates.tsv").write_text("kind\ttemplate\nnames\tA table for [NAME]\n")
     folders = [tmp_path / "seed0", tmp_path / "seed1"]
-    found, _ = recommend_templates(folders, templates=tmp_path / "templates", top=2)
-    assert found.cities == ["Sampleton (seed0)", "Sampleton (seed1)"]
-    assert not [note for note in found.notes if "weights" in note]
+    result, _ = recommend_templates(folders, templates=tmp_path / "templates", top=2)
+    assert result.cities == ["Sampleton (seed0)", "Sampleton (seed1)"]
+    assert not [note for note in result.notes if "weights" in note]
     for folder in folders:
         lmrec.model.config.masked = True
         lmrec.save(folder)
         (folder / "training.json").write_text('{"settings": {"init": "encoders/bert", "seed": 0}}')
-    told, _ = recommend_templates(folders, templates=tmp_path / "templates", top=2)
-    assert [note for note in told.notes if "weights" in note] == [
+    said, _ = recommend_templates(folders, templates=tmp_path / "templates", top=2)
+    assert [note for note in said.notes if "weights" in note] == [
         "trained with names, relations and places masked, and asked with them: what is found of these words is what "
         "the first weights make of them, as no review has taught the model anything of them",
         "2 of 2 models began with the same weights, encoders/bert: what is found over them is true of these weights, "
@@ -154,7 +154,7 @@ def test_a_list_does_not_depend_on_the_batch(trained):
     whole = lmrec.rank(texts, TOP, batch=64)
     np.testing.assert_array_equal(lmrec.rank(texts, TOP, batch=1), whole)
     np.testing.assert_array_equal(lmrec.rank(texts[::-1], TOP, batch=7)[::-1], whole)
-    assert [[v.id for v in own] for own in lmrec.recommend(texts[:1], 2)] == [
+    assert [[v.id for v in part] for part in lmrec.recommend(texts[:1], 2)] == [
         [lmrec.venues[number].id for number in whole[0, :2]]
     ]
 
@@ -259,7 +259,7 @@ def test_any_encoder_checkpoint_with_a_one_layer_head(kind, sample_reviews, tmp_
         train(sample_reviews, tmp_path / "another", settings)
 
 
-def test_a_grid_is_searched_and_the_best_is_kept(sample_reviews, settings, tmp_path):
+def test_a_grid_search_saves_the_best_model(sample_reviews, settings, tmp_path):
     (tmp_path / "grid.yaml").write_text("hidden: [8, 64]\nlearning_rate: [0.0001, 0.01]\n")
     grid = read_grid(tmp_path / "grid.yaml")
     assert len(grid) == 4

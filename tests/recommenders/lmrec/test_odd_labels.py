@@ -17,14 +17,14 @@ def read(tmp_path, labels, name="lists.csv"):
     return path
 
 
-def odd(found):
-    return [note for note in found.notes if note.startswith("the label")]
+def odd(result):
+    return [note for note in result.notes if note.startswith("the label")]
 
 
 def test_a_label_alone_in_its_dimension_is_said(tmp_path):
-    found = read_recommendations([(None, read(tmp_path, ["female", "male", "femail"]))])
-    assert found.dimensions == ("gender",)
-    assert odd(found) == [
+    result = read_recommendations([(None, read(tmp_path, ["female", "male", "femail"]))])
+    assert result.dimensions == ("gender",)
+    assert odd(result) == [
         "the label 'femail' is alone in the dimension 'label' and is compared with nobody; did you mean 'female'?"
     ]
 
@@ -44,7 +44,7 @@ def test_labels_that_differ_in_case_alone_are_refused(tmp_path):
 
 
 def test_files_of_one_city_are_said_to_be_one(tmp_path):
-    one, other = read(tmp_path, ["female", "male"]), read(tmp_path, ["male", "female"], "more.csv")
-    notes = read_recommendations([("A", one), ("A", other)]).notes
+    entry, other = read(tmp_path, ["female", "male"]), read(tmp_path, ["male", "female"], "more.csv")
+    notes = read_recommendations([("A", entry), ("A", other)]).notes
     assert "A: 2 files are read as one city" in notes
-    assert not any("one city" in note for note in read_recommendations([("A", one), ("B", other)]).notes)
+    assert not any("one city" in note for note in read_recommendations([("A", entry), ("B", other)]).notes)

@@ -19,22 +19,22 @@ LISTS = "query,rank,label,price,item\nq,1,female,1,a\nr,1,male,2,b\n"
 def test_the_same_lists_are_no_two_cities(tmp_path):
     for name, text in (("one", LISTS), ("same", LISTS), ("other", LISTS.replace("2,b", "3,b"))):
         (tmp_path / f"{name}.csv").write_text(text)
-    one, same, other = (tmp_path / f"{name}.csv" for name in ("one", "same", "other"))
-    for files in ([("A", one), ("B", one)], [("A", one), ("B", same)], [(None, one), (None, same)]):
-        with pytest.raises(RecommenderError, match="hold the same lists, and a city is one only once"):
+    entry, same, other = (tmp_path / f"{name}.csv" for name in ("one", "same", "other"))
+    for files in ([("A", entry), ("B", entry)], [("A", entry), ("B", same)], [(None, entry), (None, same)]):
+        with pytest.raises(RecommenderError, match="hold the same lists"):
             read_recommendations(files)
-    assert read_recommendations([("A", one), ("B", other)]).cities == ["A", "B"]
+    assert read_recommendations([("A", entry), ("B", other)]).cities == ["A", "B"]
 
 
-def test_rows_that_say_otherwise_of_a_venue_are_told(tmp_path, caplog):
+def test_rows_that_contradict_their_venue_are_logged(tmp_path, caplog):
     caplog.set_level(logging.WARNING)
     with open(tmp_path / "c.csv", "w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["business_id", "review_text", "name", "price", "categories"])
         for number in range(8):
             rows.writerow(["v", f"Review {number}", "Bar", 3 if number == 5 else 2, "Bars"])
-    found = Reviews(read_csv(tmp_path / "c.csv"), city="C", fewest=1)
-    assert found.venues[0].price == 2
+    result = Reviews(read_csv(tmp_path / "c.csv"), city="C", fewest=1)
+    assert result.venues[0].price == 2
     (record,) = caplog.records
     assert record.getMessage().startswith("C: 1 rows have another name, price or categories than the first of their")
     assert record.getMessage().endswith("c.csv, line 7)")

@@ -40,14 +40,14 @@ def city(name, rng, *, accident=0.0, planted=0.0, words=WORDS):
 
 def pooled(rows, category):
     share = {
-        label: own["categories"].map(lambda cell: category in cell).mean()
-        for label, own in [*rows.groupby("label"), ("whole", rows)]
+        label: part["categories"].map(lambda cell: category in cell).mean()
+        for label, part in [*rows.groupby("label"), ("whole", rows)]
     }
     return (share["black"] - share["white"]) / share["whole"]
 
 
-def of_all(found, **wanted):
-    rows = found[found["city"] == "all"]
+def of_all(result, **wanted):
+    rows = result[result["city"] == "all"]
     for name, value in wanted.items():
         rows = rows[rows[name] == value]
     return rows
@@ -71,23 +71,23 @@ def test_the_interval_is_that_of_leaving_out_a_city_at_a_time():
 
 
 @pytest.mark.slow
-def test_accidents_of_single_trainings_are_found_no_more_often_than_stated():
+def test_accidents_of_single_trainings_are_claimed_no_more_often_than_stated():
     """Every city prefers some category for some group, as a model that was trained once does; none does on average."""
     rng = np.random.default_rng(1)
     within, over, covered = [], [], []
     for number in range(60):
         rows = pd.concat([city(name, rng, accident=0.25) for name in "ABCDEF"], ignore_index=True)
         how = replace(SHEN, resamples=0, permutations=400, seed=number)
-        found = of_all(association(tidy(rows), how), label="black")
-        within += list(found["p_permutation"] <= 0.05)
-        over += list(found["p_value"] <= 0.05)
-        covered += list((found["ci_low"] <= 0) & (found["ci_high"] >= 0))
+        result = of_all(association(tidy(rows), how), label="black")
+        within += list(result["p_permutation"] <= 0.05)
+        over += list(result["p_value"] <= 0.05)
+        covered += list((result["ci_low"] <= 0) & (result["ci_high"] >= 0))
     assert np.mean(within) > 0.3  # queries alone take the accidents for findings
     assert np.mean(over) <= 0.07
     assert 0.85 <= np.mean(covered) <= 0.96
 
 
-def test_what_all_cities_share_is_found():
+def test_what_all_cities_share_is_significant():
     rng = np.random.default_rng(2)
     rows = pd.concat([city(name, rng, accident=0.2, planted=0.7) for name in "ABCDEF"], ignore_index=True)
     thai = of_all(association(tidy(rows), QUICK), label="black", category="Thai").iloc[0]
@@ -108,14 +108,14 @@ def test_words_of_one_city_do_not_stand_for_another():
             black = rows["substitution"].isin(words[: 4 + 2 * place])
             parts.append(
                 rows.assign(
-                    categories=[("Thai",) if own else ("Pizza",) for own in thai],
+                    categories=[("Thai",) if part else ("Pizza",) for part in thai],
                     label=np.where(black, "black", "white"),
                 )
             )
         frame = tidy(pd.concat(parts, ignore_index=True))
         how = replace(SHEN, resamples=0, permutations=200, seed=number)
-        found = of_all(association(frame, how), label="black", category="Thai")
-        p_values.append(found["p_permutation"].iloc[0])
+        result = of_all(association(frame, how), label="black", category="Thai")
+        p_values.append(result["p_permutation"].iloc[0])
     assert np.mean(np.array(p_values) <= 0.05) <= 0.2
     assert np.mean(p_values) > 0.3
 
@@ -125,7 +125,7 @@ def test_a_city_without_a_label_stays_out():
     rows = [city(name, rng, accident=0.3) for name in "ABC"]
     lone = city("D", rng)
     lone = lone[lone["label"] == "white"]
-    with_lone, without = (tidy(pd.concat(own, ignore_index=True)) for own in ([*rows, lone], rows))
+    with_lone, without = (tidy(pd.concat(part, ignore_index=True)) for part in ([*rows, lone], rows))
     columns = ["category", "label", "difference", "ratio", "ci_low", "ci_high", "p_cities"]
     pd.testing.assert_frame_equal(
         of_all(association(with_lone, QUICK))[columns].reset_index(drop=True),
@@ -142,27 +142,27 @@ def test_a_label_of_one_city_only_has_the_rows_of_that_city():
     rng = np.random.default_rng(8)
     plain = city("B", rng).assign(label="all")
     rows = tidy(pd.concat([city("A", rng), plain], ignore_index=True))
-    found = association(rows, replace(SHEN, resamples=200, permutations=200))
-    own, whole = (found[found["city"] == name].drop(columns="city").reset_index(drop=True) for name in ("A", "all"))
-    pd.testing.assert_frame_equal(own, whole)
+    result = association(rows, replace(SHEN, resamples=200, permutations=200))
+    part, whole = (result[result["city"] == name].drop(columns="city").reset_index(drop=True) for name in ("A", "all"))
+    pd.testing.assert_frame_equal(part, whole)
 
 
 def test_what_each_of_too_few_cities_shows_is_said():
     rng = np.random.default_rng(9)
     rows = pd.concat([city(name, rng, planted=strength) for name, strength in (("A", 0.5), ("B", 1.2))])
-    told = audit(tidy(rows.reset_index(drop=True)), replace(SHEN, resamples=0, permutations=1000)).record["reading"]
-    assert any("Found in each of the 2 cities by itself: Thai to black" in line for line in told)
+    said = audit(tidy(rows.reset_index(drop=True)), replace(SHEN, resamples=0, permutations=1000)).record["reading"]
+    assert any("Found in each of the 2 cities by itself: Thai to black" in line for line in said)
 
 
 def test_one_city_alone_says_nothing_of_the_next():
     rng = np.random.default_rng(3)
     rows = [city(name, rng, planted=0.5) for name in "ABC"]
     rows[0]["categories"] = rows[0]["categories"].map(lambda cell: (*cell, "Ramen") if cell == ("Thai",) else cell)
-    found = association(tidy(pd.concat(rows, ignore_index=True)), QUICK)
-    own = found[(found["label"] == "black") & (found["category"] == "Ramen")].set_index("city")
-    assert own.loc["A", "p_value"] < 0.05
-    assert own.loc["all", ["ci_low", "ci_high", "p_value", "p_adjusted"]].isna().all()
-    assert own.loc["all", "difference"] > 0
+    result = association(tidy(pd.concat(rows, ignore_index=True)), QUICK)
+    part = result[(result["label"] == "black") & (result["category"] == "Ramen")].set_index("city")
+    assert part.loc["A", "p_value"] < 0.05
+    assert part.loc["all", ["ci_low", "ci_high", "p_value", "p_adjusted"]].isna().all()
+    assert part.loc["all", "difference"] > 0
 
 
 def test_prices_and_item_names_have_intervals_over_cities_within_their_range():
@@ -184,7 +184,7 @@ def test_prices_and_item_names_have_intervals_over_cities_within_their_range():
 
 def test_the_audit_says_how_far_its_findings_go():
     rng = np.random.default_rng(5)
-    one = audit(tidy(city("A", rng)), QUICK).record["notes"]
+    entry = audit(tidy(city("A", rng)), QUICK).record["notes"]
     two = audit(tidy(pd.concat([city(name, rng) for name in "AB"], ignore_index=True)), QUICK).record["notes"]
-    assert any(note.startswith("one city:") for note in one)
+    assert any(note.startswith("one city:") for note in entry)
     assert any(note.startswith("2 cities:") for note in two)

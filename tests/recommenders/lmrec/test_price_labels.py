@@ -12,9 +12,9 @@ from tod_bias.cli.application import main
 from tod_bias.errors import RecommenderError
 from tod_bias.recommenders.lmrec.audit import audit
 from tod_bias.recommenders.lmrec.inference import SHEN
-from tod_bias.recommenders.lmrec.price_labels import price_by_label
+from tod_bias.recommenders.lmrec.prices import price_by_label
 from tod_bias.recommenders.lmrec.recommendations import read_recommendations, tidy
-from tod_bias.recommenders.lmrec.saved import Reading
+from tod_bias.recommenders.lmrec.saved import ListFormat
 from tod_bias.recommenders.lmrec.venue import price_amount
 
 QUICK = replace(SHEN, resamples=100, permutations=200)
@@ -23,26 +23,26 @@ QUICK = replace(SHEN, resamples=100, permutations=200)
 @pytest.mark.parametrize("cities", [1, 3])
 def test_the_mean_of_a_label_is_that_of_its_items(cities):
     rows = World(word=0.5, cities=cities, unpriced=(0.0, 0.3), planted=1.5).lists(np.random.default_rng(0))
-    found = price_by_label(tidy(rows), QUICK).set_index(["city", "label"])
+    result = price_by_label(tidy(rows), QUICK).set_index(["city", "label"])
     for city in [*dict.fromkeys(rows["city"]), "all"]:
-        own = rows if city == "all" else rows[rows["city"] == city]
-        means = own.groupby("label")["price"].mean()
+        part = rows if city == "all" else rows[rows["city"] == city]
+        means = part.groupby("label")["price"].mean()
         for label, other in (("black", "white"), ("white", "black")):
-            row = found.loc[(city, label)]
+            row = result.loc[(city, label)]
             assert (row["value"], row["other_value"]) == pytest.approx((means[label], means[other]))
             assert row["difference"] == pytest.approx(means[label] - means[other])
             assert row["ci_low"] < row["difference"] < row["ci_high"]
-    assert (found["difference"].abs() > 0.2).all()
-    assert found.loc[("all", "black"), "p_adjusted"] < 0.05
+    assert (result["difference"].abs() > 0.2).all()
+    assert result.loc[("all", "black"), "p_adjusted"] < 0.05
 
 
 @pytest.mark.parametrize(("planted", "said"), [(1.5, "dearer"), (-1.5, "cheaper"), (0.0, None)])
 def test_a_sentence_says_whose_lists_are_dearer(planted, said):
     rows = World(word=0.3, planted=planted).lists(np.random.default_rng(0))
     reading = audit(tidy(rows), QUICK).record["reading"]
-    found = [line for line in reading if "price levels on average" in line]
+    result = [line for line in reading if "price levels on average" in line]
     opposite = {"dearer": "cheaper", "cheaper": "dearer", None: None}[said]
-    assert [line.split(", by ")[0] for line in found] == (
+    assert [line.split(", by ")[0] for line in result] == (
         [f"Prices, race: the lists of white are {opposite} than those of black"] if said else []
     )
 
@@ -50,8 +50,8 @@ def test_a_sentence_says_whose_lists_are_dearer(planted, said):
 def test_an_interval_goes_no_further_than_the_levels():
     rows = World(cities=3).lists(np.random.default_rng(0))
     rows["price"] = np.where(rows["label"] == "black", 4.0, 1.0)
-    found = price_by_label(tidy(rows), QUICK)
-    assert found[["ci_low", "ci_high"]].abs().max().max() <= 3
+    result = price_by_label(tidy(rows), QUICK)
+    assert result[["ci_low", "ci_high"]].abs().max().max() <= 3
 
 
 def test_without_prices_there_is_no_row():
@@ -65,11 +65,11 @@ def test_three_labels_are_three_pairs_of_one_family():
     rows = World().lists(np.random.default_rng(0))
     thirds = rows["substitution"].str[1:].astype(int) % 3
     rows["label"] = thirds.map({0: "asian", 1: "black", 2: "white"})
-    found = price_by_label(tidy(rows), QUICK)
-    assert len(found) == 2 * 2 * 3
-    own = found[found["city"] == "all"]
-    assert (own["p_adjusted"] >= own["p_value"]).all()
-    assert own["p_adjusted"].min() > own["p_value"].min()
+    result = price_by_label(tidy(rows), QUICK)
+    assert len(result) == 2 * 2 * 3
+    part = result[result["city"] == "all"]
+    assert (part["p_adjusted"] >= part["p_value"]).all()
+    assert part["p_adjusted"].min() > part["p_value"].min()
 
 
 @pytest.mark.parametrize(
@@ -95,25 +95,25 @@ def written(path, prices):
 
 def test_amounts_are_cut_into_levels(tmp_path):
     path = written(tmp_path / "lists.csv", ["10", "15", "15.01", "30", "60", "€99", ""])
-    found = read_recommendations([(None, path)], Reading(price_levels=(15, 30, 60)))
-    assert found.frame["price"].fillna(0).tolist() == [1, 1, 2, 2, 3, 4, 0]
-    assert "lists: prices are amounts, cut into four levels after 15, 30, 60" in found.notes
-    equal = read_recommendations([(None, written(path, range(100)))], Reading(price_levels=()))
+    result = read_recommendations([(None, path)], ListFormat(price_levels=(15, 30, 60)))
+    assert result.frame["price"].fillna(0).tolist() == [1, 1, 2, 2, 3, 4, 0]
+    assert "lists: prices are amounts, cut into four levels after 15, 30, 60" in result.notes
+    equal = read_recommendations([(None, written(path, range(100)))], ListFormat(price_levels=()))
     assert equal.frame["price"].value_counts().tolist() == [25] * 4
 
 
 def test_quartiles_are_those_of_the_items_of_a_city_and_neutral_lists_follow_them(tmp_path):
-    one, two, neutral = (tmp_path / name for name in ("one.csv", "two.csv", "neutral.csv"))
+    entry, two, neutral = (tmp_path / name for name in ("one.csv", "two.csv", "neutral.csv"))
     often = [1] * 50 + [2, 3, 4]  # one item, recommended fifty times
-    frame = pd.read_csv(written(one, often))
+    frame = pd.read_csv(written(entry, often))
     frame["item"] = [f"i{price}" for price in often]
-    frame.to_csv(one, index=False)
+    frame.to_csv(entry, index=False)
     written(two, [100, 200, 300, 400])
     written(neutral, [1, 4, 1000])
-    found = read_recommendations([(None, one), (None, two)], Reading(price_levels=()), neutral=[("one", neutral)])
-    levels = found.frame.groupby("city")["price"].agg(lambda own: own.drop_duplicates().tolist())
+    result = read_recommendations([(None, entry), (None, two)], ListFormat(price_levels=()), neutral=[("one", neutral)])
+    levels = result.frame.groupby("city")["price"].agg(lambda part: part.drop_duplicates().tolist())
     assert levels["one"] == levels["two"] == [1, 2, 3, 4]
-    assert found.neutral["price"].tolist() == [1, 4, 4]
+    assert result.neutral["price"].tolist() == [1, 4, 4]
 
 
 @pytest.mark.parametrize("text", ["cheap", "1,2", "3,2,1", "0,1,2", "1,2,inf", "nan,1,2"])
@@ -126,13 +126,13 @@ def test_levels_that_are_none_are_refused(tmp_path, capsys, text):
 
 
 @pytest.mark.parametrize(("separators", "noted"), [(",", True), (",;", False)])
-def test_categories_that_look_like_several_are_told(tmp_path, separators, noted):
+def test_categories_that_look_like_several_are_noted(tmp_path, separators, noted):
     path = written(tmp_path / "lists.csv", [1, 2])
     pd.read_csv(path).assign(categories=["home;tools", "books"]).to_csv(path, index=False)
-    notes = read_recommendations([(None, path)], Reading(separators=separators)).notes
+    notes = read_recommendations([(None, path)], ListFormat(separators=separators)).notes
     assert ("many categories hold ';': where it parts them, say --separators ',;'" in notes) == noted
 
 
-def test_who_has_amounts_is_told_the_option(tmp_path):
+def test_amounts_as_prices_name_the_option(tmp_path):
     with pytest.raises(RecommenderError, match=r"price '18\.5' is no level.*amounts take --price-levels"):
         read_recommendations([(None, written(tmp_path / "lists.csv", ["18.5"]))])

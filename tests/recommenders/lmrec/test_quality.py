@@ -48,23 +48,23 @@ def test_category_scores_are_those_of_scikit_learn():
 def test_category_scores_by_hand():
     related = related_venues([("thai",), ("thai", "bar"), ("bar",), ("pizza",)])
     assert related.astype(int).tolist() == [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 0], [0, 0, 0, 1]]
-    found = ranked_scores(np.array([[3, 0, 2, 1]]), np.array([1]), related)
-    assert found["category MRR"][0] == 1 / 2
-    assert found["category R-precision"][0] == 2 / 3
-    assert found["category MAP"][0] == pytest.approx((1 / 2 + 2 / 3 + 3 / 4) / 3)
-    assert found["category P@5"][0] == 3 / 5
-    assert found["MRR"][0] == 1 / 4
+    result = ranked_scores(np.array([[3, 0, 2, 1]]), np.array([1]), related)
+    assert result["category MRR"][0] == 1 / 2
+    assert result["category R-precision"][0] == 2 / 3
+    assert result["category MAP"][0] == pytest.approx((1 / 2 + 2 / 3 + 3 / 4) / 3)
+    assert result["category P@5"][0] == 3 / 5
+    assert result["MRR"][0] == 1 / 4
 
 
 def test_a_venue_without_categories_has_no_category_scores():
-    found = ranked_scores(np.array([[1, 0]]), np.array([0]), related_venues([(), ("bar",)]))
-    assert np.isnan(found["category MAP"][0])
-    assert found["MRR"][0] == 0.5
+    result = ranked_scores(np.array([[1, 0]]), np.array([0]), related_venues([(), ("bar",)]))
+    assert np.isnan(result["category MAP"][0])
+    assert result["MRR"][0] == 0.5
 
 
 def test_means_over_cities_have_an_interval_over_cities():
     ranked = Ranked(FOUND, TRUTH, RANKINGS[:, 0], VENUES)
-    half = Ranked({name: own[:100] for name, own in FOUND.items()}, TRUTH[:100], RANKINGS[:100, 0], VENUES)
+    half = Ranked({name: part[:100] for name, part in FOUND.items()}, TRUTH[:100], RANKINGS[:100, 0], VENUES)
     frame = quality({"A": ranked, "B": half}, resamples=200).set_index(["city", "score"])
     a, b = (frame.loc[(city, "accuracy"), "value"] for city in "AB")
     whole = frame.loc[("all", "accuracy")]

@@ -39,10 +39,10 @@ def test_a_citys_csv(tmp_path):
         f"{MASK} was lovely,\nsaid Emily and Jamal", f"The {MASK} again, with Emily", "Good pho for Keisha", "Good pho",
     ]  # fmt: skip
     assert [review.venue for review in reviews] == [0, 0, 1, 1]
-    found = reviews.statistics()
-    assert (found["reviews"], found["venues"], found["venues_with_fewer_reviews"]) == (4, 2, 1)
-    assert (found["most_rated_venue"], found["categories"], found["most_categories"]) == (2, 3, 2)
-    assert found["venues_by_price"] == {"$": 0.5, "$$": 0.5, "$$$": 0, "$$$$": 0, "missing": 0}
+    result = reviews.statistics()
+    assert (result["reviews"], result["venues"], result["venues_with_fewer_reviews"]) == (4, 2, 1)
+    assert (result["most_rated_venue"], result["categories"], result["most_categories"]) == (2, 3, 2)
+    assert result["venues_by_price"] == {"$": 0.5, "$$": 0.5, "$$$": 0, "$$$$": 0, "missing": 0}
 
 
 def test_names_by_price_level(tmp_path):
@@ -65,7 +65,7 @@ def yelp(folder):
         (folder / f"yelp_academic_dataset_{name}.json").write_text("\n".join(map(json.dumps, rows)))
 
 
-def test_yelps_own_files(tmp_path):
+def test_yelp_files(tmp_path):
     yelp(tmp_path)
     reviews = Reviews(read_yelp(tmp_path, "boston"), city="Boston", fewest=3)
     assert [(v.id, v.price, v.categories) for v in reviews.venues] == [("a", 2, ("Bars", "Thai"))]
@@ -74,15 +74,15 @@ def test_yelps_own_files(tmp_path):
         read_yelp(tmp_path, "Paris")
     with pytest.raises(RecommenderError, match=r"json, line 2: venue 'b' \(Hen\) has no price; give --missing"):
         Reviews(read_yelp(tmp_path, "Austin"), city="Austin", fewest=3)
-    kept = Reviews(read_yelp(tmp_path, "Austin"), city="Austin", fewest=3, missing="keep")
-    assert (kept.venues[0].price, kept.venues[0].categories) == (None, ())
+    remaining = Reviews(read_yelp(tmp_path, "Austin"), city="Austin", fewest=3, missing="keep")
+    assert (remaining.venues[0].price, remaining.venues[0].categories) == (None, ())
     with (tmp_path / "yelp_academic_dataset_review.json").open("a") as file:
         file.write('\n{"business_id": "a"')
     with pytest.raises(RecommenderError, match=r"review\.json, line 7: not JSON"):
         Reviews(read_yelp(tmp_path, "Boston"), city="Boston", fewest=3)
 
 
-def test_venues_without_price_are_dropped_where_asked(tmp_path):
+def test_venues_without_price_are_dropped_on_request(tmp_path):
     rows = [[*row[:4], "" if row[0] == "b" else row[4], row[5]] for row in ROWS]
     reviews = Reviews(read_csv(write(tmp_path / "x.csv", rows)), city="X", fewest=2, missing="drop")
     assert ([venue.id for venue in reviews.venues], reviews.dropped, len(reviews)) == (["a"], 1, 2)
@@ -95,7 +95,7 @@ def test_splits_are_eight_one_one_and_seeded(tmp_path):
     assert (parts == reviews.splits(3)).all()
     assert (parts != reviews.splits(4)).any()
     texts = [[review.text for review in reviews.of_split(number, 3)] for number in range(3)]
-    assert [len(own) for own in texts] == [480, 60, 60]
+    assert [len(part) for part in texts] == [480, 60, 60]
 
 
 def test_the_sample_is_seeded_balanced_and_planted(tmp_path):
@@ -127,7 +127,7 @@ def test_a_sample_with_nothing_planted_mentions_everybody_everywhere_alike():
     dear = {number for number, venue in enumerate(reviews.venues) if venue.price > 2}
     for places, wrong in ((DEAR, False), (CHEAP, True)):
         for place in places:
-            where = {(one.venue in dear) for one in reviews if place in one.text}
+            where = {(entry.venue in dear) for entry in reviews if place in entry.text}
             assert wrong in where, place
 
 

@@ -29,7 +29,7 @@ from tod_bias.recommenders.lmrec.associations import association
 from tod_bias.recommenders.lmrec.inference import SHEN
 from tod_bias.recommenders.lmrec.prices import average_price, price_percentage
 from tod_bias.recommenders.lmrec.recommendations import read_recommendations, tidy
-from tod_bias.recommenders.lmrec.saved import Reading
+from tod_bias.recommenders.lmrec.saved import ListFormat
 from tod_bias.recommenders.lmrec.venue import price_level, split_categories
 
 COLUMNS = (
@@ -70,10 +70,10 @@ def test_price_percentages_are_those_of_plain_counting(audited):
     )
     for dimension, both in (("race", ("white", "black")), ("gender", ("female", "male"))):
         for label, price in itertools.product(both, (1, 2, 3, 4)):
-            own = [expected_share(rows, label, both, price) for rows in CITIES.values()]
-            for city, value in zip(CITIES, own, strict=True):
+            subset = [expected_share(rows, label, both, price) for rows in CITIES.values()]
+            for city, value in zip(CITIES, subset, strict=True):
                 assert frame.loc[(city, dimension, label, price), "value"] == pytest.approx(value, abs=1e-12)
-            assert frame.loc[("all", dimension, label, price), "value"] == pytest.approx(np.mean(own), abs=1e-12)
+            assert frame.loc[("all", dimension, label, price), "value"] == pytest.approx(np.mean(subset), abs=1e-12)
     cross = frame.xs(("Atlanta", "race×gender"))["value"].groupby("price").sum()
     assert cross.to_numpy() == pytest.approx([1, 1, 1, 1])
     parts = frame.loc[("Atlanta", "race×gender")]["value"]
@@ -87,23 +87,23 @@ def test_associations_are_those_of_plain_counting(audited):
     for city, rows in {**CITIES, "all": POOLED}.items():
         for dimension, label, other in (("race", "white", "black"), ("gender", "male", "female")):
             for category in names:
-                found = frame.loc[(city, dimension, label, other, category)]
+                result = frame.loc[(city, dimension, label, other, category)]
                 difference, ratio = expected_association(rows, category, label, other)
-                assert found["difference"] == pytest.approx(difference, abs=1e-12)
-                assert found["ratio"] == pytest.approx(ratio, abs=1e-12)
-                assert found["words"] <= 4
-                assert np.isnan([found["ci_low"], found["ratio_ci_high"]]).all()  # four names are no group
+                assert result["difference"] == pytest.approx(difference, abs=1e-12)
+                assert result["ratio"] == pytest.approx(ratio, abs=1e-12)
+                assert result["words"] <= 4
+                assert np.isnan([result["ci_low"], result["ratio_ci_high"]]).all()  # four names are no group
 
 
 def test_average_prices_are_those_of_plain_counting(audited):
     frame = pd.read_csv(audited / "average_price.csv").set_index(["city", "substitution"])
     for city, rows in {**CITIES, "all": POOLED}.items():
         for word in ("office", "church", "synagogue", "Emily", "Malik"):
-            found = frame.loc[(city, word)]
-            assert found["value"] == pytest.approx(expected_average(rows, word), abs=1e-12)
-            assert found["queries"] == len(TEMPLATES) * (2 if city == "all" else 1)
-            assert found["ci_low"] <= found["value"] <= found["ci_high"]
-            assert np.isnan(found["neutral"])
+            result = frame.loc[(city, word)]
+            assert result["value"] == pytest.approx(expected_average(rows, word), abs=1e-12)
+            assert result["queries"] == len(TEMPLATES) * (2 if city == "all" else 1)
+            assert result["ci_low"] <= result["value"] <= result["ci_high"]
+            assert np.isnan(result["neutral"])
 
 
 def test_the_record_says_what_was_noticed(audited):
@@ -133,18 +133,18 @@ def test_columns_of_lmrec_files_need_no_mapping_and_one_file_may_hold_all_cities
     pd.concat(frames).to_csv(tmp_path / "lists.csv", index=False)
     arguments = ("--bootstrap", 0, "--permutations", 0, "--out", tmp_path / "out", "--quiet", "--no-figures")
     assert run(capsys, "recommend", "audit", "--recommendations", tmp_path / "lists.csv", *arguments)[0] == 0
-    found = pd.read_csv(tmp_path / "out" / "price_percentage.csv")
-    assert list(dict.fromkeys(found["city"])) == ["Atlanta", "Toronto", "all"]
-    assert found["ci_low"].isna().all()  # four names a group
+    result = pd.read_csv(tmp_path / "out" / "price_percentage.csv")
+    assert list(dict.fromkeys(result["city"])) == ["Atlanta", "Toronto", "all"]
+    assert result["ci_low"].isna().all()  # four names a group
     average = pd.read_csv(tmp_path / "out" / "average_price.csv")
     assert average.loc[average["city"] == "all", "ci_low"].notna().all()  # over cities
     assert average.loc[average["city"] != "all", "ci_low"].isna().all()  # nothing was resampled within them
 
 
 def test_one_file_without_a_city_is_one_city(files):
-    found = read_recommendations([(None, files["Atlanta"])])
-    assert found.cities == ["atlanta"]
-    scores = price_percentage(found, replace(SHEN, resamples=100))
+    result = read_recommendations([(None, files["Atlanta"])])
+    assert result.cities == ["atlanta"]
+    scores = price_percentage(result, replace(SHEN, resamples=100))
     pd.testing.assert_frame_equal(
         scores[scores["city"] == "all"].drop(columns="city").reset_index(drop=True),
         scores[scores["city"] == "atlanta"].drop(columns="city").reset_index(drop=True),
@@ -169,14 +169,14 @@ def test_files_of_one_city_may_have_different_columns(files, tmp_path):
             for second, other in (("wife", "female"), ("husband", "male"))
         )
     )
-    found = read_recommendations([("Atlanta", files["Atlanta"]), ("Atlanta", tmp_path / "couples.csv")])
-    assert found.dimensions == ("race", "gender", "second relationship")
-    assert found.labels("second relationship") == ["female", "male"]
-    assert found.cities == ["Atlanta"]
-    scores = price_percentage(found, replace(SHEN, resamples=0))
-    own = scores[(scores["dimension"] == "second relationship") & (scores["city"] == "all")]
-    assert own.set_index(["label", "price"])["value"]["male", 3] == 0.5
-    assert association(found, replace(SHEN, resamples=0, permutations=20))["dimension"].nunique() >= 2
+    result = read_recommendations([("Atlanta", files["Atlanta"]), ("Atlanta", tmp_path / "couples.csv")])
+    assert result.dimensions == ("race", "gender", "second relationship")
+    assert result.labels("second relationship") == ["female", "male"]
+    assert result.cities == ["Atlanta"]
+    scores = price_percentage(result, replace(SHEN, resamples=0))
+    subset = scores[(scores["dimension"] == "second relationship") & (scores["city"] == "all")]
+    assert subset.set_index(["label", "price"])["value"]["male", 3] == 0.5
+    assert association(result, replace(SHEN, resamples=0, permutations=20))["dimension"].nunique() >= 2
 
 
 def test_neutral_lists_give_the_reference(files, tmp_path):
@@ -186,23 +186,23 @@ def test_neutral_lists_give_the_reference(files, tmp_path):
         for rank, p in enumerate(["1", "$$", "", "4"])
     ]  # fmt: skip
     neutral = write(tmp_path / "neutral.csv", rows)
-    found = read_recommendations([("Atlanta", files["Atlanta"])], neutral=[("Atlanta", neutral)])
-    scores = average_price(found, replace(SHEN, resamples=0)).set_index(["city", "substitution"])
+    result = read_recommendations([("Atlanta", files["Atlanta"])], neutral=[("Atlanta", neutral)])
+    scores = average_price(result, replace(SHEN, resamples=0)).set_index(["city", "substitution"])
     assert scores.loc[("Atlanta", "church"), "neutral"] == pytest.approx(7 / 3)
     assert scores.loc[("Atlanta", "office"), "neutral"] == pytest.approx(7 / 3)
 
 
-def test_labels_in_one_cell_are_told_apart(tmp_path):
+def test_labels_in_one_cell_are_split(tmp_path):
     rows = ["query,rank,label,price", 'q1,1,"white, female",2', 'q2,1,"black, male",1']
     (tmp_path / "x.csv").write_text("\n".join(rows) + "\n")
     assert read_recommendations([(None, tmp_path / "x.csv")]).dimensions == ("race", "gender")
 
 
-def test_neutral_lists_are_those_of_the_one_city(tmp_path):
+def test_neutral_lists_belong_to_the_only_city(tmp_path):
     (tmp_path / "x.csv").write_text("query,rank,label,price\nq1,1,white,2\nq2,1,black,1\n")
     (tmp_path / "n.csv").write_text("query,rank,label,price\nq,1,all,3\n")
-    found = read_recommendations([("Boston", tmp_path / "x.csv")], neutral=[(None, tmp_path / "n.csv")])
-    assert set(found.neutral["city"]) == {"Boston"}
+    result = read_recommendations([("Boston", tmp_path / "x.csv")], neutral=[(None, tmp_path / "n.csv")])
+    assert set(result.neutral["city"]) == {"Boston"}
     with pytest.raises(RecommenderError, match="neutral lists of 'Bston', but the cities are Boston"):
         read_recommendations([("Boston", tmp_path / "x.csv")], neutral=[("Bston", tmp_path / "n.csv")])
 
@@ -240,21 +240,21 @@ def test_categories_are_split_where_the_user_says():
     assert split_categories("nan") == split_categories(None) == split_categories("") == ()
 
 
-def test_categories_that_look_alike_are_told(files):
+def test_categories_that_look_alike_are_noted(files):
     frame = queries(["old", "young"], [[("Café", "Bars")], [("café", "['Thai'")]], [[1], [2]])
     notes = " / ".join(tidy(frame).notes)
     assert "'Café' and 'café' differ in case alone" in notes
     assert "some categories begin with [" in notes
 
 
-def test_a_label_may_be_of_a_dimension_of_the_users_own(files):
+def test_a_label_may_be_of_a_new_dimension(files):
     frame = queries(["old", "young"] * 2, [[()]] * 4, [[1]] * 4)
     assert tidy(frame).dimensions == ("label",)
-    assert tidy(frame, Reading(dimensions={"age": ["old", "young"]})).dimensions == ("age",)
+    assert tidy(frame, ListFormat(dimensions={"age": ["old", "young"]})).dimensions == ("age",)
     with pytest.raises(
         RecommenderError, match=r"--dimension age: no query is labelled 'yuong'; .* did you mean 'young'"
     ):
-        tidy(frame, Reading(dimensions={"age": ["old", "yuong"]}))
+        tidy(frame, ListFormat(dimensions={"age": ["old", "yuong"]}))
     assert tidy(frame.assign(label="age=" + frame["label"])).dimensions == ("age",)
 
 

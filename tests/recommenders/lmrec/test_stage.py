@@ -48,9 +48,9 @@ def test_a_recommender_is_known_by_what_decides_its_lists(trained):
 def test_lookup_takes_the_first_venue_that_is_known(trained):
     ranked = ({"id": "x", "name": "X"}, {"id": "y", "name": "Y"})
     lookup = ItemLookup({"y": {"id": "y", "name": "Why", "categories": "Thai", "price": "$$"}})
-    found, none, empty = lookup([StageInput((), "", {"recommend": own}) for own in (ranked, ranked[:1], ())])
-    assert (found.outcome, none.outcome, empty.outcome) == (Outcome.FOUND, Outcome.NO_ROW, Outcome.NO_CALL)
-    said = VenueResponse()([StageInput((), "", {"lookup": own}) for own in (found, none, empty)])
+    results, none, empty = lookup([StageInput((), "", {"recommend": part}) for part in (ranked, ranked[:1], ())])
+    assert (results.outcome, none.outcome, empty.outcome) == (Outcome.FOUND, Outcome.NO_ROW, Outcome.NO_CALL)
+    said = VenueResponse()([StageInput((), "", {"lookup": part}) for part in (results, none, empty)])
     assert said[0] == "How about Why? It serves Thai and its price level is $$."
     assert said[1] == said[2] == "Sorry, I know no place for that."
     table = ItemLookup(trained / VENUES)(

@@ -13,8 +13,7 @@ from worlds import NAMES, UNKIND, World, places
 from tod_bias.recommenders.lmrec.associations import association
 from tod_bias.recommenders.lmrec.audit import audit
 from tod_bias.recommenders.lmrec.inference import SHEN
-from tod_bias.recommenders.lmrec.price_labels import price_by_label
-from tod_bias.recommenders.lmrec.prices import average_price, price_differences, price_percentage
+from tod_bias.recommenders.lmrec.prices import average_price, price_by_label, price_differences, price_percentage
 from tod_bias.recommenders.lmrec.reading import ALPHA
 from tod_bias.recommenders.lmrec.recommendations import tidy
 
@@ -29,12 +28,12 @@ def measured(world, runs=RUNS):
         frame = tidy(world.lists(np.random.default_rng(number)))
         how = replace(SHEN, resamples=200, permutations=300, seed=number)
         prices, levels, shifts = (
-            found[(found["city"] == "all") & (found["label"] == "black")]
-            for found in (price_percentage(frame, how), price_by_label(frame, how), association(frame, how))
+            results[(results["city"] == "all") & (results["label"] == "black")]
+            for results in (price_percentage(frame, how), price_by_label(frame, how), association(frame, how))
         )
         out = (prices["ci_low"] > prices["neutral"]) | (prices["ci_high"] < prices["neutral"])
-        away, apart = ((found["ci_low"] > 0) | (found["ci_high"] < 0) for found in (shifts, levels))
-        claims = [(found["p_adjusted"] < ALPHA).any() for found in (prices, levels, shifts)]
+        away, apart = ((results["ci_low"] > 0) | (results["ci_high"] < 0) for results in (shifts, levels))
+        claims = [(results["p_adjusted"] < ALPHA).any() for results in (prices, levels, shifts)]
         rows.append([*claims, out.mean(), apart.mean(), away.mean()])
     return np.array(rows, dtype=float).mean(axis=0)
 
@@ -65,7 +64,7 @@ def test_names_of_five_cities_are_not_five_times_as_many_names():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cities", [1, 5])
-def test_a_planted_difference_is_found_among_names_that_differ(cities):
+def test_a_planted_difference_is_significant_among_names_that_differ(cities):
     prices, levels, categories, *_ = measured(World(word=0.3, cities=cities, planted=0.8, unpriced=(0.0, 0.3)), 20)
     assert prices > 0.8
     assert levels > 0.8
@@ -75,16 +74,18 @@ def test_a_planted_difference_is_found_among_names_that_differ(cities):
 def test_items_without_a_price_are_in_no_share_and_not_in_the_neutral_one():
     world = World(unpriced=(0.0, 0.3), items=20)
     rows = world.lists(np.random.default_rng(0))
-    found = price_percentage(tidy(rows), replace(SHEN, resamples=0, permutations=0))
-    found = found.set_index(["city", "label", "price"]).sort_index()
+    results = price_percentage(tidy(rows), replace(SHEN, resamples=0, permutations=0))
+    results = results.set_index(["city", "label", "price"]).sort_index()
     priced = rows[rows["price"].notna()]
     share = (priced["label"] == "black").mean()
-    assert found.loc[("all", "black"), "neutral"].unique() == pytest.approx([share])
+    assert results.loc[("all", "black"), "neutral"].unique() == pytest.approx([share])
     assert 0.38 < share < 0.44  # 0.7 to 1, where half of the items are black names'
     for level in (1, 2, 3, 4):
-        own = priced[priced["price"] == level]
-        assert found.loc[("all", "black", level), "value"] == pytest.approx((own["label"] == "black").mean(), abs=1e-12)
-        assert found.loc[("all", "black", level), "items"] == len(own)
+        part = priced[priced["price"] == level]
+        assert results.loc[("all", "black", level), "value"] == pytest.approx(
+            (part["label"] == "black").mean(), abs=1e-12
+        )
+        assert results.loc[("all", "black", level), "items"] == len(part)
 
 
 def test_equal_prices_of_which_some_are_missing_are_no_finding():
@@ -116,9 +117,9 @@ def test_six_names_of_which_one_has_most_lists_are_few():
     rows = World(words=(6, 6), templates=40, planted=2.0).lists(np.random.default_rng(0))
     rare = rows["substitution"].isin([f"n{number}" for number in range(5)])
     rows = rows[~rare | rows["template"].isin(["t0", "t1"])]
-    found = association(tidy(rows), replace(SHEN, resamples=50, permutations=100))
-    assert (found["words"] < 2).all()  # (40 + 5 · 2)² / (40² + 5 · 2²)
-    assert found["words"].iloc[0] == pytest.approx(2500 / 1620, abs=0.01)
+    results = association(tidy(rows), replace(SHEN, resamples=50, permutations=100))
+    assert (results["words"] < 2).all()  # (40 + 5 · 2)² / (40² + 5 · 2²)
+    assert results["words"].iloc[0] == pytest.approx(2500 / 1620, abs=0.01)
 
 
 def test_unknown_words_are_said_to_be_unknown():

@@ -7,8 +7,7 @@ import pytest
 
 from tod_bias.cli.application import main
 from tod_bias.errors import RecommenderError
-from tod_bias.recommenders.lmrec.audit import audit
-from tod_bias.recommenders.lmrec.kept_audit import report_again
+from tod_bias.recommenders.lmrec.audit import audit, report_again
 from tod_bias.recommenders.lmrec.recommendations import tidy
 from tod_bias.statistics.settings import Inference
 

@@ -11,8 +11,8 @@ from tod_bias.demo.planted import GROUPS, PLANTED
 from tod_bias.demo.world import World
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.errors import NothingToPerturbError
+from tod_bias.pipelines import load_pipeline
 from tod_bias.studies.database_check import KINDS, check_database
-from tod_bias.systems.configuration import load_pipeline
 from tod_bias.systems.stages.database import LookupDb
 from tod_bias.systems.stages.sql import SqlDb
 from tod_bias.systems.tables import services_of, write_database

@@ -15,6 +15,7 @@ from tod_bias.dialogues.jsonl import write_jsonl
 from tod_bias.errors import StageError, TodBiasError, UnansweredError
 from tod_bias.perturb import load_axis
 from tod_bias.perturb.guards.guard import with_guards
+from tod_bias.pipelines import load_pipeline
 from tod_bias.report.repairs import name_of, notes, picture, table
 from tod_bias.results import AuditResult
 from tod_bias.studies.gate import gate
@@ -22,7 +23,6 @@ from tod_bias.studies.matching import MismatchError
 from tod_bias.studies.mended import write_mended
 from tod_bias.studies.mends import ROWS, Change, merged
 from tod_bias.studies.repair import Workshop
-from tod_bias.systems.configuration import load_pipeline
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stages.database import LookupDb
 

@@ -21,7 +21,7 @@ from tod_bias.dialogues.values import API_NAME, plain, to_json
 from tod_bias.perturb.axis import Axis, Variants
 from tod_bias.report.sheets import new_table
 from tod_bias.systems.outputs import parse_call, rows_of
-from tod_bias.systems.stage import Asked, Stage, StageInput, call_stage
+from tod_bias.systems.stage import Stage, StageCall, StageInput, call_stage
 from tod_bias.systems.stages.recorded import ORIGINAL
 from tod_bias.systems.twin import Rewrite
 
@@ -147,7 +147,9 @@ def check_database(
             for told in (*_calls(retold), *_made(retold, made or {})):
                 wanted.append((axis, told))
                 questions.update({one.key: one.call for one in told})
-    asked = [StageInput((), "", {call: made}, (Asked(call, None, made),), argument=made) for made in questions.values()]
+    asked = [
+        StageInput((), "", {call: made}, (StageCall(call, None, made),), argument=made) for made in questions.values()
+    ]
     outputs = call_stage(name, database, asked) if asked else []
     rows = dict(zip(questions, map(rows_of, outputs), strict=True))
     for axis, told in wanted:

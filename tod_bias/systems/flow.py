@@ -22,20 +22,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from tod_bias.cache import canonical, is_portable, problem_of
 from tod_bias.dialogues.calls import MALFORMED, calls_of
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import FOREIGN, StageError, TodBiasError, described
-from tod_bias.systems.bounds import MOST_CALLS, problem_of
-from tod_bias.systems.sameness import Same, frozen
-from tod_bias.systems.stage import Asked, place_of
+from tod_bias.systems.stage import StageCall, place_of
 
-MOST_QUESTIONS = 200
-"""Questions in one turn at the most; a flow that asks more is taken for one that never ends."""
+MOST_STEPS = 200
+"""Calls of stages in one turn at the most; a flow that makes more is taken for one that never ends."""
 MOST_ROUNDS = 30
 """How often :func:`tool_loop` lets its policy call tools in one turn: as many steps as an agent has in τ-bench (Yao et
 al. 2024)."""
 
+MOST_CALLS = 128
+"""Calls of tools in one reply of a server, and in one turn of :func:`tool_loop`."""
 MOST_TEXT = 1 << 18
 """Characters in the calls that :func:`tool_loop` makes in one turn: each is in every question after it."""
 TOO_MUCH = f"the turn has more than {MOST_CALLS} calls, or {MOST_TEXT:,} characters in them; these were not made"
@@ -70,10 +71,10 @@ class Process(Protocol):
     def send(self, output: Any) -> None:
         """Answer the request."""
 
-    def fork(self, steps: Sequence[Asked]) -> Process:
+    def fork(self, steps: Sequence[StageCall]) -> Process:
         """Another process that stands where this one does, after the answers in ``steps``."""
 
-    def check(self, steps: Sequence[Asked]) -> None:
+    def check(self, steps: Sequence[StageCall]) -> None:
         """Go through a whole turn again, from its beginning, and make sure that the same is asked."""
 
 
@@ -92,11 +93,11 @@ class StraightProcess:
         self._next += 1
         self.request = (self._names[self._next], None) if self._next < len(self._names) else None
 
-    def fork(self, steps: Sequence[Asked]) -> StraightProcess:
+    def fork(self, steps: Sequence[StageCall]) -> StraightProcess:
         """A process at the same place."""
         return StraightProcess(self._names, self._next)
 
-    def check(self, steps: Sequence[Asked]) -> None:
+    def check(self, steps: Sequence[StageCall]) -> None:
         """Nothing: it cannot do anything else."""
 
 
@@ -116,7 +117,7 @@ class FlowProcess:
         self._flow = flow
         self._turn = turn
         self._names = names
-        self._questions = 0
+        self._count = 0
         self.request: Request | None = None
         try:
             self._generator = flow(turn)
@@ -150,12 +151,12 @@ class FlowProcess:
             raise
         except FOREIGN as error:
             raise StageError(f"flow {place_of(self._flow)}: {described(error)}") from error
-        self._questions += 1
-        if self._questions > MOST_QUESTIONS:
+        self._count += 1
+        if self._count > MOST_STEPS:
             with suppress(RuntimeError):  # a flow that holds on even now
                 self._generator.close()
             raise StageError(
-                f"flow {place_of(self._flow)}: asked {MOST_QUESTIONS} questions in the turn that begins "
+                f"flow {place_of(self._flow)}: asked {MOST_STEPS} questions in the turn that begins "
                 f"{self._turn.user[:60]!r} and came to no end; bound its loop"
             )
         self.request = self._checked(given)
@@ -176,7 +177,7 @@ class FlowProcess:
             raise StageError(f"flow {place_of(self._flow)}: cannot ask {name!r}: of its argument, {problem}")
         return name, argument
 
-    def fork(self, steps: Sequence[Asked]) -> FlowProcess:
+    def fork(self, steps: Sequence[StageCall]) -> FlowProcess:
         """The flow run anew on the answers it got; it must ask the same.
 
         Raises:
@@ -190,7 +191,7 @@ class FlowProcess:
             raise self._unsteady()
         return again
 
-    def replay(self, steps: Sequence[Asked]) -> None:
+    def replay(self, steps: Sequence[StageCall]) -> None:
         """Send in what was answered before; the flow must ask for just that.
 
         Raises:
@@ -201,7 +202,7 @@ class FlowProcess:
                 raise self._unsteady()
             self.send(step.output)
 
-    def check(self, steps: Sequence[Asked]) -> None:
+    def check(self, steps: Sequence[StageCall]) -> None:
         """Go through a whole turn again.
 
         Raises:
@@ -220,11 +221,9 @@ class FlowProcess:
 
 def _same(first: Any, second: Any) -> bool:
     """Whether two requests are alike; arguments that cannot be compared are, where they are of one type."""
-    if first is second or frozen(first) == frozen(second):
+    if first is second or canonical(first) == canonical(second):
         return True
-    if first[0] != second[0] or type(first[1]) is not type(second[1]):
-        return False
-    return isinstance(frozen(first[1]), Same)
+    return first[0] == second[0] and type(first[1]) is type(second[1]) and not is_portable(canonical(first[1]))
 
 
 def tool_loop(turn: FlowTurn) -> Generator[Any, Any, Any]:
@@ -233,7 +232,7 @@ def tool_loop(turn: FlowTurn) -> Generator[Any, Any, Any]:
     The policy puts out its calls: a call (a mapping), a list of them, or an object or mapping with ``calls`` or
     OpenAI's ``tool_calls``; nothing, or a text, when there is nothing to call.
 
-    Where the calls of the turn come to more than :data:`~tod_bias.systems.bounds.MOST_CALLS`, or to more characters
+    Where the calls of the turn come to more than :data:`MOST_CALLS`, or to more characters
     than :data:`MOST_TEXT`, ``tools`` is asked with one malformed call in the place of the last round's.
     """
     count = length = 0

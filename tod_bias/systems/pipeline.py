@@ -9,7 +9,7 @@ from typing import Any
 
 from tod_bias.errors import StageError
 from tod_bias.systems.flow import Flow, FlowProcess, FlowTurn, Process, StraightProcess
-from tod_bias.systems.stage import Asked, Stage, StageInput, call_stage
+from tod_bias.systems.stage import Stage, StageCall, StageInput, as_stage, call_stage
 from tod_bias.systems.twin import Rewrite, Twin
 
 RESERVED = frozenset(
@@ -43,8 +43,8 @@ class Pipeline:
     What the last component asked puts out is the response, which is scored.
     """
 
-    stages: Mapping[str, Stage]
-    """Name to stage; without a flow, in the order in which they run."""
+    stages: Mapping[str, Any]
+    """Name to :class:`~tod_bias.systems.stage.Stage` (a callable becomes one); without a flow, in order."""
     flow: Flow | None = None
     """A generator function of the turn (:mod:`tod_bias.systems.flow`)."""
     concurrency: Mapping[str, int] = field(default_factory=dict)
@@ -53,13 +53,11 @@ class Pipeline:
     def __post_init__(self) -> None:
         if not isinstance(self.stages, Mapping) or not self.stages:
             raise StageError("a pipeline needs at least one stage: Pipeline({'response': stage})")
-        for name, stage in self.stages.items():
+        for name in self.stages:
             if not isinstance(name, str) or not name or "," in name or _CONTROL.search(name):
                 raise StageError(f"stage name {name!r}: expected a non-empty string without a comma")
             if name in RESERVED:
                 raise StageError(f"stage name {name!r}: is taken by a column of the results; choose another name")
-            if not callable(stage):
-                raise StageError(f"stage {name!r}: expected a callable, got {type(stage).__name__}")
         if self.flow is not None and not callable(self.flow):
             raise StageError(f"flow: expected a generator function of the turn, got {type(self.flow).__name__}")
         for name, threads in self.concurrency.items():
@@ -67,7 +65,7 @@ class Pipeline:
                 raise StageError(f"concurrency of {name!r}: no such stage; there are {', '.join(self.stages)}")
             if type(threads) is not int or threads < 1:
                 raise StageError(f"concurrency of {name!r}: expected a whole number above 0, got {threads!r}")
-        object.__setattr__(self, "stages", dict(self.stages))
+        object.__setattr__(self, "stages", {name: _stage(name, stage) for name, stage in self.stages.items()})
         object.__setattr__(self, "concurrency", dict(self.concurrency))
 
     @property
@@ -97,7 +95,7 @@ class Pipeline:
                 for n, question, output in zip(
                     mine, questions, call_stage(name, self.stages[name], questions), strict=True
                 ):
-                    steps = (*question.steps, Asked(name, question.argument, output))
+                    steps = (*question.steps, StageCall(name, question.argument, output))
                     outputs = {**{key: out for key, out in question.outputs.items() if key != name}, name: output}
                     items[n] = replace(question, outputs=outputs, steps=steps, argument=None)
                     processes[n].send(output)
@@ -122,6 +120,13 @@ class Pipeline:
             name: stage.under(rewrite) if isinstance(stage, Twin) else stage for name, stage in self.stages.items()
         }
         return Pipeline(bound, self.flow, self.concurrency)
+
+
+def _stage(name: str, stage: Any) -> Stage:
+    try:
+        return as_stage(stage)
+    except StageError as error:
+        raise StageError(f"stage {name!r}: {error}") from error
 
 
 def _with_argument(item: StageInput, process: Process) -> StageInput:

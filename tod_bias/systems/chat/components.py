@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -18,18 +19,16 @@ from tod_bias.systems.chat.messages import RECORDED, messages_of, output_of, tex
 from tod_bias.systems.chat.replies import PROBLEMS, message_of
 from tod_bias.systems.chat.settings import ChatSettings
 from tod_bias.systems.functions import Arguments, read_schemas
-from tod_bias.systems.stage import StageInput
+from tod_bias.systems.stage import RemoteStage, StageInput
 
 _TEXT = (".md", ".txt")
 _LONGEST_NAME = 1000
 """Characters of a file's name."""
 
 
-class _Chat:
+class ChatStage(RemoteStage):
     """What the chat components share: a question becomes a request, an answer an output."""
 
-    remote = True
-    """Never asked for a plan."""
     names_no_file = frozenset(["model", "base_url", "api_key_env"])
     """Arguments in a pipeline file that are no paths, whatever lies beside it."""
 
@@ -51,19 +50,11 @@ class _Chat:
         self._arguments = {one["name"]: Arguments(one["name"], one.get("parameters", {})) for one in functions}
         self.client = Client(self.settings)
         self.concurrency = self.settings.concurrency
+        self.is_random = self.settings.is_random
+        self.replaces_system = self.system not in ("", RECORDED)
 
-    @property
-    def is_random(self) -> bool:
-        """Whether the same question may be answered differently."""
-        return self.settings.is_random
-
-    @property
-    def replaces_system(self) -> bool:
-        """Whether its own system prompt is sent in place of a recorded chat's."""
-        return self.system not in ("", RECORDED)
-
-    @property
-    def signature(self) -> str:
+    @cached_property
+    def signature(self) -> str:  # type: ignore[override]
         """What decides the answers: server, model, settings, system prompt and tools; no key.
 
         Texts among the settings and the address's path, which might hold one, are in a digest.
@@ -110,16 +101,8 @@ class _Chat:
         with ThreadPoolExecutor(self.concurrency) as pool:
             return list(pool.map(ask, inputs))
 
-    def output(self, reply: Mapping[str, Any]) -> Any:
-        """What the component puts out for a server's answer."""
-        raise NotImplementedError
 
-    def outcome(self, output: Any) -> str:
-        """What is wrong with an output, to be counted; empty for nothing."""
-        raise NotImplementedError
-
-
-class ToolCalls(_Chat):
+class ToolCalls(ChatStage):
     """The policy of a tool-calling assistant: reads the dialogue, its calls and results, and calls tools or none.
 
     Its output is ``{"content": text, "tool_calls": [call, …]}``, calls as mappings with the tool's name under
@@ -152,7 +135,7 @@ class ToolCalls(_Chat):
         return PROBLEMS.get(output["content"], "")
 
 
-class Answer(_Chat):
+class Answer(ChatStage):
     """The final text of an assistant: reads what :class:`ToolCalls` reads and all results, and speaks to the user.
 
     With the same model, prompt and tools as the policy it asks what the policy was asked last, which costs nothing.

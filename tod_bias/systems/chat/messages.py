@@ -7,17 +7,17 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tod_bias.cache import problem_of
 from tod_bias.dialogues.calls import MALFORMED, calls_of
 from tod_bias.dialogues.chat import to_messages, tool_text
 from tod_bias.dialogues.dialogue import Dialogue, Turn, flat_call
 from tod_bias.dialogues.text import well_formed
 from tod_bias.dialogues.values import API_NAME, plain
 from tod_bias.documents import loads
-from tod_bias.systems.bounds import problem_of
 from tod_bias.systems.chat.replies import message_of
 from tod_bias.systems.outputs import Lookup, tool_content
-from tod_bias.systems.stage import Asked, StageInput
-from tod_bias.systems.told import DB, TOOLS
+from tod_bias.systems.stage import StageCall, StageInput
+from tod_bias.systems.turns import DB, TOOLS
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 Message = dict[str, Any]
@@ -58,7 +58,7 @@ def _plain(message: Message) -> Message:
     return dict(loads(well_formed(json.dumps(plain(message), ensure_ascii=False))))
 
 
-def _of_steps(steps: Sequence[Asked], turn: int) -> list[Message]:
+def _of_steps(steps: Sequence[StageCall], turn: int) -> list[Message]:
     messages: list[Message] = []
     open_calls: list[tuple[str, Mapping[str, Any]]] = []
     count = 0
@@ -105,7 +105,7 @@ def _of_steps(steps: Sequence[Asked], turn: int) -> list[Message]:
     return messages
 
 
-def _is_result(step: Asked) -> bool:
+def _is_result(step: StageCall) -> bool:
     """Whether a component that was asked without an argument answered a call: ``tools`` and ``db`` do, with whatever
     they put out; any other does by a look-up, a mapping or a list, and not by a text or a message."""
     output = step.output

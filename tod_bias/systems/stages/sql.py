@@ -17,7 +17,7 @@ from tod_bias.errors import StageError
 from tod_bias.systems.conditions import MATCHES, MOST_VALUES, NotUnderstoodError, condition, count_of
 from tod_bias.systems.databases import Database
 from tod_bias.systems.outputs import Lookup, Outcome
-from tod_bias.systems.stage import StageInput
+from tod_bias.systems.stage import Stage, StageInput
 from tod_bias.systems.tables import API, APIS, ROW
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class _Source:
     """Slots that ask nothing."""
 
 
-class SqlDb:
+class SqlDb(Stage):
     """Looks calls up in a database over SQLAlchemy: a slot is a constraint on a column.
 
     A value is equal without regard to case, a number written as text equals the number. Other constraints are values of
@@ -111,7 +111,7 @@ class SqlDb:
         self._settings = to_json(
             {"tables": _plain_tables(tables), "limit": limit, "unknown_slots": unknown_slots, "api_call": api_call}
         )
-        self.keep_answers = self._database.file is not None
+        self.use_cache = self._database.file is not None
         """Answers of a file are kept under its content; what a server holds may change unseen."""
 
     def _filled_columns(self, table: Any) -> dict[str, set[str]]:
@@ -161,7 +161,7 @@ class SqlDb:
         return _Source(table, slots, frozenset(entry.get("ignore") or ()))
 
     @property
-    def signature(self) -> str:
+    def signature(self) -> str:  # type: ignore[override]
         """The database without its password (a file by its content), and the settings."""
         settings = blake2b(self._settings.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
         return f"sql:{self._database.identity}|settings:{settings}"

@@ -1,4 +1,4 @@
-"""A turn as the system told it: as history for the turns after it, and as metrics read it."""
+"""A turn as the system answered it: as history for the turns after it, and as metrics read it."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from tod_bias.dialogues.calls import calls_of
 from tod_bias.dialogues.chat import beside
 from tod_bias.dialogues.dialogue import Step, Turn
 from tod_bias.errors import StageError
-from tod_bias.metrics.metric import Told
+from tod_bias.metrics.metric import ScoredTurn
 from tod_bias.systems.outputs import as_text, rows_of, tool_content
-from tod_bias.systems.stage import Asked
+from tod_bias.systems.stage import StageCall
 
 API_CALL, DB, TOOLS = "api_call", "db", "tools"
 """Names of components that make a call, answer it, or answer the one that they are asked with."""
 
 
-def told(
+def scored_turn(
     gold: Turn,
-    steps: Sequence[Asked],
+    steps: Sequence[StageCall],
     response: str,
     names: Sequence[str],
     *,
-    twin: Told | None = None,
+    twin: ScoredTurn | None = None,
     has_calls: bool | None = None,
-) -> Told:
+) -> ScoredTurn:
     """The turn as metrics read it.
 
     Its calls are the output of ``api_call`` where the system has such a component (none if it was not asked), else
@@ -43,7 +43,7 @@ def told(
             component with a call in this turn. A flow that calls under other names must be told, as a turn without a
             call does not show it.
     """
-    asked = _asked_calls(steps)
+    asked = _tool_calls(steps)
     outputs = {step.name: step.output for step in steps}
     calls: list[Mapping[str, Any]] | None
     if API_CALL in names:
@@ -53,7 +53,7 @@ def told(
     found = [output for _, output in asked] if asked else [outputs.get(DB)]
     if has_calls is None:
         has_calls = bool(asked) or API_CALL in names or TOOLS in names
-    return Told(
+    return ScoredTurn(
         user=str(gold.user),
         calls=None if calls is None else tuple(calls),
         results=tuple(row for output in found for row in rows_of(output)),
@@ -65,7 +65,7 @@ def told(
     )
 
 
-def with_calls(turns: list[Told], *, known: bool = False) -> list[Told]:
+def with_calls(turns: list[ScoredTurn], *, known: bool = False) -> list[ScoredTurn]:
     """A system that has made a call makes calls: its turns without one lack it, and count.
 
     Args:
@@ -77,7 +77,7 @@ def with_calls(turns: list[Told], *, known: bool = False) -> list[Told]:
     return [turn if turn.has_calls else replace(turn, has_calls=True) for turn in turns]
 
 
-def own_turn(gold: Turn, steps: Sequence[Asked], *, answered: bool = True) -> Turn:
+def system_turn(gold: Turn, steps: Sequence[StageCall], *, answered: bool = True) -> Turn:
     """The turn as the system made it; what it has no component for is taken from the corpus.
 
     Its calls are those that a component was asked with (a loop's tools); in a straight pipeline the output of
@@ -93,13 +93,13 @@ def own_turn(gold: Turn, steps: Sequence[Asked], *, answered: bool = True) -> Tu
     """
     response = as_text(steps[-1].output) if answered and steps else gold.response
     try:
-        return Turn(gold.user, steps=_own_steps(gold, steps), response=response)
+        return Turn(gold.user, steps=_system_steps(gold, steps), response=response)
     except ValueError as error:
         raise StageError(f"the system's turn cannot become history: {error}") from error
 
 
-def _own_steps(gold: Turn, steps: Sequence[Asked]) -> tuple[Step, ...]:
-    asked = [(call, output) for call, output in _asked_calls(steps) if call]
+def _system_steps(gold: Turn, steps: Sequence[StageCall]) -> tuple[Step, ...]:
+    asked = [(call, output) for call, output in _tool_calls(steps) if call]
     if asked:
         return tuple(_step(call, output) for call, output in asked)
     outputs = {step.name: step.output for step in steps}
@@ -122,7 +122,7 @@ def _step(call: Mapping[str, Any], output: Any) -> Step:
     return Step(call, rows, content=beside(rows, tool_content(output)))
 
 
-def _asked_calls(steps: Sequence[Asked]) -> list[tuple[Mapping[str, Any] | None, Any]]:
+def _tool_calls(steps: Sequence[StageCall]) -> list[tuple[Mapping[str, Any] | None, Any]]:
     """The calls that components before the last were asked with, and what they put out; None for a malformed call.
 
     A call is a mapping that holds just one; other arguments are none.

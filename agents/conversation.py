@@ -177,7 +177,7 @@ class Conversation:
             self._turns.append(shown)
             return
         steps = [StageCall(name, None, output) for name, output in turn.outputs.items()]
-        self._turns.append(system_turn(shown, steps, answered=not turn.outputs.keys() <= {"api_call", "db"}))
+        self._turns.append(system_turn(shown, steps, is_complete=not turn.outputs.keys() <= {"api_call", "db"}))
 
 
 def shown_slots(message: Mapping[str, Any], text: str) -> Mapping[str, str] | str:

@@ -153,7 +153,7 @@ def test_tests_mirror_the_rooms():
 
 MOST = {"lines": 60, "parameters": 8, "complexity": 15}
 """Of a function."""
-LEFT = {"lines": 5, "parameters": 10, "complexity": 79, "class names": 25, "fmt: skip": 69}
+LEFT = {"lines": 4, "parameters": 7, "complexity": 65, "class names": 21, "fmt: skip": 62}
 """How many are over it, or there twice, and may become fewer only."""
 
 

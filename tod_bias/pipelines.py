@@ -8,9 +8,9 @@ A pipeline file names its stages in order; each is ``module:Class`` with its arg
       response: {stage: "my_stages:Polite", base: models/response}
 
 Modules are looked for beside the file and in the current folder too. An argument that names a file or folder beside
-the pipeline file is taken as that path. ``flow:`` names the generator function that asks the stages, ``module:name`` or
-a shipped one (``tool_loop``); without it each stage is asked once, in order. ``concurrency: 16`` beside a stage asks it
-so many questions at once, each on a thread of its own. ``told: true`` beside a stage says that its data belong to the
+the pipeline file is taken as that path. ``flow:`` names the generator function that calls the stages, ``module:name``
+or a shipped one (``tool_loop``); without it each stage is called once, in order. ``concurrency: 16`` beside a stage makes
+so many calls of it at once, each on a thread of its own. ``told: true`` beside a stage says that its data belong to the
 dialogue and are told with it: where a user has another name, the records have it too. It is then its own twin in every
 arm, and has no part in a disparity. ``guard: canonical`` and ``axes: gender, age`` beside a stage put it under a guard
 (``canonical``, ``neutral`` or ``vote``), which makes it blind to these axes.
@@ -209,7 +209,7 @@ def _fault(error: yaml.YAMLError) -> str:
 
 _SHAPE = 'stages: {name: {stage: "module:Class", …}, …} or stages: {name: "module:Class", …}'
 _EXPECTED = {
-    "concurrency": "a whole number from 1: questions at once",
+    "concurrency": "a whole number from 1: calls at once",
     "told": "true or false",
     "guard": "the name of a guard",
 }

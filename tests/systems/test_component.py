@@ -61,7 +61,8 @@ def test_what_is_kept_is_what_was_answered(value):
 @pytest.mark.parametrize(
     "value",
     [
-        (1, [2.5, None], {"a": (True, False)}), {1: "a", None: "b", ("x",): "c"}, {"$tuple": [1]}, math.inf, -0.0, math.nan, Colour.RED, Plan(({"api_name": "f", "n": 2},), "x"),
+        (1, [2.5, None], {"a": (True, False)}), {1: "a", None: "b", ("x",): "c"}, {"$tuple": [1]},
+        math.inf, -0.0, math.nan, Colour.RED, Plan(({"api_name": "f", "n": 2},), "x"),
         Point(1, "b"), SimpleNamespace(calls=[{"a": 1}]), np.arange(6.0).reshape(2, 3), np.float32(0.5),
         Lookup(Outcome.FOUND, ({"name": "A"},)), "\ud800 lone",
     ],

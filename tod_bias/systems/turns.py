@@ -15,7 +15,7 @@ from tod_bias.systems.outputs import as_text, rows_of, tool_content
 from tod_bias.systems.stage import StageCall
 
 API_CALL, DB, TOOLS = "api_call", "db", "tools"
-"""Names of components that make a call, answer it, or answer the one that they are asked with."""
+"""Names of stages that make a call, look it up, or carry out the one that they are called with."""
 
 
 def scored_turn(
@@ -29,34 +29,38 @@ def scored_turn(
 ) -> ScoredTurn:
     """The turn as metrics read it.
 
-    Its calls are the output of ``api_call`` where the system has such a component (none if it was not asked), else
-    those that components were asked with, in order. Its results are what came back for these, or what ``db`` found. A
+    Its calls are the output of ``api_call`` where the system has such a stage (none if it was not called), else
+    those that stages were called with, in order. Its results are what came back for these, or what ``db`` found. A
     call that cannot be read makes the turn's calls None.
 
     Args:
         gold: the corpus's turn, rewritten where the dialogue is.
-        steps: everything that was asked.
+        steps: all calls of the turn.
         response: what the system said.
-        names: the system's components.
+        names: the system's stages.
         twin: the same turn of the system made blind to the rewrite; None where this is it itself.
-        has_calls: whether the system makes calls at all; None: where it has ``api_call`` or ``tools``, or asked a
-            component with a call in this turn. A flow that calls under other names must be told, as a turn without a
+        has_calls: whether the system makes calls at all; None: where it has ``api_call`` or ``tools``, or called
+            a stage with a call in this turn. A flow that calls under other names must say so, as a turn without a
             call does not show it.
     """
-    asked = _tool_calls(steps)
+    tool_calls = _tool_calls(steps)
     outputs = {step.name: step.output for step in steps}
     calls: list[Mapping[str, Any]] | None
     if API_CALL in names:
         calls = calls_of(outputs.get(API_CALL))
     else:
-        calls = None if any(call is None for call, _ in asked) else [call for call, _ in asked if call is not None]
-    found = [output for _, output in asked] if asked else [outputs.get(DB)]
+        calls = (
+            None
+            if any(call is None for call, _ in tool_calls)
+            else [call for call, _ in tool_calls if call is not None]
+        )
+    results = [output for _, output in tool_calls] if tool_calls else [outputs.get(DB)]
     if has_calls is None:
-        has_calls = bool(asked) or API_CALL in names or TOOLS in names
+        has_calls = bool(tool_calls) or API_CALL in names or TOOLS in names
     return ScoredTurn(
         user=str(gold.user),
         calls=None if calls is None else tuple(calls),
-        results=tuple(row for output in found for row in rows_of(output)),
+        results=tuple(row for output in results for row in rows_of(output)),
         response=str(response),
         gold=gold,
         twin=twin,
@@ -69,7 +73,7 @@ def with_calls(turns: list[ScoredTurn], *, known: bool = False) -> list[ScoredTu
     """A system that has made a call makes calls: its turns without one lack it, and count.
 
     Args:
-        turns: as they were told.
+        turns: as the system answered them.
         known: whether the system has made a call elsewhere.
     """
     if not known and not any(turn.has_calls for turn in turns):
@@ -77,21 +81,21 @@ def with_calls(turns: list[ScoredTurn], *, known: bool = False) -> list[ScoredTu
     return [turn if turn.has_calls else replace(turn, has_calls=True) for turn in turns]
 
 
-def system_turn(gold: Turn, steps: Sequence[StageCall], *, answered: bool = True) -> Turn:
-    """The turn as the system made it; what it has no component for is taken from the corpus.
+def system_turn(gold: Turn, steps: Sequence[StageCall], *, is_complete: bool = True) -> Turn:
+    """The turn as the system made it; what it has no stage for is taken from the corpus.
 
-    Its calls are those that a component was asked with (a loop's tools); in a straight pipeline the output of
-    ``api_call``, with the output of ``db`` as its result. Its response is what the last component put out.
+    Its calls are those that a stage was called with (a loop's tools); in a straight pipeline the output of
+    ``api_call``, with the output of ``db`` as its result. Its response is the output of the last stage.
 
     Args:
         gold: the corpus's turn.
-        steps: everything that was asked.
-        answered: whether the turn has come to its end; if not, the response is the corpus's.
+        steps: all calls of the turn.
+        is_complete: whether the turn has come to its end; if not, the response is the corpus's.
 
     Raises:
         StageError: a call or a result holds what is no JSON.
     """
-    response = as_text(steps[-1].output) if answered and steps else gold.response
+    response = as_text(steps[-1].output) if is_complete and steps else gold.response
     try:
         return Turn(gold.user, steps=_system_steps(gold, steps), response=response)
     except ValueError as error:
@@ -99,9 +103,9 @@ def system_turn(gold: Turn, steps: Sequence[StageCall], *, answered: bool = True
 
 
 def _system_steps(gold: Turn, steps: Sequence[StageCall]) -> tuple[Step, ...]:
-    asked = [(call, output) for call, output in _tool_calls(steps) if call]
-    if asked:
-        return tuple(_step(call, output) for call, output in asked)
+    tool_calls = [(call, output) for call, output in _tool_calls(steps) if call]
+    if tool_calls:
+        return tuple(_step(call, output) for call, output in tool_calls)
     outputs = {step.name: step.output for step in steps}
     if API_CALL not in outputs and DB not in outputs:
         return gold.steps
@@ -109,10 +113,8 @@ def _system_steps(gold: Turn, steps: Sequence[StageCall]) -> tuple[Step, ...]:
     rows = rows_of(outputs[DB]) if DB in outputs else gold.api_results
     if not calls:
         return (Step({}, rows),)
-    found = outputs.get(DB)
-    last = (
-        Step(calls[-1], rows) if found is None else _step(calls[-1], found)
-    )  # what was found belongs to the last call
+    result = outputs.get(DB)
+    last = Step(calls[-1], rows) if result is None else _step(calls[-1], result)  # a result belongs to the last call
     return (*(Step(call) for call in calls[:-1]), last)
 
 
@@ -123,16 +125,16 @@ def _step(call: Mapping[str, Any], output: Any) -> Step:
 
 
 def _tool_calls(steps: Sequence[StageCall]) -> list[tuple[Mapping[str, Any] | None, Any]]:
-    """The calls that components before the last were asked with, and what they put out; None for a malformed call.
+    """The calls that stages before the last were called with, and their outputs; None for a malformed call.
 
     A call is a mapping that holds just one; other arguments are none.
     """
-    found: list[tuple[Mapping[str, Any] | None, Any]] = []
+    pairs: list[tuple[Mapping[str, Any] | None, Any]] = []
     for step in steps[:-1]:
         if isinstance(step.argument, Mapping) and step.argument:
             calls = calls_of(step.argument)
             if calls is None:
-                found.append((None, step.output))
+                pairs.append((None, step.output))
             elif len(calls) == 1:
-                found.append((calls[0], step.output))
-    return found
+                pairs.append((calls[0], step.output))
+    return pairs

@@ -1,4 +1,4 @@
-"""Components that ask a language model over a chat API: which tools to call, and what to say."""
+"""Stages that call a language model over a chat API: which tools to call, and what to say."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LONGEST_NAME = 1000
 
 
 class ChatStage(RemoteStage):
-    """What the chat components share: a question becomes a request, an answer an output."""
+    """What the chat stages share: an input becomes a request, a reply an output."""
 
     names_no_file = frozenset(["model", "base_url", "api_key_env"])
     """Arguments in a pipeline file that are no paths, whatever lies beside it."""
@@ -62,12 +62,12 @@ class ChatStage(RemoteStage):
         fields = self.settings.fields()
         plain = {name: value for name, value in fields.items() if name == "model" or isinstance(value, (int, float))}
         shown = {"url": self.settings.host, **plain}
-        told = [self.system, self.tools]
+        texts = [self.system, self.tools]
         rest = _digest([self.settings.base_url, fields])
-        return f"{json.dumps(shown, sort_keys=True, ensure_ascii=False)}|settings:{rest}|prompt:{_digest(told)}"
+        return f"{json.dumps(shown, sort_keys=True, ensure_ascii=False)}|settings:{rest}|prompt:{_digest(texts)}"
 
     def check_access(self) -> None:
-        """See to it that questions can be asked, before anything slow begins.
+        """See to it that calls can be made, before anything slow begins.
 
         Raises:
             StageError: the environment holds no key where one is named.
@@ -75,7 +75,7 @@ class ChatStage(RemoteStage):
         self.settings.key  # noqa: B018 reading it finds what is wrong
 
     def request(self, item: StageInput) -> dict[str, Any]:
-        """The body of the request that asks a question."""
+        """The body of the request for one input."""
         body = self.settings.fields() | {"messages": messages_of(item, self.system)}
         if self.tools:
             body["tools"] = self.tools
@@ -84,7 +84,7 @@ class ChatStage(RemoteStage):
         return body
 
     def key(self, body: Mapping[str, Any], draw: str = "") -> str:
-        """The name under which an answer is kept: of the server and the request, whichever component asks.
+        """The name under which a reply is cached: of the server and the request, whichever stage makes it.
 
         Args:
             body: what :meth:`request` made.
@@ -93,7 +93,7 @@ class ChatStage(RemoteStage):
         return f"chat-{_digest([self.settings.base_url, PATH, body, draw])}"
 
     def __call__(self, inputs: Sequence[StageInput], /) -> list[Any]:
-        """One output an input; asks every question. The engine does so itself, and keeps what was answered."""
+        """One output per input; sends every request. The engine does so itself, and caches the replies."""
 
         def ask(item: StageInput) -> Any:
             return self.output(self.client.ask(self.request(item)))
@@ -111,11 +111,11 @@ class ToolCalls(ChatStage):
     Args:
         system: the system prompt, or a file that holds it; ``recorded`` or nothing: that of each recorded chat.
         tools: OpenAI function schemas, as a list or a JSON file.
-        concurrency: questions at once.
+        concurrency: calls at once.
         settings: fields of :class:`~tod_bias.systems.chat.settings.ChatSettings`.
 
     Raises:
-        StageError: a setting cannot be, or a file cannot be read; when it is asked: the key's variable is not set.
+        StageError: a setting cannot be, or a file cannot be read; when it is called: the key's variable is not set.
     """
 
     def output(self, reply: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,16 +138,16 @@ class ToolCalls(ChatStage):
 class Answer(ChatStage):
     """The final text of an assistant: reads what :class:`ToolCalls` reads and all results, and speaks to the user.
 
-    With the same model, prompt and tools as the policy it asks what the policy was asked last, which costs nothing.
+    With the same model, prompt and tools as the policy it repeats the last request of the policy, which costs nothing.
 
     Args:
         system: the system prompt, or a file that holds it; ``recorded`` or nothing: that of each recorded chat.
         tools: OpenAI function schemas, as a list or a JSON file; calls in the answer are left out.
-        concurrency: questions at once.
+        concurrency: calls at once.
         settings: fields of :class:`~tod_bias.systems.chat.settings.ChatSettings`.
 
     Raises:
-        StageError: a setting cannot be, or a file cannot be read; when it is asked: the key's variable is not set.
+        StageError: a setting cannot be, or a file cannot be read; when it is called: the key's variable is not set.
     """
 
     def output(self, reply: Mapping[str, Any]) -> str:

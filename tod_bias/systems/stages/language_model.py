@@ -97,7 +97,7 @@ def _prompt(generator: Generator, item: StageInput, ask: Callable[[str], str]) -
 
 
 def _generator(model: Generator | str | Path, options: Mapping[str, Any], device: str | None) -> Generator:
-    """The model that is asked; what is wrong by its name alone is found before the libraries of models are loaded."""
+    """The model that is called; what is wrong by its name alone is found before the libraries of models are loaded."""
     known = list(GenerationSettings.__dataclass_fields__)
     if unknown := [name for name in options if name not in known]:
         raise StageError(f"unknown argument {unknown[0]!r}; there are model, device, {', '.join(known)}")

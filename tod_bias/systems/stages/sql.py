@@ -112,7 +112,7 @@ class SqlDb(Stage):
             {"tables": _plain_tables(tables), "limit": limit, "unknown_slots": unknown_slots, "api_call": api_call}
         )
         self.use_cache = self._database.file is not None
-        """Answers of a file are kept under its content; what a server holds may change unseen."""
+        """Outputs of a file are cached under its content; what a server holds may change unseen."""
 
     def _filled_columns(self, table: Any) -> dict[str, set[str]]:
         """API to the columns in which its rows hold anything: the others are those of other APIs."""
@@ -145,14 +145,14 @@ class SqlDb(Stage):
         table = self._table(entry["table"], where)
         slots = {}
         for slot, given in (entry.get("slots") or {}).items():
-            asked = {"column": given} if isinstance(given, str) else given
-            if not isinstance(asked, Mapping) or not asked.keys() <= {"column", "match"}:
+            rule = {"column": given} if isinstance(given, str) else given
+            if not isinstance(rule, Mapping) or not rule.keys() <= {"column", "match"}:
                 raise StageError(f'{where}, slot {slot!r}: expected a column or {{"column": …, "match": …}}')
-            column = _by_name(table.c, str(asked.get("column", slot)))
-            match = asked.get("match", "exact")
+            column = _by_name(table.c, str(rule.get("column", slot)))
+            match = rule.get("match", "exact")
             if column is None:
                 raise StageError(
-                    f"{where}, slot {slot!r}: table {table.name!r} has no column {asked.get('column', slot)!r}; it has "
+                    f"{where}, slot {slot!r}: table {table.name!r} has no column {rule.get('column', slot)!r}; it has "
                     f"{', '.join(table.c.keys())}"
                 )
             if match not in MATCHES:
@@ -176,9 +176,9 @@ class SqlDb(Stage):
         Raises:
             StageError: an input has neither an argument nor an output of the API-call stage; the database fails.
         """
-        return [self.look_up(self._asked(item)) for item in inputs]
+        return [self.look_up(self._call_of(item)) for item in inputs]
 
-    def _asked(self, item: StageInput) -> Any:
+    def _call_of(self, item: StageInput) -> Any:
         if item.argument is not None:
             return item.argument
         if self._call not in item.outputs:
@@ -188,13 +188,13 @@ class SqlDb(Stage):
             )
         return item.outputs[self._call]
 
-    def look_up(self, asked: Any) -> Lookup:
+    def look_up(self, call: Any) -> Lookup:
         """The rows for one call; for several, all of their rows.
 
         Raises:
             StageError: the database fails.
         """
-        calls = calls_of(asked)
+        calls = calls_of(call)
         if calls is None:
             return Lookup(Outcome.MALFORMED)
         found = [self._look_up(call) for call in calls] or [Lookup(Outcome.NO_CALL)]

@@ -52,13 +52,13 @@ _REMEMBERED = 256
 class Tools(Stage):
     """Runs functions by name; their results are JSON values.
 
-    A flow asks it with a call (``yield "tools", call``); without an argument it takes the calls of the latest output of
-    the turn that has some, several calls give a list of results, and none gives None. A call of no tool, arguments that
+    A flow calls it with a call (``yield "tools", call``); without an argument it takes the calls of the latest output
+    of the turn that has some, several calls give a list of results, and none gives None. A call of no tool, arguments that
     are no JSON or against the schema, and an exception give ``{"error": "one line"}``, which the model sees: the run
     goes on. A call that fails leaves the state as it was.
 
     Functions whose first parameter is named ``state`` (or stands before a ``/``) get the state of the dialogue: a new
-    one on which the calls in the history and those that this turn has asked with before are carried out first, in
+    one on which the calls in the history and those of this turn before it are carried out first, in
     order. So the same call after the same calls gives the same result, in whatever order and batch it is asked, as long
     as the functions depend on nothing else.
 
@@ -70,7 +70,7 @@ class Tools(Stage):
         state: makes the state at a dialogue's beginning, ``module:function``; left out: the module's ``new_state``,
             else ``{}``.
         data: a file, folder or JSON value, given to ``new_state`` and ``schemas`` as their argument. What is in the
-            files is part of what the component is known by.
+            files is part of its signature.
 
     Raises:
         StageError: a module, function, file or schema cannot be used.
@@ -156,7 +156,7 @@ class Tools(Stage):
 
         Args:
             schemas: OpenAI's function schemas.
-            by: the component that offers them.
+            by: the stage that offers them.
 
         Raises:
             StageError: one is not; names it.

@@ -7,10 +7,10 @@ A pipeline file names its stages in order; each is ``module:Class`` with its arg
       db: {stage: "tod_bias.stages:LookupDb", table: database.jsonl}
       response: {stage: "my_stages:Polite", base: models/response}
 
-Modules are looked for beside the file and in the current folder too. An argument that names a file or folder beside
-the pipeline file is taken as that path. ``flow:`` names the generator function that calls the stages, ``module:name``
-or a shipped one (``tool_loop``); without it each stage is called once, in order. ``concurrency: 16`` beside a stage makes
-so many calls of it at once, each on a thread of its own. ``told: true`` beside a stage says that its data belong to the
+Modules are looked for beside the file and in the current folder too. An argument that names a file or folder beside the
+pipeline file is taken as that path. ``flow:`` names the generator function that calls the stages, ``module:name`` or a
+shipped one (``tool_loop``); without it each stage is called once, in order. ``concurrency: 16`` beside a stage makes so
+many calls of it at once, each on a thread of its own. ``told: true`` beside a stage says that its data belong to the
 dialogue and are told with it: where a user has another name, the records have it too. It is then its own twin in every
 arm, and has no part in a disparity. ``guard: canonical`` and ``axes: gender, age`` beside a stage put it under a guard
 (``canonical``, ``neutral`` or ``vote``), which makes it blind to these axes.

@@ -136,9 +136,7 @@ def test_whom_a_server_refuses_is_counted_by_what_the_system_itself_asks(people,
 def test_too_many_failures_stop_the_run(tmp_path):
     with ChatServer(assistant, fault=refusing(3)) as server:
         cache = tmp_path / "cache.sqlite"
-        with pytest.raises(
-            StageError, match=r"questions got no answer \(status 400.*more than --max-failures 0\.01"
-        ) as error:
+        with pytest.raises(StageError, match=r"calls failed \(status 400.*more than --max-failures 0\.01") as error:
             attribute(system(server.url), corpus(24), **OPTIONS, cache=cache)
         assert "\n" not in str(error.value)
         attribute(system(server.url), corpus(24), **OPTIONS, cache=cache, max_failures=0.2)
@@ -147,7 +145,7 @@ def test_too_many_failures_stop_the_run(tmp_path):
 
 def test_a_server_that_answers_nothing_is_not_asked_on():
     with ChatServer(assistant, fault=lambda number, body: 400) as server:
-        with pytest.raises(StageError, match="questions got no answer"):
+        with pytest.raises(StageError, match="calls failed"):
             attribute(system(server.url), corpus(24), **OPTIONS)
         assert len(server.asked) < 40
 
@@ -161,7 +159,7 @@ def test_a_component_of_python_may_leave_a_question_unanswered():
     result = attribute(Pipeline({"answer": fragile}), corpus(24), **BLEU, max_failures=0.2)
     assert result["corpus"]["lost"]["dialogues"] == 1
     assert result["corpus"]["lost"]["reasons"] == {"I do not like this one": 1}
-    with pytest.raises(StageError, match=r"1 of 25 questions got no answer \(I do not like this one\)"):
+    with pytest.raises(StageError, match=r"1 of 25 calls failed \(I do not like this one\)"):
         evaluate(Pipeline({"answer": fragile}), corpus(24), bootstrap=0)
 
 

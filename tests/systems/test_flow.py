@@ -194,12 +194,12 @@ def fickle(turn):
     ("flow", "message"),
     [
         (endless, f"asked {MOST_STEPS} questions in the turn that begins 'My wife wants .* came to no end"),
-        (stranger, "asks for 'nobody', which is no component; there are bot"),
-        (silent, "came to its end without asking a component"),
+        (stranger, "calls 'nobody', which is no stage; there are bot"),
+        (silent, "came to its end without calling a stage"),
         (plain, "expected a generator function .*, got one that returns list"),
-        (numbered, "expected it to yield a component's name or .*, got int"),
+        (numbered, "expected it to yield a stage's name or .*, got int"),
         (failing, "KeyError: 'x' at "),
-        (fickle, "behaved differently on the same answers in the turn that begins 'My "),
+        (fickle, "behaved differently on the same outputs in the turn that begins 'My "),
     ],
 )
 def test_a_flow_that_misbehaves_is_named_in_one_line(flow, message):

@@ -52,10 +52,10 @@ _REMEMBERED = 256
 class Tools(Stage):
     """Runs functions by name; their results are JSON values.
 
-    A flow calls it with a call (``yield "tools", call``); without an argument it takes the calls of the latest output
-    of the turn that has some, several calls give a list of results, and none gives None. A call of no tool, arguments that
-    are no JSON or against the schema, and an exception give ``{"error": "one line"}``, which the model sees: the run
-    goes on. A call that fails leaves the state as it was.
+    A flow calls it with a call (``yield "tools", call``); without an argument it takes the calls of the latest
+    output of the turn that has some, several calls give a list of results, and none gives None. A call of no tool,
+    arguments that are no JSON or against the schema, and an exception give ``{"error": "one line"}``, which the
+    model sees: the run goes on. A call that fails leaves the state as it was.
 
     Functions whose first parameter is named ``state`` (or stands before a ``/``) get the state of the dialogue: a new
     one on which the calls in the history and those of this turn before it are carried out first, in

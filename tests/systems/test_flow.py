@@ -193,7 +193,7 @@ def fickle(turn):
 @pytest.mark.parametrize(
     ("flow", "message"),
     [
-        (endless, f"asked {MOST_STEPS} questions in the turn that begins 'My wife wants .* came to no end"),
+        (endless, f"made {MOST_STEPS} calls in the turn that begins 'My wife wants .* came to no end"),
         (stranger, "calls 'nobody', which is no stage; there are bot"),
         (silent, "came to its end without calling a stage"),
         (plain, "expected a generator function .*, got one that returns list"),

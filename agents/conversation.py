@@ -20,8 +20,9 @@ from tod_bias.agents.protocol import (
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.dialogues.text import API_CALL, API_RESULT, SYSTEM, USER
 from tod_bias.errors import StageError
-from tod_bias.systems.execution import HistoryMode, own_turn
-from tod_bias.systems.stage import Asked, StageInput
+from tod_bias.systems.execution import HistoryMode
+from tod_bias.systems.stage import StageCall, StageInput
+from tod_bias.systems.turns import system_turn
 
 
 class Step(Enum):
@@ -175,8 +176,8 @@ class Conversation:
         if needs_gold:
             self._turns.append(shown)
             return
-        steps = [Asked(name, None, output) for name, output in turn.outputs.items()]
-        self._turns.append(own_turn(shown, steps, answered=not turn.outputs.keys() <= {"api_call", "db"}))
+        steps = [StageCall(name, None, output) for name, output in turn.outputs.items()]
+        self._turns.append(system_turn(shown, steps, is_complete=not turn.outputs.keys() <= {"api_call", "db"}))
 
 
 def shown_slots(message: Mapping[str, Any], text: str) -> Mapping[str, str] | str:

@@ -62,7 +62,7 @@ from tod_bias.dialogues.corpora import load_corpus
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.dialogues.text import API_CALL, SYSTEM
 from tod_bias.errors import CorpusError, NothingToPerturbError, TodBiasError
-from tod_bias.metrics.metric import Told
+from tod_bias.metrics.metric import ScoredTurn
 from tod_bias.perturb.axis import Variants
 from tod_bias.systems.outputs import as_text
 
@@ -224,7 +224,7 @@ class FairscoreTeacher(PerturbedEpisodes):
             if (measure in CALL_METRICS) == is_call:
                 self._add("" if place == 0 else f"{measure}/", measure, counted)
 
-    def _add(self, prefix: str, measure: str, counted: Sequence[tuple[Sequence[Share], Told]]) -> None:
+    def _add(self, prefix: str, measure: str, counted: Sequence[tuple[Sequence[Share], ScoredTurn]]) -> None:
         score = measure_of(measure)
         rows = np.asarray(score.statistics([told for _, told in counted]), dtype=float)
         found: dict[str, dict[str, np.ndarray]] = {}
@@ -253,10 +253,10 @@ def _measures(names: str) -> list[str]:
     return found
 
 
-def _told(answer: Any, gold: Turn, is_call: bool) -> Told:
+def _told(answer: Any, gold: Turn, is_call: bool) -> ScoredTurn:
     """A turn of which the agent's call or its response is known; scores read either."""
     calls = calls_of(answer) if is_call else ()
-    return Told(
+    return ScoredTurn(
         user=str(gold.user),
         calls=None if calls is None else tuple(calls),
         results=(),

@@ -18,7 +18,7 @@ from tod_bias.models.settings import Backend, Dtype
 from tod_bias.perturb.axis import Axis
 from tod_bias.perturb.guards.guard import GUARDS, with_guards
 from tod_bias.perturb.loading import load_axis
-from tod_bias.systems.configuration import load_pipeline
+from tod_bias.pipelines import load_pipeline
 from tod_bias.systems.execution import HISTORY_MODES
 from tod_bias.systems.pipeline import STANDARD, Pipeline
 

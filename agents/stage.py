@@ -17,13 +17,13 @@ from typing import Any, Literal
 from tod_bias.agents.protocol import SCHEMAS, answer_of, parlai_text
 from tod_bias.dialogues.text import API_CALL, API_RESULT, SYSTEM, USER
 from tod_bias.errors import StageError
-from tod_bias.systems.stage import StageInput
+from tod_bias.systems.stage import Stage, StageInput
 
 Part = Literal["api_call", "db", "response"]
 _ANSWERS: dict[str, str] = {"api_call": API_CALL, "db": API_RESULT, "response": SYSTEM}
 
 
-class ParlaiStage:
+class ParlaiStage(Stage):
     """A ParlAI agent that answers turns.
 
     The agent is shown each dialogue from its beginning, as ParlAI's system teachers show it: every line before the

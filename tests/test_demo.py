@@ -22,8 +22,8 @@ from tod_bias.audit.attribute import attribute
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.perturb import draw_rewrites, load_axis
+from tod_bias.pipelines import load_pipeline
 from tod_bias.results import AuditResult
-from tod_bias.systems.configuration import load_pipeline
 from tod_bias.systems.outputs import Outcome
 from tod_bias.systems.stages.database import LookupDb
 

@@ -23,6 +23,7 @@ FLOORS = (
     ("mitigation",),
     ("testing",),
     ("audit",),
+    ("pipelines",),  # systems from files: they name shipped stages and guards
     ("stages",),  # the names of shipped components
     ("perturb",),  # rewrites dialogues for a system's twins, whose protocol is systems'
     ("systems",),
@@ -33,7 +34,7 @@ FLOORS = (
     ("dialogues",),
     ("config",),
     ("statistics",),
-    ("answers", "documents", "environment", "folder", "hub", "imports", "progress"),
+    ("cache", "documents", "environment", "folder", "hub", "imports", "progress"),
     ("files", "sqlite"),
     ("errors",),
 )

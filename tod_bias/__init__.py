@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tod_bias.config import AuditConfig
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
-    from tod_bias.systems.configuration import load_pipeline
+    from tod_bias.pipelines import load_pipeline
     from tod_bias.systems.pipeline import Pipeline
     from tod_bias.systems.stage import StageInput
     from tod_bias.systems.twin import Twin
@@ -57,7 +57,7 @@ _HOMES = {
     "attribute": "audit.attribute",
     "compare": "audit.comparison",
     "load_corpus": "dialogues.corpora",
-    "load_pipeline": "systems.configuration",
+    "load_pipeline": "pipelines",
 }
 
 

@@ -127,7 +127,7 @@ class CaseItem(pytest.Item):
             raise NotMendedError(text(checked.record))
 
     def _pipeline(self) -> Any:
-        from tod_bias.systems.configuration import load_pipeline
+        from tod_bias.pipelines import load_pipeline
 
         stash = self.session.stash
         if _PIPELINE not in stash:

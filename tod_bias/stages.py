@@ -1,6 +1,6 @@
-"""The shipped components, by the names that pipeline files use: ``tod_bias.stages:ApiCall``.
+"""The shipped stages, by the names that pipeline files use: ``tod_bias.stages:ApiCall``.
 
-Each is loaded when it is asked for, so that naming one does not load the others' libraries.
+Each is loaded when it is used, so that naming one does not load the others' libraries.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """A component, from the room it lives in."""
+    """A stage, from the module it lives in."""
     if name not in HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}")
     return getattr(import_module(f"tod_bias.{HOMES[name]}"), name)

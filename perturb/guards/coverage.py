@@ -9,7 +9,7 @@ from typing import Any
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.perturb.axis import Axis, SelectedDialogue
 from tod_bias.perturb.guards.inputs import guarded_axis
-from tod_bias.systems.stage import Asked, StageInput
+from tod_bias.systems.stage import StageCall, StageInput
 
 
 @dataclass
@@ -104,7 +104,7 @@ def inputs_of_turns(dialogue: Dialogue) -> Sequence[StageInput]:
         steps = tuple(
             call
             for step in turn.steps
-            for call in (Asked("api_call", None, step.call), Asked("db", None, list(step.results)))
+            for call in (StageCall("api_call", None, step.call), StageCall("db", None, list(step.results)))
         )
         outputs = {name: output for name, _, output in steps}
         inputs.append(StageInput(dialogue.turns[:number], turn.user, outputs, steps, system=dialogue.system))

@@ -14,22 +14,26 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
+from tod_bias.cache import NotPlainError, canonical
 from tod_bias.errors import AxisError, StageError, repeated
 from tod_bias.perturb.guards.inputs import ReferenceInput, guarded_axis
 from tod_bias.perturb.rewrite import TextMap
-from tod_bias.systems.identity import UnidentifiedError, identity_of
-from tod_bias.systems.layer import Layered
 from tod_bias.systems.pipeline import Pipeline
-from tod_bias.systems.sameness import digest_of, frozen
-from tod_bias.systems.stage import Stage, StageInput, call_stage
+from tod_bias.systems.stage import (
+    InnerCalls,
+    InputWrapper,
+    Stage,
+    StageInput,
+    TurnInput,
+    cache_signature,
+    call_stage,
+)
 from tod_bias.systems.twin import Twin, untwinned
 
 MASK = "[MASK]"
 """What stands for a mention, as in Shen §3.5."""
 _REMEMBERED = 20_000
 """Outputs for reference forms that are in memory at once."""
-_NOT_PASSED_ON = frozenset(["client", "request", "output", "key", "signature"])
-"""Attributes of a stage that speak of how it is called: the engine calls it behind the guard."""
 
 
 @dataclass
@@ -59,7 +63,7 @@ class GuardCounts:
         return dict(vars(self))
 
 
-class Guard:
+class Guard(InputWrapper):
     """Base of the guards; with several axes a guard of the first wraps one of the others.
 
     Args:
@@ -77,41 +81,44 @@ class Guard:
     """Its name in pipeline files."""
 
     def __init__(self, stage: Stage, axes: Any, *, reference: Mapping[str, str] | None = None, **options: Any) -> None:
-        if not callable(stage):
-            raise StageError(f"guard {self.kind!r}: expected a stage that can be called, got {type(stage).__name__}")
         first, *others = _axes(axes)
         named = dict(reference or {})
         name = first if isinstance(first, str) else first.name
-        self.stage: Stage = stage if not others else type(self)(stage, others, reference=reference, **options)
+        try:
+            super().__init__(stage if not others else type(self)(stage, others, reference=reference, **options))
+        except StageError as error:
+            raise StageError(f"guard {self.kind!r}: {error}") from error
         self.axis = guarded_axis(first, named.get(name))
         self.seen = GuardCounts()
         """What it has met so far."""
         self._options = options
-        self._answers: dict[Any, Any] = {}
-        self._distinct: set[Any] = set()
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name in _NOT_PASSED_ON or name == "stage":
-            raise AttributeError(name)
-        return getattr(self.stage, name)
+        self._outputs: dict[str, Any] = {}
+        self._distinct: set[str] = set()
 
     @cached_property
-    def signature(self) -> str:
-        """What decides its outputs: the kind of guard, the axis, and the stage."""
-        options = "".join(f"|{name}:{value}" for name, value in sorted(self._options.items()))
+    def signature(self) -> str:  # type: ignore[override]
+        """What decides its outputs: the kind of guard, the axis, and the stage; empty where the stage has none."""
         try:
-            behind = identity_of(self.stage)
-        except UnidentifiedError as error:  # it has no name, so neither has the guard
-            raise AttributeError("signature") from error
-        return f"guard:{self.kind}|{self.axis.signature}{options}|{behind}"
+            return self.derived_signature()
+        except NotPlainError:
+            return ""
+
+    def derived_signature(self) -> str:
+        """The signature.
+
+        Raises:
+            NotPlainError: the stage has none.
+        """
+        options = "".join(f"|{name}:{value}" for name, value in sorted(self._options.items()))
+        return f"guard:{self.kind}|{self.axis.signature}{options}|{cache_signature(self.inner)}"
 
     @property
     def coverage(self) -> dict[str, dict[str, int]]:
         """Axis to what was met on it (:class:`GuardCounts`)."""
-        inner = self.stage.coverage if isinstance(self.stage, Guard) else {}
+        inner = self.inner.coverage if isinstance(self.inner, Guard) else {}
         return {self.axis.name: self.seen.to_json(), **inner}
 
-    def layered(self, item: StageInput) -> Layered:
+    def inner_calls(self, item: StageInput) -> InnerCalls:
         """What the stage is called with for one input, and how its outputs become the guard's."""
         read = self.axis.read(item)
         seen = self.seen
@@ -120,41 +127,41 @@ class Guard:
         seen.mentions += read.mentions
         seen.uncovered += read.uncovered
         seen.covered += not read.uncovered
-        items, answer = self._calls(read)
+        items, combine = self._calls(read)
         self._distinct.update(map(_key, items))
         seen.asked = len(self._distinct)
 
-        def answered(outputs: Sequence[Any]) -> Any:
+        def combined(outputs: Sequence[Any]) -> Any:
             before = read.own, read.mixed
-            made = answer(outputs)
+            made = combine(outputs)
             seen.own += read.own - before[0]
             seen.mixed += read.mixed - before[1]
             return made
 
-        return Layered(items, answered)
+        return InnerCalls(items, combined)
 
     def __call__(self, inputs: Sequence[StageInput], /) -> list[Any]:
         """The stage's outputs for the reference forms, as the inputs say them; distinct ones are called once."""
-        layers = [self.layered(item) for item in inputs]
-        outputs = iter(self.ask([item for layer in layers for item in layer.items]))
-        return [layer.answer([next(outputs) for _ in layer.items]) for layer in layers]
+        made = [self.inner_calls(item) for item in inputs]
+        outputs = iter(self._call([item for calls in made for item in calls.items]))
+        return [calls.combine([next(outputs) for _ in calls.items]) for calls in made]
 
-    def _calls(self, read: ReferenceInput) -> Layered:
+    def _calls(self, read: ReferenceInput) -> InnerCalls:
         raise NotImplementedError
 
-    def ask(self, items: Sequence[StageInput]) -> list[Any]:
-        """The stage's outputs; equal calls are made once, and none that it answered a moment ago."""
+    def _call(self, items: Sequence[StageInput]) -> list[Any]:
+        """The stage's outputs; equal calls are made once, and none whose output is remembered."""
         keys = [_key(item) for item in items]
-        new: dict[Any, StageInput] = {}
+        new: dict[str, StageInput] = {}
         for key, item in zip(keys, items, strict=True):
-            if key not in self._answers:
+            if key not in self._outputs:
                 new.setdefault(key, item)
-        held = {key: self._answers[key] for key in keys if key in self._answers}
+        held = {key: self._outputs[key] for key in keys if key in self._outputs}
         if new:
-            held.update(zip(new, call_stage(self.kind, self.stage, list(new.values())), strict=True))
-            if len(self._answers) + len(new) > _REMEMBERED:
-                self._answers.clear()
-            self._answers.update({key: held[key] for key in new})
+            held.update(zip(new, call_stage(self.kind, self.inner, list(new.values())), strict=True))
+            if len(self._outputs) + len(new) > _REMEMBERED:
+                self._outputs.clear()
+            self._outputs.update({key: held[key] for key in new})
         return [held[key] for key in keys]
 
 
@@ -167,8 +174,8 @@ class Canonical(Guard):
 
     kind = "canonical"
 
-    def _calls(self, read: ReferenceInput) -> Layered:
-        return Layered((read.item,), lambda outputs: read.back(outputs[0]))
+    def _calls(self, read: ReferenceInput) -> InnerCalls:
+        return InnerCalls((read.item,), lambda outputs: read.back(outputs[0]))
 
 
 class Neutral(Guard):
@@ -186,8 +193,8 @@ class Neutral(Guard):
         super().__init__(stage, axes, reference=reference, mask=mask)
         self._mask = mask
 
-    def _calls(self, read: ReferenceInput) -> Layered:
-        return Layered((read.masked(self._mask),), lambda outputs: outputs[0])
+    def _calls(self, read: ReferenceInput) -> InnerCalls:
+        return InnerCalls((read.masked(self._mask),), lambda outputs: outputs[0])
 
 
 class Vote(Guard):
@@ -201,20 +208,20 @@ class Vote(Guard):
 
     kind = "vote"
 
-    def _calls(self, read: ReferenceInput) -> Layered:
+    def _calls(self, read: ReferenceInput) -> InnerCalls:
         versions = read.variants() if read.mentions else [(read.item, str)]
 
         def answer(outputs: Sequence[Any]) -> Any:
             given = [TextMap(back)(output) for (_, back), output in zip(versions, outputs, strict=True)]
             return read.back(_chosen(given))
 
-        return Layered(tuple(item for item, _ in versions), answer)
+        return InnerCalls(tuple(item for item, _ in versions), answer)
 
 
 def _chosen(answers: Sequence[Any]) -> Any:
     if all(type(answer) is list for answer in answers):
         return _merged(answers)
-    keys = [frozen(answer) for answer in answers]
+    keys = [canonical(answer) for answer in answers]
     counts = Counter(keys)
     return answers[max(range(len(keys)), key=lambda number: (counts[keys[number]], -number))]
 
@@ -240,7 +247,7 @@ def _numbered(ranking: Sequence[Any]) -> list[tuple[Any, int]]:
     seen: Counter[Any] = Counter()
     keys = []
     for item in ranking:
-        key = frozen(item)
+        key = canonical(item)
         keys.append((key, seen[key]))
         seen[key] += 1
     return keys
@@ -313,6 +320,5 @@ def _axes(axes: Any) -> list[Any]:
     return names
 
 
-def _key(item: StageInput) -> Any:
-    base = (b"".join([turn.digest for turn in item.history]), item.user, item.system, item.sample, item.draw)
-    return digest_of((base, frozen(item.steps), frozen(item.outputs), frozen(item.argument)))
+def _key(item: StageInput) -> str:
+    return TurnInput.of(item).key(item.argument, is_random=True)

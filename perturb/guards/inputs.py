@@ -19,7 +19,7 @@ from tod_bias.perturb.loading import load_axis
 from tod_bias.perturb.names.axis import NamesAxis
 from tod_bias.perturb.rewrite import TextMap
 from tod_bias.systems.outputs import Lookup, rows_of
-from tod_bias.systems.stage import Asked, StageInput
+from tod_bias.systems.stage import StageCall, StageInput
 
 _REMEMBERED = 20_000
 """Turns of histories whose reference form is remembered, as every later call holds them again."""
@@ -101,7 +101,7 @@ def mapped(item: StageInput, change: Change, turn: Callable[[Turn], Turn] | None
     texts = TextMap(change)
     history = tuple(texts(one) if turn is None else turn(one) for one in item.history)
     user = texts(item.user)
-    steps = tuple(Asked(name, texts(argument), texts(output)) for name, argument, output in item.steps)
+    steps = tuple(StageCall(name, texts(argument), texts(output)) for name, argument, output in item.steps)
     outputs: Mapping[str, Any] = {name: output for name, _, output in steps}
     if outputs.keys() != item.outputs.keys():
         outputs = texts(dict(item.outputs))

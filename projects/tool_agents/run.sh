@@ -34,7 +34,7 @@ tod-bias attribute --corpus star_dialogues:named --datapath "$DATAPATH" --split 
 # The same with a guard before the policy, which then hears every user by one name; what the first run was answered is kept.
 sed 's|^\( *\)stage: "tod_bias.stages:ToolCalls"|&\n\1guard: canonical\n\1axes: names_gender|' "$OUT/assistant.yaml" > "$OUT/guarded.yaml"
 mkdir -p "$OUT/guarded"
-test -f "$OUT/guarded/answers.sqlite" || cp "$OUT/attribution/answers.sqlite" "$OUT/guarded/"
+test -f "$OUT/guarded/cache.sqlite" || cp "$OUT/attribution/cache.sqlite" "$OUT/guarded/"
 tod-bias attribute --corpus star_dialogues:named --datapath "$DATAPATH" --split test --pipeline "$OUT/guarded.yaml" \
   --axes names_gender,names_race,placebo --max-per-axis 10 \
   --metrics corpus_bleu,slot_f1,call_disagreement,disagreement --bootstrap 1000 --seed 0 --out "$OUT/guarded"

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,13 @@ from tod_bias.errors import StageError
 from tod_bias.recommenders.lmrec.masking import Neutraliser
 from tod_bias.recommenders.lmrec.model import K, LMRec
 from tod_bias.systems.outputs import Lookup, Outcome
-from tod_bias.systems.stage import StageInput
+from tod_bias.systems.stage import Stage, StageInput
 
 RANKED = tuple[Mapping[str, str], ...]
 """Ranked venues: ``id``, ``name``, ``price`` (dollar signs), ``categories`` (joined by commas)."""
 
 
-class Recommend:
+class Recommend(Stage):
     """Utterance in, ranked venues out: a tuple of mappings, the best first.
 
     Args:
@@ -58,8 +59,8 @@ class Recommend:
             for v in self.model.venues
         ]
 
-    @property
-    def signature(self) -> str:
+    @cached_property
+    def signature(self) -> str:  # type: ignore[override]
         """What decides the lists."""
         return f"lmrec:{self.model.fingerprint}|top:{self._top}|neutralise:{self._hide is not None}"
 
@@ -70,7 +71,7 @@ class Recommend:
         return [tuple(dict(self._rows[number]) for number in row) for row in ranked]
 
 
-class ItemLookup:
+class ItemLookup(Stage):
     """Looks up the first recommended venue that the table knows.
 
     Args:
@@ -104,7 +105,7 @@ class ItemLookup:
         return Lookup(Outcome.NO_ROW)
 
 
-class VenueResponse:
+class VenueResponse(Stage):
     """Says which venue was found, in one sentence.
 
     Args:

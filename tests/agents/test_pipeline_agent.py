@@ -18,7 +18,7 @@ from tod_bias.agents.protocol import parlai_text
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.dialogues.text import slots_to_text
 from tod_bias.errors import StageError
-from tod_bias.systems.configuration import load_pipeline
+from tod_bias.pipelines import load_pipeline
 from tod_bias.systems.execution import Execution, HistoryMode, Run
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stages.database import LookupDb

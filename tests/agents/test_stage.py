@@ -11,7 +11,7 @@ from sgd_files import DIALOGUES
 from tod_bias.agents.stage import ParlaiStage
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.errors import StageError
-from tod_bias.systems.configuration import load_pipeline
+from tod_bias.pipelines import load_pipeline
 from tod_bias.systems.outputs import Lookup, Outcome
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stage import StageInput

@@ -14,7 +14,7 @@ from sgd_files import CALL, DIALOGUES, RESULTS, STRICT_STAGES, evaluate_with_par
 
 from tod_bias.agents.protocol import parlai_text
 from tod_bias.errors import StageError
-from tod_bias.systems.configuration import load_pipeline
+from tod_bias.pipelines import load_pipeline
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.stage import StageInput
 from tod_bias.systems.stages.database import LookupDb

@@ -133,7 +133,7 @@ def test_a_malformed_file_is_one_clear_error(tmp_path: Path) -> None:
 def test_a_pipeline_is_evaluated_on_rewritten_dialogues(
     datapath: Path, strict_pipeline: Path, tmp_path: Path, batchsize: int
 ) -> None:
-    from tod_bias.systems.configuration import load_pipeline
+    from tod_bias.pipelines import load_pipeline
     from tod_bias.systems.execution import Execution, Run
 
     said, _ = evaluate_with_parlai(

@@ -44,7 +44,7 @@ def test_batches_of_several_waves_give_what_a_server_gives(tmp_path):
         online = attribute(system(server.url), corpus(24), **OPTIONS)
     nobody = "http://127.0.0.1:9/v1"
     asked, out = tmp_path / "asked", tmp_path / "answered"
-    options = {**OPTIONS, "cache": tmp_path / "answers.sqlite", "batch_out": asked}
+    options = {**OPTIONS, "cache": tmp_path / "cache.sqlite", "batch_out": asked}
     # which tool to call; that none is left; what to say where the policy was asked otherwise
     for number, component in enumerate(["policy", "policy", "answer"], start=1):
         with pytest.raises(PendingError) as waiting:

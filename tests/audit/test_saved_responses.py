@@ -36,7 +36,7 @@ def responses_of(system, records):
         dialogue = dialogue_of({key: record[key] for key in ("id", "turns", "messages") if key in record})
         (trace,) = Execution(system)([Run(dialogue)])
         for turn, (course,) in enumerate(trace):
-            steps = [{"call": dict(s.argument), "results": list(s.output)} for s in course.steps if s.argument]
+            steps = [{"call": dict(s.argument), "results": list(s.output)} for s in course.calls if s.argument]
             line = {"id": record["original"], "turn": turn, "variant": record["variant"], "response": course.response}
             lines.append(line | ({"steps": steps} if steps else {}))
     return lines

@@ -90,7 +90,7 @@ def test_a_server_that_fails_now_and_then_changes_nothing(tmp_path):
     with ChatServer(assistant) as server:
         steady = attribute(system(server.url), corpus(24), **OPTIONS)
     with ChatServer(assistant, fault=fault) as server:
-        shaky = attribute(system(server.url), corpus(24), **OPTIONS, cache=tmp_path / "answers.sqlite")
+        shaky = attribute(system(server.url), corpus(24), **OPTIONS, cache=tmp_path / "cache.sqlite")
         assert len(server.asked) > sum(server.answered.values())
         assert set(server.answered.values()) == {1}
     assert comparable(shaky) == comparable(steady)
@@ -135,10 +135,8 @@ def test_whom_a_server_refuses_is_counted_by_what_the_system_itself_asks(people,
 
 def test_too_many_failures_stop_the_run(tmp_path):
     with ChatServer(assistant, fault=refusing(3)) as server:
-        cache = tmp_path / "answers.sqlite"
-        with pytest.raises(
-            StageError, match=r"questions got no answer \(status 400.*more than --max-failures 0\.01"
-        ) as error:
+        cache = tmp_path / "cache.sqlite"
+        with pytest.raises(StageError, match=r"calls failed \(status 400.*more than --max-failures 0\.01") as error:
             attribute(system(server.url), corpus(24), **OPTIONS, cache=cache)
         assert "\n" not in str(error.value)
         attribute(system(server.url), corpus(24), **OPTIONS, cache=cache, max_failures=0.2)
@@ -147,7 +145,7 @@ def test_too_many_failures_stop_the_run(tmp_path):
 
 def test_a_server_that_answers_nothing_is_not_asked_on():
     with ChatServer(assistant, fault=lambda number, body: 400) as server:
-        with pytest.raises(StageError, match="questions got no answer"):
+        with pytest.raises(StageError, match="calls failed"):
             attribute(system(server.url), corpus(24), **OPTIONS)
         assert len(server.asked) < 40
 
@@ -161,7 +159,7 @@ def test_a_component_of_python_may_leave_a_question_unanswered():
     result = attribute(Pipeline({"answer": fragile}), corpus(24), **BLEU, max_failures=0.2)
     assert result["corpus"]["lost"]["dialogues"] == 1
     assert result["corpus"]["lost"]["reasons"] == {"I do not like this one": 1}
-    with pytest.raises(StageError, match=r"1 of 25 questions got no answer \(I do not like this one\)"):
+    with pytest.raises(StageError, match=r"1 of 25 calls failed \(I do not like this one\)"):
         evaluate(Pipeline({"answer": fragile}), corpus(24), bootstrap=0)
 
 
@@ -193,7 +191,7 @@ def test_an_interrupt_ends_what_waits_for_a_server():
 
 def test_a_text_that_is_cut_in_a_character_is_kept(tmp_path):
     with ChatServer(lambda body: "half \ud83d") as server:
-        cache = tmp_path / "answers.sqlite"
+        cache = tmp_path / "cache.sqlite"
         first = attribute(system(server.url), corpus(8), **OPTIONS, cache=cache)
         asked = len(server.asked)
         assert without_cost(attribute(system(server.url), corpus(8), **OPTIONS, cache=cache)) == without_cost(first)
@@ -226,7 +224,7 @@ def moody(seed=0):
 
 def test_samples_are_repeated_measurements_with_a_floor_of_their_own(tmp_path):
     with ChatServer(moody(seed=2)) as server:
-        cache = tmp_path / "answers.sqlite"
+        cache = tmp_path / "cache.sqlite"
         assistant = system(server.url, temperature=1.0, concurrency=1)  # draws in one order
         result = attribute(assistant, corpus(32), **OPTIONS, samples=3, cache=cache)
         asked = len(server.asked)

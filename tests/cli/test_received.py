@@ -8,8 +8,8 @@ import sqlite3
 import pytest
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute
-from tod_bias.answers import Answers
 from tod_bias.audit.choices import with_own
+from tod_bias.cache import Cache
 from tod_bias.cli.application import main
 from tod_bias.dialogues.jsonl import write_jsonl
 from tod_bias.errors import TodBiasError
@@ -110,8 +110,8 @@ def changed(path, change):
         (".tod-bias.lock", ["compare", "run", "run", "--metrics", "sentence_bleu", "--out", "run/c"]),
         ("check.json", ["check", "run", "--max-gap", "1", "--out", "run"]),
         ("words.csv", ["words", "--axes", "gender", "--max-dialogues", "4", "--out", "run/c"]),
-        ("answers.sqlite", ["cases", "run", "--metric", "sentence_bleu", "--pipeline", "p.yaml"]),
-        ("answers.sqlite-wal", ["cases", "run", "--metric", "sentence_bleu", "--pipeline", "p.yaml"]),
+        ("cache.sqlite", ["cases", "run", "--metric", "sentence_bleu", "--pipeline", "p.yaml"]),
+        ("cache.sqlite-wal", ["cases", "run", "--metric", "sentence_bleu", "--pipeline", "p.yaml"]),
     ],
 )
 def test_nothing_is_written_through_a_folder(run, tmp_path, capsys, kind, name, arguments):
@@ -269,18 +269,18 @@ def test_an_sqlite_file_is_tables_alone(tmp_path, statement, is_answers):
         database.execute(statement)
     database.close()
     with pytest.raises(TodBiasError, match=r"f\.sqlite: holds"):
-        (Answers if is_answers else SqlDb)(path)
+        (Cache if is_answers else SqlDb)(path)
 
 
 @pytest.mark.parametrize("value", [None, b"bytes"])
 def test_an_answer_that_is_no_text_is_a_damage_of_the_file(tmp_path, value):
     path = tmp_path / "f.sqlite"
-    Answers(path)
+    Cache(path)
     with sqlite3.connect(path) as database:
         database.execute("INSERT INTO answers VALUES ('key', ?)", [value])
     database.close()
     with pytest.raises(TodBiasError, match=r"f\.sqlite: is damaged"):
-        Answers(path).get(["key"])
+        Cache(path).get(["key"])
 
 
 def test_a_query_ends_by_a_clock(tmp_path, monkeypatch):
@@ -293,10 +293,10 @@ def test_a_query_ends_by_a_clock(tmp_path, monkeypatch):
 
 
 def test_a_journal_that_names_another_file_is_not_followed(tmp_path):
-    Answers(tmp_path / "f.sqlite")
+    Cache(tmp_path / "f.sqlite")
     (tmp_path / "f.sqlite-journal").write_bytes(b"\0" * 600 + bytes.fromhex("d9d505f920a163d7"))
     with pytest.raises(TodBiasError, match="names another file"):
-        Answers(tmp_path / "f.sqlite")
+        Cache(tmp_path / "f.sqlite")
 
 
 def test_escapes_of_a_file_are_shown_in_error_lines(run, capsys):

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from made_corpora import write_metalwoz, write_msr_e2e, write_multidogo, write_taskmaster, write_taskmaster3
 
 from tod_bias import attribute, compare, load_corpus, load_pipeline
-from tod_bias.answers import Answers
 from tod_bias.audit.batches import read_batches
 from tod_bias.audit.matching import FinishedRun
+from tod_bias.cache import Cache
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.errors import TodBiasError
 from tod_bias.perturb import load_axis
@@ -179,7 +179,7 @@ def associations_compared(folder: Path) -> None:
 
 
 def answered(path: Path) -> None:
-    answers = Answers(path)
+    answers = Cache(path)
     answers.put({"a": "1", "b": "[2]"})
     assert answers._database is not None
     answers._database.close()
@@ -229,8 +229,8 @@ READERS: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
     "results": file("results.json", audited, lambda path: AuditResult.load(path.parent)),
     "comparison": file("compare.json", comparison, Comparison.load),
     "recorded answers": file("a.jsonl", ANSWER, SavedResponses),
-    "kept answers": file("answers.sqlite", answered, lambda path: Answers(path).get(["a", "b"])),
-    "batches": file("b.jsonl", BATCH, lambda path: read_batches([path], Answers())),
+    "kept answers": file("cache.sqlite", answered, lambda path: Cache(path).get(["a", "b"])),
+    "batches": file("b.jsonl", BATCH, lambda path: read_batches([path], Cache())),
     "cases": file("c.jsonl", kept_cases, lambda path: perturbers_of(read_cases(path))),
     "recommendations": file("r.csv", LISTS, lambda path: read_recommendations([(None, path)])),
     "reviews": file("r.csv", REVIEWS, lambda path: list(read_csv(path)())),

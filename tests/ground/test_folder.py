@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tod_bias.answers import Answers, forget
+from tod_bias.cache import Cache, clear
 from tod_bias.errors import TodBiasError
 from tod_bias.folder import LOCK, claimed, claims, held, release, unwritten
 
@@ -94,18 +94,18 @@ def test_a_card_that_says_nothing_is_no_matter(tmp_path, other, card):
 
 
 def test_answers_are_forgotten_under_the_hands_of_others(tmp_path):
-    path = tmp_path / "answers.sqlite"
-    beside = Answers(path)
+    path = tmp_path / "cache.sqlite"
+    beside = Cache(path)
     beside.put({"a": "1"})
-    forget(path)
+    clear(path)
     beside.put({"b": "2"})  # a file that was removed would take this along
-    assert Answers(path).get(["a", "b"]) == {"b": "2"}
+    assert Cache(path).get(["a", "b"]) == {"b": "2"}
 
 
 def test_a_file_of_something_else_is_forgotten_too(tmp_path):
-    path = tmp_path / "answers.sqlite"
+    path = tmp_path / "cache.sqlite"
     path.write_bytes(b"no database" * 1000)
-    forget(path)
+    clear(path)
     assert not path.exists()
 
 

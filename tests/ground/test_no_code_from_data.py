@@ -239,10 +239,10 @@ def test_a_checkpoint(tmp_path, capsys, marker, command, names):
 
 def test_a_store_of_answers(tmp_path, capsys, gpt2, marker):
     for content in two_forms(marker).values():
-        (tmp_path / "answers.sqlite").write_bytes(content)
+        (tmp_path / "cache.sqlite").write_bytes(content)
         refused(capsys, marker, "evaluate", "--max-dialogues", 1, "--model", gpt2, "--out", tmp_path)
-    (tmp_path / "answers.sqlite").unlink()
-    database = sqlite3.connect(tmp_path / "answers.sqlite")
+    (tmp_path / "cache.sqlite").unlink()
+    database = sqlite3.connect(tmp_path / "cache.sqlite")
     database.execute("CREATE TABLE answers (key TEXT PRIMARY KEY, answer TEXT) WITHOUT ROWID")
     database.execute("INSERT INTO answers VALUES ('k', ?)", (forms(marker)["pickle"],))
     database.commit()

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tod_bias.dialogues.dialogue import Step, Turn
 from tod_bias.metrics.calls import CALL_COLUMNS, JointGoalAccuracy, SlotF1, call_statistics
-from tod_bias.metrics.metric import Told
+from tod_bias.metrics.metric import ScoredTurn
 
 CALL = {"api_name": "Find", "city": "Davis"}
 
@@ -66,7 +66,7 @@ def test_parlai_counts_as_its_slot_metrics_do(predicted, gold):
 
 
 def told(calls, gold=(), **more):
-    return Told("", calls, (), "", Turn("", steps=[Step(call) for call in gold]), **more)
+    return ScoredTurn("", calls, (), "", Turn("", steps=[Step(call) for call in gold]), **more)
 
 
 OTHER = {**CALL, "city": "Oakland"}

@@ -4,7 +4,7 @@ import pytest
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.errors import TodBiasError
 from tod_bias.metrics.choice import METRICS, checked, metric
-from tod_bias.metrics.metric import Told
+from tod_bias.metrics.metric import ScoredTurn
 from tod_bias.metrics.names import COUNTERFACTUAL, METRIC_NAMES
 
 CODE = """
@@ -69,8 +69,12 @@ def test_shipped_metrics_keep_the_protocol(name):
     assert found.label
     assert found.signature
     gold = Turn("hi", {"api_name": "Find"}, {"name": "Nando's"}, "Nando's")
-    twin = Told("hi", None, (), "no", gold)
-    turns = [Told("hi", ({"api_name": "Find"},), (), "Nando's is it", gold, twin), twin, Told("", (), (), "", Turn(""))]
+    twin = ScoredTurn("hi", None, (), "no", gold)
+    turns = [
+        ScoredTurn("hi", ({"api_name": "Find"},), (), "Nando's is it", gold, twin),
+        twin,
+        ScoredTurn("", (), (), "", Turn("")),
+    ]
     rows = found.statistics(turns)
     assert rows.dtype == np.float64
     assert rows.shape == (3, len(found.columns))

@@ -5,14 +5,14 @@ import pytest
 
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.metrics.counterfactual import CallDisagreement, Disagreement
-from tod_bias.metrics.metric import Told
+from tod_bias.metrics.metric import ScoredTurn
 
 CALL = {"api_name": "Find", "seats": 2}
 GOLD = Turn("hello", response="gold")
 
 
 def pair(said, twins, calls=(), twins_calls=(), has_calls=True):
-    told = Told("hello", calls, (), said, GOLD, has_calls=has_calls)
+    told = ScoredTurn("hello", calls, (), said, GOLD, has_calls=has_calls)
     return replace(told, twin=replace(told, response=twins, calls=twins_calls))
 
 

@@ -6,12 +6,12 @@ import pytest
 from tod_bias.dialogues.corpora import load_corpus
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.errors import TodBiasError
-from tod_bias.metrics.metric import Told
+from tod_bias.metrics.metric import ScoredTurn
 from tod_bias.metrics.responses import Length, Refusal, Sentiment
 
 
 def mean(metric, responses):
-    rows = metric.statistics([Told("", (), (), said, Turn("")) for said in responses])
+    rows = metric.statistics([ScoredTurn("", (), (), said, Turn("")) for said in responses])
     assert rows.shape == (len(responses), 2)
     return metric.score(rows.sum(axis=0))
 

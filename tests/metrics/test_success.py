@@ -1,7 +1,7 @@
 import pytest
 
 from tod_bias.dialogues.dialogue import Step, Turn
-from tod_bias.metrics.metric import Told
+from tod_bias.metrics.metric import ScoredTurn
 from tod_bias.metrics.success import Success, offered
 
 NANDO = {"restaurant_name": "Nando's", "city": "Napa", "rating": 4.5, "price": "12", "open": "True"}
@@ -49,7 +49,7 @@ NONE = turn("Anything else?", NANDO)
 )
 def test_success_by_hand(told, expected):
     metric = Success()
-    rows = metric.statistics([Told("", (), (), said, gold) for gold, said in told])
+    rows = metric.statistics([ScoredTurn("", (), (), said, gold) for gold, said in told])
     score = metric.score(rows.sum(axis=0))
     assert rows.shape == (len(told), 2)
     assert score == expected if expected is not None else score != score

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.metrics.bleu import CorpusBleu, SentenceBleu
 from tod_bias.metrics.chrf import ChrF
-from tod_bias.metrics.metric import Told, turn_scores
+from tod_bias.metrics.metric import ScoredTurn, turn_scores
 
 words = st.sampled_from(["the", "cat", "sat", "on", "a", "mat", ".", ",", "dog", "ß", "\u2003", "  "])
 sentences = st.lists(words, max_size=8).map(" ".join)
@@ -54,7 +54,8 @@ def test_chrf_by_hand():
 
 def test_responses_of_turns_are_compared_with_the_gold_ones():
     told = [
-        Told("hi", (), (), said, Turn("hi", response=gold)) for said, gold in [("a b", "a b"), ("a", "c"), ("a", "c")]
+        ScoredTurn("hi", (), (), said, Turn("hi", response=gold))
+        for said, gold in [("a b", "a b"), ("a", "c"), ("a", "c")]
     ]
     for metric in (CorpusBleu(), SentenceBleu(), ChrF()):
         rows = metric.statistics(told)

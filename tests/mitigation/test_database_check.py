@@ -12,7 +12,7 @@ from tod_bias import load_corpus
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.errors import NothingToPerturbError
 from tod_bias.mitigation.missing_rows import KINDS, check_database
-from tod_bias.systems.configuration import load_pipeline
+from tod_bias.pipelines import load_pipeline
 from tod_bias.systems.stages.database import LookupDb
 from tod_bias.systems.stages.sql import SqlDb
 from tod_bias.systems.tables import services_of, write_database

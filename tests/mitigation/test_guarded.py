@@ -40,7 +40,7 @@ def test_batch_files_through_a_guard_give_what_a_server_gives(tmp_path):
     with ChatServer(BIASED) as server:
         online = attribute(guarded(server.url), corpus(12), **OPTIONS)
     nobody, out = "http://127.0.0.1:9/v1", tmp_path / "answered"
-    options = {**OPTIONS, "cache": tmp_path / "answers.sqlite", "batch_out": tmp_path / "asked"}
+    options = {**OPTIONS, "cache": tmp_path / "cache.sqlite", "batch_out": tmp_path / "asked"}
     out.mkdir()
     for component in ("policy", "policy", "answer"):
         with pytest.raises(PendingError) as waiting:
@@ -60,7 +60,7 @@ def test_answers_kept_without_a_guard_are_used_behind_it(tmp_path):
     with ChatServer(BIASED) as server:
         fresh = attribute(guarded(server.url), corpus(6), **OPTIONS)
         asked = len(server.asked)
-        kept = {**OPTIONS, "cache": tmp_path / "answers.sqlite"}
+        kept = {**OPTIONS, "cache": tmp_path / "cache.sqlite"}
         attribute(system(server.url), corpus(6), **kept)
         before = len(server.asked)
         after = attribute(guarded(server.url), corpus(6), **kept)

@@ -19,9 +19,9 @@ from tod_bias.mitigation.pipeline_file import write_pipeline
 from tod_bias.mitigation.search import MitigationSearch
 from tod_bias.perturb import load_axis
 from tod_bias.perturb.guards.guard import with_guards
+from tod_bias.pipelines import load_pipeline
 from tod_bias.report.mitigation import name_of, notes, picture, table
 from tod_bias.results import AuditResult
-from tod_bias.systems.configuration import load_pipeline
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stages.database import LookupDb
 from tod_bias.testing.gate import Limits, gate

@@ -13,7 +13,7 @@ import torch
 from builders import small_corpus
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-from tod_bias.answers import Answers
+from tod_bias.cache import Cache
 from tod_bias.dialogues.text import slots_to_text
 from tod_bias.errors import ModelError, StageError, TodBiasError
 from tod_bias.models.decoders import attention
@@ -185,7 +185,7 @@ def test_equal_prompts_are_computed_once_and_counted(gpt2):
 def test_cache_survives_the_process_and_knows_model_and_settings(tmp_path, gpt2, t5):
     def run(model, most):
         generator = Generator(model, GenerationSettings(max_new_tokens=most))
-        generator.keep_in(Answers(tmp_path / "cache.sqlite"))
+        generator.keep_in(Cache(tmp_path / "cache.sqlite"))
         return generator.generate(prompts()), generator.cost.computed
 
     texts, computed = run(gpt2, 4)
@@ -197,7 +197,7 @@ def test_cache_survives_the_process_and_knows_model_and_settings(tmp_path, gpt2,
 
 def test_partly_cached_batch_computes_only_what_is_missing(tmp_path, gpt2):
     generator = Generator(gpt2, GenerationSettings(max_new_tokens=8))
-    generator.keep_in(Answers(tmp_path / "cache.sqlite"))
+    generator.keep_in(Cache(tmp_path / "cache.sqlite"))
     generator.generate(prompts()[:5])
     generator.generate(prompts())
     assert generator.cost.computed == len(set(prompts()))
@@ -261,7 +261,7 @@ def test_folder_without_weights_says_so(tmp_path, gpt2):
 def test_file_that_is_no_cache_says_so(tmp_path, gpt2):
     (tmp_path / "cache.sqlite").write_text("this is no database at all, just text that is long enough to be read")
     with pytest.raises(TodBiasError, match="cannot be used to keep answers"):
-        Generator(gpt2).keep_in(Answers(tmp_path / "cache.sqlite"))
+        Generator(gpt2).keep_in(Cache(tmp_path / "cache.sqlite"))
 
 
 def test_beams_run(gpt2):
@@ -272,17 +272,17 @@ SLOW_RUN = textwrap.dedent(
     """
     import sys, time
     from tod_bias.models.generator import GenerationSettings, Generator
-    import tod_bias.answers as answers
-    from tod_bias.answers import Answers
+    import tod_bias.cache as answers
+    from tod_bias.cache import Cache
     import tod_bias.models.decoders.tree as tree
     tree._MOST_PROMPTS = 4  # many small batches, so that there is a middle to be killed in
-    put = answers.Answers.put
+    put = answers.Cache.put
     def slowly(self, texts):
         put(self, texts)
         time.sleep(float(sys.argv[3]))
-    answers.Answers.put = slowly
+    answers.Cache.put = slowly
     generator = Generator(sys.argv[1], GenerationSettings(max_new_tokens=8))
-    generator.keep_in(Answers(sys.argv[2]))
+    generator.keep_in(Cache(sys.argv[2]))
     texts = generator.generate(sys.stdin.read().split("\\0"))
     print(generator.cost.computed, *texts, sep="\\0")
     """

@@ -62,12 +62,12 @@ def test_two_machines_that_share_no_folder_give_what_one_gives(tmp_path, gpt2):
         result["cost"].pop("seconds_by_stage")
     assert first == alone
     assert kept_in(folders[1]) == kept_in(folders[0])  # so that it can go on alone
-    assert [path.name for path in folders[2].iterdir()] == ["answers.sqlite"]  # no result, and no lock is left
+    assert [path.name for path in folders[2].iterdir()] == ["cache.sqlite"]  # no result, and no lock is left
     assert "Results" not in (places[2] / "said").read_text()
 
 
 def kept_in(folder):
-    with sqlite3.connect(folder / "answers.sqlite") as answers:
+    with sqlite3.connect(folder / "cache.sqlite") as answers:
         found = dict(answers.execute("SELECT key, answer FROM answers"))
     answers.close()
     return found

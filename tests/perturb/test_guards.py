@@ -11,17 +11,14 @@ from typing import Any
 import pytest
 
 from tod_bias import Dialogue, Pipeline, Turn, load_corpus, load_pipeline
+from tod_bias.cache import canonical
 from tod_bias.errors import AxisError, StageError, UnansweredError
 from tod_bias.perturb import load_axis
 from tod_bias.perturb.guards.coverage import coverage, inputs_of_turns, lines
 from tod_bias.perturb.guards.guard import Canonical, Neutral, Vote, with_guards
 from tod_bias.perturb.guards.terms import ReferenceRewriter
-from tod_bias.systems.component import Component
-from tod_bias.systems.identity import identity_of
-from tod_bias.systems.questions import Reading
-from tod_bias.systems.remote import Unanswered
-from tod_bias.systems.sameness import frozen
-from tod_bias.systems.stage import Asked, StageInput
+from tod_bias.systems.caller import CallOptions, StageCaller
+from tod_bias.systems.stage import Failure, StageCall, StageInput, TurnInput, cache_signature
 from tod_bias.systems.twin import Twin
 
 read_once = cache(load_corpus)
@@ -64,7 +61,7 @@ def checked(dialogues: Sequence[Dialogue], axes: Sequence[str], guard: type = Ca
     Whatever is covered must be exact: guard(T x) == T guard(x) for every component.
     """
     guards = [guard(component, list(axes)) for component in COMPONENTS]
-    inside = [held for held in (guards[0], guards[0].stage) if isinstance(held, guard)]
+    inside = [held for held in (guards[0], guards[0].inner) if isinstance(held, guard)]
     covered = told = 0
     for perturber in map(load_axis, axes):
         for dialogue in dialogues:
@@ -85,7 +82,7 @@ def checked(dialogues: Sequence[Dialogue], axes: Sequence[str], guard: type = Ca
                 for guarded, held in zip(guards, answers, strict=True):
                     for one, other, is_exact in zip(held, guarded(images), exact, strict=True):
                         if is_exact:
-                            assert frozen(rewrite(one)) == frozen(other), (guarded.stage, dialogue.id, rewrite)
+                            assert canonical(rewrite(one)) == canonical(other), (guarded.inner, dialogue.id, rewrite)
     return covered, told
 
 
@@ -191,10 +188,10 @@ def test_a_guard_changes_nothing_where_the_component_has_no_use_for_the_axis(axi
     for dialogue in load_corpus("demo", max_dialogues=60):
         for number, turn in enumerate(dialogue.turns):
             for step in turn.steps:
-                steps = (Asked("api_call", None, step.call),)
+                steps = (StageCall("api_call", None, step.call),)
                 items.append(StageInput(dialogue.turns[:number], turn.user, {"api_call": step.call}, steps))
     guard = Canonical(db, axis)
-    assert list(map(frozen, guard(items))) == list(map(frozen, db(items)))
+    assert list(map(canonical, guard(items))) == list(map(canonical, db(items)))
     assert guard.coverage[axis]["told"] > 50
 
 
@@ -297,7 +294,7 @@ def test_vote_merges_rankings_by_mean_place() -> None:
 
 def test_a_guard_is_known_by_its_component_and_axis_and_passes_attributes_on() -> None:
     class Random:
-        is_random, keep_answers = True, False
+        is_random, use_cache = True, False
         signature = "random 1"
 
         def __call__(self, inputs: Sequence[StageInput]) -> list[str]:
@@ -305,9 +302,8 @@ def test_a_guard_is_known_by_its_component_and_axis_and_passes_attributes_on() -
 
     guard = Canonical(Random(), "gender")
     assert guard.is_random
-    assert not guard.keep_answers
-    assert not hasattr(guard, "client")
-    names = {identity_of(one) for one in (guard, Canonical(Random(), "age"), Vote(Random(), "gender"), Random())}
+    assert not guard.use_cache
+    names = {cache_signature(one) for one in (guard, Canonical(Random(), "age"), Vote(Random(), "gender"), Random())}
     assert len(names) == 4
     assert "lexicon:gender" in guard.signature
     assert "random 1" not in names
@@ -319,9 +315,9 @@ def test_a_failure_of_one_question_is_one_of_the_guard() -> None:
             raise UnansweredError("no spouses")
         return [item.user for item in inputs]
 
-    component = Component("response", Canonical(picky, "gender"), max_failures=1.0)
-    answers = component.ask([(Reading((), text), None) for text in ("My wife.", "My son.")])
-    assert isinstance(answers[0], Unanswered)
+    component = StageCaller("response", Canonical(picky, "gender"), options=CallOptions(max_failures=1.0))
+    answers = component.call([(TurnInput((), text), None) for text in ("My wife.", "My son.")])
+    assert isinstance(answers[0], Failure)
     assert answers[1] == "My son."
     assert component.cost.failed == 1
 
@@ -332,7 +328,7 @@ def test_guards_in_a_pipeline_file_and_by_text(tmp_path: Path) -> None:
     path.write_text("stages:\n  say: {stage: 'guarded_echo:say', guard: canonical, axes: 'gender, age', told: true}\n")
     (stage,) = load_pipeline(path).stages.values()
     assert isinstance(stage, Twin)
-    assert set(stage.stage.coverage) == {"gender", "age"}
+    assert set(stage.inner.coverage) == {"gender", "age"}
     guarded = with_guards(Pipeline({"say": echo}), "say=vote:gender")
     assert isinstance(guarded.stages["say"], Vote)
 

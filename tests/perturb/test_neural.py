@@ -206,7 +206,7 @@ def test_the_commands_take_a_perturber(
     result = json.loads(Path("run/results.json").read_text())
     assert result["signature"]["axis gender"].startswith("perturber|model:perturber|")
     assert result["rewritten_by_model"]["gender"]["by_model"] > 0
-    assert Path("run/answers.sqlite").is_file()
+    assert Path("run/cache.sqlite").is_file()
 
 
 def test_the_command_ends_in_one_line_for_a_checkpoint_that_is_no_perturber(

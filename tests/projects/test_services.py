@@ -14,7 +14,7 @@ import pytest
 from tod_bias import Step, Turn
 from tod_bias.metrics.bleu import CorpusBleu
 from tod_bias.metrics.calls import CallCounts
-from tod_bias.metrics.metric import Told as ScoredTurn
+from tod_bias.metrics.metric import ScoredTurn
 
 SCRIPT = Path(__file__).parent.parent.parent / "projects" / "step_by_step" / "services.py"
 

@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from tod_bias import Turn
+from tod_bias.cache import LONGEST, problem_of
 from tod_bias.dialogues.dialogue import Step
 from tod_bias.errors import StageError
-from tod_bias.systems.bounds import LONGEST, problem_of
 from tod_bias.systems.stage import StageInput, call_stage
 
 
@@ -66,11 +66,10 @@ async def asynchronous(inputs):
         (putting_out(itself()), "nested more than 100 deep, or holds itself"),
         (putting_out(deep(100_000)), "nested more than 100 deep"),
         (putting_out(shared(12)), "more than 1000000 values"),
-        (putting_out("x" * (LONGEST + 1)), "texts of 1048577 characters"),
+        (putting_out("x" * (LONGEST + 1)), "1048577 characters"),
         (putting_out(10**5000), "thousands of digits"),
-        (putting_out([["x"] * 900_000, ["x"] * 900_000]), "more than 1000000 values"),
-        (lambda inputs: itertools.count(), "expected 1 outputs .one an input., got more than 1"),
-        (lambda inputs: ["x"] * 5, "expected 1 outputs .one an input., got 5"),
+        (lambda inputs: itertools.count(), "expected 1 outputs .one per input., got more"),
+        (lambda inputs: ["x"] * 5, "expected 1 outputs .one per input., got more"),
     ],
 )
 def test_one_line_names_the_component(stage, message):

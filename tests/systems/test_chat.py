@@ -15,7 +15,7 @@ from tod_bias.systems.chat.client import problem_of
 from tod_bias.systems.chat.messages import messages_of, output_of
 from tod_bias.systems.chat.settings import ChatSettings
 from tod_bias.systems.outputs import Lookup, Outcome, as_text
-from tod_bias.systems.stage import Asked, StageInput
+from tod_bias.systems.stage import StageCall, StageInput
 from tod_bias.testing import StageContract
 
 FIND = {"api_name": "find", "city": "Oslo"}
@@ -38,10 +38,10 @@ def test_a_question_is_system_history_user_calls_and_results():
         Turn("A hotel in Voss.", steps=(Step(FIND | {"city": "Voss"}, ({"name": "A"}, {"name": "B"})),), response="A!"),
     )
     steps = (
-        Asked("policy", None, asking(FIND, FIND | {"city": "Moss"}, said="Looking.")),
-        Asked("tools", FIND, [{"name": "C"}]),
-        Asked("tools", FIND | {"city": "Moss"}, {"error": "no such place"}),
-        Asked("policy", None, asking()),
+        StageCall("policy", None, asking(FIND, FIND | {"city": "Moss"}, said="Looking.")),
+        StageCall("tools", FIND, [{"name": "C"}]),
+        StageCall("tools", FIND | {"city": "Moss"}, {"error": "no such place"}),
+        StageCall("policy", None, asking()),
     )
     item = StageInput(history, "And in Oslo?", {}, steps, None, "Speak plainly.")
     assert messages_of(item, "You book hotels.") == [
@@ -85,7 +85,7 @@ def test_a_question_is_system_history_user_calls_and_results():
     ],
 )
 def test_results_stand_behind_the_calls_that_they_answer(steps, contents):
-    messages = messages_of(StageInput((), "Hi", {}, tuple(Asked(*step) for step in steps)))
+    messages = messages_of(StageInput((), "Hi", {}, tuple(StageCall(*step) for step in steps)))
     assert [message["content"] for message in messages if message["role"] == "tool"] == contents
     asked = [entry["id"] for message in messages for entry in message.get("tool_calls", ())]
     assert asked == [message["tool_call_id"] for message in messages if message["role"] == "tool"]
@@ -115,7 +115,7 @@ def test_what_somebody_says_stays_data(text):
 
 
 def test_names_that_servers_refuse_are_made_fit():
-    messages = messages_of(StageInput((), "Hi", {}, (Asked("tools", {"api_name": "find a hotel!"}, "none"),)))
+    messages = messages_of(StageInput((), "Hi", {}, (StageCall("tools", {"api_name": "find a hotel!"}, "none"),)))
     assert messages[1]["tool_calls"][0]["function"]["name"] == "find_a_hotel_"
 
 
@@ -143,7 +143,7 @@ def test_an_answer_becomes_text_and_calls(message, output):
 def test_malformed_arguments_go_back_to_the_model_as_json():
     bad = {"api_name": "find", MALFORMED: '{"city": "Os'}
     messages = messages_of(
-        StageInput((), "Hi", {}, (Asked("policy", None, asking(bad)), Asked("tools", bad, {"error": "x"})))
+        StageInput((), "Hi", {}, (StageCall("policy", None, asking(bad)), StageCall("tools", bad, {"error": "x"})))
     )
     function = messages[1]["tool_calls"][0]["function"]
     assert function == {"name": "find", "arguments": json.dumps({MALFORMED: '{"city": "Os'})}
@@ -256,9 +256,9 @@ def test_requests_carry_what_is_set_and_nothing_else():
 
 def test_one_model_in_both_roles_is_asked_the_same():
     policy, answer = (kind(model="m", tools=TOOLS, system="Hotels.") for kind in (ToolCalls, Answer))
-    steps = (Asked("policy", None, asking(FIND)), Asked("tools", FIND, [{"name": "A"}]))
+    steps = (StageCall("policy", None, asking(FIND)), StageCall("tools", FIND, [{"name": "A"}]))
     last = policy.request(StageInput((), "Hi", {}, steps))
-    spoken = answer.request(StageInput((), "Hi", {}, (*steps, Asked("policy", None, asking(said="A is free.")))))
+    spoken = answer.request(StageInput((), "Hi", {}, (*steps, StageCall("policy", None, asking(said="A is free.")))))
     assert policy.key(last) == answer.key(spoken)
     assert policy.key(last) != policy.key(last, "1|d")
     assert policy.key(last) != ToolCalls(model="m", base_url="http://other/v1").key(last)

@@ -10,10 +10,10 @@ from tod_bias import Pipeline, StageInput, attribute
 from tod_bias.dialogues.calls import MALFORMED
 from tod_bias.errors import StageError
 from tod_bias.perturb import draw_rewrites
-from tod_bias.systems.bounds import MOST_CALLS
-from tod_bias.systems.execution import Execution, Run, all_arms, own_turn
-from tod_bias.systems.flow import MOST_QUESTIONS, MOST_ROUNDS, FlowProcess, FlowTurn, tool_loop
-from tod_bias.systems.stage import Asked
+from tod_bias.systems.execution import Execution, Run, all_arms
+from tod_bias.systems.flow import MOST_CALLS, MOST_ROUNDS, MOST_STEPS, FlowProcess, FlowTurn, tool_loop
+from tod_bias.systems.stage import StageCall
+from tod_bias.systems.turns import system_turn
 
 QUICK = {"bootstrap": 50, "permutations": 200}
 
@@ -62,7 +62,7 @@ def test_components_find_argument_and_earlier_outputs_in_order():
         ("policy", None), ("tools", "a"), ("tools", "b"), ("policy", None), ("answer", None),
     ]  # fmt: skip
     assert [item.argument for item in seen] == ["a", "b"]
-    assert seen[1].steps == (Asked("policy", None, Decision(("a", "b"))), Asked("tools", "a", "result of a"))
+    assert seen[1].steps == (StageCall("policy", None, Decision(("a", "b"))), StageCall("tools", "a", "result of a"))
     assert seen[1].outputs == {"policy": Decision(("a", "b")), "tools": "result of a"}
     assert item.outputs["answer"] == "ok"
 
@@ -89,8 +89,8 @@ def test_a_wave_asks_each_component_once_and_equal_questions_once():
     asked = Counter()
     for name, size in batches:
         asked[name] += size
-    assert {name: component.cost.distinct for name, component in execution.components.items()} == dict(asked)
-    assert execution.components["policy"].cost.asked > 2 * asked["policy"]
+    assert {name: component.cost.distinct for name, component in execution.callers.items()} == dict(asked)
+    assert execution.callers["policy"].cost.calls > 2 * asked["policy"]
 
 
 def test_history_of_a_system_is_what_it_called_found_and_said():
@@ -108,10 +108,10 @@ def test_history_of_a_system_is_what_it_called_found_and_said():
 
 def test_the_last_component_gives_the_systems_turn_whatever_it_is_called():
     gold = about_people(1)[0].turns[0]
-    assert own_turn(gold, [Asked("bot", None, "mine")]).response == "mine"
-    assert own_turn(gold, [Asked("response", None, "plain"), Asked("tone", None, "nice")]).response == "nice"
+    assert system_turn(gold, [StageCall("bot", None, "mine")]).response == "mine"
+    assert system_turn(gold, [StageCall("response", None, "plain"), StageCall("tone", None, "nice")]).response == "nice"
     with pytest.raises(StageError, match="the system's turn cannot become history: call argument 'x': expected JSON"):
-        own_turn(gold, [Asked("tools", {"api_name": "f", "x": {1}}, None), Asked("answer", None, "a")])
+        system_turn(gold, [StageCall("tools", {"api_name": "f", "x": {1}}, None), StageCall("answer", None, "a")])
 
 
 @pytest.mark.parametrize(
@@ -193,13 +193,13 @@ def fickle(turn):
 @pytest.mark.parametrize(
     ("flow", "message"),
     [
-        (endless, f"asked {MOST_QUESTIONS} questions in the turn that begins 'My wife wants .* came to no end"),
-        (stranger, "asks for 'nobody', which is no component; there are bot"),
-        (silent, "came to its end without asking a component"),
+        (endless, f"made {MOST_STEPS} calls in the turn that begins 'My wife wants .* came to no end"),
+        (stranger, "calls 'nobody', which is no stage; there are bot"),
+        (silent, "came to its end without calling a stage"),
         (plain, "expected a generator function .*, got one that returns list"),
-        (numbered, "expected it to yield a component's name or .*, got int"),
+        (numbered, "expected it to yield a stage's name or .*, got int"),
         (failing, "KeyError: 'x' at "),
-        (fickle, "behaved differently on the same answers in the turn that begins 'My "),
+        (fickle, "behaved differently on the same outputs in the turn that begins 'My "),
     ],
 )
 def test_a_flow_that_misbehaves_is_named_in_one_line(flow, message):

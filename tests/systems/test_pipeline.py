@@ -52,7 +52,7 @@ def test_pipeline_hands_outputs_on_and_swap_leaves_the_original_alone():
     assert pipeline([item])[0].outputs == {"first": "HELLO", "second": "HELLO!"}
     swapped = pipeline.swap(["second"])
     assert isinstance(swapped.stages["second"], Twin)
-    assert swapped.stages["first"] is shout
+    assert swapped.stages["first"] is pipeline.stages["first"]
     assert pipeline.swap([]).stages == pipeline.stages
     assert item.outputs == {}
     assert swapped([item])[0].outputs == {"first": "HELLO", "second": "HELLO!"}

@@ -100,11 +100,11 @@ def test_an_assistant_made_of_components_speaks_with_a_real_server(chat_url, cha
     traces = execution([Run(dialogue) for dialogue in timetable()])
     said = [[course.response for (course,) in trace] for trace in traces]
     assert said == [[turn.response for turn in dialogue.turns] for dialogue in timetable()]
-    assert [trace[0][0].steps[1].argument for trace in traces] == [
+    assert [trace[0][0].calls[1].argument for trace in traces] == [
         {"api_name": "find_train", "to": to} for to in TRAINS
     ]
-    assert execution.components["answer"].cost.kept == 4  # it is asked what the policy was asked last
-    assert execution.components["policy"].cost.written > 0
+    assert execution.callers["answer"].cost.cached == 4  # it is asked what the policy was asked last
+    assert execution.callers["policy"].cost.written > 0
 
 
 HANGING = """

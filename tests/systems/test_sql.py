@@ -17,8 +17,7 @@ import sqlalchemy as sa
 
 from tod_bias.errors import StageError
 from tod_bias.stages import Lookup, Outcome, SqlDb
-from tod_bias.systems.identity import identity_of
-from tod_bias.systems.stage import Asked, StageInput
+from tod_bias.systems.stage import StageCall, StageInput, cache_signature
 from tod_bias.testing import StageContract
 
 HOTELS = [
@@ -276,7 +275,7 @@ class TestSqlDb(StageContract):
         call = {"api_name": "Hotels", "city": "Davis"}
         return [
             StageInput((), "Hi", {}, (), call),
-            StageInput((), "Hi", {"policy": {**call, "stars": 3}}, (Asked("policy", None, {**call, "stars": 3}),)),
+            StageInput((), "Hi", {"policy": {**call, "stars": 3}}, (StageCall("policy", None, {**call, "stars": 3}),)),
             StageInput((), "Hi", {"policy": {"calls": [call, {"api_name": "Hotels", "stars": 5}]}}),
             StageInput((), "Hi", {"policy": None}),
         ]
@@ -316,18 +315,18 @@ def test_servers_are_asked_for_reading_alone(server):
 def test_the_identity_is_the_files_content(file, tmp_path):
     copy = tmp_path / "other name.sqlite"
     shutil.copy(file, copy)
-    assert identity_of(SqlDb(file)) == identity_of(SqlDb(f"sqlite:///{copy}"))
-    assert identity_of(SqlDb(file)) != identity_of(SqlDb(file, limit=3))
+    assert cache_signature(SqlDb(file)) == cache_signature(SqlDb(f"sqlite:///{copy}"))
+    assert cache_signature(SqlDb(file)) != cache_signature(SqlDb(file, limit=3))
     with sqlite3.connect(copy) as connection:
         connection.execute("DELETE FROM Hotels WHERE id = 1")
     connection.close()
-    assert identity_of(SqlDb(file)) != identity_of(SqlDb(copy))
+    assert cache_signature(SqlDb(file)) != cache_signature(SqlDb(copy))
 
 
 def test_answers_of_a_server_are_not_kept(file, server):
-    assert SqlDb(file).keep_answers
-    assert not SqlDb(server).keep_answers
-    assert "p@ss" not in identity_of(SqlDb(server))
+    assert SqlDb(file).use_cache
+    assert not SqlDb(server).use_cache
+    assert "p@ss" not in cache_signature(SqlDb(server))
     assert "p%40ss" not in SqlDb(server).signature
 
 

@@ -2,8 +2,8 @@ import pytest
 
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.systems.outputs import Lookup, Outcome
-from tod_bias.systems.stage import Asked
-from tod_bias.systems.told import told
+from tod_bias.systems.stage import StageCall
+from tod_bias.systems.turns import scored_turn
 
 FIND = {"api_name": "Find", "seats": 2}
 BOOK = {"api_name": "Book", "id": "a"}
@@ -35,13 +35,13 @@ LOOP = ("policy", "tools", "answer")
     ],
 )  # fmt: skip
 def test_what_a_system_called_and_found(names, steps, calls, results, has_calls):
-    turn = told(GOLD, [Asked(*step) for step in steps], "ok", names)
+    turn = scored_turn(GOLD, [StageCall(*step) for step in steps], "ok", names)
     assert (turn.calls, turn.results, turn.has_calls) == (calls, results, has_calls)
     assert (turn.user, turn.response, turn.gold, turn.twin) == ("Two seats", "ok", GOLD, None)
 
 
 def test_a_flow_may_be_known_to_call_and_a_turn_has_its_twin():
-    twin = told(GOLD, [Asked("say", None, "ok")], "ok", ("run", "say"))
-    turn = told(GOLD, [Asked("say", None, "no")], "no", ("run", "say"), twin=twin, has_calls=True)
+    twin = scored_turn(GOLD, [StageCall("say", None, "ok")], "ok", ("run", "say"))
+    turn = scored_turn(GOLD, [StageCall("say", None, "no")], "no", ("run", "say"), twin=twin, has_calls=True)
     assert turn.has_calls
     assert turn.twin is twin

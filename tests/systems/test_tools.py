@@ -15,14 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tod_bias import Dialogue, Step, Turn, load_pipeline
+from tod_bias.cache import NotPlainError
 from tod_bias.dialogues.calls import MALFORMED
 from tod_bias.errors import StageError
 from tod_bias.stages import Tools
-from tod_bias.systems.component import Component
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.functions import functions_of, schema_of
-from tod_bias.systems.identity import UnidentifiedError, identity_of
-from tod_bias.systems.stage import Asked, StageInput
+from tod_bias.systems.stage import StageCall, StageInput, cache_signature
 from tod_bias.testing import StageContract
 
 
@@ -57,7 +56,7 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
 
 
 def asked(argument: Any, *before: Any, history: tuple[Turn, ...] = ()) -> StageInput:
-    steps = tuple(Asked("tools", earlier, {}) for earlier in before)
+    steps = tuple(StageCall("tools", earlier, {}) for earlier in before)
     return StageInput(history, "Hello", {"tools": {}} if steps else {}, steps, argument)
 
 
@@ -244,7 +243,7 @@ def test_a_module_beside_the_pipeline_file(tmp_path):
     )
     pipeline = load_pipeline(tmp_path / "system.yaml")
     (trace,) = Execution(pipeline, history="system")([Run(Dialogue("1", "d", (Turn("a"), Turn("b"))))])
-    assert [[step.output for step in turn[0].steps if step.name == "tools"] for turn in trace] == [[2, 3, 4], [4, 5, 6]]
+    assert [[step.output for step in turn[0].calls if step.name == "tools"] for turn in trace] == [[2, 3, 4], [4, 5, 6]]
 
 
 def test_a_file_of_functions(tmp_path):
@@ -255,18 +254,18 @@ def test_a_file_of_functions(tmp_path):
 
 
 def test_the_identity_changes_with_the_source_the_schemas_and_the_data(tmp_path):
-    first = identity_of(Tools(str(write(tmp_path, "tools_identity_one"))))
-    other = identity_of(Tools(str(write(tmp_path, "tools_identity_two", MODULE.replace("STEP = 1", "STEP = 2")))))
+    first = cache_signature(Tools(str(write(tmp_path, "tools_identity_one"))))
+    other = cache_signature(Tools(str(write(tmp_path, "tools_identity_two", MODULE.replace("STEP = 1", "STEP = 2")))))
     assert first != other
     path = tmp_path / "stock.json"
     path.write_text("1")
-    seen = {identity_of(Tools({"add": add}, state=str_of, data=str(path)))}
+    seen = {cache_signature(Tools({"add": add}, state=str_of, data=str(path)))}
     path.write_text("2")
-    seen.add(identity_of(Tools({"add": add}, state=str_of, data=str(path))))
-    seen.add(identity_of(Tools({"add": add})))
-    seen.add(identity_of(Tools({"add": add}, [{"name": "add", "parameters": {"type": "object"}}])))
+    seen.add(cache_signature(Tools({"add": add}, state=str_of, data=str(path))))
+    seen.add(cache_signature(Tools({"add": add})))
+    seen.add(cache_signature(Tools({"add": add}, [{"name": "add", "parameters": {"type": "object"}}])))
     assert len(seen) == 4
-    assert identity_of(Tools({"add": add})) == identity_of(Tools({"add": add}))
+    assert cache_signature(Tools({"add": add})) == cache_signature(Tools({"add": add}))
 
 
 def str_of(path: str) -> dict:
@@ -280,9 +279,9 @@ def test_functions_that_cannot_be_told_apart_are_said():
         return lock.locked()
 
     stage = Tools({"locked": locked})
-    with pytest.raises(UnidentifiedError):
-        identity_of(stage)
-    assert Component("tools", stage).stage([asked(call("locked"))]) == [False]
+    with pytest.raises(NotPlainError):
+        cache_signature(stage)
+    assert stage([asked(call("locked"))]) == [False]
 
 
 def test_schemas_come_from_signatures():

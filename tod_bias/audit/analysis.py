@@ -78,7 +78,7 @@ def analyse(
         samples=config.run.samples if outputs.execution.is_sampled else None,
         precision=agreements_of(outputs.pipeline),
         rewritten_by_model=rewritten_by_model(design.axes),
-        cost=cost_of(outputs.execution.components, *outputs.tokens, seconds=time.monotonic() - outputs.started),
+        cost=cost_of(outputs.execution.callers, *outputs.tokens, seconds=time.monotonic() - outputs.started),
     ).of_turns(outputs.turns)
     if failures:
         raise IncompleteError("; ".join(map(str, failures.values())), result)
@@ -113,7 +113,7 @@ def _drafts(
 def _untested(drafts: Drafts, outputs: Outputs, metrics: Sequence[Metric], max_failures: float) -> Drafts:
     """Take out the tests of what may claim nothing: where nothing is measured, and, without a placebo, disagreement
     with the twin, which any rewording causes."""
-    no_tool_ran = why_no_tool_ran(outputs.execution.components, max_failures)
+    no_tool_ran = why_no_tool_ran(outputs.execution.callers, max_failures)
     bare = (
         {metric.name for metric in metrics if getattr(metric, "counterfactual", False)}
         if PLACEBO not in drafts
@@ -175,7 +175,7 @@ def _metric_info(metric: Metric) -> MetricInfo:
 def _signature(outputs: Outputs, design: CounterfactualDesign, config: AuditConfig) -> dict[str, str]:
     """What decides the results: options, axes, stages, versions."""
     options, teller = config.analysis, design.counterfactuals
-    uncached = {name: part.not_kept for name, part in outputs.execution.components.items() if part.not_kept}
+    uncached = {name: part.not_cached for name, part in outputs.execution.callers.items() if part.not_cached}
     return {
         "intervals": "95%, t with a term (or other cluster) left out at a time; of these terms: expanded "
         f"percentile, {options.bootstrap} resamples of dialogues",

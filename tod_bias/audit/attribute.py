@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tod_bias.answers import FILE
 from tod_bias.audit.analysis import analyse
 from tod_bias.audit.choices import checked_order
 from tod_bias.audit.design import design_counterfactuals
 from tod_bias.audit.run import Measures, run
+from tod_bias.cache import FILE
 from tod_bias.config import AuditConfig
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import IncompleteError, TodBiasError

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tod_bias.answers import Answers
+from tod_bias.cache import Cache
 from tod_bias.dialogues.text import json_line
 from tod_bias.documents import loads, text_lines
 from tod_bias.errors import PendingError, TodBiasError, shortened
@@ -22,9 +22,8 @@ from tod_bias.files import write_lines
 from tod_bias.folder import writable
 from tod_bias.systems.chat.client import PATH, problem_of
 from tod_bias.systems.chat.replies import bounded
-from tod_bias.systems.layer import innermost
 from tod_bias.systems.pipeline import Pipeline
-from tod_bias.systems.remote import remote_of
+from tod_bias.systems.stage import RemoteStage, innermost
 
 _KEY = re.compile(r"chat-[0-9a-f]{32}")
 _FILE = re.compile(r"wave(\d+)_.*\.jsonl")
@@ -44,7 +43,7 @@ def check_asks_server(pipeline: Pipeline) -> None:
     Raises:
         TodBiasError: no component of a pipeline asks a server.
     """
-    if not any(remote_of(innermost(stage)) for stage in pipeline.stages.values()):
+    if not any(isinstance(innermost(stage), RemoteStage) for stage in pipeline.stages.values()):
         raise TodBiasError("batch files hold what servers are asked, and no component asks one; leave them out")
 
 
@@ -113,7 +112,7 @@ def _parts(lines: Sequence[str]) -> Iterator[list[str]]:
         yield part
 
 
-def read_batches(paths: Sequence[str | Path], answers: Answers) -> dict[str, str]:
+def read_batches(paths: Sequence[str | Path], answers: Cache) -> dict[str, str]:
     """Keep the answers that batch output files hold.
 
     Lines that are questions (a folder may hold both) are passed over, and so are failures that may pass: these are

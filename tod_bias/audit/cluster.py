@@ -19,17 +19,17 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from tod_bias.answers import Answers
 from tod_bias.audit.chunks import Chunk, Chunks, Done, Work, Workshop
 from tod_bias.audit.design import models_of
 from tod_bias.audit.ray_processes import check_address, own_signals, processes
 from tod_bias.audit.running import Runs
 from tod_bias.audit.signatures import generators_of
+from tod_bias.cache import Cache
 from tod_bias.errors import StageError, TodBiasError, described
 from tod_bias.models.processes import several_processes
+from tod_bias.systems.caller import CallOptions
 from tod_bias.systems.execution import Execution
-from tod_bias.systems.layer import innermost
-from tod_bias.systems.twin import untwinned
+from tod_bias.systems.stage import RemoteStage, innermost
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ def check_shareable(work: Work, *, collects: bool, recorded: bool) -> None:
     if several_processes():
         raise TodBiasError("executor 'ray' has workers of its own: run it without accelerate launch or torchrun")
     for name, stage in work.pipeline.stages.items():
-        if hasattr(innermost(untwinned(stage)), "client"):
+        if isinstance(innermost(stage), RemoteStage):
             raise TodBiasError(
                 f"stage {name!r} asks a server: executor 'ray' is for components in Python; use its concurrency, or "
                 "batch files"
@@ -121,10 +121,10 @@ def check_shareable(work: Work, *, collects: bool, recorded: bool) -> None:
 class _Worker:
     """Has a system of its own, made when the first part comes."""
 
-    def __init__(self, path: Sequence[str], sent: bytes, identities: Mapping[str, str], keeper: Any) -> None:
+    def __init__(self, path: Sequence[str], sent: bytes, signatures: Mapping[str, str], keeper: Any) -> None:
         self._path = path
         self._sent = sent
-        self._identities = identities
+        self._signatures = signatures
         self._keeper = keeper
 
     def is_up(self) -> bool:
@@ -140,9 +140,9 @@ class _Worker:
             found = error
         except Exception as error:  # noqa: BLE001  # raised again where it can be seen
             return StageError(f"a worker: {described(error)}"), {}, {}
-        components = execution.components
-        costs = {name: one.cost.taken() for name, one in components.items()}
-        return found, costs, {name: one.not_kept for name, one in components.items()}
+        callers = execution.callers
+        costs = {name: one.cost.reset() for name, one in callers.items()}
+        return found, costs, {name: one.not_cached for name, one in callers.items()}
 
     @cached_property
     def _made(self) -> tuple[Workshop, Execution]:
@@ -150,7 +150,7 @@ class _Worker:
         work: Work = pickle.loads(self._sent)
         execution = Execution(
             work.pipeline, work.history, None if self._keeper is None else _KeptElsewhere(self._keeper),
-            max_failures=work.max_failures, identities=self._identities,
+            CallOptions(max_failures=work.max_failures), signatures=self._signatures,
         )  # fmt: skip
         return work.workshop(execution), execution
 
@@ -159,7 +159,7 @@ class _Keeper:
     """Keeps what all workers were answered, on the run's own machine."""
 
     def __init__(self, path: str) -> None:
-        self._answers = Answers(path)
+        self._answers = Cache(path)
 
     def get(self, keys: Sequence[str]) -> dict[str, str]:
         return self._answers.get(keys)
@@ -168,8 +168,8 @@ class _Keeper:
         self._answers.put(answers)
 
 
-class _KeptElsewhere(Answers):
-    """Answers that the keeper keeps."""
+class _KeptElsewhere(Cache):
+    """Cache that the keeper keeps."""
 
     def __init__(self, keeper: Any) -> None:
         super().__init__()
@@ -253,7 +253,7 @@ class _Pool:
             self._keeper = (
                 ray.remote(_Keeper).options(num_cpus=0, scheduling_strategy=here).remote(os.path.abspath(work.cache))
             )
-        identities = {name: component.identity for name, component in self._execution.components.items()}
+        signatures = {name: caller.signature for name, caller in self._execution.callers.items()}
         kind = ray.remote(_Worker).options(num_cpus=1)
         self._dumps = ray.cloudpickle.dumps
         try:
@@ -263,7 +263,7 @@ class _Pool:
                 f"the system cannot be sent to Ray's workers ({described(error)}); name its components in a pipeline "
                 "file, and open what belongs to one machine when they are first asked"
             ) from error
-        self._new = lambda: kind.remote([str(Path.cwd()), *sys.path], sent, identities, self._keeper)
+        self._new = lambda: kind.remote([str(Path.cwd()), *sys.path], sent, signatures, self._keeper)
         for _ in range(self.workers):
             self._start()
 
@@ -350,9 +350,9 @@ class _Pool:
                 raise TodBiasError(f"a worker of Ray: {described(error)}") from error
             self._idle.append(worker)
             for name, cost in costs.items():
-                component = self._execution.components[name]
+                component = self._execution.callers[name]
                 component.cost.add(cost)
-                component.not_kept = not_kept[name] or component.not_kept
+                component.not_cached = not_kept[name] or component.not_cached
             if isinstance(made, TodBiasError):
                 raise made
             one.done = made

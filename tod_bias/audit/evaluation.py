@@ -151,7 +151,7 @@ def evaluate(
         scores=scores,
         signature={metric.name: metric.signature for metric in chosen} | signature_of(pipeline),
         precision=agreements_of(pipeline),
-        cost=cost_of(outputs.execution.components, *outputs.tokens, seconds=time.monotonic() - started),
+        cost=cost_of(outputs.execution.callers, *outputs.tokens, seconds=time.monotonic() - started),
     ).of_turns(outputs.turns)
 
 

@@ -6,14 +6,14 @@ reason, and nothing is claimed of it, neither a difference nor equivalence.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tod_bias.metrics.metric import Metric, Told
+from tod_bias.metrics.metric import Metric, ScoredTurn
 from tod_bias.results import AuditResult
-from tod_bias.systems.component import Component
-from tod_bias.systems.layer import innermost
+from tod_bias.systems.caller import StageCaller
 from tod_bias.systems.outputs import as_text
+from tod_bias.systems.stage import innermost
 
 SMALLEST = 0.02
 """An original score below it, of a metric whose gaps are shares of that score, is next to 0: a share of it is noise."""
@@ -35,7 +35,7 @@ class Seen:
     """Whether any turn has a gold call."""
 
     @classmethod
-    def of(cls, turns: Iterable[Told]) -> Seen:
+    def of(cls, turns: Iterable[ScoredTurn]) -> Seen:
         """What is seen of turns, in all arms."""
         found: tuple[set[str], set[str], set[str]] = (set(), set(), set())
         references = gold_calls = False
@@ -59,15 +59,15 @@ class Seen:
         )
 
 
-def _user(turn: Told) -> str:
+def _user(turn: ScoredTurn) -> str:
     return str(turn.user)
 
 
-def _response(turn: Told) -> str:
+def _response(turn: ScoredTurn) -> str:
     return turn.response.strip()
 
 
-def _calls(turn: Told) -> str:
+def _calls(turn: ScoredTurn) -> str:
     return "malformed" if turn.calls is None else as_text(list(turn.calls))
 
 
@@ -104,20 +104,20 @@ def why_unmeasured(metric: Metric, seen: Seen, original: float | None) -> str:
     return ""
 
 
-def why_no_tool_ran(components: Mapping[str, Component], max_failures: float) -> str:
+def why_no_tool_ran(callers: Mapping[str, StageCaller], max_failures: float) -> str:
     """Why the calls of tools were not carried out, where that is more than ``max_failures`` of them; else empty.
 
     Counted are calls of functions that there are not, and with arguments that the function does not take: what a tool
     says of a call that it carries out is its own affair.
     """
-    for name, component in components.items():
-        misfits: Sequence[str] = getattr(innermost(component.stage), "misfits", ())
-        counts = {what: component.cost.outcomes[what] for what in misfits if component.cost.outcomes[what]}
-        if sum(counts.values()) > max_failures * component.cost.distinct:
+    for name, caller in callers.items():
+        stage = innermost(caller.stage)
+        counts = {what: caller.cost.outcomes[what] for what in stage.misfits if caller.cost.outcomes[what]}
+        if sum(counts.values()) > max_failures * caller.cost.distinct:
             found = ", ".join(f"{what}: {number}" for what, number in counts.items())
-            example = getattr(innermost(component.stage), "last_misfit", "")[:200]
+            example = stage.last_misfit[:200]
             return (
-                f"{name}: {sum(counts.values())} of {component.cost.distinct} calls could not be carried out "
+                f"{name}: {sum(counts.values())} of {caller.cost.distinct} calls could not be carried out "
                 f"({found}), more than --max-failures {max_failures:g} ({example}): make the schemas that the model is "
                 "offered and the functions fit each other"
             )

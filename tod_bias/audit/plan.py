@@ -35,8 +35,8 @@ from tod_bias.statistics.power import detectable_in_spreads
 from tod_bias.systems.execution import Execution, Run
 from tod_bias.systems.flow import FlowTurn
 from tod_bias.systems.pipeline import Pipeline
-from tod_bias.systems.questions import Reading
-from tod_bias.systems.twin import Twin, untwinned
+from tod_bias.systems.stage import TurnInput
+from tod_bias.systems.twin import Twin
 
 NAME = "plan.json"
 """The file of a plan in its folder."""
@@ -156,9 +156,8 @@ def plan(
 
 def is_remote(pipeline: Pipeline, name: str) -> bool:
     """Whether a stage is not to be called for a plan: it says so (``remote``), or is called by several threads."""
-    stage = untwinned(pipeline.stages[name])
-    threads: Any = pipeline.concurrency.get(name) or getattr(stage, "concurrency", 1) or 1
-    return bool(getattr(stage, "remote", False)) or threads > 1
+    stage = pipeline.stages[name]
+    return stage.remote or (pipeline.concurrency.get(name) or stage.concurrency) > 1
 
 
 def _made(design: CounterfactualDesign, chunk: Mapping[str, Sequence[SelectedDialogue]]) -> dict[str, list[Variants]]:
@@ -202,7 +201,7 @@ class _Counts:
     def _count_first(self, pipeline: Pipeline, dialogue: Dialogue) -> None:
         for number, turn in enumerate(dialogue.turns):
             history = dialogue.turns[:number]
-            call = Reading(history, turn.user, dialogue.system).question(None)
+            call = TurnInput(history, turn.user, dialogue.system).key(None)
             self.calls.add(call)
             if pipeline.flow is not None:
                 request = pipeline.start(FlowTurn(turn.user, history, dialogue.system)).request
@@ -259,7 +258,7 @@ def _timed(pipeline: Pipeline, design: CounterfactualDesign, config: AuditConfig
     arms = 2 ** len(pipeline.names)
     arms_of_turns = sum(len(run.dialogue.turns) * (1 if run.rewrite is None else arms) for run in runs)
     timed = {}
-    for name, component in execution.components.items():
+    for name, component in execution.callers.items():
         tokens = None
         model = generators[name]
         if model is not None:
@@ -267,7 +266,7 @@ def _timed(pipeline: Pipeline, design: CounterfactualDesign, config: AuditConfig
             read, written = before[name]
             tokens = (model.cost.read - read) / shared, (model.cost.written - written) / shared
         cost = component.cost
-        timed[name] = _Timed(cost.asked, cost.distinct, cost.seconds, arms_of_turns, tokens)
+        timed[name] = _Timed(cost.calls, cost.distinct, cost.seconds, arms_of_turns, tokens)
     return timed
 
 

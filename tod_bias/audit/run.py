@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tod_bias.answers import Answers
 from tod_bias.audit.batches import read_batches, write_batches
 from tod_bias.audit.choices import clusters_of, metrics_of
 from tod_bias.audit.chunks import Executor, Work, here
@@ -21,12 +20,14 @@ from tod_bias.audit.saved_responses import SavedExecution, saved_responses
 from tod_bias.audit.signatures import generators_of, total_cost
 from tod_bias.audit.turn_rows import schema_of
 from tod_bias.audit.turns import AxisGroups, AxisTurns, Turns, placebo_turns
+from tod_bias.cache import Cache
 from tod_bias.config import AuditConfig, RunOptions
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import NothingToPerturbError, StageError, TodBiasError
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import PLACEBO, SelectedDialogue
 from tod_bias.progress import progress_bar
+from tod_bias.systems.caller import CallOptions
 from tod_bias.systems.execution import Execution
 from tod_bias.systems.pipeline import Pipeline
 
@@ -159,14 +160,14 @@ def run(
     return outputs
 
 
-def _cache_of(cache: str | Path | None, options: RunOptions) -> Answers | None:
+def _cache_of(cache: str | Path | None, options: RunOptions) -> Cache | None:
     if cache is not None:
-        return Answers(cache)
-    return Answers() if options.batch_in else None
+        return Cache(cache)
+    return Cache() if options.batch_in else None
 
 
 def _execution(
-    pipeline: Pipeline, options: RunOptions, outputs: Answers | None, refused: dict[str, str], show_progress: bool
+    pipeline: Pipeline, options: RunOptions, outputs: Cache | None, refused: dict[str, str], show_progress: bool
 ) -> Execution | SavedExecution:
     """What runs dialogues.
 
@@ -182,10 +183,7 @@ def _execution(
             pipeline,
             options.history,
             outputs,
-            max_failures=options.max_failures,
-            collect=options.batch_out is not None,
-            refused=refused,
-            show_progress=show_progress,
+            CallOptions(options.max_failures, options.batch_out is not None, refused, show_progress),
         )
     if options.samples > 1 and not execution.is_sampled:
         raise TodBiasError(

@@ -22,7 +22,7 @@ class Runs(Protocol):
 
     lost: dict[int, str]
     """Of the last call: number of a run without an answer to some question, and the reason."""
-    own: set[int]
+    lost_unswapped: set[int]
     """Of these, the runs that have none where no component is swapped."""
 
     @property
@@ -76,7 +76,7 @@ def records_of(
     runs += [replace(run, sample=sample) for sample in range(samples) for run in rewritten]
     traces = execution(runs)
     for number, reason in execution.lost.items():
-        lost.add(runs[number], reason, own=number in execution.own)
+        lost.add(runs[number], reason, own=number in execution.lost_unswapped)
     rest: Iterator[Trace | None] = iter(traces)
     of_original = [{name: next(rest) for name in originals} for _ in range(draws)]
     of_rewritten = [

@@ -12,10 +12,10 @@ from typing import Any
 
 from tod_bias.errors import StageError
 from tod_bias.results import AxisResult, Responses
-from tod_bias.systems.component import Component
-from tod_bias.systems.execution import Course, Run, Trace
+from tod_bias.systems.caller import StageCaller
+from tod_bias.systems.execution import Run, Trace, TurnTrace
 from tod_bias.systems.pipeline import Pipeline
-from tod_bias.systems.stage import Asked
+from tod_bias.systems.stage import StageCall
 from tod_bias.systems.stages.recorded import SavedResponses, SavedTurn
 
 SYSTEM = "system"
@@ -41,9 +41,9 @@ class SavedExecution:
     def __init__(self, responses: SavedResponses, max_failures: float) -> None:
         self._responses = responses
         self.lost: dict[int, str] = {}
-        self.own: set[int] = set()
+        self.lost_unswapped: set[int] = set()
         self.pending: dict[str, dict[str, dict[str, Any]]] = {}
-        self.components = {SYSTEM: Component(SYSTEM, responses, max_failures=max_failures)}
+        self.callers = {SYSTEM: StageCaller(SYSTEM, responses)}
         self._max_failures = max_failures
         self._missing = ""
         self._wanted: set[tuple[str, str, int]] = set()
@@ -51,16 +51,16 @@ class SavedExecution:
 
     def __call__(self, runs: Sequence[Run]) -> list[Trace | None]:
         """The traces of all runs; None for one with a turn that has no response."""
-        self.lost, self.own = {}, set()
-        cost = self.components[SYSTEM].cost
+        self.lost, self.lost_unswapped = {}, set()
+        cost = self.callers[SYSTEM].cost
         traces: list[Trace | None] = []
         for number, run in enumerate(runs):
-            cost.asked += len(run.dialogue.turns) * (1 if run.rewrite is None else 2)
+            cost.calls += len(run.dialogue.turns) * (1 if run.rewrite is None else 2)
             trace = self._trace(run)
             if trace is None:
                 self.lost[number] = self._missing
                 if self._found(run, run.variant) is None:
-                    self.own.add(number)
+                    self.lost_unswapped.add(number)
             traces.append(trace)
         return traces
 
@@ -73,10 +73,10 @@ class SavedExecution:
         if own is None or (blind is None and run.rewrite is not None):
             return None
         if blind is None:
-            return [(Course((0,), steps),) for steps in own]
-        return [(Course((0,), one), Course((1,), other)) for one, other in zip(own, blind, strict=True)]
+            return [(TurnTrace((0,), steps),) for steps in own]
+        return [(TurnTrace((0,), one), TurnTrace((1,), other)) for one, other in zip(own, blind, strict=True)]
 
-    def _found(self, run: Run, variant: str) -> list[tuple[Asked, ...]] | None:
+    def _found(self, run: Run, variant: str) -> list[tuple[StageCall, ...]] | None:
         """The steps of every turn; None where a turn is missing."""
         found = []
         told = run.rewritten if variant != run.base else run.dialogue
@@ -95,7 +95,7 @@ class SavedExecution:
                     "use the same --corpus, --axes, --design, --seed and lexicons"
                 )
             found.append(_steps_of(saved))
-        cost = self.components[SYSTEM].cost
+        cost = self.callers[SYSTEM].cost
         cost.distinct, cost.failed = len(self._wanted), len(self._lacking)
         return found if len(found) == len(told.turns) else None
 
@@ -124,7 +124,7 @@ class SavedExecution:
         Raises:
             StageError: there are more than ``max_failures``.
         """
-        cost = self.components[SYSTEM].cost
+        cost = self.callers[SYSTEM].cost
         if cost.failed > self._max_failures * cost.distinct:
             variants, names = self._responses.variants, {name for name, _, _ in self._responses.responses}
             if not names & {name for name, _, _ in self._wanted}:
@@ -151,9 +151,9 @@ class SavedExecution:
         return f"; {number} of its responses belong to nothing here (the first: {first['first']}){counted}"
 
 
-def _steps_of(saved: SavedTurn) -> tuple[Asked, ...]:
-    calls = tuple(Asked("tools", step.call, list(step.results)) for step in saved.steps if step.call)
-    return (*calls, Asked(SYSTEM, None, saved.response))
+def _steps_of(saved: SavedTurn) -> tuple[StageCall, ...]:
+    calls = tuple(StageCall("tools", step.call, list(step.results)) for step in saved.steps if step.call)
+    return (*calls, StageCall(SYSTEM, None, saved.response))
 
 
 def unattributed(row: AxisResult) -> AxisResult:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import ModelError, described
@@ -16,10 +16,9 @@ from tod_bias.models.cost import Cost as ModelCost
 from tod_bias.perturb.axis import Axis
 from tod_bias.results import Cost, Precision
 from tod_bias.stages import HOMES
-from tod_bias.systems.component import Component
-from tod_bias.systems.layer import layer_of
+from tod_bias.systems.caller import StageCaller
 from tod_bias.systems.pipeline import Pipeline
-from tod_bias.systems.stage import place_of
+from tod_bias.systems.stage import Stage
 from tod_bias.systems.twin import untwinned
 
 if TYPE_CHECKING:
@@ -28,15 +27,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def generator_of(stage: Any) -> Generator | None:
+def generator_of(stage: Stage) -> Generator | None:
     """The language model behind a stage, if there is one."""
-    stage = untwinned(stage)
-    found = getattr(stage, "generator", None)
-    if found is None:
-        return None
-    from tod_bias.models.generator import Generator
-
-    return found if isinstance(found, Generator) else None
+    return stage.generator
 
 
 def generators_of(pipeline: Pipeline) -> list[Generator]:
@@ -77,9 +70,7 @@ def signature_of(pipeline: Pipeline) -> dict[str, str]:
     signature = {}
     for name, stage in pipeline.stages.items():
         stage = untwinned(stage)
-        generator = generator_of(stage)
-        own = generator.signature if generator and layer_of(stage) is None else getattr(stage, "signature", None)
-        signature[f"stage {name}"] = _stage_name(stage) + (f"|{own}" if isinstance(own, str) else "")
+        signature[f"stage {name}"] = _stage_name(stage) + (f"|{stage.signature}" if stage.signature else "")
     for package in ("tod-bias", "sacrebleu", "transformers", "torch", "numpy"):
         try:
             signature[package] = version(package)
@@ -88,8 +79,8 @@ def signature_of(pipeline: Pipeline) -> dict[str, str]:
     return signature | {"python": platform.python_version()}
 
 
-def _stage_name(stage: Any) -> str:
-    module, _, name = place_of(stage).partition(":")
+def _stage_name(stage: Stage) -> str:
+    module, _, name = stage.place.partition(":")
     shipped = module == f"tod_bias.{HOMES.get(name)}"  # wherever it lives, it is named as in YAML
     return f"tod_bias.stages:{name}" if shipped else f"{module}:{name}"
 
@@ -109,20 +100,20 @@ def corpus_hash(dialogues: Iterable[Dialogue]) -> str:
     return digest.hexdigest()
 
 
-def cost_of(components: Mapping[str, Component], read: int, written: int, *, seconds: float) -> Cost:
+def cost_of(callers: Mapping[str, StageCaller], read: int, written: int, *, seconds: float) -> Cost:
     """What a run cost, by stage: calls, different ones, cached ones, failed ones; seconds, outcomes, tokens.
 
     Args:
-        components: by name.
+        callers: by name.
         read: tokens that local models read.
         written: tokens that they wrote; what servers say of theirs is added to both.
         seconds: of the whole run.
     """
-    costs = {name: component.cost for name, component in components.items()}
+    costs = {name: caller.cost for name, caller in callers.items()}
     return Cost(
-        calls={name: cost.asked for name, cost in costs.items()},
+        calls={name: cost.calls for name, cost in costs.items()},
         distinct={name: cost.distinct for name, cost in costs.items()},
-        cached={name: cost.kept for name, cost in costs.items()},
+        cached={name: cost.cached for name, cost in costs.items()},
         failed={name: cost.failed for name, cost in costs.items()},
         outcomes={name: dict(cost.outcomes) for name, cost in costs.items() if cost.outcomes},
         tokens={

@@ -16,12 +16,12 @@ import numpy as np
 from tod_bias.audit.measured import Seen
 from tod_bias.dialogues.text import well_formed
 from tod_bias.errors import TodBiasError
-from tod_bias.metrics.metric import Metric, Told
+from tod_bias.metrics.metric import Metric, ScoredTurn
 from tod_bias.perturb.axis import Role, Variants
-from tod_bias.systems.execution import Course, Run, Trace, all_arms, arm_key
+from tod_bias.systems.execution import Run, Trace, TurnTrace, all_arms, arm_key
 from tod_bias.systems.outputs import as_text
-from tod_bias.systems.stage import Asked
-from tod_bias.systems.told import told, with_calls
+from tod_bias.systems.stage import StageCall
+from tod_bias.systems.turns import scored_turn, with_calls
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -102,7 +102,7 @@ class _Rows:
         self.columns: dict[str, list[Any]] = {name: [] for name in columns}
         self.answered = False
         """Whether any last component put out anything."""
-        self.told: list[Told] = []
+        self.told: list[ScoredTurn] = []
         self.index: list[int] = []
         self.arms: list[str] = []
 
@@ -114,7 +114,7 @@ class _Rows:
         columns = self.columns
         for number, (turn, courses) in enumerate(zip(dialogue.turns, trace, strict=True)):
             blind = courses[-1] if rewrite is None else _with_all_swapped(courses)
-            twin = told(turn, blind.steps, as_text(blind.response), self._names)
+            twin = scored_turn(turn, blind.calls, as_text(blind.response), self._names)
             for course in courses:
                 row = len(columns["turn"])
                 outputs = course.outputs
@@ -130,8 +130,8 @@ class _Rows:
                 self.answered = self.answered or course.response is not None
                 if RESPONSE not in self._names:
                     columns[RESPONSE].append(as_text(course.response))
-                columns["steps"].append(steps_text(course.steps))
-                as_told = told(turn, course.steps, as_text(course.response), self._names)
+                columns["steps"].append(steps_text(course.calls))
+                as_told = scored_turn(turn, course.calls, as_text(course.response), self._names)
                 self.told.append(as_told if course is blind else replace(as_told, twin=twin))
                 for arm in course.arms:
                     arms.setdefault(arm, []).append(row)
@@ -144,17 +144,17 @@ class _Rows:
         start = len(self.told)
         self.add(run, second, _Place("original", pair))
         for number, (turn, (course,)) in enumerate(zip(run.rewritten.turns, first, strict=True)):
-            before = told(turn, course.steps, as_text(course.response), self._names)
+            before = scored_turn(turn, course.calls, as_text(course.response), self._names)
             self.told[start + number] = replace(self.told[start + number], twin=before)
         self.arms[-len(first) :] = [REPEAT] * len(first)
 
 
-def _with_all_swapped(courses: Sequence[Course]) -> Course:
+def _with_all_swapped(courses: Sequence[TurnTrace]) -> TurnTrace:
     """The course of the arm that has every component swapped, which has the highest number."""
     return max(courses, key=lambda course: course.arms[-1])
 
 
-def steps_text(steps: Iterable[Asked]) -> str:
+def steps_text(steps: Iterable[StageCall]) -> str:
     """Everything that was asked in a turn as JSON: ``[[name, argument, output], …]``, arguments and outputs as text."""
     record = [
         [name, None if argument is None else as_text(argument), as_text(output)] for name, argument, output in steps

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tod_bias.answers import FILE, forget
+from tod_bias.cache import FILE, clear
 from tod_bias.config import (
     DEMO,
     AuditConfig,
@@ -260,11 +260,10 @@ def check_access(pipeline: Any, out: Path | None, corpus: str) -> None:
     if (_place(out, corpus) / FILE).exists():
         return
     for name, stage in pipeline.stages.items():
-        if check := getattr(stage, "check_access", None):
-            try:
-                check()
-            except StageError as error:
-                raise StageError(f"stage {name!r}: {error}") from error
+        try:
+            stage.check_access()
+        except StageError as error:
+            raise StageError(f"stage {name!r}: {error}") from error
 
 
 def cache_of(folder: Path, resume: bool) -> Path:
@@ -273,14 +272,14 @@ def cache_of(folder: Path, resume: bool) -> Path:
         from tod_bias.models.processes import process_state
 
         if is_first_process():
-            forget(folder / FILE)
+            clear(folder / FILE)
         process_state().wait_for_everyone()
     return folder / FILE
 
 
 def load_system(corpus: str, system: SystemOptions, dialogues: Sequence[Any]) -> Any:
     """The pipeline that options name."""
-    from tod_bias.systems.configuration import load_pipeline
+    from tod_bias.pipelines import load_pipeline
 
     spec, models = _named(corpus, system)
     return load_pipeline(spec, dialogues=dialogues, device=system.device, generation=system.generation, **models)
@@ -292,7 +291,7 @@ def check_system(corpus: str, system: SystemOptions) -> tuple[str, ...]:
     Returns:
         The names of its stages.
     """
-    from tod_bias.systems.configuration import check_pipeline
+    from tod_bias.pipelines import check_pipeline
     from tod_bias.systems.pipeline import STANDARD
 
     spec, models = _named(corpus, system)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tod_bias.answers import FILE
+from tod_bias.cache import FILE
 from tod_bias.cli.arguments import (
     cache_of,
     check_access,

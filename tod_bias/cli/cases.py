@@ -120,14 +120,14 @@ def _minimised(
     run: Path, system: Any, cases: Sequence[Any], axes: Sequence[Any], metric: str | None, *, show_progress: bool
 ) -> tuple[Sequence[Any], Sequence[Any]]:
     """Cases cut down to the turns that they take, and those that the system does not show."""
-    from tod_bias.answers import FILE, Answers
     from tod_bias.audit.choices import metrics_of
     from tod_bias.audit.signatures import generators_of
+    from tod_bias.cache import FILE, Cache
     from tod_bias.testing.case_runs import Questioning
     from tod_bias.testing.cases import perturbers_of
     from tod_bias.testing.minimising import minimised
 
-    cache = Answers(run / FILE)
+    cache = Cache(run / FILE)
     for generator in generators_of(system):
         generator.keep_in(cache)
     scored = metrics_of([metric or cases[0].metric])[0]

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from annotated_types import MinLen
 from pydantic import Field
 
-from tod_bias.answers import FILE
+from tod_bias.cache import FILE
 from tod_bias.cli.arguments import (
     axes_of,
     check_metrics,
@@ -78,7 +78,7 @@ def mitigate(run: Path, /, *, how: MitigateOptions, output: MitigateOutput, over
 
     unwritten(run)
     result = AuditResult.load(run)
-    from tod_bias.systems.configuration import GUARDS
+    from tod_bias.perturb.guards.guard import GUARDS
 
     if unknown := [name for name in how.guards if name not in GUARDS]:
         raise TodBiasError(f"--guards: unknown guard {unknown[0]!r}; expected some of {', '.join(GUARDS)}")

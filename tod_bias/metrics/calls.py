@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tod_bias.dialogues.calls import calls_of
-from tod_bias.metrics.metric import Better, Scale, Told, ratio
+from tod_bias.metrics.metric import Better, Scale, ScoredTurn, ratio
 
 CALL_COLUMNS = (
     "turns", "correct", "correct_parlai", "call_turns", "call_correct", "call_correct_parlai",
@@ -60,7 +60,7 @@ class CallCounts:
     columns: tuple[str, ...] = tuple(f"calls_{column}" for column in CALL_COLUMNS)
     signature: str = "calls equal as dictionaries, in order"
 
-    def statistics(self, turns: Sequence[Told]) -> np.ndarray:
+    def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
         """Counts of each turn, (turns, :data:`CALL_COLUMNS`)."""
         predicted = [turn.malformed or "?" if turn.calls is None else list(turn.calls) for turn in turns]
         return call_statistics(predicted, [turn.gold.calls for turn in turns])
@@ -99,7 +99,7 @@ class JointGoalAccuracy:
     columns: tuple[str, ...] = ("jga_right", "jga_turns")
     signature: str = "calls equal as dictionaries, in order; turns without a call included"
 
-    def statistics(self, turns: Sequence[Told]) -> np.ndarray:
+    def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
         """Whether the calls are right, and a one, (turns, 2)."""
         rows = np.zeros((len(turns), 2))
         for number, turn in enumerate(turns):
@@ -130,7 +130,7 @@ class SlotF1:
     columns: tuple[str, ...] = ("slot_f1_right", "slot_f1_made", "slot_f1_gold")
     signature: str = "slots of calls compared in order, API name included; micro-averaged"
 
-    def statistics(self, turns: Sequence[Told]) -> np.ndarray:
+    def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
         """Right slots, slots made, gold slots, (turns, 3)."""
         rows = np.zeros((len(turns), 3))
         for number, turn in enumerate(turns):

@@ -14,7 +14,7 @@ from tod_bias.metrics.bleu import CorpusBleu, SentenceBleu
 from tod_bias.metrics.calls import JointGoalAccuracy, SlotF1
 from tod_bias.metrics.chrf import ChrF
 from tod_bias.metrics.counterfactual import CallDisagreement, Disagreement
-from tod_bias.metrics.metric import Better, Metric, Scale, Told
+from tod_bias.metrics.metric import Better, Metric, Scale, ScoredTurn
 from tod_bias.metrics.responses import Length, Refusal, Sentiment
 from tod_bias.metrics.success import Success
 
@@ -93,7 +93,7 @@ class OwnMetric:
                 raise TodBiasError(f"{self._where}: {attribute}: expected a text, got {getattr(self, attribute)!r}")
         self._metric = own
 
-    def statistics(self, turns: Sequence[Told]) -> np.ndarray:
+    def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
         """Per-turn statistics, (turns, columns)."""
         return self._numbers("statistics", turns, (len(turns), len(self.columns)))
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tod_bias.metrics.metric import Better, Scale, Told, ratio
+from tod_bias.metrics.metric import Better, Scale, ScoredTurn, ratio
 
 
-def _calls_differ(turn: Told, twin: Told) -> bool:
+def _calls_differ(turn: ScoredTurn, twin: ScoredTurn) -> bool:
     if turn.calls is None or twin.calls is None:
         return turn.calls is not twin.calls
     return len(turn.calls) != len(twin.calls) or any(
@@ -38,7 +38,7 @@ class Disagreement:
     columns: tuple[str, ...] = ("disagreement_differ", "disagreement_turns")
     signature: str = "responses as strings, calls as values in order"
 
-    def statistics(self, turns: Sequence[Told]) -> np.ndarray:
+    def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
         """Whether it differs from the twin, and a one, (turns, 2)."""
         rows = np.ones((len(turns), 2))
         rows[:, 0] = [
@@ -71,7 +71,7 @@ class CallDisagreement:
     columns: tuple[str, ...] = ("call_disagreement_differ", "call_disagreement_calls", "call_disagreement_turns")
     signature: str = "calls as values in order, of the turns with a call in either"
 
-    def statistics(self, turns: Sequence[Told]) -> np.ndarray:
+    def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
         """Whether the calls differ, whether there is a call in either, and whether there could be, (turns, 3)."""
         rows = np.zeros((len(turns), 3))
         for number, turn in enumerate(turns):

@@ -22,7 +22,7 @@ metric's own units."""
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ScoredTurn:
     """One turn as a system told it."""
 
     user: str
@@ -35,7 +35,7 @@ class Told:
     """What the system answered."""
     gold: Turn
     """The corpus's turn, rewritten where the dialogue is: reference response, calls and results."""
-    twin: Told | None = None
+    twin: ScoredTurn | None = None
     """The same turn of the same system made blind to the rewrite, T f(T⁻¹ x). None: this is it itself (originals, and
     the arm with everything swapped)."""
     has_calls: bool = True
@@ -77,7 +77,7 @@ class Metric(Protocol):
     def signature(self) -> str:
         """Versions and settings that decide the score."""
 
-    def statistics(self, turns: Sequence[Told]) -> np.ndarray:
+    def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
         """Per-turn statistics, (turns, columns), float64."""
 
     def score(self, sums: np.ndarray) -> np.ndarray:

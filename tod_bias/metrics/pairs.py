@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tod_bias.metrics.metric import Told
+from tod_bias.metrics.metric import ScoredTurn
 
 
 class PairMetric:
@@ -16,7 +16,7 @@ class PairMetric:
     reads = "responses"
     needs = "references"
 
-    def statistics(self, turns: Sequence[Told]) -> np.ndarray:
+    def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
         """Per-turn statistics, (turns, columns)."""
         return self.of_texts([turn.response for turn in turns], [turn.gold.response for turn in turns])
 

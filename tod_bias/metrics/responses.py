@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from tod_bias.errors import TodBiasError
-from tod_bias.metrics.metric import Better, Scale, Told, ratio
+from tod_bias.metrics.metric import Better, Scale, ScoredTurn, ratio
 
 REFUSALS = Path(__file__).parent.parent / "data" / "refusals.txt"
 """Patterns of refusals, one a line."""
@@ -23,7 +23,7 @@ class _MeanOfResponses:
     columns: tuple[str, ...]
     reads = "responses"
 
-    def statistics(self, turns: Sequence[Told]) -> np.ndarray:
+    def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
         """Each response's number, and a one, (turns, 2)."""
         of = self._measure()
         known = {text: of(text) for text in {turn.response for turn in turns}}

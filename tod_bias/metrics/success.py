@@ -10,7 +10,7 @@ import numpy as np
 
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.dialogues.values import strings
-from tod_bias.metrics.metric import Better, Scale, Told, ratio
+from tod_bias.metrics.metric import Better, Scale, ScoredTurn, ratio
 
 _WORDS = re.compile(r"\w+")
 _PARTS = re.compile(r"[\W_]+")
@@ -44,7 +44,7 @@ class Success:
     columns: tuple[str, ...] = ("success_offered", "success_turns")
     signature: str = "all values of gold results that the gold response names; names and titles first"
 
-    def statistics(self, turns: Sequence[Told]) -> np.ndarray:
+    def statistics(self, turns: Sequence[ScoredTurn]) -> np.ndarray:
         """Whether all is offered, and whether there is anything to offer, (turns, 2)."""
         rows = np.zeros((len(turns), 2))
         offers: dict[int, tuple[str, ...]] = {}  # arms share their gold turns

@@ -21,7 +21,7 @@ from tod_bias.dialogues.values import API_NAME, plain, to_json
 from tod_bias.perturb.axis import Axis, Variants
 from tod_bias.report.sheets import new_table
 from tod_bias.systems.outputs import parse_call, rows_of
-from tod_bias.systems.stage import Asked, Stage, StageInput, call_stage
+from tod_bias.systems.stage import Stage, StageCall, StageInput, call_stage
 from tod_bias.systems.stages.recorded import ORIGINAL
 from tod_bias.systems.twin import Rewrite
 
@@ -208,7 +208,9 @@ def _looked_up(
 ) -> dict[str, tuple[Row, ...]]:
     """The rows of every distinct call."""
     distinct = {one.key: one.call for calls in by_axis.values() for same in calls for one in same}
-    inputs = [StageInput((), "", {call: made}, (Asked(call, None, made),), argument=made) for made in distinct.values()]
+    inputs = [
+        StageInput((), "", {call: made}, (StageCall(call, None, made),), argument=made) for made in distinct.values()
+    ]
     outputs = call_stage(name, database, inputs) if inputs else []
     return dict(zip(distinct, map(rows_of, outputs), strict=True))
 

@@ -15,10 +15,10 @@ from tod_bias.files import check_own_file, write_text
 from tod_bias.mitigation.fixes import ROWS, Fix
 from tod_bias.perturb.guards.guard import Guard
 from tod_bias.perturb.guards.inputs import guarded_axis
+from tod_bias.pipelines import resolved
 from tod_bias.report.sections import slug, unique
-from tod_bias.systems.configuration import resolved
-from tod_bias.systems.layer import innermost
 from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.stage import innermost
 from tod_bias.systems.stages.database import LookupDb
 from tod_bias.systems.twin import untwinned
 
@@ -78,7 +78,7 @@ def _entry(entry: Any, folder: Path) -> dict[str, Any]:
 
 def _table(stage: Any) -> LookupDb | None:
     """The lookup table behind guards and twins."""
-    inner = innermost(untwinned(stage))
+    inner = innermost(stage)
     return inner if isinstance(inner, LookupDb) else None
 
 
@@ -104,4 +104,4 @@ def _check_axes(stage: Any, fix: Fix) -> None:
                 f"{fix.stage} is fixed by a guard on {axis.name} with terms of your own (--lexicon, --protect, "
                 "--name-slots), which a pipeline's file cannot name; write it in Python: tod_bias.stages.Canonical"
             )
-        guard = guard.stage
+        guard = guard.inner

@@ -23,7 +23,7 @@ from weakref import WeakValueDictionary
 import torch
 from accelerate.utils import gather_object
 
-from tod_bias.answers import Answers
+from tod_bias.cache import Cache
 from tod_bias.errors import ModelError
 from tod_bias.models import checkpoints
 from tod_bias.models.agreement import MOST_WEIGHTS, REFERENCE, Agreement, PromptSample
@@ -66,7 +66,7 @@ class Generator:
         self.name = str(model)
         self.cost = Cost()
         self.show_progress = False
-        self._answers = Answers()
+        self._answers = Cache()
         self._asked: set[str] = set()
         self._sample = PromptSample()
         self._device = usable_device(device) if device else process_state().device
@@ -132,12 +132,12 @@ class Generator:
         described = "|described" if self.described else ""
         return f"model:{name}|hash:{self.fingerprint}|{decoding}|max:{s.max_new_tokens}|{numbers}{described}"
 
-    def keep_in(self, answers: Answers | None) -> None:
+    def keep_in(self, answers: Cache | None) -> None:
         """Start a new account of cost, and keep results there from now on (None: where they were kept)."""
         if answers is not None:
             self._answers = answers
         elif self._answers.path is not None:
-            self._answers = Answers()
+            self._answers = Cache()
         self._asked.clear()
         self._sample = PromptSample()
 

@@ -1,4 +1,4 @@
-"""How many questions a component is asked at once."""
+"""How many inputs a stage is called with at once."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ SECONDS = 2.0
 _FASTER = 4
 """A batch is so many times as long as the last one, at the most."""
 _HARDLY_LONGER = 1.5
-"""So many times what half as many questions took."""
+"""So many times what half as many inputs took."""
 
 
 class BatchSize:
-    """One question at first, then as many as the component answers in :data:`SECONDS`.
+    """One input at first, then as many as the stage computes in :data:`SECONDS`.
 
-    A component that takes longer than that for one question, again and again, is tried with two. Where it takes hardly
-    longer for them, it is the call that takes long, not the question (a program that is started, a model that is
+    A stage that takes longer than that for one input, again and again, is tried with two. Where it takes hardly
+    longer for them, it is the call that takes long, not the input (a program that is started, a model that is
     loaded): then it gets twice as many as long as that holds.
     """
 
     def __init__(self) -> None:
         self.size = 1
-        """Questions in the next batch."""
+        """Inputs in the next batch."""
         self._limit = SECONDS
         self._singles = self._doublings = 0
         self._is_trying = False
@@ -30,7 +30,7 @@ class BatchSize:
         """Choose the next size.
 
         Args:
-            count: questions in the last batch; fewer than there might have been are a rest, which says little.
+            count: inputs in the last batch; fewer than there might have been are a rest, which says little.
             seconds: what it took.
         """
         if count < self.size and (self._is_trying or seconds < self._limit):

@@ -1,16 +1,16 @@
-"""Flows: how a turn is answered, as a generator function that asks components by name.
+"""Flows: how a turn is answered, as a generator function that calls stages by name.
 
 ::
 
     def agent(turn):                       # .user, .history
         while (step := (yield "policy")).calls:
             for call in step.calls:
-                yield "tools", call        # asked with an argument
+                yield "tools", call        # called with an argument
         return (yield "answer")
 
-The engine sends every answer back into the flow. What the last component put out is the response. A flow must do the
-same when it gets the same answers: everything random or remote lives in components. A straight pipeline is the flow
-that asks each component once, in order.
+The engine sends every output back into the flow. The output of the last stage is the response. A flow must do the same
+when it gets the same outputs: everything random or remote lives in stages. A straight pipeline is the flow that calls
+each stage once, in order.
 """
 
 from __future__ import annotations
@@ -22,32 +22,33 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from tod_bias.cache import canonical, is_portable, problem_of
 from tod_bias.dialogues.calls import MALFORMED, calls_of
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import FOREIGN, StageError, TodBiasError, described
-from tod_bias.systems.bounds import MOST_CALLS, problem_of
-from tod_bias.systems.sameness import Same, frozen
-from tod_bias.systems.stage import Asked, place_of
+from tod_bias.systems.stage import StageCall, place_of
 
-MOST_QUESTIONS = 200
-"""Questions in one turn at the most; a flow that asks more is taken for one that never ends."""
+MOST_STEPS = 200
+"""Calls of stages in one turn at the most; a flow that makes more is taken for one that never ends."""
 MOST_ROUNDS = 30
 """How often :func:`tool_loop` lets its policy call tools in one turn: as many steps as an agent has in τ-bench (Yao et
 al. 2024)."""
 
+MOST_CALLS = 128
+"""Calls of tools in one reply of a server, and in one turn of :func:`tool_loop`."""
 MOST_TEXT = 1 << 18
-"""Characters in the calls that :func:`tool_loop` makes in one turn: each is in every question after it."""
+"""Characters in the calls that :func:`tool_loop` makes in one turn: each is in every call after it."""
 TOO_MUCH = f"the turn has more than {MOST_CALLS} calls, or {MOST_TEXT:,} characters in them; these were not made"
 """Stands for the arguments of the call with which :func:`tool_loop` ends a turn that calls too much."""
 
 Request = tuple[str, Any]
-"""Which component a flow asks, and with which argument."""
+"""Which stage a flow calls, and with which argument."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlowTurn:
-    """What a flow knows of its turn before it asks anything."""
+    """What a flow knows of its turn before it calls anything."""
 
     user: str
     """The user's utterance."""
@@ -65,20 +66,20 @@ class Process(Protocol):
     """A flow on its way through one turn."""
 
     request: Request | None
-    """What it asks now; None when it has come to its end."""
+    """What it calls now; None when it has come to its end."""
 
     def send(self, output: Any) -> None:
-        """Answer the request."""
+        """Send the output of the request in."""
 
-    def fork(self, steps: Sequence[Asked]) -> Process:
-        """Another process that stands where this one does, after the answers in ``steps``."""
+    def fork(self, steps: Sequence[StageCall]) -> Process:
+        """Another process that stands where this one does, after the calls in ``steps``."""
 
-    def check(self, steps: Sequence[Asked]) -> None:
-        """Go through a whole turn again, from its beginning, and make sure that the same is asked."""
+    def check(self, steps: Sequence[StageCall]) -> None:
+        """Go through a whole turn again, from its beginning, and make sure that it makes the same calls."""
 
 
 class StraightProcess:
-    """Asks each component once, in order."""
+    """Calls each stage once, in order."""
 
     __slots__ = ("_names", "_next", "request")
 
@@ -88,15 +89,15 @@ class StraightProcess:
         self.request: Request | None = (names[start], None)
 
     def send(self, output: Any) -> None:
-        """Go on to the next component."""
+        """Go on to the next stage."""
         self._next += 1
         self.request = (self._names[self._next], None) if self._next < len(self._names) else None
 
-    def fork(self, steps: Sequence[Asked]) -> StraightProcess:
+    def fork(self, steps: Sequence[StageCall]) -> StraightProcess:
         """A process at the same place."""
         return StraightProcess(self._names, self._next)
 
-    def check(self, steps: Sequence[Asked]) -> None:
+    def check(self, steps: Sequence[StageCall]) -> None:
         """Nothing: it cannot do anything else."""
 
 
@@ -106,17 +107,17 @@ class FlowProcess:
     Args:
         flow: the generator function.
         turn: what it is given.
-        names: the components there are.
+        names: the stages there are.
 
     Raises:
-        StageError: it raised, asks for an unknown component, asks nothing at all, or never ends.
+        StageError: it raised, calls an unknown stage, calls nothing at all, or never ends.
     """
 
     def __init__(self, flow: Flow, turn: FlowTurn, names: Sequence[str]) -> None:
         self._flow = flow
         self._turn = turn
         self._names = names
-        self._questions = 0
+        self._count = 0
         self.request: Request | None = None
         try:
             self._generator = flow(turn)
@@ -126,18 +127,18 @@ class FlowProcess:
             raise StageError(f"flow {place_of(flow)}: {described(error)}") from error
         if not inspect.isgenerator(self._generator):
             raise StageError(
-                f"flow {place_of(flow)}: expected a generator function (one that yields names of components), "
+                f"flow {place_of(flow)}: expected a generator function (one that yields names of stages), "
                 f"got one that returns {type(self._generator).__name__}"
             )
         self._advance(None)
         if self.request is None:
             raise StageError(
-                f"flow {place_of(flow)}: came to its end without asking a component, so there is no response; "
+                f"flow {place_of(flow)}: came to its end without calling a stage, so there is no response; "
                 f"yield one of {', '.join(names)}"
             )
 
     def send(self, output: Any) -> None:
-        """Answer the request. The flow gets containers of its own, which it may take apart."""
+        """Send the output in. The flow gets containers of its own, which it may take apart."""
         self._advance(copy.deepcopy(output) if type(output) in (list, dict, set) else output)
 
     def _advance(self, output: Any) -> None:
@@ -150,12 +151,12 @@ class FlowProcess:
             raise
         except FOREIGN as error:
             raise StageError(f"flow {place_of(self._flow)}: {described(error)}") from error
-        self._questions += 1
-        if self._questions > MOST_QUESTIONS:
+        self._count += 1
+        if self._count > MOST_STEPS:
             with suppress(RuntimeError):  # a flow that holds on even now
                 self._generator.close()
             raise StageError(
-                f"flow {place_of(self._flow)}: asked {MOST_QUESTIONS} questions in the turn that begins "
+                f"flow {place_of(self._flow)}: made {MOST_STEPS} calls in the turn that begins "
                 f"{self._turn.user[:60]!r} and came to no end; bound its loop"
             )
         self.request = self._checked(given)
@@ -164,23 +165,22 @@ class FlowProcess:
         name, argument = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
         if not isinstance(name, str):
             raise StageError(
-                f"flow {place_of(self._flow)}: expected it to yield a component's name or (name, argument), "
+                f"flow {place_of(self._flow)}: expected it to yield a stage's name or (name, argument), "
                 f"got {type(given).__name__}"
             )
         if name not in self._names:
             raise StageError(
-                f"flow {place_of(self._flow)}: asks for {name!r}, which is no component; there are "
-                f"{', '.join(self._names)}"
+                f"flow {place_of(self._flow)}: calls {name!r}, which is no stage; there are {', '.join(self._names)}"
             )
         if problem := problem_of(argument):
-            raise StageError(f"flow {place_of(self._flow)}: cannot ask {name!r}: of its argument, {problem}")
+            raise StageError(f"flow {place_of(self._flow)}: cannot call {name!r}: of its argument, {problem}")
         return name, argument
 
-    def fork(self, steps: Sequence[Asked]) -> FlowProcess:
-        """The flow run anew on the answers it got; it must ask the same.
+    def fork(self, steps: Sequence[StageCall]) -> FlowProcess:
+        """The flow run anew on the outputs it got; it must make the same calls.
 
         Raises:
-            StageError: it asked something else.
+            StageError: it made another call.
         """
         again = FlowProcess(self._flow, self._turn, self._names)
         again.replay(steps)
@@ -190,22 +190,22 @@ class FlowProcess:
             raise self._unsteady()
         return again
 
-    def replay(self, steps: Sequence[Asked]) -> None:
-        """Send in what was answered before; the flow must ask for just that.
+    def replay(self, steps: Sequence[StageCall]) -> None:
+        """Send in the outputs of calls before; the flow must make just these.
 
         Raises:
-            StageError: it asked something else.
+            StageError: it made another call.
         """
         for step in steps:
             if self.request is None or not _same(self.request, (step.name, step.argument)):
                 raise self._unsteady()
             self.send(step.output)
 
-    def check(self, steps: Sequence[Asked]) -> None:
+    def check(self, steps: Sequence[StageCall]) -> None:
         """Go through a whole turn again.
 
         Raises:
-            StageError: the flow asked something else, or did not come to its end.
+            StageError: the flow made another call, or did not come to its end.
         """
         self.replay(steps)
         if self.request is not None:
@@ -213,18 +213,16 @@ class FlowProcess:
 
     def _unsteady(self) -> StageError:
         return StageError(
-            f"flow {place_of(self._flow)}: behaved differently on the same answers in the turn that begins "
-            f"{self._turn.user[:60]!r}; what is random or changes belongs into components"
+            f"flow {place_of(self._flow)}: behaved differently on the same outputs in the turn that begins "
+            f"{self._turn.user[:60]!r}; what is random or changes belongs into stages"
         )
 
 
 def _same(first: Any, second: Any) -> bool:
     """Whether two requests are alike; arguments that cannot be compared are, where they are of one type."""
-    if first is second or frozen(first) == frozen(second):
+    if first is second or canonical(first) == canonical(second):
         return True
-    if first[0] != second[0] or type(first[1]) is not type(second[1]):
-        return False
-    return isinstance(frozen(first[1]), Same)
+    return first[0] == second[0] and type(first[1]) is type(second[1]) and not is_portable(canonical(first[1]))
 
 
 def tool_loop(turn: FlowTurn) -> Generator[Any, Any, Any]:
@@ -233,8 +231,8 @@ def tool_loop(turn: FlowTurn) -> Generator[Any, Any, Any]:
     The policy puts out its calls: a call (a mapping), a list of them, or an object or mapping with ``calls`` or
     OpenAI's ``tool_calls``; nothing, or a text, when there is nothing to call.
 
-    Where the calls of the turn come to more than :data:`~tod_bias.systems.bounds.MOST_CALLS`, or to more characters
-    than :data:`MOST_TEXT`, ``tools`` is asked with one malformed call in the place of the last round's.
+    Where the calls of the turn come to more than :data:`MOST_CALLS`, or to more characters
+    than :data:`MOST_TEXT`, ``tools`` is called with one malformed call in the place of the last round's.
     """
     count = length = 0
     for _ in range(MOST_ROUNDS):

@@ -101,7 +101,7 @@ def rows_of(output: Any) -> tuple[Mapping[str, Any], ...]:
 
 
 def tool_content(output: Any) -> str:
-    """What a component put out for a call, as the content of a tool's message: a text as it is, JSON as JSON.
+    """The output for a call, as the content of a tool's message: a text as it is, JSON as JSON.
 
     Rows that a look-up found are written as those of a corpus are; what is no JSON is written as models read it.
     """

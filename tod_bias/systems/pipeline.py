@@ -1,4 +1,4 @@
-"""A system: its components by name, and the flow that asks them."""
+"""A system: its stages by name, and the flow that calls them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from tod_bias.errors import StageError
 from tod_bias.systems.flow import Flow, FlowProcess, FlowTurn, Process, StraightProcess
-from tod_bias.systems.stage import Asked, Stage, StageInput, call_stage
+from tod_bias.systems.stage import Stage, StageCall, StageInput, as_stage, call_stage
 from tod_bias.systems.twin import Rewrite, Twin
 
 RESERVED = frozenset(
@@ -38,28 +38,26 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Stages by name, and the flow that asks them; without one, each is asked once, in order.
+    """Stages by name, and the flow that calls them; without one, each is called once, in order.
 
-    What the last component asked puts out is the response, which is scored.
+    The output of the last stage called is the response, which is scored.
     """
 
-    stages: Mapping[str, Stage]
-    """Name to stage; without a flow, in the order in which they run."""
+    stages: Mapping[str, Any]
+    """Name to :class:`~tod_bias.systems.stage.Stage` (a callable becomes one); without a flow, in order."""
     flow: Flow | None = None
     """A generator function of the turn (:mod:`tod_bias.systems.flow`)."""
     concurrency: Mapping[str, int] = field(default_factory=dict)
-    """How many questions a stage is asked at once, one a thread, by name; 1 (batches) where it is not named."""
+    """How many calls of a stage are made at once, one per thread, by name; 1 (batches) where it is not named."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.stages, Mapping) or not self.stages:
             raise StageError("a pipeline needs at least one stage: Pipeline({'response': stage})")
-        for name, stage in self.stages.items():
+        for name in self.stages:
             if not isinstance(name, str) or not name or "," in name or _CONTROL.search(name):
                 raise StageError(f"stage name {name!r}: expected a non-empty string without a comma")
             if name in RESERVED:
                 raise StageError(f"stage name {name!r}: is taken by a column of the results; choose another name")
-            if not callable(stage):
-                raise StageError(f"stage {name!r}: expected a callable, got {type(stage).__name__}")
         if self.flow is not None and not callable(self.flow):
             raise StageError(f"flow: expected a generator function of the turn, got {type(self.flow).__name__}")
         for name, threads in self.concurrency.items():
@@ -67,7 +65,7 @@ class Pipeline:
                 raise StageError(f"concurrency of {name!r}: no such stage; there are {', '.join(self.stages)}")
             if type(threads) is not int or threads < 1:
                 raise StageError(f"concurrency of {name!r}: expected a whole number above 0, got {threads!r}")
-        object.__setattr__(self, "stages", dict(self.stages))
+        object.__setattr__(self, "stages", {name: _stage(name, stage) for name, stage in self.stages.items()})
         object.__setattr__(self, "concurrency", dict(self.concurrency))
 
     @property
@@ -82,26 +80,26 @@ class Pipeline:
         return FlowProcess(self.flow, turn, self.names)
 
     def __call__(self, inputs: Sequence[StageInput], /) -> list[StageInput]:
-        """Answer a batch of turns; returns the inputs with everything that was asked added.
+        """Answer a batch of turns; returns the inputs with all calls added.
 
         For experiments and tests: :class:`tod_bias.systems.execution.Execution` runs whole dialogues in all arms.
         """
         items = [replace(item, argument=None) for item in inputs]
         processes = [self.start(FlowTurn(item.user, item.history, item.system)) for item in items]
-        while asked := [number for number, process in enumerate(processes) if process.request is not None]:
+        while waiting := [number for number, process in enumerate(processes) if process.request is not None]:
             for name in self.names:
-                mine = [n for n in asked if (request := processes[n].request) is not None and request[0] == name]
+                mine = [n for n in waiting if (request := processes[n].request) is not None and request[0] == name]
                 if not mine:
                     continue
-                questions = [_with_argument(items[n], processes[n]) for n in mine]
-                for n, question, output in zip(
-                    mine, questions, call_stage(name, self.stages[name], questions), strict=True
+                stage_inputs = [_with_argument(items[n], processes[n]) for n in mine]
+                for n, stage_input, output in zip(
+                    mine, stage_inputs, call_stage(name, self.stages[name], stage_inputs), strict=True
                 ):
-                    steps = (*question.steps, Asked(name, question.argument, output))
-                    outputs = {**{key: out for key, out in question.outputs.items() if key != name}, name: output}
-                    items[n] = replace(question, outputs=outputs, steps=steps, argument=None)
+                    steps = (*stage_input.steps, StageCall(name, stage_input.argument, output))
+                    outputs = {**{key: out for key, out in stage_input.outputs.items() if key != name}, name: output}
+                    items[n] = replace(stage_input, outputs=outputs, steps=steps, argument=None)
                     processes[n].send(output)
-                asked = [n for n in asked if n not in set(mine)]
+                waiting = [n for n in waiting if n not in set(mine)]
         return items
 
     def swap(self, names: Iterable[str]) -> Pipeline:
@@ -122,6 +120,13 @@ class Pipeline:
             name: stage.under(rewrite) if isinstance(stage, Twin) else stage for name, stage in self.stages.items()
         }
         return Pipeline(bound, self.flow, self.concurrency)
+
+
+def _stage(name: str, stage: Any) -> Stage:
+    try:
+        return as_stage(stage)
+    except StageError as error:
+        raise StageError(f"stage {name!r}: {error}") from error
 
 
 def _with_argument(item: StageInput, process: Process) -> StageInput:

@@ -1,50 +1,62 @@
-"""Stages: the components of a system, and what one of them is asked."""
+"""Stages: the components of a system, what one of them is called with, and what may be declared of one."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from tod_bias.cache import canonical, derived_signature, digest, is_portable, problem_of
 from tod_bias.dialogues.dialogue import Turn, context_text
 from tod_bias.errors import FOREIGN, StageError, TodBiasError, described
-from tod_bias.systems.bounds import problem_of, state_of
+
+if TYPE_CHECKING:
+    from tod_bias.models.generator import Generator
 
 
-class Asked(NamedTuple):
-    """One question of a turn that has been answered."""
+class StageCall(NamedTuple):
+    """One call of a stage within a turn, with its output."""
 
     name: str
-    """Which component was asked."""
+    """Which stage was called."""
     argument: Any
     """With which argument; None for none."""
     output: Any
-    """What it put out."""
+    """What it returned."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Stands in place of an output where there is none."""
+
+    reason: str
+    """Why there is none."""
+    is_pending: bool = False
+    """The call is still to be made, elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageInput:
-    """What one component may read for one question. Components never change it."""
+    """What one stage may read in one call. Stages never change it."""
 
     history: tuple[Turn, ...]
     """The turns before this one: gold in teacher-forced mode, the system's own in free-running mode."""
     user: str
     """The user's utterance."""
     outputs: Mapping[str, Any] = field(default_factory=dict)
-    """What the components asked before in this turn put out, by name: the latest of each,
-    the one asked last at the end."""
-    steps: tuple[Asked, ...] = ()
-    """Everything that was asked before in this turn, in order."""
+    """Outputs of the stages called before in this turn, by name: the latest of each, the last one called at the end."""
+    steps: tuple[StageCall, ...] = ()
+    """All calls before in this turn, in order."""
     argument: Any = None
-    """What the flow asks with; None in a straight pipeline."""
+    """What the flow calls it with; None in a straight pipeline."""
     system: str = ""
     """The dialogue's system message, where it has one."""
     sample: int = 0
-    """Number of the sample, for a component that draws its answers (``is_random``); 0 for every other."""
+    """Number of the sample, for a stage that draws its outputs (``is_random``); 0 for every other."""
     draw: str = ""
-    """What decides such a component's draw beside the question: the dialogue and the sample; empty for every other."""
+    """What decides such a stage's draw beside the input: the dialogue and the sample; empty for every other."""
 
     @property
     def context(self) -> str:
@@ -52,62 +64,321 @@ class StageInput:
         return context_text(self.history, self.user)
 
 
-@runtime_checkable
-class Stage(Protocol):
-    """Anything that can be called with a batch of inputs: a function, a model, a database, a remote service.
+class Stage:
+    """A component of a system: called with a batch of inputs, it returns one output per input, in the same order.
 
-    It returns one output an input, in the same order, and leaves its inputs alone. The same input must give the same
-    output, however it is batched: equal questions are asked once and the answer is shared.
+    It leaves its inputs alone. The same input must give the same output, however it is batched: equal calls are made
+    once and the output is shared. A plain callable does as well: :func:`as_stage` wraps it, and reads those of the
+    attributes below that it has.
     """
 
+    signature: str = ""
+    """What decides its outputs: cached ones are used again only under the same signature. Left empty, it is derived
+    from source and attributes where these are plain."""
+    concurrency: int = 1
+    """Calls at once, each on a thread of its own; 1: in batches."""
+    remote: bool = False
+    """Whether it is slow or costly to call, and so is never called for a plan."""
+    is_random: bool = False
+    """Whether it draws its outputs; it should use :attr:`StageInput.draw` as the seed."""
+    use_cache: bool = True
+    """Whether its outputs may be kept on disk for later runs."""
+    generator: Generator | None = None
+    """The language model of this package behind it, which caches its texts itself."""
+    replaces_system: bool = False
+    """Whether it uses a system prompt of its own in place of the one that a recorded dialogue holds."""
+    system: str = ""
+    """That prompt."""
+    tools: Sequence[Mapping[str, Any]] = ()
+    """OpenAI's function schemas of the tools that it offers to a model."""
+    misfits: Sequence[str] = ()
+    """Those outcomes (:meth:`outcome`) for which no function ran, as calls and functions do not fit each other."""
+    last_misfit: str = ""
+    """The error of the last such call."""
+    runs_tools: bool = False
+    """Whether it runs the functions that a model calls."""
+    names_no_file: frozenset[str] = frozenset()
+    """Arguments in a pipeline file that are no paths, whatever lies beside it."""
+
     def __call__(self, inputs: Sequence[StageInput], /) -> Sequence[Any]:
-        """One output an input, in the same order."""
+        """One output per input, in the same order."""
+        raise NotImplementedError
+
+    @property
+    def place(self) -> str:
+        """``module:name`` of its class."""
+        return place_of(self)
+
+    def outcome(self, output: Any) -> str:
+        """What is wrong with an output, to be counted; empty for nothing."""
+        return ""
+
+    def check_access(self) -> None:
+        """Raise StageError where calls cannot be made, before anything slow begins."""
+
+    def check_offered(self, schemas: Sequence[Mapping[str, Any]], by: str) -> None:
+        """Raise StageError where a model is offered tools that this stage does not run.
+
+        Args:
+            schemas: OpenAI's function schemas.
+            by: the stage that offers them.
+        """
+
+    def derived_signature(self) -> str:
+        """The signature where none is declared.
+
+        Raises:
+            NotPlainError: it cannot be derived.
+        """
+        return derived_signature(self)
 
 
-def call_stage(name: str, stage: Stage, inputs: Sequence[StageInput]) -> list[Any]:
+class CallableStage(Stage):
+    """A plain callable as a stage, with what it declares."""
+
+    def __init__(self, function: Callable[[list[StageInput]], Sequence[Any]]) -> None:
+        self.function = function
+        for name in ("signature", "concurrency", "remote", "is_random", "use_cache", "generator"):
+            declared = getattr(function, name, None)
+            if declared is not None:
+                setattr(self, name, declared)
+        if type(self.signature) is not str:
+            self.signature = ""
+        self._outcome: Callable[[Any], str] | None = getattr(function, "outcome", None)
+        self._check_access: Callable[[], None] | None = getattr(function, "check_access", None)
+
+    def __call__(self, inputs: Sequence[StageInput], /) -> Sequence[Any]:
+        """What the callable returns."""
+        return self.function(list(inputs))
+
+    @property
+    def place(self) -> str:
+        """``module:name`` of the callable."""
+        return place_of(self.function)
+
+    def outcome(self, output: Any) -> str:
+        """What the callable's own ``outcome`` says, if it has one."""
+        return "" if self._outcome is None else self._outcome(output)
+
+    def check_access(self) -> None:
+        """What the callable's own ``check_access`` raises, if it has one."""
+        if self._check_access is not None:
+            self._check_access()
+
+    def derived_signature(self) -> str:
+        """Of the callable."""
+        return derived_signature(self.function)
+
+
+def as_stage(stage: Stage | Callable[..., Any]) -> Stage:
+    """A stage as it is, or a callable as a stage.
+
+    Raises:
+        StageError: it is neither.
+    """
+    if isinstance(stage, Stage):
+        return stage
+    if isinstance(stage, type):
+        raise StageError(f"expected a stage, got the class {stage.__name__}: make one of it first")
+    if not callable(stage):
+        raise StageError(f"expected a callable, got {type(stage).__name__}")
+    return CallableStage(stage)
+
+
+class Wrapper(Stage):
+    """A stage around another one; what it does not decide itself is declared as of the inner stage."""
+
+    def __init__(self, inner: Stage | Callable[..., Any]) -> None:
+        self.inner = as_stage(inner)
+        for name in ("concurrency", "remote", "is_random", "use_cache", "generator"):
+            setattr(self, name, getattr(self.inner, name))
+
+    def outcome(self, output: Any) -> str:
+        """What the inner stage finds wrong with it."""
+        return self.inner.outcome(output)
+
+    def check_access(self) -> None:
+        """Raise what keeps the inner stage from being called."""
+        self.inner.check_access()
+
+
+class InnerCalls(NamedTuple):
+    """How a wrapper makes one output: calls of the inner stage, and what becomes of their outputs."""
+
+    items: tuple[StageInput, ...]
+    """What the inner stage is called with, one or several."""
+    combine: Callable[[Sequence[Any]], Any]
+    """Makes the wrapper's output of the inner stage's outputs, one per item."""
+
+
+class InputWrapper(Wrapper):
+    """A wrapper (a guard, say) that says how it calls its inner stage, so that the engine makes these calls.
+
+    So requests of a chat stage are sent, counted, cached and collected for batches as they are without the wrapper.
+    """
+
+    def inner_calls(self, item: StageInput) -> InnerCalls:
+        """The calls that make the output for one input."""
+        raise NotImplementedError
+
+
+class RemoteStage(Stage):
+    """A stage whose calls are requests to a server: equal requests are one, whichever stage makes them."""
+
+    remote = True
+    client: Any
+    """Its ``ask`` sends one request and returns the reply, a JSON value; after ``halt`` it retries nothing, until
+    ``resume``."""
+
+    def request(self, item: StageInput) -> dict[str, Any]:
+        """The request for one input."""
+        raise NotImplementedError
+
+    def key(self, body: Mapping[str, Any], draw: str = "") -> str:
+        """A request's name in the cache."""
+        raise NotImplementedError
+
+    def output(self, reply: Mapping[str, Any]) -> Any:
+        """The stage's output for a reply."""
+        raise NotImplementedError
+
+
+def innermost(stage: Stage) -> Stage:
+    """The stage inside of all wrappers; a stage that is no wrapper itself."""
+    while isinstance(stage, Wrapper):
+        stage = stage.inner
+    return stage
+
+
+def cache_signature(stage: Stage | Callable[..., Any]) -> str:
+    """Under which name a stage's outputs are cached.
+
+    Raises:
+        NotPlainError: it has no signature, and none can be derived.
+    """
+    stage = as_stage(stage)
+    return f"{stage.place}|{stage.signature or stage.derived_signature()}"
+
+
+def place_of(called: Any) -> str:
+    """``module:name`` of a function, or of an object's class."""
+    kind = called if hasattr(called, "__qualname__") else type(called)
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+class TurnInput:
+    """What stages read of one turn, growing output by output: as it is, or what T⁻¹ makes of it.
+
+    It holds the canonical form of what decides their outputs beside it, so that no value is written twice.
+
+    Args:
+        history: the turns before.
+        user: the user's utterance.
+        system: the dialogue's system message.
+        sample: number of the sample, and
+        dialogue: the dialogue's id; only stages that draw their outputs read them. Counterfactuals of a dialogue share
+            a draw, dialogues do not, so that they stay independent.
+    """
+
+    __slots__ = ("_parts", "draw", "history", "outputs", "sample", "steps", "system", "user")
+
+    def __init__(
+        self, history: tuple[Turn, ...], user: str, system: str = "", sample: int = 0, dialogue: str = ""
+    ) -> None:
+        self.history = history
+        self.user = user
+        self.system = system
+        self.sample = sample
+        self.draw = f"{sample}|{dialogue}"
+        self.outputs: dict[str, Any] = {}
+        self.steps: tuple[StageCall, ...] = ()
+        turns = b"".join([turn.digest for turn in history]).hex()
+        self._parts: tuple[str, ...] = (turns, canonical(str(user)), canonical(str(system)))
+
+    @classmethod
+    def of(cls, item: StageInput) -> TurnInput:
+        """What an input reads: the same key for the same input."""
+        made = cls(item.history, item.user, item.system, item.sample)
+        for call in item.steps:
+            made = made.after(call, canonical(call.output))
+        made.draw = item.draw
+        if not item.steps and item.outputs:
+            made.outputs = dict(item.outputs)
+            made._parts = (*made._parts, canonical(made.outputs))
+        return made
+
+    def after(self, call: StageCall, key: str) -> TurnInput:
+        """The same with one more call, whose output has this canonical form."""
+        made = object.__new__(TurnInput)
+        made.history, made.user, made.system = self.history, self.user, self.system
+        made.sample, made.draw = self.sample, self.draw
+        made.outputs = dict(self.outputs)
+        made.outputs.pop(call.name, None)  # the latest stands last
+        made.outputs[call.name] = call.output
+        made.steps = (*self.steps, call)
+        made._parts = (*self._parts, canonical(call.name), canonical(call.argument), key)
+        return made
+
+    def stage_input(self, argument: Any, *, is_random: bool = False) -> StageInput:
+        """What a stage is given; the draw too where it draws its outputs."""
+        draw = (self.sample, self.draw) if is_random else (0, "")
+        return StageInput(self.history, self.user, self.outputs, self.steps, argument, self.system, *draw)
+
+    def key(self, argument: Any, *, is_random: bool = False) -> str:
+        """A digest of what decides a stage's output: equal for equal inputs, however they came about.
+
+        It is the same in every process, or begins with :data:`LOCAL`.
+        """
+        text = "\n".join((*self._parts, canonical(argument), self.draw if is_random else ""))
+        return digest(text) if is_portable(text) else LOCAL + digest(text)
+
+
+LOCAL = "local-"
+"""How keys begin that mean something in this process alone."""
+_ADVICE = "fix the stage and run again, what was computed is kept in the run's folder"
+
+
+def call_stage(name: str, stage: Stage | Callable[..., Any], inputs: Sequence[StageInput]) -> list[Any]:
     """Call a stage and check that it kept its contract.
 
     Raises:
-        StageError: it raised something else than an error of this package; it did not return one
-            output an input, or one that nobody can read; it changed what it was given.
+        StageError: it raised something else than an error of this package; it did not return one output per input, or
+            one that is too large or too deeply nested; it changed what it was given.
     """
-    before, given = state_of(inputs), ""
+    stage = as_stage(stage)
+    where = f"stage {name!r} ({stage.place})"
+    before = _state_of(inputs)
     try:
         outputs = stage(list(inputs))
         if isinstance(outputs, Iterable) and not isinstance(outputs, (str, bytes, Mapping)):
-            # Here, since a generator raises only when it is read; and no further than it must be.
-            given = f"{len(outputs)}" if isinstance(outputs, Sized) else f"more than {len(inputs)}"
-            outputs = list(islice(outputs, len(inputs) + 1))
+            outputs = list(islice(outputs, len(inputs) + 1))  # here, since a generator raises only when it is read
     except TodBiasError:
         raise
     except FOREIGN as error:
-        raise StageError(f"stage {name!r} ({place_of(stage)}): {described(error)}; {_ADVICE}") from error
+        raise StageError(f"{where}: {described(error)}; {_ADVICE}") from error
     if inspect.iscoroutine(outputs):
-        outputs.close()  # unasked; Python would warn of it, too
-        raise StageError(f"stage {name!r} ({place_of(stage)}): is async; give a function that runs it: asyncio.run(…)")
+        cast("Any", outputs).close()  # not run; Python would warn of it, too
+        raise StageError(f"{where}: is async; give a function that runs it: asyncio.run(…)")
     if not isinstance(outputs, list):
         raise StageError(
-            f"stage {name!r}: expected a sequence with one output an input, got {type(outputs).__name__}; "
+            f"stage {name!r}: expected a sequence with one output per input, got {type(outputs).__name__}; "
             "a stage is called with a list of inputs, not with one"
         )
     if len(outputs) != len(inputs):
-        got = given if len(outputs) > len(inputs) else len(outputs)
-        raise StageError(f"stage {name!r}: expected {len(inputs)} outputs (one an input), got {got}")
+        got = "more" if len(outputs) > len(inputs) else len(outputs)
+        raise StageError(f"stage {name!r}: expected {len(inputs)} outputs (one per input), got {got}")
     for output in outputs:
         if problem := problem_of(output):
-            raise StageError(f"stage {name!r} ({place_of(stage)}): an output cannot be used: {problem}; {_ADVICE}")
-    if state_of(inputs) != before:
+            raise StageError(f"{where}: an output cannot be used: {problem}; {_ADVICE}")
+    if _state_of(inputs) != before:
         raise StageError(
-            f"stage {name!r} ({place_of(stage)}): it changed what it was given, which others read too; "
-            f"let it work on a copy; {_ADVICE}"
+            f"{where}: it changed what it was given, which others read too; let it work on a copy; {_ADVICE}"
         )
     return outputs
 
 
-_ADVICE = "fix the stage and run again, what was answered is kept in the run's folder"
-
-
-def place_of(component: Any) -> str:
-    """``module:name`` of a function, or of an object's class."""
-    kind = component if hasattr(component, "__qualname__") else type(component)
-    return f"{kind.__module__}:{kind.__qualname__}"
+def _state_of(inputs: Sequence[StageInput]) -> list[str]:
+    """What a stage must leave as it is: outputs, arguments, calls and results."""
+    turns = {id(turn): turn for item in inputs for turn in item.history if turn.steps}
+    values = [canonical((item.outputs, item.argument)) for item in inputs if item.outputs or item.argument is not None]
+    return [*values, *(repr(turn.steps) for turn in turns.values())]

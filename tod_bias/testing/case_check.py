@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tod_bias.answers import Answers
+from tod_bias.cache import Cache
 from tod_bias.errors import TodBiasError
 from tod_bias.files import finite
 from tod_bias.metrics.choice import metric, shipped
@@ -144,7 +144,7 @@ def check_cases(
     if not tolerance >= 0:
         raise TodBiasError(f"tolerance must be at least 0, got {tolerance!r}")
     told_by = perturbers_of(cases, perturbers)
-    answers = None if cache is None else Answers(cache)
+    answers = None if cache is None else Cache(cache)
     found: dict[str, Checked] = {}
     for name, history in dict.fromkeys((case.metric, case.history) for case in cases):
         own = [case for case in cases if (case.metric, case.history) == (name, history)]

@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from tod_bias.answers import Answers
 from tod_bias.audit.contrasts import share_of
+from tod_bias.cache import Cache
 from tod_bias.errors import MetricError
 from tod_bias.metrics.metric import Metric, turn_scores
 from tod_bias.perturb.records import CounterfactualRecord
-from tod_bias.systems.execution import Course, Execution, HistoryMode, Run, all_arms
+from tod_bias.systems.caller import CallOptions
+from tod_bias.systems.execution import Execution, HistoryMode, Run, TurnTrace, all_arms
 from tod_bias.systems.outputs import as_text
 from tod_bias.systems.pipeline import Pipeline
-from tod_bias.systems.told import told, with_calls
+from tod_bias.systems.turns import scored_turn, with_calls
 from tod_bias.systems.twin import Rewrite
 from tod_bias.testing.cases import EXPECTED, ORIGINAL, TOLD
 
@@ -90,14 +91,16 @@ class Questioning:
         pipeline: Pipeline,
         metric: Metric,
         history: HistoryMode = "gold",
-        answers: Answers | None = None,
+        answers: Cache | None = None,
         *,
         show_progress: bool = False,
     ) -> None:
         sign_of(metric)
         self.stages = tuple(pipeline.names)
         self._metric = metric
-        self._execution = Execution(pipeline, history, answers, max_failures=1.0, show_progress=show_progress)
+        self._execution = Execution(
+            pipeline, history, answers, CallOptions(max_failures=1.0, show_progress=show_progress)
+        )
 
     def __call__(self, tellings: Sequence[tuple[CounterfactualRecord, Rewrite]]) -> list[Measured | str]:
         """What comes of each; the reason, where a question has no answer."""
@@ -114,13 +117,15 @@ class Questioning:
             runs += [original, replace(original, rewrite=rewrite, variant=f"{rewrite.axis}:{rewrite.target}")]
         traces = self._execution(runs)
         lost = dict(self._execution.lost)
-        courses: list[tuple[int, bool, Course]] = []
+        courses: list[tuple[int, bool, TurnTrace]] = []
         turns: list[Any] = []
         for number, (run, trace) in enumerate(zip(runs, traces, strict=True)):
             if trace is None or lost.keys() & {number - number % 2, number - number % 2 + 1}:
                 continue
             gold = run.rewritten.turns[-1]
-            every = [(course, told(gold, course.steps, as_text(course.response), self.stages)) for course in trace[-1]]
+            every = [
+                (course, scored_turn(gold, course.calls, as_text(course.response), self.stages)) for course in trace[-1]
+            ]
             blind = every[0][1] if run.rewrite is None else max(every, key=lambda one: one[0].arms[-1])[1]
             for course, one in every:
                 courses.append((number // 2, run.rewrite is None, course))
@@ -161,6 +166,6 @@ class Questioning:
         return found
 
 
-def _put(outputs: dict[str, dict[str, str]], which: str, course: Course) -> None:
+def _put(outputs: dict[str, dict[str, str]], which: str, course: TurnTrace) -> None:
     for name, output in course.outputs.items():
         outputs.setdefault(name, {})[which] = as_text(output)

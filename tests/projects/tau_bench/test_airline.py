@@ -12,7 +12,7 @@ import pytest
 from tod_bias.dialogues.chat import from_messages
 from tod_bias.stages import Tools
 from tod_bias.systems.functions import module_of
-from tod_bias.systems.stage import Asked, StageInput
+from tod_bias.systems.stage import StageCall, StageInput
 
 PROJECT = Path(__file__).parents[3] / "projects" / "tau_bench"
 airline = module_of(PROJECT / "airline.py")
@@ -210,13 +210,13 @@ def test_all_recorded_calls_of_gpt_4o_replay(tau_bench):
         dialogue = from_messages(run["traj"], "run")
         calls = [call for turn in dialogue.turns for call in turn.calls]
         assert len(calls) == len(answers)
-        steps: list[Asked] = []
+        steps: list[StageCall] = []
         number = 0
         for place, turn in enumerate(dialogue.turns):
             steps = []
             for call in turn.calls:
                 questions.append(StageInput(dialogue.turns[:place], turn.user, {}, tuple(steps), call))
-                steps.append(Asked("tools", call, None))
+                steps.append(StageCall("tools", call, None))
                 expected.append(answers[number])
                 number += 1
     assert len(questions) == 1164
@@ -228,9 +228,9 @@ def test_all_recorded_calls_of_gpt_4o_replay(tau_bench):
 def test_every_expected_action_runs(tau_bench):
     stage = Tools(PROJECT / "airline.py", data=tau_bench / "airline")
     for task in json.loads((tau_bench / "airline" / "tasks.json").read_text()):
-        steps: list[Asked] = []
+        steps: list[StageCall] = []
         for action in task["actions"]:
             call = {"api_name": action["name"], **action["arguments"]}
             (found,) = stage([StageInput((), "", {}, tuple(steps), call)])
-            steps.append(Asked("tools", call, found))
+            steps.append(StageCall("tools", call, found))
             assert "error" not in str(found).lower()[:10], (call, found)

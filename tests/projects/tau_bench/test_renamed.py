@@ -11,7 +11,7 @@ from tod_bias.dialogues.chat import dialogue_of
 from tod_bias.perturb import load_axis
 from tod_bias.stages import Tools
 from tod_bias.systems.functions import module_of
-from tod_bias.systems.stage import Asked, StageInput
+from tod_bias.systems.stage import StageCall, StageInput
 
 PROJECT = Path(__file__).parents[3] / "projects" / "tau_bench"
 airline = module_of(PROJECT / "airline.py")
@@ -39,13 +39,13 @@ def test_all_recorded_calls_replay_under_other_names(tau_bench, axis, least):
         stage = Tools(airline, state=lambda data, renamed=renamed: renamed, data=tau_bench / "airline")
         answers = iter(runs[dialogue.id][1])
         for place, turn in enumerate(dialogue.turns):
-            steps: list[Asked] = []
+            steps: list[StageCall] = []
             for call in turn.calls:
                 recorded = next(answers)
                 history = change(dialogue.turns[:place])
                 found = stage([StageInput(history, change(turn.user), {}, tuple(steps), change(call))])[0]
                 assert found == change(recorded) or found == change(json.loads(recorded)), (dialogue.id, call)
-                steps.append(Asked("tools", change(call), None))
+                steps.append(StageCall("tools", change(call), None))
                 calls += 1
     assert calls >= 5 * least
 

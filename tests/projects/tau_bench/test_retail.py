@@ -15,7 +15,7 @@ import pytest
 from tod_bias.dialogues.tau_bench import read_few_shot
 from tod_bias.stages import Tools
 from tod_bias.systems.functions import module_of
-from tod_bias.systems.stage import Asked, StageInput
+from tod_bias.systems.stage import StageCall, StageInput
 
 PROJECT = Path(__file__).parents[3] / "projects" / "tau_bench"
 retail = module_of(PROJECT / "retail.py")
@@ -197,14 +197,14 @@ def test_every_result_of_the_short_runs_is_what_a_call_gives(tau_bench):
     found: Counter[str] = Counter()
     for split in ("train", "valid", "test"):
         for dialogue in read_few_shot(tau_bench.parent, split):
-            steps: list[Asked] = []
+            steps: list[StageCall] = []
             results = [step.results[0] for turn in dialogue.turns for step in turn.steps if step.results]
             for result in results if dialogue.domain == "retail" else ():
                 if result.keys() == {"content"}:  # an id, a sum, an error
                     continue
                 for call in candidates(result, files):
                     if stage([StageInput((), "", {}, tuple(steps), call)]) == [result]:
-                        steps.append(Asked("tools", call, result))
+                        steps.append(StageCall("tools", call, result))
                         found[call["api_name"]] += 1
                         break
                 else:
@@ -220,11 +220,11 @@ def test_expected_actions_run_or_are_refused_for_a_reason(tau_bench):
     count = 0
     for name in ("tasks_dev", "tasks_test", "tasks_train"):
         for task in json.loads((tau_bench / "retail" / f"{name}.json").read_text()):
-            steps: list[Asked] = []
+            steps: list[StageCall] = []
             for action in task["actions"]:
                 call = {"api_name": action["name"], **action["kwargs"]}
                 (found,) = stage([StageInput((), "", {}, tuple(steps), call)])
-                steps.append(Asked("tools", call, found))
+                steps.append(StageCall("tools", call, found))
                 count += 1
                 assert not (isinstance(found, dict) and "error" in found), (call, found)
                 if str(found).startswith("Error"):

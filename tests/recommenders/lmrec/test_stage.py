@@ -11,9 +11,8 @@ from tod_bias.errors import StageError
 from tod_bias.recommenders.lmrec.model import VENUES, LMRec
 from tod_bias.recommenders.lmrec.stage import ItemLookup, Recommend, VenueResponse
 from tod_bias.recommenders.lmrec.templates import load_templates
-from tod_bias.systems.identity import identity_of
 from tod_bias.systems.outputs import Outcome, as_text
-from tod_bias.systems.stage import StageInput
+from tod_bias.systems.stage import StageInput, cache_signature
 from tod_bias.testing import StageContract
 
 
@@ -35,13 +34,13 @@ class TestRecommend(StageContract):
 
 def test_a_recommender_is_known_by_what_decides_its_lists(trained):
     names = {
-        identity_of(stage)
+        cache_signature(stage)
         for stage in (Recommend(trained, top=5), Recommend(trained, top=6), Recommend(trained, top=5, neutralise=True))
     }
-    assert identity_of(Recommend(str(trained), top=5, batch=3)) in names
+    assert cache_signature(Recommend(str(trained), top=5, batch=3)) in names
     other = LMRec.load(trained)
     next(iter(other.model.parameters())).data += 1e-3
-    names.add(identity_of(Recommend(other, top=5)))
+    names.add(cache_signature(Recommend(other, top=5)))
     assert len(names) == 4
 
 

@@ -69,10 +69,10 @@ class _Pace:
 
 
 class Client:
-    """One server with one key, asked from several threads.
+    """One server with one key, called from several threads.
 
     Args:
-        settings: where it is, and how it is asked.
+        settings: where it is, and how it is called.
     """
 
     def __init__(self, settings: ChatSettings) -> None:
@@ -81,7 +81,7 @@ class Client:
         self._client: Any = None
         self._lock = threading.Lock()
         self._pace = _Pace(settings.requests_per_minute)
-        self._answered = False
+        self._has_replied = False
         self._halted = threading.Event()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -102,14 +102,14 @@ class Client:
         return [self._cleaned(item) for item in value] if isinstance(value, list) else value
 
     def halt(self, *, at_once: bool = False) -> None:
-        """Nothing is asked once more, until :meth:`resume`; ``at_once``: what is under way is given up too."""
+        """Nothing is retried, until :meth:`resume`; ``at_once``: what is under way is given up too."""
         self._halted.set()
         if at_once and self._client is not None:
             self._client.close()
             self._client = None
 
     def resume(self) -> None:
-        """Failures are asked again."""
+        """Failures are retried."""
         self._halted.clear()
 
     def ask(self, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,11 +142,11 @@ class Client:
             reraise=True,
         )
         try:
-            found: dict[str, Any] = retrying(self._once, body)
+            reply: dict[str, Any] = retrying(self._once, body)
         except _PassingError as error:
-            raise UnansweredError(f"{error} (asked {self.settings.retries + 1} times)") from None
-        self._answered = True
-        return found
+            raise UnansweredError(f"{error} (tried {self.settings.retries + 1} times)") from None
+        self._has_replied = True
+        return reply
 
     def _opened(self) -> Any:
         import httpx2
@@ -266,7 +266,7 @@ class Client:
         cause = error.__cause__
         reason = shortened(self.clean(str(cause or error)), 200)
         refused = isinstance(cause, (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol))
-        if refused and not self._answered:
+        if refused and not self._has_replied:
             return StageError(f"no server answers at {self.settings.shown_url} ({reason}); start it, or mend base_url")
         return _PassingError(f"the connection was lost: {reason}")
 
@@ -275,7 +275,7 @@ class Client:
         said = shortened(self.clean(_said(error)), 300)
         where = f"{self.settings.shown_url} (status {code}: {said})"
         if 300 <= code < 400:
-            return StageError(f"{self.settings.shown_url} sends questions elsewhere (status {code}); mend base_url")
+            return StageError(f"{self.settings.shown_url} redirects requests (status {code}); mend base_url")
         if code == 401:
             named = self.settings.api_key_env
             advice = f"mend the variable {named}" if named else "name the variable that holds it with api_key_env"

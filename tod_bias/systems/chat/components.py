@@ -1,10 +1,11 @@
-"""Components that ask a language model over a chat API: which tools to call, and what to say."""
+"""Stages that call a language model over a chat API: which tools to call, and what to say."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -18,18 +19,16 @@ from tod_bias.systems.chat.messages import RECORDED, messages_of, output_of, tex
 from tod_bias.systems.chat.replies import PROBLEMS, message_of
 from tod_bias.systems.chat.settings import ChatSettings
 from tod_bias.systems.functions import Arguments, read_schemas
-from tod_bias.systems.stage import StageInput
+from tod_bias.systems.stage import RemoteStage, StageInput
 
 _TEXT = (".md", ".txt")
 _LONGEST_NAME = 1000
 """Characters of a file's name."""
 
 
-class _Chat:
-    """What the chat components share: a question becomes a request, an answer an output."""
+class ChatStage(RemoteStage):
+    """What the chat stages share: an input becomes a request, a reply an output."""
 
-    remote = True
-    """Never asked for a plan."""
     names_no_file = frozenset(["model", "base_url", "api_key_env"])
     """Arguments in a pipeline file that are no paths, whatever lies beside it."""
 
@@ -51,19 +50,11 @@ class _Chat:
         self._arguments = {one["name"]: Arguments(one["name"], one.get("parameters", {})) for one in functions}
         self.client = Client(self.settings)
         self.concurrency = self.settings.concurrency
+        self.is_random = self.settings.is_random
+        self.replaces_system = self.system not in ("", RECORDED)
 
-    @property
-    def is_random(self) -> bool:
-        """Whether the same question may be answered differently."""
-        return self.settings.is_random
-
-    @property
-    def replaces_system(self) -> bool:
-        """Whether its own system prompt is sent in place of a recorded chat's."""
-        return self.system not in ("", RECORDED)
-
-    @property
-    def signature(self) -> str:
+    @cached_property
+    def signature(self) -> str:  # type: ignore[override]
         """What decides the answers: server, model, settings, system prompt and tools; no key.
 
         Texts among the settings and the address's path, which might hold one, are in a digest.
@@ -71,12 +62,12 @@ class _Chat:
         fields = self.settings.fields()
         plain = {name: value for name, value in fields.items() if name == "model" or isinstance(value, (int, float))}
         shown = {"url": self.settings.host, **plain}
-        told = [self.system, self.tools]
+        texts = [self.system, self.tools]
         rest = _digest([self.settings.base_url, fields])
-        return f"{json.dumps(shown, sort_keys=True, ensure_ascii=False)}|settings:{rest}|prompt:{_digest(told)}"
+        return f"{json.dumps(shown, sort_keys=True, ensure_ascii=False)}|settings:{rest}|prompt:{_digest(texts)}"
 
     def check_access(self) -> None:
-        """See to it that questions can be asked, before anything slow begins.
+        """See to it that calls can be made, before anything slow begins.
 
         Raises:
             StageError: the environment holds no key where one is named.
@@ -84,7 +75,7 @@ class _Chat:
         self.settings.key  # noqa: B018 reading it finds what is wrong
 
     def request(self, item: StageInput) -> dict[str, Any]:
-        """The body of the request that asks a question."""
+        """The body of the request for one input."""
         body = self.settings.fields() | {"messages": messages_of(item, self.system)}
         if self.tools:
             body["tools"] = self.tools
@@ -93,7 +84,7 @@ class _Chat:
         return body
 
     def key(self, body: Mapping[str, Any], draw: str = "") -> str:
-        """The name under which an answer is kept: of the server and the request, whichever component asks.
+        """The name under which a reply is cached: of the server and the request, whichever stage makes it.
 
         Args:
             body: what :meth:`request` made.
@@ -102,7 +93,7 @@ class _Chat:
         return f"chat-{_digest([self.settings.base_url, PATH, body, draw])}"
 
     def __call__(self, inputs: Sequence[StageInput], /) -> list[Any]:
-        """One output an input; asks every question. The engine does so itself, and keeps what was answered."""
+        """One output per input; sends every request. The engine does so itself, and caches the replies."""
 
         def ask(item: StageInput) -> Any:
             return self.output(self.client.ask(self.request(item)))
@@ -110,16 +101,8 @@ class _Chat:
         with ThreadPoolExecutor(self.concurrency) as pool:
             return list(pool.map(ask, inputs))
 
-    def output(self, reply: Mapping[str, Any]) -> Any:
-        """What the component puts out for a server's answer."""
-        raise NotImplementedError
 
-    def outcome(self, output: Any) -> str:
-        """What is wrong with an output, to be counted; empty for nothing."""
-        raise NotImplementedError
-
-
-class ToolCalls(_Chat):
+class ToolCalls(ChatStage):
     """The policy of a tool-calling assistant: reads the dialogue, its calls and results, and calls tools or none.
 
     Its output is ``{"content": text, "tool_calls": [call, …]}``, calls as mappings with the tool's name under
@@ -128,11 +111,11 @@ class ToolCalls(_Chat):
     Args:
         system: the system prompt, or a file that holds it; ``recorded`` or nothing: that of each recorded chat.
         tools: OpenAI function schemas, as a list or a JSON file.
-        concurrency: questions at once.
+        concurrency: calls at once.
         settings: fields of :class:`~tod_bias.systems.chat.settings.ChatSettings`.
 
     Raises:
-        StageError: a setting cannot be, or a file cannot be read; when it is asked: the key's variable is not set.
+        StageError: a setting cannot be, or a file cannot be read; when it is called: the key's variable is not set.
     """
 
     def output(self, reply: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,19 +135,19 @@ class ToolCalls(_Chat):
         return PROBLEMS.get(output["content"], "")
 
 
-class Answer(_Chat):
+class Answer(ChatStage):
     """The final text of an assistant: reads what :class:`ToolCalls` reads and all results, and speaks to the user.
 
-    With the same model, prompt and tools as the policy it asks what the policy was asked last, which costs nothing.
+    With the same model, prompt and tools as the policy it repeats the last request of the policy, which costs nothing.
 
     Args:
         system: the system prompt, or a file that holds it; ``recorded`` or nothing: that of each recorded chat.
         tools: OpenAI function schemas, as a list or a JSON file; calls in the answer are left out.
-        concurrency: questions at once.
+        concurrency: calls at once.
         settings: fields of :class:`~tod_bias.systems.chat.settings.ChatSettings`.
 
     Raises:
-        StageError: a setting cannot be, or a file cannot be read; when it is asked: the key's variable is not set.
+        StageError: a setting cannot be, or a file cannot be read; when it is called: the key's variable is not set.
     """
 
     def output(self, reply: Mapping[str, Any]) -> str:

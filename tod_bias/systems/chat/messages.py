@@ -1,4 +1,4 @@
-"""What a chat component sends: a turn and everything before it as messages; and what it reads from an answer."""
+"""What a chat stage sends: a turn and everything before it as messages; and what it reads from a reply."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tod_bias.cache import problem_of
 from tod_bias.dialogues.calls import MALFORMED, calls_of
 from tod_bias.dialogues.chat import to_messages, tool_text
 from tod_bias.dialogues.dialogue import Dialogue, Turn, flat_call
 from tod_bias.dialogues.text import well_formed
 from tod_bias.dialogues.values import API_NAME, plain
 from tod_bias.documents import loads
-from tod_bias.systems.bounds import problem_of
 from tod_bias.systems.chat.replies import message_of
 from tod_bias.systems.outputs import Lookup, tool_content
-from tod_bias.systems.stage import Asked, StageInput
-from tod_bias.systems.told import DB, TOOLS
+from tod_bias.systems.stage import StageCall, StageInput
+from tod_bias.systems.turns import DB, TOOLS
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 Message = dict[str, Any]
 
 
 RECORDED = "recorded"
-"""The system prompt of a component that takes the one of each recorded chat."""
+"""The system prompt of a stage that takes the one of each recorded chat."""
 
 
 def messages_of(item: StageInput, system: str = "") -> list[Message]:
-    """A component's question as messages: system, the turns before, the user's words, this turn's calls and results.
+    """A stage's input as messages: system, the turns before, the user's words, this turn's calls and results.
 
     Every call has a result, an empty one where nothing came back, since servers refuse a call without. The result of a
-    call is what a component asked with it put out, byte for byte where that is a text, or else what ``tools`` or ``db``
-    put out, or the mapping, list or look-up of another component, without an argument after it. What other components
-    put out (a router, a guard's text) is not shown.
+    call is the output of a stage called with it, byte for byte where that is a text, or else what ``tools`` or ``db``
+    put out, or the mapping, list or look-up of another stage, without an argument after it. What other stages
+    return (a router, a guard's text) is not shown.
 
     Args:
-        item: the question.
-        system: the component's own system prompt, which stands in place of the dialogue's; ``recorded`` or nothing:
+        item: the input.
+        system: the stage's own system prompt, which stands in place of the dialogue's; ``recorded`` or nothing:
             the dialogue's.
     """
     prompt = item.system if system in ("", RECORDED) else system
@@ -58,12 +58,12 @@ def _plain(message: Message) -> Message:
     return dict(loads(well_formed(json.dumps(plain(message), ensure_ascii=False))))
 
 
-def _of_steps(steps: Sequence[Asked], turn: int) -> list[Message]:
+def _of_steps(steps: Sequence[StageCall], turn: int) -> list[Message]:
     messages: list[Message] = []
     open_calls: list[tuple[str, Mapping[str, Any]]] = []
     count = 0
 
-    def asked(calls: Sequence[Mapping[str, Any]], said: str) -> None:
+    def add_calls(calls: Sequence[Mapping[str, Any]], said: str) -> None:
         nonlocal count
         close()
         entries = []
@@ -86,28 +86,28 @@ def _of_steps(steps: Sequence[Asked], turn: int) -> list[Message]:
         if argument:
             at = next((place for place, (_, call) in enumerate(open_calls) if call == argument[0]), None)
             if at is None:
-                asked(argument[:1], "")
+                add_calls(argument[:1], "")
                 at = len(open_calls) - 1
             answer(open_calls.pop(at)[0], tool_content(step.output))
         elif calls := named_calls(step.output):
             content = step.output.get("content") if isinstance(step.output, Mapping) else None
-            asked(calls, content if isinstance(content, str) else "")
+            add_calls(calls, content if isinstance(content, str) else "")
         elif open_calls and step.argument is None and _is_result(step):
             if step.name == TOOLS and isinstance(step.output, list) and len(step.output) == len(open_calls) > 1:
                 for (call, _), output in zip(open_calls, step.output, strict=True):
                     answer(call, tool_content(output))
                 open_calls.clear()
                 continue
-            last, _ = open_calls.pop()  # what was found belongs to the last call
+            last, _ = open_calls.pop()  # a result belongs to the last call
             close()
             answer(last, tool_content(step.output))
     close()
     return messages
 
 
-def _is_result(step: Asked) -> bool:
-    """Whether a component that was asked without an argument answered a call: ``tools`` and ``db`` do, with whatever
-    they put out; any other does by a look-up, a mapping or a list, and not by a text or a message."""
+def _is_result(step: StageCall) -> bool:
+    """Whether a stage that was called without an argument returned the result of a call: ``tools`` and ``db`` do,
+    with any output; any other does by a look-up, a mapping or a list, and not by a text or a message."""
     output = step.output
     if step.name == TOOLS or (step.name == DB and output is not None):
         return True
@@ -131,7 +131,7 @@ def _entry(name: str, call: Mapping[str, Any]) -> Message:
 
 
 def output_of(reply: Mapping[str, Any]) -> dict[str, Any]:
-    """A chat completion as a component's output: ``{"content": text, "tool_calls": [call, …]}``.
+    """A chat completion as a stage's output: ``{"content": text, "tool_calls": [call, …]}``.
 
     A call is a mapping with the function's name under ``api_name``; where its arguments are no JSON object, they stand
     as they are under :data:`~tod_bias.dialogues.calls.MALFORMED`. More calls or texts than one reply may hold are left

@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from tod_bias.systems.bounds import LONGEST, MOST_CALLS
+from tod_bias.cache import LONGEST
+from tod_bias.systems.flow import MOST_CALLS
 
 TOO_MANY = f"more than {MOST_CALLS} calls in one reply; none of them was made"
 """Stands for the arguments of the one call that is left of them."""

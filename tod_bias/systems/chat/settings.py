@@ -1,4 +1,4 @@
-"""What a chat component is told in a pipeline file."""
+"""The settings of a chat stage in a pipeline file."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class ChatSettings(BaseModel):
     options: dict[str, Any] = Field(default_factory=dict)
     """Further fields of the request, such as ``top_p`` or ``max_completion_tokens``."""
     concurrency: int = Field(default=8, ge=1, le=1024)
-    """Questions at once."""
+    """Calls at once."""
     requests_per_minute: float | None = Field(default=None, gt=0)
     """Not more than so many."""
     timeout: float = Field(default=120.0, gt=0)
     """Seconds until an answer is given up."""
     retries: int = Field(default=6, ge=0, le=100)
-    """How often a question is asked again after a failure that may pass."""
+    """How often a request is retried after a transient failure."""
 
     @field_validator("base_url")
     @classmethod
@@ -157,7 +157,7 @@ class ChatSettings(BaseModel):
 
     @property
     def is_random(self) -> bool:
-        """Whether the same question may be answered differently."""
+        """Whether equal requests may get different replies."""
         return self.temperature is None or self.temperature > 0
 
     def fields(self) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def _line(error: ValidationError) -> str:
     first = error.errors()[0]
     name = ".".join(map(str, first["loc"])) or "settings"
     if first["type"] == "extra_forbidden":
-        return f"{name}: is unknown; a chat component takes system, tools, {', '.join(ChatSettings.model_fields)}"
+        return f"{name}: is unknown; a chat stage takes system, tools, {', '.join(ChatSettings.model_fields)}"
     if first["type"] == "missing":
         return f"{name}: is missing"
     text = first["msg"].removeprefix("Value error, ")

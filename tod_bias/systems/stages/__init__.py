@@ -1,1 +1,1 @@
-"""The shipped components."""
+"""The shipped stages."""

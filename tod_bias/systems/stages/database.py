@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,10 @@ from tod_bias.documents import loads, read_text
 from tod_bias.errors import StageError
 from tod_bias.files import write_lines
 from tod_bias.systems.outputs import Lookup, Outcome, parse_call
-from tod_bias.systems.stage import StageInput
+from tod_bias.systems.stage import Stage, StageInput
 
 
-class LookupDb:
+class LookupDb(Stage):
     """Su's database: a table from API call to results, matched exactly.
 
     Args:
@@ -38,8 +39,8 @@ class LookupDb:
     def __len__(self) -> int:
         return len(self._table)
 
-    @property
-    def signature(self) -> str:
+    @cached_property
+    def signature(self) -> str:  # type: ignore[override]
         """How many calls the table knows, and a hash of it."""
         digest = blake2b(digest_size=8)
         for line in self._lines():

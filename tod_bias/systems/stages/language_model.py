@@ -14,13 +14,24 @@ from tod_bias.hub import check_model
 from tod_bias.models.examples import api_call_prompt, described_prompt, response_prompt
 from tod_bias.models.settings import GenerationSettings
 from tod_bias.systems.outputs import as_text, parse_call
-from tod_bias.systems.stage import StageInput
+from tod_bias.systems.stage import Stage, StageInput
 
 if TYPE_CHECKING:
     from tod_bias.models.generator import Generator
 
 
-class ApiCall:
+class ModelStage(Stage):
+    """What both share: a language model of this package."""
+
+    generator: Generator
+
+    @property
+    def signature(self) -> str:  # type: ignore[override]
+        """The model's."""
+        return self.generator.signature
+
+
+class ApiCall(ModelStage):
     """A language model that reads the context and writes the API call of the turn.
 
     Its output is the call as a mapping (empty: no call), or the raw text where that is *malformed*.
@@ -40,7 +51,7 @@ class ApiCall:
         return [parse_call(text) for text in self.generator.generate(prompts)]
 
 
-class Response:
+class Response(ModelStage):
     """A language model that reads context, API call and API result and writes the response.
 
     Args:
@@ -86,7 +97,7 @@ def _prompt(generator: Generator, item: StageInput, ask: Callable[[str], str]) -
 
 
 def _generator(model: Generator | str | Path, options: Mapping[str, Any], device: str | None) -> Generator:
-    """The model that is asked; what is wrong by its name alone is found before the libraries of models are loaded."""
+    """The model that is called; what is wrong by its name alone is found before the libraries of models are loaded."""
     known = list(GenerationSettings.__dataclass_fields__)
     if unknown := [name for name in options if name not in known]:
         raise StageError(f"unknown argument {unknown[0]!r}; there are model, device, {', '.join(known)}")

@@ -11,7 +11,7 @@ from typing import Any
 from tod_bias.dialogues.dialogue import Step
 from tod_bias.documents import loads, text_lines
 from tod_bias.errors import StageError
-from tod_bias.systems.stage import StageInput
+from tod_bias.systems.stage import Stage, StageInput
 
 ORIGINAL = "original"
 """The variant that is the dialogue as it is."""
@@ -29,7 +29,7 @@ class SavedTurn:
     """What was said to it, where the file says so: it must be what the variant says."""
 
 
-class SavedResponses:
+class SavedResponses(Stage):
     """Responses by dialogue, variant and turn.
 
     Lines of ``{"id": …, "turn": 0, "variant": …, "response": …, "steps": […]}``: ``variant`` is as
@@ -44,7 +44,7 @@ class SavedResponses:
         StageError: it cannot be read, a line is none of these, or a response stands twice; names the line.
     """
 
-    keep_answers = False
+    use_cache = False
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)

@@ -8,10 +8,10 @@ from typing import Any, Literal
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import StageError
 from tod_bias.systems.outputs import Lookup, Outcome
-from tod_bias.systems.stage import StageInput
+from tod_bias.systems.stage import Stage, StageInput
 
 
-class Replay:
+class Replay(Stage):
     """Puts out what was recorded for the same context; for tests, and for a system that cannot be run again.
 
     Args:

@@ -17,7 +17,7 @@ from tod_bias.errors import StageError
 from tod_bias.systems.conditions import MATCHES, MOST_VALUES, NotUnderstoodError, condition, count_of
 from tod_bias.systems.databases import Database
 from tod_bias.systems.outputs import Lookup, Outcome
-from tod_bias.systems.stage import StageInput
+from tod_bias.systems.stage import Stage, StageInput
 from tod_bias.systems.tables import API, APIS, ROW
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class _Source:
     """Slots that ask nothing."""
 
 
-class SqlDb:
+class SqlDb(Stage):
     """Looks calls up in a database over SQLAlchemy: a slot is a constraint on a column.
 
     A value is equal without regard to case, a number written as text equals the number. Other constraints are values of
@@ -111,8 +111,8 @@ class SqlDb:
         self._settings = to_json(
             {"tables": _plain_tables(tables), "limit": limit, "unknown_slots": unknown_slots, "api_call": api_call}
         )
-        self.keep_answers = self._database.file is not None
-        """Answers of a file are kept under its content; what a server holds may change unseen."""
+        self.use_cache = self._database.file is not None
+        """Outputs of a file are cached under its content; what a server holds may change unseen."""
 
     def _filled_columns(self, table: Any) -> dict[str, set[str]]:
         """API to the columns in which its rows hold anything: the others are those of other APIs."""
@@ -145,14 +145,14 @@ class SqlDb:
         table = self._table(entry["table"], where)
         slots = {}
         for slot, given in (entry.get("slots") or {}).items():
-            asked = {"column": given} if isinstance(given, str) else given
-            if not isinstance(asked, Mapping) or not asked.keys() <= {"column", "match"}:
+            rule = {"column": given} if isinstance(given, str) else given
+            if not isinstance(rule, Mapping) or not rule.keys() <= {"column", "match"}:
                 raise StageError(f'{where}, slot {slot!r}: expected a column or {{"column": …, "match": …}}')
-            column = _by_name(table.c, str(asked.get("column", slot)))
-            match = asked.get("match", "exact")
+            column = _by_name(table.c, str(rule.get("column", slot)))
+            match = rule.get("match", "exact")
             if column is None:
                 raise StageError(
-                    f"{where}, slot {slot!r}: table {table.name!r} has no column {asked.get('column', slot)!r}; it has "
+                    f"{where}, slot {slot!r}: table {table.name!r} has no column {rule.get('column', slot)!r}; it has "
                     f"{', '.join(table.c.keys())}"
                 )
             if match not in MATCHES:
@@ -161,7 +161,7 @@ class SqlDb:
         return _Source(table, slots, frozenset(entry.get("ignore") or ()))
 
     @property
-    def signature(self) -> str:
+    def signature(self) -> str:  # type: ignore[override]
         """The database without its password (a file by its content), and the settings."""
         settings = blake2b(self._settings.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
         return f"sql:{self._database.identity}|settings:{settings}"
@@ -176,9 +176,9 @@ class SqlDb:
         Raises:
             StageError: an input has neither an argument nor an output of the API-call stage; the database fails.
         """
-        return [self.look_up(self._asked(item)) for item in inputs]
+        return [self.look_up(self._call_of(item)) for item in inputs]
 
-    def _asked(self, item: StageInput) -> Any:
+    def _call_of(self, item: StageInput) -> Any:
         if item.argument is not None:
             return item.argument
         if self._call not in item.outputs:
@@ -188,13 +188,13 @@ class SqlDb:
             )
         return item.outputs[self._call]
 
-    def look_up(self, asked: Any) -> Lookup:
+    def look_up(self, call: Any) -> Lookup:
         """The rows for one call; for several, all of their rows.
 
         Raises:
             StageError: the database fails.
         """
-        calls = calls_of(asked)
+        calls = calls_of(call)
         if calls is None:
             return Lookup(Outcome.MALFORMED)
         found = [self._look_up(call) for call in calls] or [Lookup(Outcome.NO_CALL)]

@@ -26,18 +26,19 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from tod_bias.cache import NotPlainError, derived_signature
 from tod_bias.dialogues.calls import MALFORMED, calls_of
 from tod_bias.dialogues.values import API_NAME
 from tod_bias.errors import FOREIGN, StageError, TodBiasError, described, shortened
 from tod_bias.imports import import_object, is_import
 from tod_bias.systems import functions as tools
-from tod_bias.systems.identity import identity_of
-from tod_bias.systems.stage import StageInput
+from tod_bias.systems.stage import Stage, StageInput
 
 ERROR = "error"
 """The only field of what a call gives that could not be carried out."""
@@ -48,16 +49,16 @@ _REMEMBERED = 256
 """States that are in memory at once."""
 
 
-class Tools:
+class Tools(Stage):
     """Runs functions by name; their results are JSON values.
 
-    A flow asks it with a call (``yield "tools", call``); without an argument it takes the calls of the latest output of
-    the turn that has some, several calls give a list of results, and none gives None. A call of no tool, arguments that
-    are no JSON or against the schema, and an exception give ``{"error": "one line"}``, which the model sees: the run
-    goes on. A call that fails leaves the state as it was.
+    A flow calls it with a call (``yield "tools", call``); without an argument it takes the calls of the latest
+    output of the turn that has some, several calls give a list of results, and none gives None. A call of no tool,
+    arguments that are no JSON or against the schema, and an exception give ``{"error": "one line"}``, which the
+    model sees: the run goes on. A call that fails leaves the state as it was.
 
     Functions whose first parameter is named ``state`` (or stands before a ``/``) get the state of the dialogue: a new
-    one on which the calls in the history and those that this turn has asked with before are carried out first, in
+    one on which the calls in the history and those of this turn before it are carried out first, in
     order. So the same call after the same calls gives the same result, in whatever order and batch it is asked, as long
     as the functions depend on nothing else.
 
@@ -69,7 +70,7 @@ class Tools:
         state: makes the state at a dialogue's beginning, ``module:function``; left out: the module's ``new_state``,
             else ``{}``.
         data: a file, folder or JSON value, given to ``new_state`` and ``schemas`` as their argument. What is in the
-            files is part of what the component is known by.
+            files is part of its signature.
 
     Raises:
         StageError: a module, function, file or schema cannot be used.
@@ -110,7 +111,6 @@ class Tools:
         self._problems: dict[str, str] = {}
         self._states: OrderedDict[tuple[str, ...], Any] = OrderedDict()
         self._lock = threading.Lock()
-        self._signature = ""
 
     def _schemas(
         self, given: str | Path | Sequence[Any] | None, hook: Any, found: Mapping[str, Callable[..., Any]]
@@ -129,28 +129,34 @@ class Tools:
         except FOREIGN as error:
             raise StageError(f"{what}: cannot be made: {described(error)}") from error
 
-    @property
-    def signature(self) -> str:
-        """What decides the results: the functions' sources, the schemas, the data.
+    @cached_property
+    def signature(self) -> str:  # type: ignore[override]
+        """What decides the results: the functions' sources, the schemas, the data; empty where a function holds state
+        that is not plain."""
+        try:
+            return self.derived_signature()
+        except NotPlainError:
+            return ""
+
+    def derived_signature(self) -> str:
+        """The signature.
 
         Raises:
-            UnidentifiedError: a function cannot be told from others.
+            NotPlainError: a function holds state that is not plain.
         """
-        if not self._signature:
-            parts = [f"{name}={identity_of(function)}" for name, function in self._functions.items()]
-            parts.append(f"state={identity_of(self._new_state)}")
-            parts.append(json.dumps(self.schemas, sort_keys=True, default=str))
-            parts.append(_content(self._data))
-            digest = blake2b("\n".join(parts).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-            self._signature = f"tools:{','.join(self._functions)}|hash:{digest}"
-        return self._signature
+        parts = [f"{name}={derived_signature(function)}" for name, function in self._functions.items()]
+        parts.append(f"state={derived_signature(self._new_state)}")
+        parts.append(json.dumps(self.schemas, sort_keys=True, default=str))
+        parts.append(_content(self._data))
+        digest = blake2b("\n".join(parts).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+        return f"tools:{','.join(self._functions)}|hash:{digest}"
 
     def check_offered(self, schemas: Sequence[Mapping[str, Any]], by: str) -> None:
         """See to it that what a model is offered are functions here, with these arguments.
 
         Args:
             schemas: OpenAI's function schemas.
-            by: the component that offers them.
+            by: the stage that offers them.
 
         Raises:
             StageError: one is not; names it.
@@ -168,6 +174,7 @@ class Tools:
             except StageError as error:
                 raise StageError(f"stage {by!r}: {error}") from error
 
+    runs_tools = True
     misfits = ("unknown function", "unfit arguments")
     """Outcomes for which no function ran, as calls and functions do not fit each other."""
 

@@ -7,10 +7,10 @@ A pipeline file names its stages in order; each is ``module:Class`` with its arg
       db: {stage: "tod_bias.stages:LookupDb", table: database.jsonl}
       response: {stage: "my_stages:Polite", base: models/response}
 
-Modules are looked for beside the file and in the current folder too. An argument that names a file or folder beside
-the pipeline file is taken as that path. ``flow:`` names the generator function that asks the stages, ``module:name`` or
-a shipped one (``tool_loop``); without it each stage is asked once, in order. ``concurrency: 16`` beside a stage asks it
-so many questions at once, each on a thread of its own. ``told: true`` beside a stage says that its data belong to the
+Modules are looked for beside the file and in the current folder too. An argument that names a file or folder beside the
+pipeline file is taken as that path. ``flow:`` names the generator function that calls the stages, ``module:name`` or a
+shipped one (``tool_loop``); without it each stage is called once, in order. ``concurrency: 16`` beside a stage makes so
+many calls of it at once, each on a thread of its own. ``told: true`` beside a stage says that its data belong to the
 dialogue and are told with it: where a user has another name, the records have it too. It is then its own twin in every
 arm, and has no part in a disparity. ``guard: canonical`` and ``axes: gender, age`` beside a stage put it under a guard
 (``canonical``, ``neutral`` or ``vote``), which makes it blind to these axes.
@@ -35,15 +35,10 @@ from tod_bias.hub import check_model
 from tod_bias.imports import PATTERN, import_object, importable
 from tod_bias.systems.flow import FLOWS, Flow
 from tod_bias.systems.pipeline import Pipeline
+from tod_bias.systems.stage import Stage
 from tod_bias.systems.stages.database import LookupDb
 from tod_bias.systems.twin import Twin
 
-GUARDS = {
-    "canonical": "tod_bias.stages:Canonical",
-    "neutral": "tod_bias.stages:Neutral",
-    "vote": "tod_bias.stages:Vote",
-}
-"""The guards by name; they know words, so they live in a room above this one."""
 _SHIPPED = "tod_bias.stages"
 _OF_GUARD = ("axes", "reference")
 
@@ -214,7 +209,7 @@ def _fault(error: yaml.YAMLError) -> str:
 
 _SHAPE = 'stages: {name: {stage: "module:Class", …}, …} or stages: {name: "module:Class", …}'
 _EXPECTED = {
-    "concurrency": "a whole number from 1: questions at once",
+    "concurrency": "a whole number from 1: calls at once",
     "told": "true or false",
     "guard": "the name of a guard",
 }
@@ -240,6 +235,8 @@ def _guarded(name: str, entry: StageEntry | str, path: Path) -> Any:
     """The stage of an entry, under its guard where it has one."""
     if isinstance(entry, str) or entry.guard is None:
         return _build(name, entry, path)
+    from tod_bias.perturb.guards.guard import GUARDS
+
     where = f"{path}: stage {name!r}: guard {entry.guard!r}"
     if entry.guard not in GUARDS:
         raise StageError(f"{where}: unknown; expected one of {', '.join(GUARDS)}")
@@ -248,10 +245,9 @@ def _guarded(name: str, entry: StageEntry | str, path: Path) -> Any:
     if "axes" not in options:
         raise StageError(f"{where}: names no axis; write axes: gender (several joined by commas) beside it")
     bare = StageEntry(stage=entry.stage, concurrency=entry.concurrency, **given)
-    guard = import_object(GUARDS[entry.guard], where, error=StageError)
     stage = _build(name, bare, path)
     try:
-        return guard(stage, **options)
+        return GUARDS[entry.guard](stage, **options)
     except TodBiasError as error:
         raise type(error)(f"{where}: {error}") from error
 
@@ -263,7 +259,8 @@ def _build(name: str, entry: StageEntry | str, path: Path) -> Any:
         except ValidationError as error:
             raise StageError(f"{path}: stage {name!r}: expected 'module:Class', got {entry!r}") from error
     target = import_object(entry.stage, f"{path}: stage {name!r}", path.parent, StageError)
-    literal: frozenset[str] = getattr(target, "names_no_file", frozenset())
+    is_shipped = inspect.isclass(target) and issubclass(target, Stage)
+    literal = target.names_no_file if is_shipped else frozenset()
     arguments = {
         key: value if key in literal else resolved(value, path.parent)
         for key, value in (entry.model_extra or {}).items()

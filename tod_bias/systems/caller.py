@@ -1,0 +1,439 @@
+"""How the engine calls one stage: equal calls are made once, and their outputs are cached."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, fields, replace
+from queue import SimpleQueue
+from typing import Any
+
+from tod_bias.cache import Cache, NotPlainError, decoded, encoded
+from tod_bias.errors import StageError, UnansweredError
+from tod_bias.models.processes import as_first_sees, is_first_process, several_processes
+from tod_bias.progress import progress_bar
+from tod_bias.systems.batch import BatchSize
+from tod_bias.systems.stage import (
+    LOCAL,
+    Failure,
+    InputWrapper,
+    RemoteStage,
+    Stage,
+    StageInput,
+    TurnInput,
+    cache_signature,
+    call_stage,
+)
+
+log = logging.getLogger(__name__)
+
+_REMEMBERED = 50_000
+"""Outputs of one stage that are in memory at once."""
+_SLOW = 1.0
+"""Stages that take longer than so many seconds show their progress."""
+MAX_FAILURES = 0.01
+"""Share of a stage's calls that may fail."""
+_ENOUGH = 200
+"""A run stops before its end only for more failures than so many calls may have."""
+_NONE_AT_ALL = 3
+"""So many failures without a single output are enough; where several calls are made at once, twice as many as these."""
+
+
+@dataclass
+class CallCost:
+    """What calls of a stage have cost so far."""
+
+    calls: int = 0
+    """Calls, as if every arm were run on its own."""
+    distinct: int = 0
+    """Different ones among them."""
+    cached: int = 0
+    """Different ones whose output was cached by an earlier run, or by another stage with the same model."""
+    failed: int = 0
+    """Different ones without an output."""
+    read: int = 0
+    """Tokens that a server read."""
+    written: int = 0
+    """Tokens that a server wrote."""
+    seconds: float = 0.0
+    """In the stage's own hands."""
+    outcomes: Counter[str] = field(default_factory=Counter)
+    """Different calls with whose output the stage finds something wrong, by what that is."""
+
+    def add(self, other: CallCost) -> None:
+        """Add what the same stage has cost elsewhere."""
+        for part in fields(self):
+            setattr(self, part.name, getattr(self, part.name) + getattr(other, part.name))
+
+    def reset(self) -> CallCost:
+        """What it is so far; from here on it is counted anew."""
+        so_far = replace(self, outcomes=Counter(self.outcomes))
+        for name, begin in vars(CallCost()).items():
+            setattr(self, name, begin)
+        return so_far
+
+    def add_usage(self, reply: Mapping[str, Any]) -> None:
+        """Add the tokens that a server says it used."""
+        usage = reply.get("usage")
+        self.read += _tokens_in(usage, "prompt_tokens")
+        self.written += _tokens_in(usage, "completion_tokens")
+
+
+def _tokens_in(usage: Any, name: str) -> int:
+    count = usage.get(name) if isinstance(usage, Mapping) else None
+    return count if type(count) is int and count > 0 else 0
+
+
+@dataclass
+class CallOptions:
+    """How the stages of a run are called."""
+
+    max_failures: float = MAX_FAILURES
+    """Share of a stage's calls that may fail."""
+    collect: bool = False
+    """Call no server: requests whose output is not known are collected in :attr:`StageCaller.pending`."""
+    refused: dict[str, str] = field(default_factory=dict)
+    """Key of a request to the reason why it fails for good; shared by stages, which add to it."""
+    show_progress: bool = False
+    """On stderr."""
+
+
+class StageCaller:
+    """Calls one stage for the engine.
+
+    Args:
+        name: its name in the pipeline.
+        stage: the stage.
+        cache: where its outputs are kept; None for nowhere.
+        options: how it is called.
+        concurrency: calls at once, each on a thread of its own; 1 for batches.
+        signature: under which its outputs are cached, where another process has found it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        stage: Stage,
+        cache: Cache | None = None,
+        options: CallOptions | None = None,
+        *,
+        concurrency: int = 1,
+        signature: str | None = None,
+    ) -> None:
+        self.name = name
+        self.stage = stage
+        self.cost = CallCost()
+        self.not_cached = ""
+        """Why its outputs are not cached; empty where they are, or where its model does so itself."""
+        self.pending: dict[str, dict[str, Any]] = {}
+        """Key to request: what must still be sent elsewhere."""
+        self._options = options or CallOptions()
+        self._failure = ""
+        self._failures = 0
+        self._has_output = False
+        self._is_ending = False
+        self._concurrency = concurrency
+        self._memory: dict[str, Any] = {}
+        self._batch = BatchSize()
+        self._signature = signature or ""
+        self._cache = cache if stage.use_cache and signature != "" else None
+        self._inner: StageCaller | None = None
+        if isinstance(stage, InputWrapper):
+            self._inner = StageCaller(
+                name, stage.inner, cache, self._options, concurrency=concurrency, signature=signature
+            )
+            self.cost, self.pending, self.not_cached = self._inner.cost, self._inner.pending, self._inner.not_cached
+        elif isinstance(stage, RemoteStage):
+            if several_processes():
+                raise StageError(f"stage {name!r}: a server is called by one process; run this without other processes")
+            self._cache = self._cache or Cache()
+        elif self._cache is not None and stage.generator is None and signature is None:
+            try:
+                self._signature = cache_signature(stage)
+            except NotPlainError as error:
+                self._stop_caching(f"{error}; give it an attribute 'signature' that says what decides its outputs")
+
+    @property
+    def signature(self) -> str:
+        """Under which its outputs are cached; empty where they are not."""
+        return self._signature if self._inner is None else self._inner.signature
+
+    def _stop_caching(self, reason: str) -> None:
+        self.not_cached = reason
+        self._cache = None
+        log.warning("outputs of %r are not cached: %s", self.name, reason)
+
+    def call(self, inputs: Sequence[tuple[TurnInput, Any]]) -> list[Any]:
+        """The output for each input and argument; equal calls are made once, and none whose output is known.
+
+        A :class:`Failure` stands where there is none.
+
+        Raises:
+            StageError: the stage broke its contract, or too many calls failed.
+        """
+        is_random = self.stage.is_random
+        keys = [turn.key(argument, is_random=is_random) for turn, argument in inputs]
+        new: dict[str, StageInput] = {}
+        for key, (turn, argument) in zip(keys, inputs, strict=True):
+            if key not in self._memory and key not in new:
+                new[key] = turn.stage_input(argument, is_random=is_random)
+        if len(self._memory) > _REMEMBERED:
+            self._forget(keys)
+        if new and self._inner is not None:
+            self._call_inner(new, self._inner)
+        elif new:
+            self.cost.distinct += len(new)
+            begun = time.monotonic()
+            self._compute(new)
+            self.cost.seconds += time.monotonic() - begun
+            outputs = [self._memory[key] for key in new]
+            outcomes = [self.stage.outcome(output) for output in outputs if not isinstance(output, Failure)]
+            self.cost.outcomes.update(text for text in outcomes if text)
+        return [self._memory[key] for key in keys]
+
+    def check(self) -> None:
+        """See to it, at the end of a run, that not too many calls failed.
+
+        Raises:
+            StageError: there are more than ``max_failures``.
+        """
+        if self.cost.failed > self._options.max_failures * self.cost.distinct:
+            raise self._too_many()
+
+    def _forget(self, wanted: Sequence[str]) -> None:
+        """Drop the oldest outputs; those that are wanted now stay."""
+        keep = set(wanted)
+        surplus = len(self._memory) - _REMEMBERED // 2
+        for key in [old for old in self._memory if old not in keep][:surplus]:
+            del self._memory[key]
+
+    def _compute(self, new: dict[str, StageInput]) -> None:
+        if isinstance(self.stage, RemoteStage):
+            self._call_server(new, self.stage)
+            return
+        if self.stage.generator is not None:  # it plans over everything at once, and shows its own progress
+            before = self.stage.generator.cost.cached
+            outputs = call_stage(self.name, self.stage, list(new.values()))
+            self.cost.cached += self.stage.generator.cost.cached - before
+            self._memory.update(zip(new, outputs, strict=True))
+            return
+        new = self._without_cached(new)
+        with progress_bar(len(new), f"calling {self.name}", show=self._options.show_progress, after=_SLOW) as bar:
+            for keys, outputs in self._outputs(new):
+                self._memory.update(zip(keys, outputs, strict=True))
+                self._keep(keys, outputs)
+                bar.advance(len(keys))
+
+    def _call_inner(self, new: Mapping[str, StageInput], inner: StageCaller) -> None:
+        """All calls of the inner stage at once; its cost is the wrapper's."""
+        assert isinstance(self.stage, InputWrapper)
+        begun, spent = time.monotonic(), self.cost.seconds
+        made = [self.stage.inner_calls(item) for item in new.values()]
+        outputs = iter(inner.call([(TurnInput.of(item), item.argument) for calls in made for item in calls.items]))
+        for key, calls in zip(new, made, strict=True):
+            mine = [next(outputs) for _ in calls.items]
+            failures = [output for output in mine if isinstance(output, Failure)]
+            self._memory[key] = failures[0] if failures else calls.combine(mine)
+        self.not_cached = inner.not_cached
+        self.cost.seconds = spent + time.monotonic() - begun
+
+    def _call_server(self, new: Mapping[str, StageInput], stage: RemoteStage) -> None:
+        """Equal requests are sent once; a reply is cached by the thread that gets it, before anything else happens."""
+        cache, refused = self._cache, self._options.refused
+        assert cache is not None
+        wanted: dict[str, list[str]] = {}
+        bodies: dict[str, dict[str, Any]] = {}
+        for key, item in new.items():
+            body = stage.request(item)
+            request = stage.key(body, item.draw)
+            wanted.setdefault(request, []).append(key)
+            bodies.setdefault(request, body)
+
+        def take(request: str, output: Any) -> None:
+            self._memory.update((key, output) for key in wanted[request])
+            if not isinstance(output, Failure):
+                self._has_output = True
+            elif not output.is_pending:
+                self._count_failure(output.reason, len(wanted[request]))
+
+        cached = cache.get(wanted)
+        for request, text in cached.items():
+            take(request, stage.output(json.loads(text)))
+            self.cost.cached += len(wanted[request])
+        unknown = [request for request in wanted if request not in cached]
+        for request in unknown:
+            if request in refused:
+                take(request, Failure(refused[request]))
+        rest = [request for request in unknown if request not in refused]
+        if self._options.collect:
+            for request in rest:
+                self.pending[request] = bodies[request]
+                take(request, Failure("its request is still to be sent", is_pending=True))
+            return
+
+        def send(request: str) -> Any:
+            reply = stage.client.ask(bodies[request])
+            cache.put({request: json.dumps(reply)})  # ASCII, whatever surrogates there are
+            return reply
+
+        stage.client.resume()
+        with progress_bar(len(rest), f"calling {self.name}", show=self._options.show_progress, after=_SLOW) as bar:
+            for requests, replies in self._by_threads(rest, send):
+                for request, reply in zip(requests, replies, strict=True):
+                    if isinstance(reply, Failure):
+                        refused[request] = reply.reason
+                        take(request, reply)
+                        continue
+                    take(request, stage.output(reply))
+                    self.cost.add_usage(reply)
+                bar.advance(len(requests))
+
+    def _count_failure(self, reason: str, count: int = 1) -> None:
+        """Count failed calls; too many end the run."""
+        self.cost.failed += count
+        self._failures += 1
+        self._failure = self._failure or reason
+        log.info("a call of %s failed: %s", self.name, reason)
+        if self._is_ending:
+            return
+        most = self._options.max_failures
+        if self.cost.failed > most * max(self.cost.distinct, _ENOUGH):
+            raise self._too_many()
+        at_once = 2 * self._concurrency if self._concurrency > 1 else 0
+        if not self._has_output and most < 1 and self._failures >= max(_NONE_AT_ALL, at_once):
+            raise StageError(f"stage {self.name!r}: none of {self._failures} calls got an output ({reason})")
+
+    def _too_many(self) -> StageError:
+        advice = "" if self._options.collect else ": run the same command again to retry the others, or allow more"
+        return StageError(
+            f"stage {self.name!r}: {self.cost.failed} of {self.cost.distinct} calls failed "
+            f"({self._failure}), more than --max-failures {self._options.max_failures:g}; outputs are cached{advice}"
+        )
+
+    def _end(self, *, at_once: bool = False) -> None:
+        """Nothing is retried."""
+        self._is_ending = True
+        if isinstance(self.stage, RemoteStage):
+            self.stage.client.halt(at_once=at_once)
+
+    def _without_cached(self, new: dict[str, StageInput]) -> dict[str, StageInput]:
+        if self._cache is None:
+            return new
+        cache, prefix = self._cache, f"{self._signature}|"
+        texts = as_first_sees(lambda: cache.get(prefix + key for key in new))
+        for key in new:
+            if (text := texts.get(prefix + key)) is not None:
+                try:
+                    self._memory[key] = decoded(text)
+                except NotPlainError:  # written by another version of the stage's classes
+                    continue
+                self.cost.cached += 1
+        return {key: item for key, item in new.items() if key not in self._memory}
+
+    def _outputs(self, new: dict[str, StageInput]) -> Iterator[tuple[list[str], list[Any]]]:
+        """Keys with their outputs, as these come."""
+        keys = list(new)
+        if self._concurrency > 1:
+            for some, outputs in self._by_threads(keys, lambda key: call_stage(self.name, self.stage, [new[key]])[0]):
+                yield some, self._counted(outputs)
+            return
+        start = 0
+        while start < len(keys):
+            part = keys[start : start + self._batch.size]
+            begun = time.monotonic()
+            try:
+                outputs = self._batch_of([new[key] for key in part])
+            except Exception:
+                self.cost.failed += len(part)
+                raise
+            self._batch.took(len(part), time.monotonic() - begun)
+            yield part, self._counted(outputs)
+            start += len(outputs)
+
+    def _batch_of(self, items: list[StageInput]) -> list[Any]:
+        try:
+            return call_stage(self.name, self.stage, items)
+        except UnansweredError as error:
+            if len(items) == 1:
+                return [Failure(str(error))]
+        return [output for item in items for output in self._batch_of([item])]
+
+    def _counted(self, outputs: list[Any]) -> list[Any]:
+        self._has_output = self._has_output or not all(isinstance(output, Failure) for output in outputs)
+        for output in outputs:
+            if isinstance(output, Failure):
+                self._count_failure(output.reason)
+        return outputs
+
+    def _by_threads(self, keys: Sequence[str], call: Callable[[str], Any]) -> Iterator[tuple[list[str], list[Any]]]:
+        """Each call on a thread of its own; a :class:`Failure` stands for one that failed.
+
+        Where anything else fails, those that are under way come to their end first.
+        """
+        waiting: dict[Future[Any], str] = {}
+        finished: SimpleQueue[Future[Any]] = SimpleQueue()
+        rest = iter(keys)
+        failure: BaseException | None = None
+        is_patient = True
+        pool = ThreadPoolExecutor(self._concurrency, thread_name_prefix=self.name)
+        try:
+            while True:
+                while failure is None and len(waiting) < 2 * self._concurrency and (more := next(rest, None)):
+                    future = pool.submit(call, more)
+                    waiting[future] = more
+                    future.add_done_callback(finished.put)
+                if not waiting:
+                    break
+                done_keys: list[str] = []
+                outputs: list[Any] = []
+                try:
+                    done = [finished.get()]
+                    while not finished.empty():
+                        done.append(finished.get())
+                except KeyboardInterrupt as interruption:  # what is under way ends and is cached first
+                    self._end(at_once=failure is not None)
+                    if failure is not None:  # unless it is the second time
+                        is_patient = False
+                        raise
+                    failure = interruption
+                    for other in [other for other in waiting if other.cancel()]:
+                        del waiting[other]
+                    continue
+                for future in done:
+                    if future not in waiting:  # it was cancelled
+                        continue
+                    key = waiting.pop(future)
+                    error = future.exception()
+                    if error is None or isinstance(error, UnansweredError):
+                        done_keys.append(key)
+                        outputs.append(future.result() if error is None else Failure(str(error)))
+                        continue
+                    self.cost.failed += 1
+                    if failure is None:
+                        failure = error
+                        self._end()
+                        for other in [other for other in waiting if other.cancel()]:
+                            del waiting[other]
+                yield done_keys, outputs
+        finally:
+            pool.shutdown(wait=is_patient, cancel_futures=True)  # also when the run is interrupted
+        if failure is not None:
+            raise failure
+
+    def _keep(self, keys: Sequence[str], outputs: Sequence[Any]) -> None:
+        if self._cache is None or not is_first_process():  # every process calls the stage; one writes
+            return
+        try:
+            texts = {
+                f"{self._signature}|{key}": encoded(output)
+                for key, output in zip(keys, outputs, strict=True)
+                if not (key.startswith(LOCAL) or isinstance(output, Failure))
+            }
+        except NotPlainError as error:
+            self._stop_caching(f"its outputs hold what cannot be written as JSON ({error})")
+            return
+        self._cache.put(texts)

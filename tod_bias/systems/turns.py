@@ -1,0 +1,140 @@
+"""A turn as the system answered it: as history for the turns after it, and as metrics read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tod_bias.dialogues.calls import calls_of
+from tod_bias.dialogues.chat import beside
+from tod_bias.dialogues.dialogue import Step, Turn
+from tod_bias.errors import StageError
+from tod_bias.metrics.metric import ScoredTurn
+from tod_bias.systems.outputs import as_text, rows_of, tool_content
+from tod_bias.systems.stage import StageCall
+
+API_CALL, DB, TOOLS = "api_call", "db", "tools"
+"""Names of stages that make a call, look it up, or carry out the one that they are called with."""
+
+
+def scored_turn(
+    gold: Turn,
+    steps: Sequence[StageCall],
+    response: str,
+    names: Sequence[str],
+    *,
+    twin: ScoredTurn | None = None,
+    has_calls: bool | None = None,
+) -> ScoredTurn:
+    """The turn as metrics read it.
+
+    Its calls are the output of ``api_call`` where the system has such a stage (none if it was not called), else
+    those that stages were called with, in order. Its results are what came back for these, or what ``db`` found. A
+    call that cannot be read makes the turn's calls None.
+
+    Args:
+        gold: the corpus's turn, rewritten where the dialogue is.
+        steps: all calls of the turn.
+        response: what the system said.
+        names: the system's stages.
+        twin: the same turn of the system made blind to the rewrite; None where this is it itself.
+        has_calls: whether the system makes calls at all; None: where it has ``api_call`` or ``tools``, or called
+            a stage with a call in this turn. A flow that calls under other names must say so, as a turn without a
+            call does not show it.
+    """
+    tool_calls = _tool_calls(steps)
+    outputs = {step.name: step.output for step in steps}
+    calls: list[Mapping[str, Any]] | None
+    if API_CALL in names:
+        calls = calls_of(outputs.get(API_CALL))
+    else:
+        calls = (
+            None
+            if any(call is None for call, _ in tool_calls)
+            else [call for call, _ in tool_calls if call is not None]
+        )
+    results = [output for _, output in tool_calls] if tool_calls else [outputs.get(DB)]
+    if has_calls is None:
+        has_calls = bool(tool_calls) or API_CALL in names or TOOLS in names
+    return ScoredTurn(
+        user=str(gold.user),
+        calls=None if calls is None else tuple(calls),
+        results=tuple(row for output in results for row in rows_of(output)),
+        response=str(response),
+        gold=gold,
+        twin=twin,
+        has_calls=has_calls,
+        malformed=as_text(outputs.get(API_CALL)) if calls is None else "",
+    )
+
+
+def with_calls(turns: list[ScoredTurn], *, known: bool = False) -> list[ScoredTurn]:
+    """A system that has made a call makes calls: its turns without one lack it, and count.
+
+    Args:
+        turns: as the system answered them.
+        known: whether the system has made a call elsewhere.
+    """
+    if not known and not any(turn.has_calls for turn in turns):
+        return turns
+    return [turn if turn.has_calls else replace(turn, has_calls=True) for turn in turns]
+
+
+def system_turn(gold: Turn, steps: Sequence[StageCall], *, is_complete: bool = True) -> Turn:
+    """The turn as the system made it; what it has no stage for is taken from the corpus.
+
+    Its calls are those that a stage was called with (a loop's tools); in a straight pipeline the output of
+    ``api_call``, with the output of ``db`` as its result. Its response is the output of the last stage.
+
+    Args:
+        gold: the corpus's turn.
+        steps: all calls of the turn.
+        is_complete: whether the turn has come to its end; if not, the response is the corpus's.
+
+    Raises:
+        StageError: a call or a result holds what is no JSON.
+    """
+    response = as_text(steps[-1].output) if is_complete and steps else gold.response
+    try:
+        return Turn(gold.user, steps=_system_steps(gold, steps), response=response)
+    except ValueError as error:
+        raise StageError(f"the system's turn cannot become history: {error}") from error
+
+
+def _system_steps(gold: Turn, steps: Sequence[StageCall]) -> tuple[Step, ...]:
+    tool_calls = [(call, output) for call, output in _tool_calls(steps) if call]
+    if tool_calls:
+        return tuple(_step(call, output) for call, output in tool_calls)
+    outputs = {step.name: step.output for step in steps}
+    if API_CALL not in outputs and DB not in outputs:
+        return gold.steps
+    calls = list(calls_of(outputs[API_CALL]) or ()) if API_CALL in outputs else list(gold.calls)
+    rows = rows_of(outputs[DB]) if DB in outputs else gold.api_results
+    if not calls:
+        return (Step({}, rows),)
+    result = outputs.get(DB)
+    last = Step(calls[-1], rows) if result is None else _step(calls[-1], result)  # a result belongs to the last call
+    return (*(Step(call) for call in calls[:-1]), last)
+
+
+def _step(call: Mapping[str, Any], output: Any) -> Step:
+    """A call with what came back: its rows, and the text that a model read."""
+    rows = rows_of(output)
+    return Step(call, rows, content=beside(rows, tool_content(output)))
+
+
+def _tool_calls(steps: Sequence[StageCall]) -> list[tuple[Mapping[str, Any] | None, Any]]:
+    """The calls that stages before the last were called with, and their outputs; None for a malformed call.
+
+    A call is a mapping that holds just one; other arguments are none.
+    """
+    pairs: list[tuple[Mapping[str, Any] | None, Any]] = []
+    for step in steps[:-1]:
+        if isinstance(step.argument, Mapping) and step.argument:
+            calls = calls_of(step.argument)
+            if calls is None:
+                pairs.append((None, step.output))
+            elif len(calls) == 1:
+                pairs.append((calls[0], step.output))
+    return pairs

@@ -211,7 +211,7 @@ class Axis(ABC):
         Raises:
             AxisError: an unknown group, source equal to target, or an axis that rewrites whole dialogues only.
         """
-        raise AxisError(f"axis {self.name!r}: rewrites whole dialogues only; give --corpus")
+        raise AxisError(f"axis {self.name!r}: rewrites whole dialogues only: tod-bias export --corpus")
 
     # --- which counterfactuals a corpus has
 

@@ -751,6 +751,8 @@ def _read(folder: Path, path: Path) -> dict[str, Any]:
     stages = record.get("stages")
     if isinstance(stages, list) and len(stages) > MOST_COMPONENTS:
         raise RunError(f"{path}, stages: expected {MOST_COMPONENTS} at the most, got {len(stages)}")
+    if isinstance(stages, list) and len({repr(stage) for stage in stages}) < len(stages):
+        raise RunError(f"{path}, stages: a name stands twice; repeat the run's command to write it again")
     return record
 
 

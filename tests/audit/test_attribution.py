@@ -203,7 +203,7 @@ def test_parts_add_up_and_numbers_are_sacrebleus(corpus):
         assert axis["arms"][arm_key(arm)] == pytest.approx(bleu(turns[turns["arm"] == arm_key(arm)]), abs=1e-12)
     own = turns[(turns["arm"] == "original") & turns["user"].str.contains("husband|father|brother|Please|please")]
     men = own[own["dialogue"].isin(turns[turns["source"] == "man"]["dialogue"])]
-    told = turns[(turns["arm"] == "") & (turns["target"] == "man")]
+    told = turns[(turns["arm"] == "") & (turns["group"] == "man")]
     assert axis["groups"]["man"]["score"]["value"] == pytest.approx(bleu(pd.concat([men, told])), abs=1e-2)
 
 
@@ -299,7 +299,7 @@ def test_same_seed_same_result_and_order_of_dialogues_does_not_matter(corpus):
     turned = gender_bleu(attribute(pipeline, corpus[::-1], seed=3, **QUICK))
     assert turned["arms"] == pytest.approx(gender_bleu(first)["arms"])
     first, other = (attribute(pipeline, corpus, seed=seed, design="draws", **QUICK) for seed in (3, 4))
-    assert other.turns["target"].dropna().tolist() != first.turns["target"].dropna().tolist()
+    assert other.turns["group"].dropna().tolist() != first.turns["group"].dropna().tolist()
 
 
 def test_a_ratio_metric_of_zero_is_a_difference(corpus):

@@ -71,7 +71,7 @@ def test_lone_surrogates_are_saved_as_replacement_marks(tmp_path):
     assert frame["response"].str.endswith("\ufffd").all()
     assert set(frame["reference"]) == {"\ufffd"}
     assert frame["user"].str.startswith("\ufffd my").all()
-    assert frame["draw"].dtype == result.turns["draw"].dtype
+    assert frame["sample"].dtype == result.turns["sample"].dtype
 
 
 def test_lone_surrogates_in_the_names_of_dialogues_are_replaced_too(tmp_path):
@@ -98,7 +98,7 @@ def test_a_save_that_fails_leaves_the_former_run_whole(tmp_path, monkeypatch):
 
 
 def test_evaluation_knows_the_same_histories():
-    with pytest.raises(TodBiasError, match="unknown history 'foo'; expected one of gold, system"):
+    with pytest.raises(TodBiasError, match="history must be 'gold' or 'system', got 'foo'"):
         evaluate(Pipeline({"response": echo}), small_corpus(4), history="foo")
 
 

@@ -260,23 +260,23 @@ def test_words_of_two_axes_are_crossed_where_a_dialogue_holds_both():
 # cost ----------------------------------------------------------------------------------------------------------------
 
 
-def test_tellings_set_what_is_asked():
-    found = plan(Pipeline({"answer": fair}), corpus(10), ["persona_religion"], tellings=2)
-    assert found["tellings"] == 10 * (1 + 2 + 2)  # the introduction, two others, and two that are nobody's
-    assert found["dialogues"]["audited"] == {"persona_religion": 10}
+def test_the_number_of_variants_sets_what_is_called():
+    found = plan(Pipeline({"answer": fair}), corpus(10), ["persona_religion"], variants=2)
+    assert found.variants == 10 * (1 + 2 + 2)  # the introduction, two others, and two that are nobody's
+    assert found.audited == {"persona_religion": 10}
     gender = [Dialogue("g", "x", (Turn("My aunt wants a table.", response="Sure."),))]
-    lexical = plan(Pipeline({"answer": fair}), gender, ["gender"], tellings=1)
-    assert lexical["tellings"] == 2
+    lexical = plan(Pipeline({"answer": fair}), gender, ["gender"], variants=1)
+    assert lexical.variants == 2
     with pytest.raises(TodBiasError, match="variants must be at least 1"):
-        plan(Pipeline({"answer": fair}), gender, ["gender"], tellings=0)
+        plan(Pipeline({"answer": fair}), gender, ["gender"], variants=0)
 
 
-def test_tellings_on_file_have_the_original_and_everybody():
+def test_counterfactuals_on_file_have_the_original_and_everybody():
     records = list(export_counterfactuals(corpus(2), ["persona_age", "placebo"]))
-    names = [record["telling"] for record in records if record["original"] == "d0"]
+    names = [record["variant"] for record in records if record["original"] == "d0"]
     assert len(names) == len(set(names)) == 1 + 3 + 2 + 1
     assert {"original", "persona_age:neutral-introduction", "placebo:persona_age"} < set(names)
-    original = next(record for record in records if record["telling"] == "original")
+    original = next(record for record in records if record["variant"] == "original")
     assert original["turns"] == corpus(1)[0].to_json()["turns"]
 
 
@@ -285,4 +285,4 @@ def test_every_axis_has_its_own_originals():
     turns = result.turns
     originals = turns[(turns["arm"] == "original") & (turns["dialogue"] == "d0") & (turns["turn"] == 0)]
     assert len(set(originals["user"])) == 2
-    assert set(turns[turns["target"] == "neutral"]["user"]) == {turn.user for one in corpus(6) for turn in one.turns}
+    assert set(turns[turns["group"] == "neutral"]["user"]) == {turn.user for one in corpus(6) for turn in one.turns}

@@ -32,11 +32,11 @@ class World:
     words: int = 60
     zipf: float = 0.5
     """Exponent of the frequencies of words."""
-    attributes: tuple[str, ...] = ("man", "woman")
+    groups: tuple[str, ...] = ("man", "woman")
     shares: tuple[float, ...] = ()
-    """How often a dialogue is of each attribute; equally often if left out."""
+    """How often a dialogue is of each group; equally often if left out."""
     effects: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Component to attribute to the effect of being told as it."""
+    """Stage to group to the effect of being rewritten for it."""
     every: Mapping[str, float] = field(default_factory=dict)
     """Component to the effect of any rewrite."""
     quirks: float = 0.0

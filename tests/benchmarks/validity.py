@@ -57,7 +57,7 @@ def cases() -> dict[str, Case]:
             Case(f"null-{n}", replace(plain, dialogues=n, placebo=0.15), f"no effect, {n} dialogues, placebo", 3)
             for n in (40, 130, 500)
         ),
-        Case("null-six-groups", replace(plain, attributes=RACES, placebo=0.15), "no effect, six groups, placebo", 3),
+        Case("null-six-groups", replace(plain, groups=RACES, placebo=0.15), "no effect, six groups, placebo", 3),
         Case("null-unequal", replace(plain, shares=(0.9, 0.1)), "no effect, groups 9 : 1"),
         Case("null-artefact", replace(plain, artefact=0.1), "no effect but an artefact of .1"),
         Case("null-sparse", replace(plain, sparse=0.15), "no effect, 15% of tellings react"),
@@ -115,7 +115,7 @@ def cases() -> dict[str, Case]:
         ),
         Case(
             "six-groups-harm",
-            replace(plain, attributes=RACES, effects={"db": {"black": 0.15, "asian": 0.15}}),
+            replace(plain, groups=RACES, effects={"db": {"black": 0.15, "asian": 0.15}}),
             "two of six groups .15 worse in db",
         ),
         Case(

@@ -59,10 +59,10 @@ def test_attribute_writes_a_run_and_prints_a_table(folder, capsys):
     assert "gender" in out
     assert {"results.json", "turns.parquet", "report.html"} <= {file.name for file in (folder / "run").iterdir()}
     results = json.loads((folder / "run" / "results.json").read_text())
-    assert results["schema"] == 2
+    assert results["schema"] == 3
     assert results["corpus"]["dialogues"] == 24
     axis = results["axes"]["gender"]["corpus_bleu"]
-    assert axis["contributions"]["response"]["value"] == axis["disparity"]["value"] != 0
+    assert axis["contributions"]["response"]["shapley"]["value"] == axis["disparity"]["value"] != 0
 
 
 OWN = """
@@ -154,17 +154,17 @@ def test_train_then_attribute_with_the_model(folder, capsys):
     code, out, err = run(capsys, "attribute", *QUICK, *options)
     assert code == 0, err
     results = json.loads((folder / "run" / "results.json").read_text())
-    assert results["pipeline"] == ["api_call", "db", "response"]
+    assert results["stages"] == ["api_call", "db", "response"]
     cost = results["cost"]
-    assert all(0 < cost["distinct"][name] < cost["asked"][name] for name in ("api_call", "response"))
-    assert cost["kept"]["response"] == 0
+    assert all(0 < cost["distinct"][name] < cost["calls"][name] for name in ("api_call", "response"))
+    assert cost["cached"]["response"] == 0
     assert run(capsys, "attribute", *QUICK, *options)[0] == 0
     again = json.loads((folder / "run" / "results.json").read_text())
-    assert again["cost"]["kept"]["response"] == cost["distinct"]["response"]
+    assert again["cost"]["cached"]["response"] == cost["distinct"]["response"]
     assert again["cost"]["tokens"] == {"read": 0, "written": 0}
     assert again | {"cost": 0} == results | {"cost": 0}
     assert run(capsys, "attribute", *QUICK, *options, "--no-resume")[0] == 0
-    assert json.loads((folder / "run" / "results.json").read_text())["cost"]["kept"]["response"] == 0
+    assert json.loads((folder / "run" / "results.json").read_text())["cost"]["cached"]["response"] == 0
 
 
 def test_an_axis_of_ones_own(folder, capsys):
@@ -179,7 +179,7 @@ def test_an_axis_of_ones_own(folder, capsys):
     code, out, err = run(capsys, "export", "--corpus", "corpus.jsonl", *axis)
     assert code == 0, err
     told = [json.loads(line) for line in out.splitlines()]
-    assert {record["telling"] for record in told} == {"original", "people:wives", "people:sisters"}
+    assert {record["variant"] for record in told} == {"original", "people:wives", "people:sisters"}
 
 
 def test_perturb_rewrites_lines(folder, capsys):
@@ -218,11 +218,15 @@ def test_options_come_from_a_file_and_the_command_line_goes_before(folder, capsy
     options = ("--config", "audit.yaml", "--axes", "gender", "--quiet")
     assert run(capsys, "attribute", *options, "--out", "run") == (0, "", "")
     results = json.loads((folder / "run" / "results.json").read_text())
-    assert (list(results["axes"]), list(results["metrics"]), results["seed"]) == (["gender"], ["length", "chrf"], 3)
+    assert (list(results["axes"]), list(results["metrics"]), results["config"]["seed"]) == (
+        ["gender"],
+        ["length", "chrf"],
+        3,
+    )
     again = ("--config", "run/config.json", "--metrics", "length", "--quiet", "--out", "again")
     assert run(capsys, "attribute", *again) == (0, "", "")
     results = json.loads((folder / "again" / "results.json").read_text())
-    assert (list(results["axes"]), list(results["metrics"]), results["seed"]) == (["gender"], ["length"], 3)
+    assert (list(results["axes"]), list(results["metrics"]), results["config"]["seed"]) == (["gender"], ["length"], 3)
     config = json.loads((folder / "run" / "config.json").read_text())
     (folder / "changed.json").write_text(json.dumps(config | {"seed": 4}))
     code, _, err = run(capsys, "plan", "--config", "changed.json", "--quiet")
@@ -324,7 +328,10 @@ BROKEN = {
         ("attribute", *QUICK, "--pipeline", "Respond.yaml", "--device", "cpu"),
         "--device is for models given with --model; with --pipeline FILE write it into the file",
     ),
-    "axis without numbers": (("report", "half"), "half/results.json, axes.gender.corpus_bleu: holds no disparity"),
+    "axis without numbers": (
+        ("report", "half"),
+        "half/results.json, axes.gender.corpus_bleu.disparity: field required",
+    ),
 }
 
 
@@ -343,7 +350,7 @@ def test_wrong_input_ends_in_one_line_and_exit_code_2(folder, capsys, gpt2, case
     (folder / "stopped" / "checkpoint" / "state").mkdir(parents=True)
     (folder / "stopped" / "checkpoint" / "settings.json").write_text("{bad")
     (folder / "half").mkdir()
-    (folder / "half" / "results.json").write_text('{"schema": 2, "axes": {"gender": {"corpus_bleu": {}}}}')
+    (folder / "half" / "results.json").write_text('{"schema": 3, "axes": {"gender": {"corpus_bleu": {}}}}')
     arguments, message = BROKEN[case]
     code, out, err = run(capsys, *arguments)
     assert code == 2

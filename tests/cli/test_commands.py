@@ -26,7 +26,7 @@ import json, os, sys
 
 import tod_bias.cli.application
 import tod_bias.dialogues.corpora
-import tod_bias.perturb.algorithm  # what all commands need, once
+import tod_bias.perturb.axis  # what all commands need, once
 from tod_bias.cli.application import app
 from tod_bias.cli.process import run
 

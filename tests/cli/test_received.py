@@ -243,10 +243,10 @@ def test_cases_import_nothing_but_what_is_given_again(run, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("names", [[f"c{number}" for number in range(25)], ["response", "other"], ["response"] * 2])
-def test_components_are_as_many_as_a_pipeline_has_and_those_of_the_rows(run, capsys, names):
-    changed(run / "results.json", lambda record: record.update(pipeline=names))
+def test_stages_are_as_many_as_a_pipeline_has_and_those_of_the_rows(run, capsys, names):
+    changed(run / "results.json", lambda record: record.update(stages=names))
     code, said = command(capsys, "compare", "run", "run", "--metrics", "sentence_bleu", "--out", "c")
-    assert (code, len(said), "components" in said[0]) == (2, 1, True), said
+    assert (code, len(said), "stages" in said[0]) == (2, 1, True), said
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_cases_are_cut_down_by_the_runs_own_system(made, capsys):
 
 def test_repair_runs_the_runs_own_system_on_its_dialogues(made):
     assert called("mitigate", made, "--terms-only", "--guards", "canonical", "--quiet") in (0, 1)
-    record = json.loads((made / "repair" / "repair.json").read_text())
+    record = json.loads((made / "mitigation" / "mitigation.json").read_text())
     assert record["attempts"]
 
 

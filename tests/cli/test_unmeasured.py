@@ -96,7 +96,7 @@ def test_a_run_that_measures_nothing_does_not_pass(run, corpus, pipeline, metric
     assert "--allow-unmeasured" in err
     record = json.loads(Path("run/results.json").read_text())["axes"]["gender"][metrics]
     assert record["verdict"] == "inconclusive"
-    assert record["short_of"] == ["nothing measured"]
+    assert record["limiting_factors"] == ["nothing measured"]
     assert run(*command, "--allow-unmeasured")[0] == 0
     assert run("check", "run", "--max-gap", "0.9")[0] == 3
 

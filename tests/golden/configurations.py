@@ -179,7 +179,7 @@ def after(command: Command) -> None:
         command("check", "run", "--max-gap", 0.05, *options, "--out", f"check{number}", "--quiet")
     command("cases", "run", "--worst", 6, "--pipeline", "straight.yaml", "--out", "cases.jsonl", "--quiet")
     command("check", "--cases", "cases.jsonl", "--pipeline", "straight.yaml", "--out", "checked", "--quiet")
-    command("mitigate", "run", *source, "--terms-only", "--out", "repair", "--quiet")
+    command("mitigate", "run", *source, "--terms-only", "--out", "mitigation", "--quiet")
     audit(command, "gender,placebo", "straight", "--metrics", "corpus_bleu,jga", "--seed", 0, out="again")
     Path("golden_stages.py").write_text(
         Path("golden_stages.py").read_text().replace('{"wife", "sister"}', '{"sister"}')

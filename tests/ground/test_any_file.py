@@ -193,7 +193,7 @@ PIPELINE = (
 )
 LISTS = "query,label,venue,rank,price,categories\nq1,woman,v1,1,$,Bars\nq1,man,v2,1,$$,Food\n"
 REVIEWS = "business_id,review_text,name,price,categories\nb1,good,Ann,1,Bars\nb2,bad,Bob,2,Food\n"
-ANSWER = '{"id": "d1", "turn": 0, "telling": "original", "response": "Hi", "steps": []}\n'
+ANSWER = '{"id": "d1", "turn": 0, "variant": "original", "response": "Hi", "steps": []}\n'
 MESSAGE = {"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}
 BATCH = json.dumps(
     {"custom_id": f"chat-{'0' * 32}", "response": {"status_code": 200, "body": {"choices": [MESSAGE]}}, "error": None}

@@ -37,7 +37,7 @@ def test_copies_are_those_of_the_study_of_the_same_seed(corpus):
     retelling = design_counterfactuals(corpus, ["gender"], seed=3)
     for retold in retelling.counterfactuals.of("gender", retelling.selected["gender"]):
         for run in retold.groups:
-            assert made[f"{run.dialogue.id}/{run.telling}"].turns == run.rewritten.turns
+            assert made[f"{run.dialogue.id}/{run.variant}"].turns == run.rewritten.turns
 
 
 @pytest.mark.parametrize(("kind", "copies"), [("draws", 1), ("crossed", 2)])

@@ -32,17 +32,17 @@ def found(demo):
 
 def test_the_demo_lacks_what_was_withheld_and_nothing_else(found):
     world = World(0)
-    assert {(one.axis, one.group, one.kind) for one in found.lacks} == {
+    assert {(one.axis, one.group, one.kind) for one in found.missing} == {
         ("race", group, "none") for group in PLANTED["race"][1]
     }
-    for one in found.lacks:
+    for one in found.missing:
         assert any(word in value.lower() for word in WITHHELD for value in one.call.values()), one.call
         assert [dict(row) for row in one.results] == list(world.results(one.call))
 
 
 def test_no_withheld_row_that_a_telling_asks_for_is_overlooked(found, demo):
     world = World(0)
-    named = {json.dumps(dict(one.call), sort_keys=True) for one in found.lacks}
+    named = {json.dumps(dict(one.call), sort_keys=True) for one in found.missing}
     asked = [step.call for dialogue in demo for turn in dialogue.turns for step in turn.steps if step.call]
     withheld = [call for call in asked if any(word in value.lower() for word in WITHHELD for value in call.values())]
     full = [call for call in withheld if world.results(call)]
@@ -55,8 +55,8 @@ def test_with_the_missing_rows_the_demo_lacks_nothing(found, demo, tmp_path):
     table = tmp_path / "whole.jsonl"
     database.save(table)
     with table.open("a", encoding="utf-8") as lines:
-        lines.writelines(json.dumps(one.to_json()) + "\n" for one in found.lacks)
-    assert check_database(LookupDb(table), demo, ["race"]).lacks == ()
+        lines.writelines(json.dumps(one.record) + "\n" for one in found.missing)
+    assert check_database(LookupDb(table), demo, ["race"]).missing == ()
 
 
 CALL = {"api_name": "Find", "for": "my mother", "city": "Davis"}
@@ -91,7 +91,7 @@ def test_what_a_call_finds_is_compared_with_the_best_telling(rows, kind):
     extra = rows is not None and len(rows) > len(ROWS)
     table[tuple(sorted({**CALL, "for": "my parent"}.items()))] = told(ROWS, "parent")
     found = check_database(LookupDb(table), corpus(), ["gender"])
-    lacks = {one.group: one for one in found.lacks}
+    lacks = {one.group: one for one in found.missing}
     assert lacks.get("man") is None if not kind else lacks["man"].kind == kind
     if kind:
         assert lacks["man"].results == told(ROWS)
@@ -101,22 +101,22 @@ def test_what_a_call_finds_is_compared_with_the_best_telling(rows, kind):
 
 def test_what_is_found_in_a_telling_alone_is_missing_in_the_original():
     table = {tuple(sorted({**CALL, "for": "my father"}.items())): told(ROWS)}
-    lacks = {one.group: one for one in check_database(LookupDb(table), corpus(), ["gender"]).lacks}
+    lacks = {one.group: one for one in check_database(LookupDb(table), corpus(), ["gender"]).missing}
     assert lacks["woman"].results == ROWS
     assert set(lacks) == {"woman", "non-binary"}
 
 
 def test_calls_that_find_nothing_in_any_telling_and_those_that_name_nobody_are_no_lack():
-    assert check_database(LookupDb({}), corpus(), ["gender"]).lacks == ()
+    assert check_database(LookupDb({}), corpus(), ["gender"]).missing == ()
     plain = {"api_name": "Find", "city": "Davis"}
     found = check_database(LookupDb({}), corpus(plain), ["gender"])
-    assert (dict(found.calls), found.lacks) == ({"gender": {}}, ())
+    assert (dict(found.calls), found.missing) == ({"gender": {}}, ())
 
 
 def test_sql_is_asked_like_a_table(tmp_path):
     path = tmp_path / "halls.sqlite"
     write_database(services_of(corpus()), path)
-    lacks = {one.group: one for one in check_database(SqlDb(str(path)), corpus(), ["gender"]).lacks}
+    lacks = {one.group: one for one in check_database(SqlDb(str(path)), corpus(), ["gender"]).missing}
     assert lacks.keys() == {"man", "non-binary"}
     assert (lacks["man"].kind, lacks["man"].results) == ("none", told(ROWS))
 

@@ -7,8 +7,8 @@ from tod_bias.perturb import perturb_text
 @pytest.mark.parametrize(
     ("axis", "says"),
     [
-        ("persona_gender", "rewrites whole dialogues only; give --corpus"),
-        ("gender×age", "rewrites whole dialogues only; give --corpus"),
+        ("persona_gender", "rewrites whole dialogues only: tod-bias export --corpus"),
+        ("gender×age", "rewrites whole dialogues only: tod-bias export --corpus"),
         ("names_gendr", "did you mean 'names_gender'"),
         ("nobody", "expected one of age, .*dialect:aae.*names_race"),
     ],

@@ -171,20 +171,22 @@ def bleu_statistics(hypothesis: str, reference: str) -> dict[str, int]:
 def turn_rows(axis: str, dialogue: int) -> list[dict[str, Any]]:
     """The original, two variants of another group, and one of the placebo."""
     source, target, word, text = SPOKEN[axis]
-    variants = [(None, None, None, None), (0, source, target, word), (1, source, target, word)]
-    variants.append((2, "original", "placebo", "please"))
+    variants = [("original", "original", None, None, None)]
+    variants += [(f"{axis}:{target}:{draw}", "group", source, target, word) for draw in (0, 1)]
+    variants.append((f"placebo:{axis}", "placebo", "original", "placebo", "please"))
     rows = []
     for turn in range(2):
-        for draw, before, after, by in variants:
-            for arm in ("original",) if draw is None else ("", "db", "db,response"):
+        for variant, role, before, after, by in variants:
+            for arm in ("original",) if role == "original" else ("", "db", "db,response"):
                 who = TARGET_WORDS[axis] if after == target else word
                 reference = f"How about Cafe {dialogue} on Main Street ? It is nice ."
                 found = arm != "" or (dialogue + turn) % 3 == 0
                 response = reference if found else f"Sorry , I found nothing near street {dialogue} ."
                 rows.append(
                     {
-                        "axis": axis, "dialogue": f"{axis}-{dialogue}", "turn": turn, "draw": draw, "sample": 0,
-                        "source": before, "target": after, "word": by, "arm": arm, "user": text.format(who),
+                        "axis": axis, "dialogue": f"{axis}-{dialogue}", "turn": turn, "variant": variant,
+                        "sample": 0, "role": role, "source": before, "group": after, "term": by, "arm": arm,
+                        "user": text.format(who),
                         "api_call": f"api_name = Find ; who = {who}", "db": f"name = Cafe {dialogue}" if found else "",
                         "response": response, "reference": reference,
                         **bleu_statistics(response, reference),
@@ -195,8 +197,7 @@ def turn_rows(axis: str, dialogue: int) -> list[dict[str, Any]]:
 
 
 def turns_of() -> pd.DataFrame:
-    frame = pd.DataFrame([row for axis in SPOKEN for dialogue in range(8) for row in turn_rows(axis, dialogue)])
-    return frame.astype({"draw": "Int64"})
+    return pd.DataFrame([row for axis in SPOKEN for dialogue in range(8) for row in turn_rows(axis, dialogue)])
 
 
 def write_folder(folder: Path, *, keep_turns: bool = True, **changes: Any) -> Path:

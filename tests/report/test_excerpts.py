@@ -18,7 +18,12 @@ STAGES = ["api_call", "db", "response"]
 
 def test_the_largest_changes_come_first_each_dialogue_once_and_each_pair_twice_at_most(turns):
     turns = turns.copy()
-    worst = (turns["dialogue"] == "gender-4") & (turns["turn"] == 1) & (turns["draw"] == 1) & (turns["arm"] == "")
+    worst = (
+        (turns["dialogue"] == "gender-4")
+        & (turns["turn"] == 1)
+        & (turns["variant"] == "gender:man:1")
+        & (turns["arm"] == "")
+    )
     turns.loc[worst, ["bleu_correct_1", "response"]] = [0, "?"]
     (found,) = excerpts(turns, STAGES, ["gender"], METRICS)
     assert [excerpt.dialogue for excerpt in found.chosen] == ["gender-4", "gender-0"]
@@ -114,7 +119,7 @@ def test_turns_without_a_score_are_neither_chosen_nor_counted(turns):
 def test_variants_of_the_placebo_are_left_out(turns):
     (found,) = excerpts(turns, STAGES, ["gender"], METRICS)
     assert {excerpt.target for excerpt in found.chosen} == {"man"}
-    only = turns[(turns["arm"] == "original") | (turns["target"] == "placebo")]
+    only = turns[(turns["arm"] == "original") | (turns["role"] == "placebo")]
     assert excerpts(only, STAGES, ["gender"], METRICS) == []
 
 

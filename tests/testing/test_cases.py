@@ -112,8 +112,8 @@ def test_a_guard_that_serves_all_as_badly_does_not_mend(cases, system):
 
 
 def test_the_missing_rows_mend_them(cases, system, demo, tmp_path):
-    lacks = check_database(system.stages["db"], demo, ["race"], name="db", call="api_call").lacks
-    rows = [json.dumps(one.to_json()) for one in lacks if one.is_missing]
+    lacks = check_database(system.stages["db"], demo, ["race"], name="db", call="api_call").missing
+    rows = [json.dumps(one.record) for one in lacks if one.is_too_few]
     written = [*rows, *(row.replace('"black', '"Black').replace('"asian', '"Asian') for row in rows)]  # as models do
     table = (DEMO / "database.jsonl").read_text(encoding="utf-8")
     (tmp_path / "whole.jsonl").write_text(table + "\n".join(written) + "\n", encoding="utf-8")
@@ -325,7 +325,7 @@ def test_commands_name_what_cannot_be_used(tmp_path, run, capsys, cases):
         (["check", "--cases", tmp_path / "none.jsonl", "--pipeline", "demo"], "cannot be read"),
         (["check", run], "--max-gap is missing"),
         (["check"], "a run's folder is missing"),
-        (["check", run, "--max-gap", 0.1, "--pipeline", "demo"], "is not run again"),
+        (["check", run, "--max-gap", 0.1, "--pipeline", "demo"], "a finished run is not"),
         (["cases", tmp_path], "holds no results.json"),
         (["cases", run, "--out", lists], "lists.csv: is there and holds no cases; choose another --out"),
         (["cases", run, "--out", path, "--metric", "chrf"], "has not measured chrf"),

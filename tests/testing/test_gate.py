@@ -1,4 +1,4 @@
-"""A gate: three made cases for three exit codes, what too few words can show, and files that other readers take."""
+"""A gate: three made cases for three exit codes, what too few terms can show, and files that other readers take."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from tod_bias.report import gate as pages
 from tod_bias.results import AuditResult
-from tod_bias.testing.gate import gate
+from tod_bias.testing.gate import Limits, gate
 
 
 def estimate(value, error=0.01, these=None, **more):
@@ -16,7 +16,7 @@ def estimate(value, error=0.01, these=None, **more):
     return {"value": value, "se": error, "df": 60.0, "ci": bounds, "terms_only": terms_only, **more}
 
 
-def record(disparity=0.0, woman=0.0, man=0.0, *, words=20.0, p=0.001, axis="gender", **options):
+def record(disparity=0.0, woman=0.0, man=0.0, *, terms=20.0, p=0.001, axis="gender", **options):
     """``results.json`` of a made run of one axis and metric."""
 
     def parts(value):
@@ -25,7 +25,7 @@ def record(disparity=0.0, woman=0.0, man=0.0, *, words=20.0, p=0.001, axis="gend
     groups = {
         name: {
             "dialogues": 100,
-            "terms": {"effective": words},
+            "terms": {"effective": terms},
             "gap": estimate(value, p=p, p_terms_only=p, **options),
             "contributions": parts(value),
         }
@@ -34,7 +34,7 @@ def record(disparity=0.0, woman=0.0, man=0.0, *, words=20.0, p=0.001, axis="gend
     row = {
         "verdict": "inconclusive",
         "dialogues": 200,
-        "rests_on": {"number": 30, "effective": words},
+        "rests_on": {"number": 30, "effective": terms},
         "original": {"value": 0.9},
         "disparity": estimate(disparity, adjusted_p=p, p_terms_only=p, **options),
         "contributions": parts(disparity),
@@ -59,19 +59,19 @@ UNCLEAR = results(0.03, 0.02, -0.02, error=0.05)
 def test_three_cases_three_exit_codes(made, code):
     found = gate(made, 0.05)
     assert found.code == code
-    assert [one.asked.name for one in found.values] == ["disparity", "gap of woman", "gap of man"]
+    assert [one.checked.name for one in found.verdicts] == ["disparity", "gap of woman", "gap of man"]
 
 
 def test_one_group_beyond_the_limit_fails_whatever_the_disparity_is():
     found = gate(results(0.0, 0.2, 0.0), 0.05)
-    assert (found.code, [one.state for one in found.values]) == (1, ["within", "above", "within"])
+    assert (found.code, [one.state for one in found.verdicts]) == (1, ["within", "above", "within"])
     assert "gap of woman +0.200" in pages.headline(found.record)
 
 
 def test_being_served_better_counts_unless_only_harm_is_asked_for():
     favoured = results(0.0, -0.2, 0.0)
     assert gate(favoured, 0.05).code == 1
-    assert gate(favoured, 0.05, harm_only=True).code == 0
+    assert gate(favoured, Limits(0.05, both_sides=False)).code == 0
 
 
 def test_above_0_is_not_above_the_limit():
@@ -83,34 +83,34 @@ def test_what_is_not_above_any_rewording_does_not_fail():
     assert gate(results(0.2, 0.3, -0.3, p=0.4), 0.05).code == 3
 
 
-def test_too_few_words_show_nothing_of_a_group():
-    for made in (results(words=2.0), results(0.2, 0.3, -0.3, words=2.0)):
+def test_too_few_terms_show_nothing_of_a_group():
+    for made in (results(terms=2.0), results(0.2, 0.3, -0.3, terms=2.0)):
         found = gate(made, 0.05)
         assert found.code == 3
-        assert "2.0 effective words, 6 are needed" in pages.why(found.record["values"][0])
-    assert gate(results(words=2.0), 0.05, these_words=True).code == 0
-    assert gate(results(0.2, 0.3, -0.3, words=2.0), 0.05, these_words=True).code == 1
+        assert "2.0 effective terms, 6 are needed" in pages.why(found.record["values"][0])
+    assert gate(results(terms=2.0), Limits(0.05, terms_only=True)).code == 0
+    assert gate(results(0.2, 0.3, -0.3, terms=2.0), Limits(0.05, terms_only=True)).code == 1
 
 
 def test_what_cannot_be_told_says_how_many_dialogues_would():
     """(0.05 - 0.03) / (1.645 + 0.842) = 0.00804 is the error that is needed, where 200 dialogues have 0.05."""
     found = gate(UNCLEAR, 0.05)
-    assert found.values[0].needed == pytest.approx(200 * (0.05 / 0.00804) ** 2, rel=0.01)
+    assert found.verdicts[0].needed == pytest.approx(200 * (0.05 / 0.00804) ** 2, rel=0.01)
     assert "dialogues would tell" in pages.why(found.record["values"][0])
-    words = gate(results(0.03, error=0.05, these=0.01), 0.05).values[0]  # what is due to words stays
-    assert words.needed == float("inf")
+    terms = gate(results(0.03, error=0.05, these=0.01), 0.05).verdicts[0]  # what is due to terms stays
+    assert terms.needed == float("inf")
 
 
 def test_a_margin_below_the_limit_is_harder_to_pass():
-    assert gate(FAIR, 0.05, margin=0.01).code == 3
-    assert gate(HARMED, 0.05, margin=0.01).code == 1
+    assert gate(FAIR, Limits(0.05, margin=0.01)).code == 3
+    assert gate(HARMED, Limits(0.05, margin=0.01)).code == 1
 
 
 def test_a_component_answers_for_its_own_part():
-    assert gate(HARMED, 0.05, component="response").code == 1
-    found = gate(HARMED, 0.05, component="db")
+    assert gate(HARMED, 0.05, stage="response").code == 1
+    found = gate(HARMED, 0.05, stage="db")
     assert found.code == 0
-    assert found.values[1].asked.name == "gap of woman, db"
+    assert found.verdicts[1].checked.name == "gap of woman, db"
 
 
 @pytest.mark.parametrize(
@@ -120,15 +120,24 @@ def test_a_component_answers_for_its_own_part():
         ({"axes": ["placebo"]}, "has no axis placebo"),
         ({"metrics": ["chrf"]}, "has no metric chrf; it has corpus_bleu, length"),
         ({"metrics": ["length"]}, "has no length on axis gender"),
-        ({"component": "nlu"}, "has no component nlu; it has db, response"),
-        ({"margin": 0.1}, "not above max_disparity"),
-        ({"most": -1.0}, "max_disparity must be above 0"),
+        ({"stage": "nlu"}, "has no stage nlu; it has db, response"),
     ],
 )
 def test_what_the_run_does_not_have_is_named(options, named):
-    most = options.pop("most", 0.05)
     with pytest.raises(ValueError, match=named):
-        gate(FAIR, most, **options)
+        gate(FAIR, 0.05, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"max_gap": 0.05, "margin": 0.1}, "not above max_gap"),
+        ({"max_gap": -1.0}, "max_gap must be above 0"),
+    ],
+)
+def test_limits_that_make_no_sense_are_refused(options, named):
+    with pytest.raises(ValueError, match=named):
+        Limits(**options)
 
 
 def test_other_readers_take_the_junit_file(tmp_path):
@@ -160,10 +169,11 @@ def test_it_is_said_what_positive_means():
     content["axes"] = {"gender": dict.fromkeys(("corpus_bleu", "disagreement", "own"), row)}
     made = AuditResult.model_validate(content)
     assert "Positive is harm.\n" in pages.markdown(gate(made, 0.05, metrics=["corpus_bleu"]).record)
-    assert "\nPositive is told apart more, whoever is served worse, in disagreement, own.\n" in pages.markdown(
-        gate(made, 0.05, metrics=["disagreement", "own"]).record
+    assert (
+        "\nPositive is treated differently more often, whoever is served worse, in disagreement, own.\n"
+        in pages.markdown(gate(made, 0.05, metrics=["disagreement", "own"]).record)
     )
-    assert "\nPositive is harm; positive is told apart more" in pages.markdown(gate(made, 0.05).record)
+    assert "\nPositive is harm; positive is treated differently more often" in pages.markdown(gate(made, 0.05).record)
 
 
 def test_commands_exit_with_what_they_found(tmp_path, capsys):

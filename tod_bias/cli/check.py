@@ -96,21 +96,13 @@ def check(
     from tod_bias.report import gate as pages  # heavy imports come after what may go wrong at once
     from tod_bias.testing import gate as gates
 
-    found = gates.gate(
-        result,
-        limits.max_gap,
-        axes=given.get("axes"),
-        metrics=given.get("metrics"),
-        component=limits.stage,
-        margin=limits.margin,
-        harm_only=not limits.both_sides,
-        these_words=limits.terms_only,
-    )
-    _write(found.record, pages, output)
+    allowed = gates.Limits(limits.max_gap, limits.margin, limits.both_sides, limits.terms_only)
+    checked = gates.gate(result, allowed, axes=given.get("axes"), metrics=given.get("metrics"), stage=limits.stage)
+    _write(checked.record, pages, output)
     if not output.quiet:
-        Console().print(pages.table(found.record))
-        echo(f"{pages.TITLES[found.state]}: {pages.headline(found.record)}")
-    return found.code
+        Console().print(pages.table(checked.record))
+        echo(f"{pages.TITLES[checked.state]}: {pages.headline(checked.record)}")
+    return checked.code
 
 
 def _check_cases(path: Path, run: Path | None, tolerance: float, overrides: RunOverrides, output: CheckOutput) -> int:

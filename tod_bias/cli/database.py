@@ -114,7 +114,7 @@ def check(run: Path | None = None, /, *, how: LookupOptions, output: OutputOptio
     """
     from tod_bias.dialogues.text import json_line
     from tod_bias.files import write_json, write_lines
-    from tod_bias.mitigation.missing_rows import OWN_ARMS, check_database, made_in
+    from tod_bias.mitigation.missing_rows import OWN_ARMS, calls_made, check_database
     from tod_bias.report.record import read_turns
 
     config = AuditConfig.with_settings(None, overrides.given()) if run is None else config_of(run, overrides)
@@ -127,15 +127,15 @@ def check(run: Path | None = None, /, *, how: LookupOptions, output: OutputOptio
     axes = load_axes(config.axes)
     lookup = _database(config, how, whole)
     folder = folder_of(output.out, config.corpus.corpus)
-    made = {key: calls for axis in axes for key, calls in made_in(turns, axis.name, how.call).items()}
+    made = {key: calls for axis in axes for key, calls in calls_made(turns, axis.name, how.call).items()}
     found = check_database(
-        lookup, dialogues, axes, name=how.stage, call=how.call, seed=seed, tellings=how.variants, made=made
+        lookup, dialogues, axes, name=how.stage, call=how.call, seed=seed, variants=how.variants, made=made
     )
-    write_json(folder / "database.json", found.to_json())
-    write_lines(folder / "missing.jsonl", (json_line(one.to_json()) for one in found.lacks if one.is_missing))
+    write_json(folder / "database.json", found.record)
+    write_lines(folder / "missing.jsonl", (json_line(one.record) for one in found.missing if one.is_too_few))
     if not output.quiet:
         Console().print(found.table())
-        missing = sum(one.is_missing for one in found.lacks)
+        missing = sum(one.is_too_few for one in found.missing)
         print(f"{missing:,} calls with missing rows: {folder / 'missing.jsonl'}")
 
 

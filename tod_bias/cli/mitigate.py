@@ -49,7 +49,7 @@ class MitigateOptions(MarginOptions):
     quality_margin: Annotated[float, Field(gt=0)] = 0.02
     """How much of the metric may be lost, in its own units."""
     budget: Positive = 12
-    """Changes tried per axis at most."""
+    """Fixes tried per axis at most."""
     terms_only: bool = False
     """Take the terms as they are where they are too few for a group."""
 
@@ -58,17 +58,18 @@ class MitigateOutput(OutputOptions):
     """Where changes go."""
 
     out: Path | None = None
-    """Folder for the results; by default RUN/repair."""
+    """Folder for the results; by default RUN/mitigation."""
 
 
 @command("tod-bias mitigate runs/mine --guards canonical")
 def mitigate(run: Path, /, *, how: MitigateOptions, output: MitigateOutput, overrides: RunOverrides) -> int:
-    """Find the smallest change that removes what a run found: guards and missing rows on the stages that it names.
+    """Find the smallest fix of what a run found: guards and missing rows on the stages that it names.
 
-    Tries the changes axis by axis, puts the smallest sufficient ones together, and measures them on all of these axes:
+    Tries the fixes axis by axis, puts the smallest sufficient ones together, and measures them on all of these axes:
     what helps one must harm no other. As one of several is chosen on the same dialogues, it says where that would not
-    hold at a level divided by their number. Writes repair.json, repair.svg, missing.jsonl (rows that a lookup table
-    lacks) and mended.yaml, the pipeline to be used from then on. Exit code 1: nothing that was tried does.
+    hold at a level divided by their number. Writes mitigation.json, mitigation.svg, missing.jsonl (rows that a
+    lookup table lacks) and mitigated.yaml, the pipeline to be used from then on. Exit code 1: nothing is
+    sufficient.
 
     Args:
         run: A finished run of attribute: its folder.
@@ -94,12 +95,12 @@ def mitigate(run: Path, /, *, how: MitigateOptions, output: MitigateOutput, over
     from tod_bias.files import own_folder  # heavy imports come after what may go wrong at once
     from tod_bias.folder import claimed
 
-    folder = claimed(own_folder(run, "repair") if output.out is None else output.out)
+    folder = claimed(own_folder(run, "mitigation") if output.out is None else output.out)
     return _write(folder, found, result, config.system, quiet=output.quiet)
 
 
 def _found(result: AuditResult, config: AuditConfig, names: Sequence[str], how: MitigateOptions) -> Any:
-    """What the search for changes found."""
+    """What the search for fixes found."""
     from tod_bias.dialogues.corpora import load_corpus
     from tod_bias.dialogues.sampling import sample
 
@@ -107,50 +108,48 @@ def _found(result: AuditResult, config: AuditConfig, names: Sequence[str], how: 
     check_system(corpus.corpus, system)
     whole = load_corpus(corpus.corpus, datapath=corpus.datapath, split=corpus.split)
     axes = load_axes(config.axes, names, system.device)
-    from tod_bias.mitigation.search import Workshop
+    from tod_bias.mitigation.fixes import Goal
+    from tod_bias.mitigation.search import MitigationSearch
 
-    shop = Workshop(
+    search = MitigationSearch(
         result,
         load_system(corpus.corpus, system, whole),
         sample(whole, corpus.max_dialogues, result.config.seed),
         axes,
-        metric=how.metric,
-        margin=how.margin,
-        quality_margin=how.quality_margin,
-        these_words=how.terms_only,
+        goal=Goal(how.metric, how.margin, how.quality_margin, how.terms_only),
         cache=None if result.folder is None else result.folder / FILE,
         metrics=own_metrics(config),
         cluster=config.analysis.cluster,
         max_failures=config.run.max_failures,
     )
-    return shop.repair(list(how.guards), how.budget)
+    return search.search(list(how.guards), how.budget)
 
 
 def _write(folder: Path, found: Any, result: AuditResult, system: SystemOptions, *, quiet: bool) -> int:
     """Write what was found, and show it; returns the exit code."""
     from tod_bias.dialogues.text import json_line
     from tod_bias.files import write_json, write_lines
-    from tod_bias.mitigation.pipeline_file import write_mended
-    from tod_bias.report import repairs
+    from tod_bias.mitigation.pipeline_file import write_pipeline
+    from tod_bias.report import mitigation as pages
     from tod_bias.report.page import draw
 
-    record = found.to_json()
-    write_json(folder / "repair.json", record)
+    record = found.record
+    write_json(folder / "mitigation.json", record)
     label = result.metrics[record["metric"]].label
-    draw(repairs.picture(record, label), folder / "repair.svg", f"{label} against disparity, with and without changes")
+    draw(pages.picture(record, label), folder / "mitigation.svg", f"{label} against disparity, with and without fixes")
     if not quiet:
-        Console().print(repairs.table(record))
-    for note in repairs.notes(record):
+        Console().print(pages.table(record))
+    for note in pages.notes(record):
         echo(note, err=True)
-    if found.mend is None or found.pipeline is None:
-        echo("None of the changes that were tried does for all axes; repair.json says what is left.", err=True)
+    if found.chosen is None or found.pipeline is None:
+        echo("No fix that was tried is sufficient for all axes; mitigation.json says why.", err=True)
         return 1
-    if found.lacks:
-        write_lines(folder / "missing.jsonl", (json_line(one.to_json()) for one in found.lacks))
+    if found.missing_rows:
+        write_lines(folder / "missing.jsonl", (json_line(missing.record) for missing in found.missing_rows))
     spec = system.pipeline or (None if any(system.models) else DEMO)
-    file, modules = write_mended(folder, found.pipeline, found.mend.changes, spec, _standard(system))
+    file, modules = write_pipeline(folder, found.pipeline, found.chosen.fixes, spec, _standard(system))
     if not quiet:
-        print(f"Mitigated by: {found.mend.name}\nPipeline: {file}")
+        print(f"Mitigated by: {found.chosen.name}\nPipeline: {file}")
         if modules:
             print(f"(it needs {', '.join(modules)} beside it)")
     return 0

@@ -87,12 +87,15 @@ def show_plan(
 
 def show_power(pilot: Path, detect: float | None, quiet: bool, out: Path | None) -> None:
     """What a finished run could have shown, and what it takes to show a given disparity; in a file where asked for."""
-    from tod_bias.audit import pilot as pilots
-    from tod_bias.files import write_json
-    from tod_bias.folder import claimed
     from tod_bias.results import AuditResult
 
-    rows = pilots.power(AuditResult.load(pilot), detect)
+    result = AuditResult.load(pilot)
+
+    from tod_bias.audit import pilot as pilots  # heavy imports come after what may go wrong at once
+    from tod_bias.files import write_json
+    from tod_bias.folder import claimed
+
+    rows = pilots.power(result, detect)
     path = None if out is None else claimed(out) / "power.json"
     if path is not None:
         write_json(path, pilots.to_json(rows, detect))

@@ -1,4 +1,4 @@
-"""A pipeline's file with changes: what ``tod-bias mitigate`` leaves to be run from then on."""
+"""A pipeline's file with fixes: what ``tod-bias mitigate`` leaves to be run from then on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tod_bias.dialogues.corpora import DEMO
 from tod_bias.documents import read_yaml
 from tod_bias.errors import StageError
 from tod_bias.files import check_own_file, write_text
-from tod_bias.mitigation.attempts import ROWS, Change
+from tod_bias.mitigation.fixes import ROWS, Fix
 from tod_bias.perturb.guards.guard import Guard
 from tod_bias.perturb.guards.inputs import guarded_axis
 from tod_bias.report.sections import slug, unique
@@ -22,29 +22,29 @@ from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stages.database import LookupDb
 from tod_bias.systems.twin import untwinned
 
-FILE = "mended.yaml"
-TABLE = "mended_{}.jsonl"
+FILE = "mitigated.yaml"
+TABLE = "mitigated_{}.jsonl"
 """A lookup table with the rows that it lacked."""
 _OWN_NAMES = "tod_bias.stages:"
 
 
-def write_mended(
-    folder: Path, system: Pipeline, changes: Sequence[Change], spec: str | None, standard: Mapping[str, Any]
+def write_pipeline(
+    folder: Path, system: Pipeline, fixes: Sequence[Fix], spec: str | None, standard: Mapping[str, Any]
 ) -> tuple[Path, list[str]]:
-    """Write the mended pipeline's file into a folder, with the tables that changed.
+    """Write the fixed pipeline's file into a folder, with the tables that changed.
 
     Args:
-        folder: that holds the repair.
-        system: with the changes.
-        changes: what was changed.
+        folder: that holds the mitigation.
+        system: with the fixes.
+        fixes: what was changed.
         spec: ``demo`` or the path of the pipeline's file; None for the standard one of trained models.
-        standard: of the latter: component to the entry of a pipeline's file, without the database.
+        standard: of the latter: stage to the entry of a pipeline's file, without the database.
 
     Returns:
         The file, and modules beside the old file that it needs too.
 
     Raises:
-        StageError: a component has a guard of another kind already, or one whose words a file cannot name.
+        StageError: a stage has a guard of another kind already, or one whose terms a file cannot name.
     """
     path = DEMO / "pipeline.yaml" if spec == "demo" else Path(spec) if spec is not None else None
     content = {"stages": dict(standard)} if path is None else dict(read_yaml(path))
@@ -54,17 +54,17 @@ def write_mended(
         stages = {name: stages.get(name, {"stage": f"{_OWN_NAMES}LookupDb"}) for name in system.names}
     taken: set[str] = set()
     for name, stage in system.stages.items():
-        changed = path is None or any((one.component, one.kind) == (name, ROWS) for one in changes)
+        changed = path is None or any((fix.stage, fix.kind) == (name, ROWS) for fix in fixes)
         table = _table(stage)
         if changed and table is not None:
             file = TABLE.format(unique(slug(name), taken))
             check_own_file(folder / file)
             table.save(folder / file)
             stages[name]["table"] = file
-    for one in changes:
-        if one.kind != ROWS:
-            _check_axes(system.stages[one.component], one)
-            _guard(stages[one.component], one)
+    for fix in fixes:
+        if fix.kind != ROWS:
+            _check_axes(system.stages[fix.stage], fix)
+            _add_guard(stages[fix.stage], fix)
     write_text(folder / FILE, yaml.safe_dump({**content, "stages": stages}, sort_keys=False, allow_unicode=True))
     modules = {str(entry["stage"]).partition(":")[0].partition(".")[0] for entry in stages.values()}
     return folder / FILE, sorted(f"{name}.py" for name in modules if (beside / f"{name}.py").is_file())
@@ -82,26 +82,26 @@ def _table(stage: Any) -> LookupDb | None:
     return inner if isinstance(inner, LookupDb) else None
 
 
-def _guard(entry: dict[str, Any], change: Change) -> None:
+def _add_guard(entry: dict[str, Any], fix: Fix) -> None:
     there = entry.get("guard")
-    if there is not None and there != change.kind:
+    if there is not None and there != fix.kind:
         raise StageError(
-            f"{change.component} has a guard {there!r} already, and mends with {change.kind!r}; write the file by hand"
+            f"{fix.stage} has a guard {there!r} already, and the fix is {fix.kind!r}; write the file by hand"
         )
     old = entry.get("axes", [])
     known = [axis.strip() for axis in old.split(",")] if isinstance(old, str) else list(old)
-    entry["guard"] = change.kind
-    entry["axes"] = ", ".join(dict.fromkeys([*change.axes, *known]))  # the new guard is the outer one, as measured
+    entry["guard"] = fix.kind
+    entry["axes"] = ", ".join(dict.fromkeys([*fix.axes, *known]))  # the new guard is the outer one, as measured
 
 
-def _check_axes(stage: Any, change: Change) -> None:
-    """See to it that the axes that a file names have the words that were measured."""
+def _check_axes(stage: Any, fix: Fix) -> None:
+    """See to it that the axes that a file names have the terms that were measured."""
     guard = untwinned(stage)
     while isinstance(guard, Guard):
         axis = guard.axis
-        if axis.name in change.axes and axis.signature != guarded_axis(axis.name).signature:
+        if axis.name in fix.axes and axis.signature != guarded_axis(axis.name).signature:
             raise StageError(
-                f"{change.component} mends with a guard on {axis.name} with words of your own (--lexicon, --protect, "
+                f"{fix.stage} is fixed by a guard on {axis.name} with terms of your own (--lexicon, --protect, "
                 "--name-slots), which a pipeline's file cannot name; write it in Python: tod_bias.stages.Canonical"
             )
         guard = guard.stage

@@ -24,7 +24,7 @@ def _needed(row: Mapping[str, Any]) -> str:
     if needed is None:
         return ""
     if math.isinf(needed):
-        return "no number of dialogues with these words would tell: more words"
+        return "no number of dialogues with these terms would tell: more terms"
     return f"about {count(needed)} dialogues would tell if it is as seen (here {count(row['dialogues'])})"
 
 
@@ -35,25 +35,29 @@ def why(row: Mapping[str, Any]) -> str:
 
 def headline(record: Mapping[str, Any]) -> str:
     """One sentence: what is shown."""
-    most, margin = record["max_disparity"], record["margin"]
+    most, margin = record["max_gap"], record["margin"]
     rows = record["values"]
     chosen = [row for row in rows if row["state"] == record["state"]]
     first = max(chosen, key=lambda row: abs(row["value"] or 0.0))
     about = f"{first['axis']}, {first['metric']}: {first['name']} {_seen(first)}"
     more = f" (and {len(chosen) - 1} more)" if len(chosen) > 1 else ""
-    words = " (of these words)" if record["these_words"] else ""
+    scope = " (of these terms)" if record["terms_only"] else ""
     if record["state"] == "above":
-        return f"shown above {most:g}{words}: {about}{more}"
+        return f"shown above {most:g}{scope}: {about}{more}"
     if record["state"] == "within":
-        return f"all {len(rows)} shown within {margin:g}{words}"
-    return f"neither within {margin:g} nor above {most:g} is shown{words}: {about}{more}"
+        return f"all {len(rows)} shown within {margin:g}{scope}"
+    return f"neither within {margin:g} nor above {most:g} is shown{scope}: {about}{more}"
 
 
 def _positive(record: Mapping[str, Any]) -> str:
     """What a positive value means."""
     compared = record["counterfactual"]
     harm = "" if all(row["metric"] in compared for row in record["values"]) else "positive is harm"
-    apart = f"positive is told apart more, whoever is served worse, in {', '.join(compared)}" if compared else ""
+    apart = (
+        f"positive is treated differently more often, whoever is served worse, in {', '.join(compared)}"
+        if compared
+        else ""
+    )
     return "; ".join(filter(None, (harm, apart)))
 
 
@@ -65,12 +69,12 @@ def _seen(row: Mapping[str, Any]) -> str:
 
 
 def table(record: Mapping[str, Any]) -> RenderableType:
-    """A row a value.
+    """A row per value.
 
     Args:
         record: the content of ``check.json``.
     """
-    view = new_table(f"{record['run']}: at most {record['max_disparity']:g}; {_positive(record)}", (0, 1, 0, 0))
+    view = new_table(f"{record['run']}: at most {record['max_gap']:g}; {_positive(record)}", (0, 1, 0, 0))
     for heading in ("axis", "metric", ""):
         view.add_column(heading, overflow="fold")
     view.add_column("seen [95%]", justify="right")
@@ -81,12 +85,12 @@ def table(record: Mapping[str, Any]) -> RenderableType:
     for row in record["values"]:
         if text := why(row):
             notes.setdefault((row["axis"], row["metric"], text), []).append(row["name"])
-    told = [f"{axis}, {metric}, {'; '.join(names)}: {text}" for (axis, metric, text), names in notes.items()]
-    return Group(view, *(Text(note, style="dim") for note in told))
+    lines = [f"{axis}, {metric}, {'; '.join(names)}: {text}" for (axis, metric, text), names in notes.items()]
+    return Group(view, *(Text(note, style="dim") for note in lines))
 
 
 def junit(record: Mapping[str, Any]) -> str:
-    """JUnit XML: a suite an axis and metric, a case a value; what cannot be told is an error, so that it is seen.
+    """JUnit XML: a suite per axis and metric, a case per value; what cannot be told is an error, so that it is seen.
 
     Args:
         record: the content of ``check.json``.
@@ -107,10 +111,10 @@ def junit(record: Mapping[str, Any]) -> str:
             )
             if row["state"] != "within":
                 kind = "failure" if row["state"] == "above" else "error"
-                limit = f"above {record['max_disparity']:g}" if kind == "failure" else "cannot tell"
+                limit = f"above {record['max_gap']:g}" if kind == "failure" else "cannot tell"
                 message = f"{limit}: {_seen(row)}"
-                found = ElementTree.SubElement(case, kind, {"message": legal(message), "type": row["state"]})
-                found.text = legal(why(row) or message)
+                element = ElementTree.SubElement(case, kind, {"message": legal(message), "type": row["state"]})
+                element.text = legal(why(row) or message)
     ElementTree.indent(root, " ")
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 

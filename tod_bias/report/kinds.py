@@ -32,7 +32,7 @@ COMPARISON, AUDIT = _REPORTED["compare.json"], _REPORTED["audit.json"]
 KINDS = (
     *_REPORTED.values(),
     Kind("comparison.json", "associate compare", "its numbers stand in comparison.json"),
-    Kind("repair.json", "mitigate", "look at repair.svg, and at mended.yaml for the pipeline to use"),
+    Kind("mitigation.json", "mitigate", "look at mitigation.svg, and at mitigated.yaml for the pipeline to use"),
     Kind("evaluation.json", "evaluate", "its scores stand in evaluation.json"),
     Kind("words.json", "words", "look at words.csv and figures/words.svg"),
     Kind("coverage.json", "words --coverage", "its shares stand in coverage.json"),

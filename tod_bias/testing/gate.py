@@ -1,8 +1,8 @@
-"""A gate: does a finished run show that nobody is served differently by more than a limit?
+"""A gate: does a finished run show that no group is served worse by more than a limit?
 
-Everything that is asked must be shown to lie within the margin (each by two one-sided tests; as all must, none is
-adjusted), or one of it must be shown to lie beyond the limit (one-sided tests, Holm over all that is asked), or the run
-cannot tell. What rests on too few words is shown of no group. All is read from ``results.json``.
+Every value that is checked must be shown to lie within the margin (each by two one-sided tests; as all must, none is
+adjusted), or one must be shown to lie beyond the limit (one-sided tests, Holm over all), or the run cannot tell. What
+rests on too few terms is shown of no group. All is read from ``results.json``; nothing is run.
 """
 
 from __future__ import annotations
@@ -22,86 +22,115 @@ from tod_bias.statistics.needed import ENOUGH_WORDS
 from tod_bias.statistics.power import beyond_p, equivalence_p, units_needed
 
 WITHIN, ABOVE, UNKNOWN = "within", "above", "cannot tell"
-"""What may be shown of what is asked."""
+"""What may be shown of a value."""
 CODES = {WITHIN: 0, ABOVE: 1, UNKNOWN: 3}
 """Exit codes; 2 is for the user's mistakes."""
 ALPHA = 1 - LEVEL
 
 
 class GateError(TodBiasError):
-    """Something is asked of a run that it does not have."""
+    """A check names something that the run does not have."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What is allowed, on each metric's own scale."""
+    """What is allowed, on each metric's own scale.
 
-    most: float
+    Raises:
+        TodBiasError: a limit that makes no sense.
+    """
+
+    max_gap: float
     """Beyond it the gate fails."""
-    margin: float
-    """Within it the gate passes."""
-    harm_only: bool = False
-    """Whether being served better than the others is allowed."""
-    these_words: bool = False
-    """Whether words are taken as they are, not as a sample."""
+    margin: float | None = None
+    """Within it the gate passes; by default ``max_gap``, and never above it."""
+    both_sides: bool = True
+    """Whether being served better than the others counts too."""
+    terms_only: bool = False
+    """Whether terms are taken as they are, not as a sample."""
     tried: int = 1
-    """Systems of which one may be chosen: each must be shown to be within the margin at a part of alpha."""
+    """Systems of which the best one is chosen on the same dialogues: what passes is held to alpha / tried."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.max_gap < math.inf:
+            raise TodBiasError(f"max_gap must be above 0, got {self.max_gap!r}")
+        if self.margin is not None and not 0 < self.margin <= self.max_gap:
+            raise TodBiasError(f"margin must be above 0 and not above max_gap ({self.max_gap:g}), got {self.margin!r}")
+
+    @property
+    def within(self) -> float:
+        """What must be shown for the gate to pass."""
+        return self.max_gap if self.margin is None else self.margin
 
     @property
     def alpha(self) -> float:
-        """The level of tests that something lies within the margin (Bonferroni over what was tried)."""
+        """The level of tests that a value lies within the margin (Bonferroni over what was tried)."""
         return ALPHA / self.tried
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One value that is asked for: a disparity, a group's gap, or a component's part of either."""
+class CheckedValue:
+    """One value that is checked: a disparity, a group's gap, or a stage's share of either."""
 
     axis: str
     metric: str
     name: str
     """``disparity``, ``gap of woman``, ``disparity, response``."""
     value: float | None
-    ci: Sequence[float] | None
-    error: float
-    """Standard error, NaN where it is not known."""
-    freedom: float
-    error_these_words: float
+    ci: tuple[float, float] | None
+    se: float
+    """Standard error; NaN where it is not known."""
+    df: float
+    se_terms_only: float
     dialogues: int
-    words: float
-    """Effective words; infinity where they do not count."""
+    terms: float
+    """Effective terms; infinity where they do not count."""
     unmeasured: str
     """Why the run measures nothing there; empty where it does."""
-    p_claim: float | None
-    """The run's own adjusted p-value of the claim, above the placebo where there is one; None: it tested nothing."""
+    claim_p: float | None
+    """The run's own p-value of the claim, over everything that it claims; None: it tested nothing."""
+
+    def error(self, limits: Limits) -> tuple[float, float]:
+        """Standard error and degrees of freedom."""
+        return (self.se_terms_only, self.dialogues - 1) if limits.terms_only else (self.se, self.df)
+
+    @property
+    def has_few_terms(self) -> bool:
+        """Whether nothing can be said of a group."""
+        return self.terms < ENOUGH_WORDS
+
+    @property
+    def no_dialogue_differs(self) -> bool:
+        """Whether no dialogue shows any difference."""
+        return self.value == 0 and self.se_terms_only == 0
 
 
 @dataclass(frozen=True)
-class Judged:
+class Verdict:
     """What is shown of one value."""
 
-    asked: Asked
+    checked: CheckedValue
     state: str
-    reason: str
+    reason: str = ""
     """Why the run cannot tell; empty where it can."""
     needed: float | None = None
-    """Dialogues that would tell, if the value is as it was seen; infinity: none do with these words."""
+    """Dialogues that would tell, if the value is as it was seen; infinity: none do with these terms."""
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """What is shown of everything that was asked."""
+class GateResult:
+    """What is shown of everything that was checked."""
 
     run: str
     limits: Limits
-    values: tuple[Judged, ...]
+    verdicts: tuple[Verdict, ...]
     counterfactual: tuple[str, ...] = ()
-    """Metrics of which positive is not harm: told apart more from the original telling."""
+    """Metrics of which positive is not harm: they compare with the original."""
 
     @property
     def state(self) -> str:
         """Above the limit if any is, within the margin if all are."""
-        states = {one.state for one in self.values}
+        states = {verdict.state for verdict in self.verdicts}
         return ABOVE if ABOVE in states else WITHIN if states == {WITHIN} else UNKNOWN
 
     @property
@@ -113,106 +142,90 @@ class Judgement:
     def record(self) -> dict[str, Any]:
         """The content of ``check.json``; ``needed`` may be infinite, which JSON shows as null."""
         return {
-            "schema": 1,
+            "schema": 2,
             "run": self.run,
             "state": self.state,
-            "max_disparity": self.limits.most,
-            "margin": self.limits.margin,
-            "harm_only": self.limits.harm_only,
-            "these_words": self.limits.these_words,
+            "max_gap": self.limits.max_gap,
+            "margin": self.limits.within,
+            "both_sides": self.limits.both_sides,
+            "terms_only": self.limits.terms_only,
             "counterfactual": list(self.counterfactual),
-            "values": [
-                {
-                    "axis": one.asked.axis,
-                    "metric": one.asked.metric,
-                    "name": one.asked.name,
-                    "value": one.asked.value,
-                    "ci": None if one.asked.ci is None else list(one.asked.ci),
-                    "dialogues": one.asked.dialogues,
-                    "state": one.state,
-                    "reason": one.reason,
-                    "needed": one.needed,
-                }
-                for one in self.values
-            ],
+            "values": [_record_of(verdict) for verdict in self.verdicts],
         }
+
+
+def _record_of(verdict: Verdict) -> dict[str, Any]:
+    checked = verdict.checked
+    return {
+        "axis": checked.axis,
+        "metric": checked.metric,
+        "name": checked.name,
+        "value": checked.value,
+        "ci": None if checked.ci is None else list(checked.ci),
+        "dialogues": checked.dialogues,
+        "state": verdict.state,
+        "reason": verdict.reason,
+        "needed": verdict.needed,
+    }
 
 
 def gate(
     result: AuditResult,
-    most: float,
+    limits: Limits | float,
     *,
     axes: Sequence[str] | None = None,
     metrics: Sequence[str] | None = None,
-    component: str | None = None,
-    margin: float | None = None,
-    harm_only: bool = False,
-    these_words: bool = False,
-    tried: int = 1,
-) -> Judgement:
-    """Judge a finished run.
-
-    Asked for are the disparity of every axis and the gap of every group, in either direction.
+    stage: str | None = None,
+) -> GateResult:
+    """Check a finished run: the disparity of every axis and the gap of every group.
 
     Args:
         result: of the run.
-        most: a disparity or gap beyond it fails.
+        limits: what is allowed; a number is the largest gap.
         axes: by default all but the placebo.
         metrics: by default all of which one side is the better one.
-        component: its part of each disparity and gap is asked for in their place.
-        margin: within which all must be shown to lie; by default ``most``, and never above it.
-        harm_only: what is negative, served better than the others, is allowed.
-        these_words: take words as they are.
-        tried: systems of which the best one is chosen on the same dialogues; what passes is held to alpha / tried.
+        stage: its share of each disparity and gap is checked in their place.
 
     Raises:
-        GateError: the run lacks an axis, metric or component.
+        GateError: the run lacks an axis, metric or stage.
         TodBiasError: a limit that makes no sense.
     """
-    margin = most if margin is None else margin
-    if not (0 < most < math.inf):
-        raise TodBiasError(f"max_disparity must be above 0, got {most!r}")
-    if not 0 < margin <= most:
-        raise TodBiasError(f"margin must be above 0 and not above max_disparity ({most:g}), got {margin!r}")
-    limits = Limits(most, margin, harm_only, these_words, tried)
-    asked = list(_asked(result, axes, metrics, component, limits))
-    beyond = holm({str(number): _beyond(one, limits) for number, one in enumerate(asked)})
-    values = tuple(_judged(one, beyond[str(number)], len(asked), limits) for number, one in enumerate(asked))
-    chosen = dict.fromkeys(one.asked.metric for one in values)
+    limits = limits if isinstance(limits, Limits) else Limits(limits)
+    values = [value for row in _rows(result, axes, metrics) for value in _values(row, result, stage, limits)]
+    beyond = holm({str(number): _p_within_limit(value, limits) for number, value in enumerate(values)})
+    verdicts = tuple(_verdict(value, beyond[str(number)], len(values), limits) for number, value in enumerate(values))
+    chosen = dict.fromkeys(value.metric for value in values)
     compared = tuple(name for name in chosen if result.metrics[name].counterfactual)
-    return Judgement(result.name, limits, values, compared)
+    return GateResult(result.name, limits, verdicts, compared)
 
 
-def _asked(
-    result: AuditResult,
-    axes: Sequence[str] | None,
-    metrics: Sequence[str] | None,
-    component: str | None,
-    limits: Limits,
-) -> Iterator[Asked]:
-    run = result.name
-    there = [axis for axis in result.axes if axis != PLACEBO]
-    measured = result.metrics
-    sided = [name for name, about in measured.items() if about.better != "neither"] or list(measured)
-    for what, wanted, known in (("axis", axes, there), ("metric", metrics, list(measured))):
+def _rows(result: AuditResult, axes: Sequence[str] | None, metrics: Sequence[str] | None) -> list[AxisResult]:
+    """The axes and metrics that are checked."""
+    known_axes = [axis for axis in result.axes if axis != PLACEBO]
+    known_metrics = list(result.metrics)
+    for what, wanted, known in (("axis", axes, known_axes), ("metric", metrics, known_metrics)):
         for name in wanted or ():
             if name not in known:
-                raise GateError(f"{run}: has no {what} {name}; it has {', '.join(known) or 'none but the placebo'}")
-    if component is not None and component not in result.stages:
-        raise GateError(f"{run}: has no component {component}; it has {', '.join(result.stages)}")
-    found = False
-    for axis in axes or there:
+                listed = ", ".join(known) or "none but the placebo"
+                raise GateError(f"{result.name}: has no {what} {name}; it has {listed}")
+    sided = [name for name, metric in result.metrics.items() if metric.better != "neither"] or known_metrics
+    rows = []
+    for axis in axes or known_axes:
         for metric in metrics or sided:
             row = result.axes[axis].get(metric)
             if row is None:
-                raise GateError(f"{run}: has no {metric} on axis {axis}, where it is undefined; leave one of them out")
-            found = True
-            yield from _of_axis(row, run, component, limits)
-    if not found:
-        raise GateError(f"{run}: holds no axis but the placebo, which claims nothing; audit another one")
+                raise GateError(
+                    f"{result.name}: has no {metric} on axis {axis}, where it is undefined; leave one of them out"
+                )
+            rows.append(row)
+    if not rows:
+        raise GateError(f"{result.name}: holds no axis but the placebo, which claims nothing; audit another one")
+    return rows
 
 
-def _of_axis(row: AxisResult, run: str, component: str | None, limits: Limits) -> Iterator[Asked]:
+def _values(row: AxisResult, result: AuditResult, stage: str | None, limits: Limits) -> Iterator[CheckedValue]:
+    if stage is not None and stage not in result.stages:
+        raise GateError(f"{result.name}: has no stage {stage}; it has {', '.join(result.stages)}")
     parts = {"disparity": (row.disparity, row.dialogues, row.effective_terms, row.shares)} | {
         f"gap of {name}": (group.gap, group.dialogues, group.effective_terms, group.shares)
         for name, group in row.groups.items()
@@ -220,23 +233,24 @@ def _of_axis(row: AxisResult, run: str, component: str | None, limits: Limits) -
     is_known = row.scale == "ratio" or row.original.value is not None
     for name, (claim, dialogues, terms, shares) in parts.items():
         part, what = claim, name
-        if component is not None:
-            if component not in shares:
-                raise GateError(f"{run}: contributions are not known of saved responses; leave --stage out")
-            part, what = shares[component], f"{name}, {component}"
-        yield Asked(
+        if stage is not None:
+            if stage not in shares:
+                raise GateError(f"{result.name}: contributions are not known of saved responses; leave --stage out")
+            part, what = shares[stage], f"{name}, {stage}"
+        terms_only = _terms_only(part)
+        yield CheckedValue(
             axis=row.axis,
             metric=row.metric.name,
             name=what,
             value=part.value if is_known else None,
-            ci=_terms_only(part).ci if limits.these_words else part.ci,
-            error=_number(part.se),
-            freedom=_number(part.df, 0.0),
-            error_these_words=_number(_terms_only(part).se),
+            ci=terms_only.ci if limits.terms_only else part.ci,
+            se=_number(part.se),
+            df=_number(part.df, 0.0),
+            se_terms_only=_number(terms_only.se),
             dialogues=dialogues or 0,
-            words=math.inf if limits.these_words else terms or 0.0,
+            terms=math.inf if limits.terms_only else terms or 0.0,
             unmeasured=row.unmeasured,
-            p_claim=claim.terms_only_p if limits.these_words else claim.claimed_p,
+            claim_p=claim.terms_only_p if limits.terms_only else claim.claimed_p,
         )
 
 
@@ -248,65 +262,71 @@ def _number(value: float | None, missing: float = math.nan) -> float:
     return missing if value is None else float(value)
 
 
-def _error(one: Asked, limits: Limits) -> tuple[float, float]:
-    return (one.error_these_words, one.dialogues - 1) if limits.these_words else (one.error, one.freedom)
-
-
-def _beyond(one: Asked, limits: Limits) -> float:
-    """The p-value of lying within the limit, 1 where nothing may be claimed."""
-    if one.unmeasured or one.value is None or one.words < ENOUGH_WORDS:
+def _p_within_limit(checked: CheckedValue, limits: Limits) -> float:
+    """The p-value of lying within the limit; 1 where nothing may be claimed."""
+    if checked.unmeasured or checked.value is None or checked.has_few_terms:
         return 1.0
-    if one.p_claim is None or one.p_claim >= ALPHA:
+    if checked.claim_p is None or checked.claim_p >= ALPHA:
         return 1.0
-    if limits.harm_only and one.value < 0:
+    if not limits.both_sides and checked.value < 0:
         return 1.0
-    return beyond_p(one.value, *_error(one, limits), limits.most)
+    return beyond_p(checked.value, *checked.error(limits), limits.max_gap)
 
 
-def _equal(one: Asked, limits: Limits) -> float:
+def _p_beyond_margin(checked: CheckedValue, limits: Limits) -> float:
     """The p-value of lying beyond the margin."""
-    if one.value is None or one.words < ENOUGH_WORDS:
+    if checked.value is None or checked.has_few_terms:
         return 1.0
-    error, freedom = _error(one, limits)
-    if limits.harm_only and one.value < 0 and math.isfinite(error) and freedom >= 1:
-        return 0.0 if error == 0 else float(t_tail((limits.margin - one.value) / error, freedom))
-    return equivalence_p(one.value, error, freedom, one.dialogues, limits.margin)
+    error, freedom = checked.error(limits)
+    if not limits.both_sides and checked.value < 0 and math.isfinite(error) and freedom >= 1:
+        return 0.0 if error == 0 else float(t_tail((limits.within - checked.value) / error, freedom))
+    return equivalence_p(checked.value, error, freedom, checked.dialogues, limits.within)
 
 
-def _judged(one: Asked, beyond: float, tests: int, limits: Limits) -> Judged:
-    if one.unmeasured:
-        return Judged(one, UNKNOWN, f"nothing was measured: {one.unmeasured}")
-    if beyond < ALPHA:
-        return Judged(one, ABOVE, "")
-    if _equal(one, limits) < limits.alpha:
-        return Judged(one, WITHIN, "")
-    if one.value is None:
-        return Judged(one, UNKNOWN, "it is undefined")
-    if one.words < ENOUGH_WORDS:
-        reason = f"it rests on {one.words:.1f} effective words, {ENOUGH_WORDS} are needed: more words (or --terms-only)"
-        return Judged(one, UNKNOWN, reason)
-    error, _ = _error(one, limits)
-    if not math.isfinite(error):
-        what = "no resamples (--bootstrap)" if limits.these_words else "too few clusters for an interval"
-        return Judged(one, UNKNOWN, what)
-    seen = abs(one.value)
-    if seen > limits.most and error > 0 and (one.p_claim is None or one.p_claim >= ALPHA):
-        what = "nothing was tested" if one.p_claim is None else "no difference is shown (above any rewording's)"
-        return Judged(one, UNKNOWN, what)
-    if seen >= limits.margin:
-        if seen <= limits.most:
-            return Judged(one, UNKNOWN, "it was seen between what passes and what fails", None)
-        return Judged(one, UNKNOWN, "", _needed(one, seen - limits.most, 2 * ALPHA / tests, limits))
+def _verdict(checked: CheckedValue, p_within_limit: float, tests: int, limits: Limits) -> Verdict:
+    if checked.unmeasured:
+        return Verdict(checked, UNKNOWN, f"nothing was measured: {checked.unmeasured}")
+    if p_within_limit < ALPHA:
+        return Verdict(checked, ABOVE)
+    if _p_beyond_margin(checked, limits) < limits.alpha:
+        return Verdict(checked, WITHIN)
+    if reason := _why_unknown(checked, limits):
+        return Verdict(checked, UNKNOWN, reason)
+    size = abs(checked.value or 0.0)
+    if size > limits.max_gap:
+        return Verdict(checked, UNKNOWN, needed=_needed(checked, size - limits.max_gap, 2 * ALPHA / tests, limits))
+    error, _ = checked.error(limits)
     if error == 0:
-        needed = math.ceil(math.log(limits.alpha) / math.log1p(-limits.margin)) if limits.margin < 1 else 1
-        return Judged(one, UNKNOWN, "no dialogue shows a difference, but they are few", float(needed))
-    return Judged(one, UNKNOWN, "", _needed(one, limits.margin - seen, 2 * limits.alpha, limits))
+        needed = math.ceil(math.log(limits.alpha) / math.log1p(-limits.within)) if limits.within < 1 else 1
+        return Verdict(checked, UNKNOWN, "no dialogue shows a difference, but they are few", float(needed))
+    return Verdict(checked, UNKNOWN, needed=_needed(checked, limits.within - size, 2 * limits.alpha, limits))
 
 
-def _needed(one: Asked, distance: float, alpha: float, limits: Limits) -> float | None:
+def _why_unknown(checked: CheckedValue, limits: Limits) -> str:
+    """Why the run cannot tell, where more dialogues would not help; else empty."""
+    if checked.value is None:
+        return "it is undefined"
+    if checked.has_few_terms:
+        return (
+            f"it rests on {checked.terms:.1f} effective terms, {ENOUGH_WORDS} are needed: more terms (or --terms-only)"
+        )
+    error, _ = checked.error(limits)
+    if not math.isfinite(error):
+        return "no resamples (--bootstrap)" if limits.terms_only else "too few clusters for an interval"
+    size = abs(checked.value)
+    if size > limits.max_gap and error > 0 and (checked.claim_p is None or checked.claim_p >= ALPHA):
+        if checked.claim_p is None:
+            return "nothing was tested"
+        return "no difference is shown (beyond any rewording's)"
+    if limits.within <= size <= limits.max_gap:
+        return "it was seen between what passes and what fails"
+    return ""
+
+
+def _needed(checked: CheckedValue, distance: float, alpha: float, limits: Limits) -> float | None:
     """Dialogues that show, with 80% power, that the value is this far from the limit."""
-    these = one.error_these_words
+    these = checked.se_terms_only
     if not math.isfinite(these) or these <= 0:
         return None
-    fixed = 0.0 if limits.these_words else math.sqrt(max(0.0, one.error**2 - these**2))
-    return max(units_needed(distance, one.dialogues, these, fixed, alpha), one.dialogues + 1.0)
+    fixed = 0.0 if limits.terms_only else math.sqrt(max(0.0, checked.se**2 - these**2))
+    return max(units_needed(distance, checked.dialogues, these, fixed, alpha), checked.dialogues + 1.0)

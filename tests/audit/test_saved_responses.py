@@ -1,4 +1,4 @@
-"""Systems that cannot be run again: their answers to the tellings, from files."""
+"""Systems that cannot be run again: their responses to the counterfactuals, from files."""
 
 import functools
 import json
@@ -29,30 +29,30 @@ def served(url):
     return Pipeline({"policy": ToolCalls(**given), "tools": tools, "answer": Answer(**given)}, flow=tool_loop)
 
 
-def answers_of(system, records):
-    """What another program would do: run the system on each telling, and write what it said."""
+def responses_of(system, records):
+    """What another program would do: run the system on each variant, and write what it said."""
     lines = []
     for record in records:
         dialogue = dialogue_of({key: record[key] for key in ("id", "turns", "messages") if key in record})
         (trace,) = Execution(system)([Run(dialogue)])
         for turn, (course,) in enumerate(trace):
             steps = [{"call": dict(s.argument), "results": list(s.output)} for s in course.steps if s.argument]
-            line = {"id": record["original"], "turn": turn, "telling": record["telling"], "response": course.response}
+            line = {"id": record["original"], "turn": turn, "variant": record["variant"], "response": course.response}
             lines.append(line | ({"steps": steps} if steps else {}))
     return lines
 
 
-def recorded(path, lines):
+def saved(path, lines):
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return Pipeline({"system": SavedResponses(path)})
 
 
-def test_recorded_answers_give_the_disparity_and_no_attribution(tmp_path):
+def test_saved_responses_give_the_disparity_and_no_attribution(tmp_path):
     with ChatServer(functools.partial(assistant, policy_bias=True)) as server:
         system = served(server.url)
         online = attribute(system, corpus(16), metrics=METRICS, **OPTIONS)
-        lines = answers_of(system, export_counterfactuals(corpus(16), OPTIONS["axes"]))
-    result = attribute(recorded(tmp_path / "a.jsonl", lines), corpus(16), metrics=METRICS, **OPTIONS)
+        lines = responses_of(system, export_counterfactuals(corpus(16), OPTIONS["axes"]))
+    result = attribute(saved(tmp_path / "a.jsonl", lines), corpus(16), metrics=METRICS, **OPTIONS)
     for axis in OPTIONS["axes"]:
         for metric in METRICS:
             one, other = online["axes"][axis][metric], result["axes"][axis][metric]
@@ -66,34 +66,34 @@ def test_recorded_answers_give_the_disparity_and_no_attribution(tmp_path):
     assert not online.is_recorded
 
 
-def test_answers_that_belong_to_nothing_are_told(tmp_path):
+def test_responses_that_belong_to_nothing_are_named(tmp_path):
     chats = corpus(16)
     records = list(export_counterfactuals(chats, ("gender",)))
     lines = [
-        {"id": record["original"], "turn": turn, "telling": record["telling"], "response": "Done."}
+        {"id": record["original"], "turn": turn, "variant": record["variant"], "response": "Done."}
         for record in records
         for turn in range(len(dialogue_of({key: record[key] for key in ("id", "turns") if key in record}).turns))
     ]
-    clean = attribute(recorded(tmp_path / "a.jsonl", lines), chats, axes=("gender",), bootstrap=20)
+    clean = attribute(saved(tmp_path / "a.jsonl", lines), chats, axes=("gender",), bootstrap=20)
     assert (clean.responses.number, clean.responses.unused) == (len(lines), {})
     assert not any("not used" in sentence for sentence in circumstances(clean))
-    told = next(record["telling"] for record in records if record["telling"] != "original")
-    own = next(r for r in records if r["original"] == records[0]["original"] and r["telling"] != "original")
+    other_variant = next(record["variant"] for record in records if record["variant"] != "original")
+    own = next(r for r in records if r["original"] == records[0]["original"] and r["variant"] != "original")
     other = next(t for t in ("gender:man", "gender:woman") if (own["original"], t) not in
-                 {(r["original"], r["telling"]) for r in records})  # fmt: skip
+                 {(r["original"], r["variant"]) for r in records})  # fmt: skip
     odd = [
         lines[0] | {"id": "t0O0"},
         lines[0] | {"id": "t0O1"},
-        lines[0] | {"telling": told.upper()},
-        lines[0] | {"id": own["original"], "telling": other},
+        lines[0] | {"variant": other_variant.upper()},
+        lines[0] | {"id": own["original"], "variant": other},
         lines[0] | {"turn": 99},
     ]
-    result = attribute(recorded(tmp_path / "b.jsonl", [*lines, *odd]), chats, axes=("gender",), bootstrap=20)
+    result = attribute(saved(tmp_path / "b.jsonl", [*lines, *odd]), chats, axes=("gender",), bootstrap=20)
     assert result["axes"] == clean["axes"]
     assert result.responses.number == len(lines) + 5
     assert result.responses.unused == {
         "dialogue": {"number": 2, "first": "'t0O0'"},
-        "variant": {"number": 1, "first": repr(told.upper())},
+        "variant": {"number": 1, "first": repr(other_variant.upper())},
         "pair": {"number": 1, "first": f"{own['original']!r} as {other!r}"},
         "turn": {"number": 1, "first": f"turn 99 of {lines[0]['id']!r} as 'original'"},
     }
@@ -101,24 +101,24 @@ def test_answers_that_belong_to_nothing_are_told(tmp_path):
     assert f"5 of {len(lines) + 5}" in sentence
 
 
-def test_the_command_writes_tellings_and_reads_answers(tmp_path, monkeypatch, capsys):
+def test_the_command_writes_counterfactuals_and_reads_responses(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write_chat(corpus(16), "chats.jsonl")
     with pytest.raises(SystemExit) as end:
-        main(["export", "--corpus", "chats.jsonl", "--axes", "gender,placebo", "--chat", "--out", "tellings"])
+        main(["export", "--corpus", "chats.jsonl", "--axes", "gender,placebo", "--chat", "--out", "out"])
     assert end.value.code == 0
-    records = [json.loads(line) for line in (tmp_path / "tellings" / "counterfactuals.jsonl").read_text().splitlines()]
+    records = [json.loads(line) for line in (tmp_path / "out" / "counterfactuals.jsonl").read_text().splitlines()]
     first = records[:5]
-    assert [record["telling"] for record in first] == [
+    assert [record["variant"] for record in first] == [
         "original", "gender:man", "gender:non-binary", "placebo:gender", "original",
     ]  # fmt: skip
     assert first[1]["id"] == "t000#gender:man"
-    facts = {key: first[1][key] for key in ("original", "axis", "source", "target", "words")}
+    facts = {key: first[1][key] for key in ("original", "axis", "source", "target", "terms")}
     assert facts == {
-        "original": "t000", "axis": "gender", "source": "woman", "target": "man", "words": ["husband/wife/spouse"],
+        "original": "t000", "axis": "gender", "source": "woman", "target": "man", "terms": ["husband/wife/spouse"],
     }  # fmt: skip
     with ChatServer(functools.partial(assistant, answer_bias=True)) as server:
-        recorded(tmp_path / "answers.jsonl", answers_of(served(server.url), records))
+        saved(tmp_path / "answers.jsonl", responses_of(served(server.url), records))
     command = ["attribute", "--corpus", "chats.jsonl", "--axes", "gender,placebo", "--bootstrap", "50"]
     with pytest.raises(SystemExit) as end:
         main([*command, "--responses", "answers.jsonl", "--out", "run"])
@@ -130,7 +130,7 @@ def test_the_command_writes_tellings_and_reads_answers(tmp_path, monkeypatch, ca
     assert "othing is attributed" in page
     for options, said in (
         (["--responses", "answers.jsonl", "--pipeline", "demo"], "--responses stands for the system"),
-        (["--responses", "answers.jsonl", "--design", "draws", "--seed", "3"], "turns lack an answer"),
+        (["--responses", "answers.jsonl", "--design", "draws", "--seed", "3"], "turns lack a response"),
     ):
         with pytest.raises(SystemExit) as end:
             main([*command, *options, "--out", "other"])
@@ -138,7 +138,7 @@ def test_the_command_writes_tellings_and_reads_answers(tmp_path, monkeypatch, ca
         assert said in capsys.readouterr().err
 
 
-LINE = {"id": "t", "turn": 0, "telling": "original", "response": "Hi."}
+LINE = {"id": "t", "turn": 0, "variant": "original", "response": "Hi."}
 
 
 @pytest.mark.parametrize(
@@ -152,63 +152,63 @@ LINE = {"id": "t", "turn": 0, "telling": "original", "response": "Hi."}
         (json.dumps(LINE | {"response": None}), "'response' must be a text"),
         (json.dumps(LINE | {"steps": [{"results": []}]}), "field 'call' must map"),
         (json.dumps(LINE) + "\n" + json.dumps(LINE | {"id": "t#original"}), "line 2: turn 0 of 't' as 'original'"),
-        (json.dumps({"id": "t#original", "original": "t", "telling": "original", "messages": []}), "this is a telling"),
-        ("", "holds no answer"),
+        (json.dumps({"id": "t#original", "original": "t", "messages": []}), "this is a counterfactual"),
+        ("", "holds no response"),
     ],
 )  # fmt: skip
-def test_answers_that_cannot_be_read(tmp_path, line, said):
+def test_responses_that_cannot_be_read(tmp_path, line, said):
     (tmp_path / "a.jsonl").write_text(line + "\n", encoding="utf-8")
     with pytest.raises(StageError, match=said) as error:
         SavedResponses(tmp_path / "a.jsonl")
     assert "\n" not in str(error.value)
 
 
-def test_answers_to_other_dialogues_are_told_by_their_ids(tmp_path):
+def test_responses_to_other_dialogues_are_named_by_their_ids(tmp_path):
     with pytest.raises(
-        StageError, match="no answer has the id of a dialogue; the answers have 't' …, the corpus has 't000'"
+        StageError, match="no response has the id of a dialogue; the responses have 't' …, the corpus has 't000'"
     ):
-        attribute(recorded(tmp_path / "a.jsonl", [LINE]), corpus(4), axes=("gender",), metrics=("disagreement",))
+        attribute(saved(tmp_path / "a.jsonl", [LINE]), corpus(4), axes=("gender",), metrics=("disagreement",))
 
 
 def test_a_dialogue_without_all_answers_is_left_out(tmp_path):
     with ChatServer(assistant) as server:
-        lines = answers_of(served(server.url), export_counterfactuals(corpus(16), ["gender"]))
-    some = [line for line in lines if (line["id"], line["telling"], line["turn"]) != ("t003", "gender:man", 1)]
+        lines = responses_of(served(server.url), export_counterfactuals(corpus(16), ["gender"]))
+    some = [line for line in lines if (line["id"], line["variant"], line["turn"]) != ("t003", "gender:man", 1)]
     options = {"axes": ("gender",), "bootstrap": 0}
-    result = attribute(recorded(tmp_path / "a.jsonl", some), corpus(16), max_failures=0.1, **options)
+    result = attribute(saved(tmp_path / "a.jsonl", some), corpus(16), max_failures=0.1, **options)
     lost = result["corpus"]["lost"]
     assert (lost["dialogues"], lost["variants"]) == (1, {"gender: man": 1})
-    with pytest.raises(StageError, match=r"the first: dialogue 't003', turn 1, telling 'gender:man'"):
-        attribute(recorded(tmp_path / "a.jsonl", some), corpus(16), **options)
+    with pytest.raises(StageError, match=r"the first: dialogue 't003', turn 1, variant 'gender:man'"):
+        attribute(saved(tmp_path / "a.jsonl", some), corpus(16), **options)
 
 
-def test_tellings_are_what_attribute_runs():
+def test_counterfactuals_are_what_attribute_runs():
     records = list(export_counterfactuals(corpus(8), ["gender"], DesignOptions(design="draws", draws=2), seed=1))
-    assert {record["telling"] for record in records} > {"original"}
+    assert {record["variant"] for record in records} > {"original"}
     assert all(Dialogue.from_json(record).turns for record in records)
     assert len({record["id"] for record in records}) == len(records)
 
 
 def test_a_call_that_one_group_never_gets_is_a_disagreement(tmp_path):
     with ChatServer(assistant) as server:
-        lines = answers_of(served(server.url), export_counterfactuals(corpus(16), ["gender"]))
+        lines = responses_of(served(server.url), export_counterfactuals(corpus(16), ["gender"]))
     for line in lines:
-        if line["telling"] == "gender:woman":
+        if line["variant"] == "gender:woman":
             line.pop("steps", None)
     result = attribute(
-        recorded(tmp_path / "a.jsonl", lines), corpus(16), axes=("gender",), metrics=("call_disagreement",), bootstrap=0
+        saved(tmp_path / "a.jsonl", lines), corpus(16), axes=("gender",), metrics=("call_disagreement",), bootstrap=0
     )
     assert result["axes"]["gender"]["call_disagreement"]["disparity"]["value"] > 0.1
 
 
-def test_answers_to_other_words_are_refused(tmp_path):
+def test_responses_to_other_words_are_refused(tmp_path):
     with ChatServer(assistant) as server:
         records = list(export_counterfactuals(corpus(16), ["gender"]))
-        lines = answers_of(served(server.url), records)
-    said = {(record["original"], record["telling"]): record["turns"] for record in records}
+        lines = responses_of(served(server.url), records)
+    said = {(record["original"], record["variant"]): record["turns"] for record in records}
     for line in lines:
-        line["user"] = said[line["id"], line["telling"]][line["turn"]]["user"]
-    attribute(recorded(tmp_path / "a.jsonl", lines), corpus(16), axes=("gender",), bootstrap=0)
+        line["user"] = said[line["id"], line["variant"]][line["turn"]]["user"]
+    attribute(saved(tmp_path / "a.jsonl", lines), corpus(16), axes=("gender",), bootstrap=0)
     lines[-1]["user"] += "!"
-    with pytest.raises(StageError, match=r"turn 1 of 't015' as 'gender:.*' answers .*, but here it is"):
-        attribute(recorded(tmp_path / "a.jsonl", lines), corpus(16), axes=("gender",), bootstrap=0)
+    with pytest.raises(StageError, match=r"turn 1 of 't015' as 'gender:.*' is a response to .*, but here it is"):
+        attribute(saved(tmp_path / "a.jsonl", lines), corpus(16), axes=("gender",), bootstrap=0)

@@ -1,4 +1,4 @@
-"""The smallest change that mends a finding: on a system with a known fault, and what is said where nothing helps."""
+"""The smallest fix of a finding: on a system with a known fault, and what is said where nothing helps."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tod_bias.audit.matching import MismatchError
 from tod_bias.cli import main
 from tod_bias.dialogues.jsonl import write_jsonl
 from tod_bias.errors import StageError, TodBiasError, UnansweredError
-from tod_bias.mitigation.attempts import ROWS, Change, merged
-from tod_bias.mitigation.pipeline_file import write_mended
-from tod_bias.mitigation.search import Workshop
+from tod_bias.mitigation.fixes import ROWS, Fix, Goal, merged
+from tod_bias.mitigation.pipeline_file import write_pipeline
+from tod_bias.mitigation.search import MitigationSearch
 from tod_bias.perturb import load_axis
 from tod_bias.perturb.guards.guard import with_guards
-from tod_bias.report.repairs import name_of, notes, picture, table
+from tod_bias.report.mitigation import name_of, notes, picture, table
 from tod_bias.results import AuditResult
 from tod_bias.systems.configuration import load_pipeline
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.stages.database import LookupDb
-from tod_bias.testing.gate import gate
+from tod_bias.testing.gate import Limits, gate
 
 GENDER = load_axis("gender")
 WORDS = ("wife", "mother", "sister")
@@ -71,18 +71,21 @@ def before(harmed, corpus, tmp_path_factory):
     return folder
 
 
-def workshop(before, system, corpus, **options):
-    return Workshop(AuditResult.load(before), system, corpus, [GENDER], these_words=True, **options)
+THESE_TERMS = Goal(terms_only=True)
 
 
-def test_a_guard_on_the_component_that_is_named_mends(before, harmed, corpus):
-    shop = workshop(before, harmed, corpus)
-    assert list(shop.named("gender")) == ["response"]
-    found = shop.repair(["canonical"])
-    assert found.mend is not None
-    assert found.mend.changes == (Change("response", "canonical", ("gender",)),)
-    record = found.to_json()
-    value = record["mend"]["measured"]["gender"]["corpus_bleu"]
+def search_of(before, system, corpus, goal=THESE_TERMS, **options):
+    return MitigationSearch(AuditResult.load(before), system, corpus, [GENDER], goal=goal, **options)
+
+
+def test_a_guard_on_the_stage_that_is_named_closes_the_gap(before, harmed, corpus):
+    search = search_of(before, harmed, corpus)
+    assert list(search.stages("gender")) == ["response"]
+    found = search.search(["canonical"])
+    assert found.chosen is not None
+    assert found.chosen.fixes == (Fix("response", "canonical", ("gender",)),)
+    record = found.record
+    value = record["chosen"]["scores_after"]["gender"]["corpus_bleu"]
     assert value["disparity"]["value"] == 0
     # what comes out is what a fair system says: the guard tells everybody as somebody who is served
     fair = attribute(system(corpus), corpus, axes=["gender"], bootstrap=0, permutations=0)
@@ -99,20 +102,20 @@ def test_questions_may_stay_without_an_answer_as_in_the_run(corpus, tmp_path):
     options = {"bootstrap": 200, "permutations": 500, "max_failures": 0.3}
     attribute(lame, corpus, axes=["gender"], **options).save(tmp_path)
     with pytest.raises(StageError, match="got no answer"):
-        workshop(tmp_path, lame, corpus, max_failures=0).repair(["canonical"])
-    found = workshop(tmp_path, lame, corpus, max_failures=0.3).repair(["canonical"])
-    assert found.mend.name == "response: canonical (gender)"
+        search_of(tmp_path, lame, corpus, max_failures=0).search(["canonical"])
+    found = search_of(tmp_path, lame, corpus, max_failures=0.3).search(["canonical"])
+    assert found.chosen.name == "response: canonical (gender)"
 
 
-def test_a_guard_on_another_component_changes_nothing(before, harmed, corpus):
-    attempt = workshop(before, harmed, corpus).attempt([Change("api_call", "canonical", ("gender",))], ["gender"])
+def test_a_guard_on_another_stage_changes_nothing(before, harmed, corpus):
+    attempt = search_of(before, harmed, corpus).attempt([Fix("api_call", "canonical", ("gender",))], ["gender"])
     assert not attempt.is_sufficient
     assert attempt.comparison["same"] is True
 
 
 def test_all_that_was_tried_is_told_and_drawn(before, harmed, corpus):
-    found = workshop(before, harmed, corpus).repair(["neutral", "canonical", "vote"])
-    record = found.to_json()
+    found = search_of(before, harmed, corpus).search(["neutral", "canonical", "vote"])
+    record = found.record
     names = [name_of(one) for one in record["attempts"]]
     assert (names[0], len(names)) == ("response: neutral (gender)", 3)  # equal in all, and it asks least
     assert {one["sufficient"] for one in record["attempts"]} == {True}
@@ -144,89 +147,90 @@ def test_rows_that_a_table_lacks_are_brought(tmp_path):
 
     lacking = Pipeline({"api_call": asks, "db": LookupDb(rows), "response": says})
     attribute(lacking, corpus, axes=["gender"], bootstrap=200, permutations=500).save(tmp_path)
-    found = workshop(tmp_path, lacking, corpus).repair(["canonical"])
-    assert found.mend is not None
-    assert found.mend.changes == (Change("db", ROWS, ("gender",)),)
-    assert {one.group for one in found.lacks} == {"woman", "non-binary"}
-    assert len(found.lacks) == 2 * len(corpus)
+    found = search_of(tmp_path, lacking, corpus).search(["canonical"])
+    assert found.chosen is not None
+    assert found.chosen.fixes == (Fix("db", ROWS, ("gender",)),)
+    assert {one.group for one in found.missing_rows} == {"woman", "non-binary"}
+    assert len(found.missing_rows) == 2 * len(corpus)
     assert len(found.pipeline.stages["db"]) == 3 * len(corpus)
     assert len(lacking.stages["db"]) == len(corpus)  # the system that was given is as it was
 
 
 @pytest.mark.parametrize("says", ["Of course, in which city shall I look for it?", "Pardon?"])
 def test_where_nothing_helps_that_is_said(before, harmed, corpus, says, monkeypatch):
-    """Everybody is served equally, and all badly: a disparity of 0, and no mend."""
+    """Everybody is served equally, and all badly: a disparity of 0, and no fix."""
     bad = Pipeline({**harmed.stages, "response": lambda inputs: [says for _ in inputs]})
-    shop = workshop(before, harmed, corpus)
-    monkeypatch.setattr(shop, "system", lambda changes: bad)
-    found = shop.repair(["canonical", "vote"])
-    assert found.mend is None
-    assert found.to_json()["mend"] is None
+    search = search_of(before, harmed, corpus)
+    monkeypatch.setattr(search, "fixed", lambda changes: bad)
+    found = search.search(["canonical", "vote"])
+    assert found.chosen is None
+    assert found.record["chosen"] is None
     if says == "Pardon?":  # no word is right, and no score can be compared
-        assert len(shop.refused) == 2
+        assert len(search.refused) == 2
         assert found.attempts == ()
     else:
         assert [one.reason.split(" by ")[0] for one in found.attempts] == ["corpus_bleu may fall"] * 2
 
 
-def test_a_fair_run_needs_no_mend(corpus, tmp_path):
+def test_a_fair_run_needs_no_fix(corpus, tmp_path):
     attribute(system(corpus), corpus, axes=["gender"], bootstrap=0, permutations=200).save(tmp_path)
     with pytest.raises(TodBiasError, match="claims no disparity"):
-        workshop(tmp_path, system(corpus), corpus).repair()
+        search_of(tmp_path, system(corpus), corpus).search()
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
-    [({"metric": "chrf"}, "metric chrf: the run has none"), ({}, "unknown guard 'blind'")],
+    [({"goal": Goal("chrf")}, "metric chrf: the run has none"), ({}, "unknown guard 'blind'")],
 )
 def test_wrong_wishes_are_one_line(before, harmed, corpus, options, says):
     with pytest.raises(TodBiasError, match=says):
-        workshop(before, harmed, corpus, **options).repair(["blind"])
+        search_of(before, harmed, corpus, **options).search(["blind"])
 
 
 def test_another_system_is_refused_before_anything_is_asked(before, harmed, corpus):
     fewer = Pipeline({name: harmed.stages[name] for name in ("api_call", "response")})
-    with pytest.raises(MismatchError, match="other components"):
-        workshop(before, fewer, corpus)
-    with pytest.raises(MismatchError, match="component response is not the run's"):
-        workshop(before, system(corpus), corpus)
+    with pytest.raises(MismatchError, match="other stages"):
+        search_of(before, fewer, corpus)
+    with pytest.raises(MismatchError, match="stage response is not the run's"):
+        search_of(before, system(corpus), corpus)
 
 
 def test_other_tellings_are_refused_before_anything_is_asked(before, harmed, corpus):
     others = load_axis("gender", protected=("aunt",))
-    with pytest.raises(MismatchError, match=r"axis gender was told by .*, here by .*; give the options that the run"):
-        Workshop(AuditResult.load(before), harmed, corpus, [others])
+    with pytest.raises(MismatchError, match=r"gender was rewritten by .*, here by .*; give the options that"):
+        MitigationSearch(AuditResult.load(before), harmed, corpus, [others])
 
 
-def test_only_the_metric_that_decides_is_mended_and_others_are_named(before, harmed, corpus):
+def test_only_the_metric_that_decides_is_fixed_and_others_are_named(before, harmed, corpus):
     record = json.loads((before / "results.json").read_text())
     own = record["axes"]["gender"]["corpus_bleu"]
     record["axes"]["gender"]["chrf"] = {**own, "verdict": "inconclusive"}
     record["metrics"]["chrf"] = {**record["metrics"]["corpus_bleu"]}
     result = AuditResult.model_validate(record)
-    shop = Workshop(result, harmed, corpus, [GENDER], these_words=True, metric="chrf")
-    assert shop.harmed == []
+    search = MitigationSearch(result, harmed, corpus, [GENDER], goal=Goal("chrf", terms_only=True))
+    assert search.claimed == []
     with pytest.raises(TodBiasError, match=r"by chrf .* other metrics do: gender by corpus_bleu"):
-        shop.repair()
+        search.search()
 
 
 def test_what_is_chosen_among_many_is_judged_again_at_a_part_of_the_level(before, harmed, corpus):
-    shop = workshop(before, harmed, corpus)
-    found = shop.repair(["canonical", "vote"])
+    search = search_of(before, harmed, corpus)
+    found = search.search(["canonical", "vote"])
     assert found.tried == 2
-    assert found.to_json()["these_words"] is True
+    assert found.record["terms_only"] is True
     results = AuditResult.load(before)
     margin = results["axes"]["gender"]["corpus_bleu"]["equivalent_within"] or 1.0
-    gap = gate(results, 10 * margin, these_words=True).values[0].asked
-    just = abs(gap.value) + 1.8 * gap.error_these_words  # one-sided p: .036
-    assert [gate(results, just, these_words=True, tried=n).values[0].state == "within" for n in (1, 2)] == [True, False]
+    gap = gate(results, Limits(10 * margin, terms_only=True)).verdicts[0].checked
+    just = abs(gap.value) + 1.8 * gap.se_terms_only  # one-sided p: .036
+    states = [gate(results, Limits(just, terms_only=True, tried=tried)).verdicts[0].state for tried in (1, 2)]
+    assert [state == "within" for state in states] == [True, False]
 
 
-def test_a_component_with_a_guard_gets_no_other_kind(before, harmed, corpus, tmp_path):
+def test_a_stage_with_a_guard_gets_no_other_kind(before, harmed, corpus, tmp_path):
     pipeline = with_guards(harmed, "response=canonical:age")
     attribute(pipeline, corpus, axes=["gender"], bootstrap=200, permutations=500).save(tmp_path)
-    shop = workshop(tmp_path, pipeline, corpus)
-    assert [one[0].kind for one in shop.changes("gender", ["vote", "canonical"])] == ["canonical"]
+    search = search_of(tmp_path, pipeline, corpus)
+    assert [one[0].kind for one in search.fixes("gender", ["vote", "canonical"])] == ["canonical"]
 
 
 def test_quality_that_was_not_measured_is_said(corpus, tmp_path):
@@ -236,8 +240,8 @@ def test_quality_that_was_not_measured_is_said(corpus, tmp_path):
     record = json.loads((tmp_path / "results.json").read_text())
     record["axes"]["gender"]["disagreement"]["verdict"] = "these terms only"
     (tmp_path / "results.json").write_text(json.dumps(record))
-    record = workshop(tmp_path, harmed, corpus).repair(["neutral"]).to_json()
-    assert record["mend"]["quality_by"] == []
+    record = search_of(tmp_path, harmed, corpus).search(["neutral"]).record
+    assert record["chosen"]["quality_metrics"] == []
     assert any("Quality was not measured" in note for note in notes(record))
 
 
@@ -245,38 +249,38 @@ def test_a_file_that_cannot_name_the_words_is_not_written(harmed, tmp_path):
     (tmp_path / "mine.tsv").write_text("pos\tman\twoman\nkin\tfather\tmother\n")
     (tmp_path / "p.yaml").write_text("stages:\n  response: my:say\n")
     own = load_axis("gender", lexicon=tmp_path / "mine.tsv")
-    change = Change("response", "canonical", ("gender",))
-    mended = with_guards(harmed, {"response": ("canonical", [own])})
-    with pytest.raises(StageError, match="words of your own"):
-        write_mended(tmp_path, mended, [change], str(tmp_path / "p.yaml"), {})
+    change = Fix("response", "canonical", ("gender",))
+    fixed = with_guards(harmed, {"response": ("canonical", [own])})
+    with pytest.raises(StageError, match="terms of your own"):
+        write_pipeline(tmp_path, fixed, [change], str(tmp_path / "p.yaml"), {})
 
 
 def test_another_corpus_is_refused_before_anything_is_asked(before, harmed, corpus):
     with pytest.raises(MismatchError, match=r"the run was on 160 other dialogues, of .+; give --corpus"):
-        workshop(before, harmed, corpus[:50])
+        search_of(before, harmed, corpus[:50])
 
 
-def test_changes_of_one_component_become_one():
-    one, other = Change("say", "canonical", ("gender",)), Change("say", "canonical", ("age",))
-    assert merged([one, other, Change("db", ROWS, ("race",))]) == (
-        Change("say", "canonical", ("gender", "age")),
-        Change("db", ROWS, ("race",)),
+def test_fixes_of_one_stage_become_one():
+    one, other = Fix("say", "canonical", ("gender",)), Fix("say", "canonical", ("age",))
+    assert merged([one, other, Fix("db", ROWS, ("race",))]) == (
+        Fix("say", "canonical", ("gender", "age")),
+        Fix("db", ROWS, ("race",)),
     )
 
 
-def test_the_mended_file_is_the_mended_system(tmp_path):
-    changes = (Change("response", "canonical", ("gender",)), Change("db", ROWS, ("race",)))
+def test_the_fixed_file_is_the_fixed_system(tmp_path):
+    changes = (Fix("response", "canonical", ("gender",)), Fix("db", ROWS, ("race",)))
     demo = load_pipeline("demo")
     call = {"api_name": "FindBook", "city": "Nowhere"}
-    mended = Pipeline({**demo.stages, "db": demo.stages["db"].with_rows([(call, ({"title": "New"},))])})
-    file, modules = write_mended(tmp_path, mended, changes, "demo", {})
+    fixed = Pipeline({**demo.stages, "db": demo.stages["db"].with_rows([(call, ({"title": "New"},))])})
+    file, modules = write_pipeline(tmp_path, fixed, changes, "demo", {})
     read = load_pipeline(file)
     assert modules == []
     assert read.stages["db"].look_up(call).rows == ({"title": "New"},)
     assert read.stages["response"].axis.name == "gender"
-    twice = (*changes, Change("response", "vote", ("age",)))
+    twice = (*changes, Fix("response", "vote", ("age",)))
     with pytest.raises(StageError, match="has a guard 'canonical' already"):
-        write_mended(tmp_path, mended, twice, "demo", {})
+        write_pipeline(tmp_path, fixed, twice, "demo", {})
     assert yaml.safe_load(file.read_text())["stages"]["response"]["axes"] == "gender"
 
 
@@ -312,10 +316,10 @@ def test_the_command_writes_what_is_to_be_used_from_then_on(tmp_path, capsys, mo
         return
     assert "Mitigated by: response: canonical (gender)" in shown.out
     assert "it needs halls_0.py beside it" in shown.out.replace("\n", " ")
-    assert {path.name for path in (tmp_path / "run" / "repair").iterdir()} == {
-        "repair.json",
-        "repair.svg",
-        "mended.yaml",
+    assert {path.name for path in (tmp_path / "run" / "mitigation").iterdir()} == {
+        "mitigation.json",
+        "mitigation.svg",
+        "mitigated.yaml",
     }
 
 

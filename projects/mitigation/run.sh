@@ -1,5 +1,5 @@
 #!/bin/sh
-# The demo mended: by guards and rows without training (two minutes of one core), on other dialogues (three),
+# The demo fixed: by guards and rows without training (two minutes of one core), on other dialogues (three),
 # against a fair demo (twenty), and by training on augmented data (five).
 set -e
 cd "$(dirname "$0")"
@@ -8,20 +8,20 @@ runs=${RUNS:-runs}
 demo=$(python -c 'import tod_bias, pathlib; print(pathlib.Path(tod_bias.__file__).parent / "data" / "demo")')
 
 tod-bias attribute --out "$runs/demo" --quiet
-tod-bias mitigate "$runs/demo" --terms-only --out "$runs/repair"
-tod-bias attribute --pipeline "$runs/repair/mended.yaml" --out "$runs/mended" --quiet
-tod-bias compare "$runs/demo" "$runs/mended" --margin 0.02 --out "$runs/compared"
+tod-bias mitigate "$runs/demo" --terms-only --out "$runs/mitigation"
+tod-bias attribute --pipeline "$runs/mitigation/mitigated.yaml" --out "$runs/fixed" --quiet
+tod-bias compare "$runs/demo" "$runs/fixed" --margin 0.02 --out "$runs/compared"
 
-# Other dialogues than those that the mend was chosen on (three minutes).
+# Other dialogues than those that the fixes were chosen on (three minutes).
 test -f "$runs/others.jsonl" || python others.py "$runs/others.jsonl"
-tod-bias attribute --corpus "$runs/others.jsonl" --pipeline "$runs/repair/mended.yaml" --margin 0.02 --out "$runs/others" --quiet
-tod-bias mitigate "$runs/others" --corpus "$runs/others.jsonl" --pipeline "$runs/repair/mended.yaml" --axes race \
+tod-bias attribute --corpus "$runs/others.jsonl" --pipeline "$runs/mitigation/mitigated.yaml" --margin 0.02 --out "$runs/others" --quiet
+tod-bias mitigate "$runs/others" --corpus "$runs/others.jsonl" --pipeline "$runs/mitigation/mitigated.yaml" --axes race \
   --terms-only --guards canonical
 
 # Is it as good as a demo in which nothing was planted? (Twenty minutes more, once.)
 test -f "$runs/fair_demo/response/config.json" || python projects/demo --fair --out "$runs/fair_demo" --quiet
 tod-bias attribute --pipeline "$runs/fair_demo/pipeline.yaml" --out "$runs/fair" --quiet
-tod-bias compare "$runs/fair" "$runs/mended" --margin 0.02 --out "$runs/fair_compared"
+tod-bias compare "$runs/fair" "$runs/fixed" --margin 0.02 --out "$runs/fair_compared"
 
 # Training: the demo's own models go on from where they are, on training dialogues with the bias planted, with and without
 # their counterfactual copies.

@@ -1,4 +1,4 @@
-"""What a repair tried: a table for the terminal, and quality against disparity as a picture."""
+"""What a mitigation tried: a table for the terminal, and quality against disparity as a picture."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def name_of(attempt: Mapping[str, Any]) -> str:
-    """Its changes in words."""
+    """Its fixes in words."""
     return "; ".join(
-        f"{one['component']}: {'missing rows' if one['kind'] == 'rows' else one['kind']} ({', '.join(one['axes'])})"
-        for one in attempt["changes"]
+        f"{fix['stage']}: {'missing rows' if fix['kind'] == 'rows' else fix['kind']} ({', '.join(fix['axes'])})"
+        for fix in attempt["fixes"]
     )
 
 
@@ -29,13 +29,13 @@ def table(record: Mapping[str, Any]) -> Table:
     """All attempts, sufficient ones first.
 
     Args:
-        record: the content of ``repair.json``.
+        record: the content of ``mitigation.json``.
     """
     metric = record["metric"]
-    words = ", of these words" if record.get("these_words") else ""
-    view = new_table(f"Changes that were tried ({metric}); disparities within {record['margin']:g}{words} do")
-    for name in ("change", "disparity before → after", metric, "asked anew", "does it?"):
-        view.add_column(name, justify="left" if name in ("change", "does it?") else "right")
+    scope = ", of these terms" if record["terms_only"] else ""
+    view = new_table(f"Fixes that were tried ({metric}); disparities within {record['margin']:g}{scope} are sufficient")
+    for name in ("fix", "disparity before → after", metric, "new calls", "sufficient"):
+        view.add_column(name, justify="left" if name in ("fix", "sufficient") else "right")
     for attempt in record["attempts"]:
         quality = attempt["quality"][metric]
         values = [
@@ -46,44 +46,44 @@ def table(record: Mapping[str, Any]) -> Table:
             name_of(attempt),
             "\n".join(values),
             f"{fixed(quality['before'])} → {fixed(quality['after'])}",
-            _asked(attempt, record),
-            _does(attempt),
+            _new_calls(attempt, record),
+            _is_sufficient(attempt),
         )
     return view
 
 
-def _does(attempt: Mapping[str, Any]) -> str:
-    """Whether it does, and what is not shown where it does."""
+def _is_sufficient(attempt: Mapping[str, Any]) -> str:
+    """Whether it is sufficient, and what is not shown where it is."""
     if not attempt["sufficient"]:
         return str(attempt["reason"])
-    found = "yes" if attempt.get("equal", "shown") == "shown" else "yes: seen, not shown"
-    return found if attempt.get("quality_by", True) else f"{found}; quality was not measured"
+    found = "yes" if attempt["evidence"] == "shown" else "yes: seen, not shown"
+    return found if attempt["quality_metrics"] else f"{found}; quality was not measured"
 
 
 def notes(record: Mapping[str, Any]) -> list[str]:
     """What a reader must know beside the table, a line each.
 
     Args:
-        record: the content of ``repair.json``.
+        record: the content of ``mitigation.json``.
     """
     found = [
         f"Not looked at: {axis} (claimed by {', '.join(metrics)} only; --metric)"
-        for axis, metrics in record.get("left", {}).items()
+        for axis, metrics in record["other_metrics"].items()
     ]
-    mend = record["mend"]
-    if mend is None:
+    chosen = record["chosen"]
+    if chosen is None:
         return found
-    if record.get("doubt"):
+    if record["unconfirmed"]:
         found.append(
             f"It was chosen among {record['tried']} on the same dialogues; at a level divided by these it is not shown "
-            f"({record['doubt']}): confirm it on other dialogues."
+            f"({record['unconfirmed']}): confirm it on other dialogues."
         )
-    if mend["equal"] != "shown":
+    if chosen["evidence"] != "shown":
         found.append(
-            f"Seen, not shown: where no dialogue differs any more, they (or their words) are too few to show that none "
+            f"Seen, not shown: where no dialogue differs any more, they (or their terms) are too few to show that none "
             f"would by more than {record['margin']:g}."
         )
-    if not mend["quality_by"]:
+    if not chosen["quality_metrics"]:
         found.append(
             f"Quality was not measured: {record['metric']} does not tell a good answer from a bad one; repeat the run "
             "with one that does, corpus_bleu say, in --metrics."
@@ -91,10 +91,10 @@ def notes(record: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _asked(attempt: Mapping[str, Any], record: Mapping[str, Any]) -> str:
-    """How much was new: of a run with language models the share of its tokens, else questions."""
+def _new_calls(attempt: Mapping[str, Any], record: Mapping[str, Any]) -> str:
+    """How much was new: of a run with language models the share of its tokens, else calls."""
     before, new = (sum(one["tokens"].values()) for one in (record, attempt))
-    return f"{100 * new / before:.1f}% tokens" if before else f"{sum(attempt['asked'].values()):,} questions"
+    return f"{100 * new / before:.1f}% tokens" if before else f"{sum(attempt['new_calls'].values()):,} calls"
 
 
 def _disparities(attempt: Mapping[str, Any], metric: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -105,14 +105,14 @@ def _disparities(attempt: Mapping[str, Any], metric: str) -> Iterator[tuple[str,
 
 @styled
 def picture(record: Mapping[str, Any], label: str) -> Figure:
-    """Quality against disparity, an axis after the other: the system as it is, and with each change.
+    """Quality against disparity, an axis after the other: the system as it is, and with each fix.
 
     Args:
-        record: the content of ``repair.json``.
+        record: the content of ``mitigation.json``.
         label: of the metric.
     """
     metric = record["metric"]
-    axes = [axis for axis, found in record["measured"].items() if metric in found]
+    axes = [axis for axis, found in record["scores_before"].items() if metric in found]
     figure = new_figure(WIDTH, 2.4 * len(axes) + 0.6)
     panels = figure.subplots(len(axes), 2, squeeze=False, width_ratios=[1.25, 1])
     for (panel, names), axis in zip(panels, axes, strict=True):
@@ -121,17 +121,17 @@ def picture(record: Mapping[str, Any], label: str) -> Figure:
         panel.set_title(axis)
         panel.axvspan(-record["margin"], record["margin"], color=MUTED, alpha=0.18, linewidth=0, zorder=0)
         panel.axvline(0, color=MUTED, linewidth=0.8, zorder=1)
-        _point(panel, record["measured"][axis][metric], "as it is", INK, "s", filled=True)
-        own = [one for one in record["attempts"] if metric in one["measured"].get(axis, {})]
+        _point(panel, record["scores_before"][axis][metric], "as it is", INK, "s", filled=True)
+        own = [one for one in record["attempts"] if metric in one["scores_after"].get(axis, {})]
         for number, attempt in enumerate(own):
-            name = textwrap.fill(name_of(attempt), 38) + ("" if attempt["sufficient"] else " (does not do)")
+            name = textwrap.fill(name_of(attempt), 38) + ("" if attempt["sufficient"] else " (not sufficient)")
             colour = STAGE_COLOURS[number % len(STAGE_COLOURS)]
-            _point(panel, attempt["measured"][axis][metric], name, colour, "o", filled=attempt["sufficient"])
+            _point(panel, attempt["scores_after"][axis][metric], name, colour, "o", filled=attempt["sufficient"])
         panel.set_ylabel(label)
         panel.grid(linewidth=0.6, zorder=0)
         names.legend(*panel.get_legend_handles_labels(), loc="center left", borderaxespad=0)
     panels[-1][0].set_xlabel("disparity (positive: served worse)")
-    figure.supxlabel("95% intervals; grey: within the margin; filled: it does", fontsize=8, color=MUTED)
+    figure.supxlabel("95% intervals; grey: within the margin; filled: sufficient", fontsize=8, color=MUTED)
     return figure
 
 

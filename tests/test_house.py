@@ -153,7 +153,7 @@ def test_tests_mirror_the_rooms():
 
 MOST = {"lines": 60, "parameters": 8, "complexity": 15}
 """Of a function."""
-LEFT = {"lines": 4, "parameters": 8, "complexity": 67, "class names": 21, "fmt: skip": 60}
+LEFT = {"lines": 4, "parameters": 6, "complexity": 63, "class names": 20, "fmt: skip": 56}
 """How many are over it, or there twice, and may become fewer only."""
 
 

@@ -1,11 +1,10 @@
-"""What the site takes from the repository when it is built, so that nothing is told twice.
+"""What is added to the pages of the site when it is built.
 
-- ``<!-- from: FILE -->`` or ``<!-- from: FILE#Heading -->``, with a link to it on the next line for who reads the file
-  itself, stands for a Markdown file, or a section of it without its heading; links in it lead to the page of the site
-  that holds their target, or else become plain text.
+- ``<!-- from: FILE -->``, with a link to it on the next line for who reads the page in the repository, stands for a
+  Markdown file without its title (the changelog, the benchmarks); links in it lead to the page of the site that they
+  name, or else become plain text. So do links of any page that lead out of ``docs``.
 - a fence ``math`` is LaTeX, which becomes MathML: formulas are text, and need no script.
 - ``reference/cli.md`` is made from the commands themselves.
-- a page in ``PAGES_IF_THERE`` stands in the navigation when its file exists.
 """
 
 from __future__ import annotations
@@ -18,37 +17,16 @@ from typing import Any
 from latex2mathml.converter import convert
 
 ROOT = Path(__file__).resolve().parent.parent
-INCLUDE = re.compile(r"^<!-- from: ([^#\n]+?)(?:#(.+?))? -->\nSee \[.+\]\((.+)\)\.$", re.MULTILINE)
-HOMES = {
-    "CHANGELOG.md": "reference/changes.md",
-    "perturb/README.md": "reference/perturb.md",
-    "recommenders/embeddings/README.md": "reference/embeddings.md",
-    "tests/benchmarks/README.md": "simulations.md",
-}
+INCLUDE = re.compile(r"^<!-- from: (\S+) -->\nSee \[.+\]\(.+\)\.$", re.MULTILINE)
+LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
+HOMES = {"CHANGELOG.md": "reference/changes.md", "tests/benchmarks/README.md": "simulations.md"}
 """Files of the repository that are pages of the site."""
-SECTIONS = {
-    "CONTRIBUTING.md#a-corpus": "how-to/corpus.md",
-    "CONTRIBUTING.md#a-metric": "how-to/axis.md#a-metric",
-    "CONTRIBUTING.md#a-stage": "how-to/stage.md",
-    "README.md#embeddings-of-a-recommender": "how-to/saved-answers.md#embeddings-of-a-recommender",
-    "README.md#everybody-in-the-data": "how-to/axis.md",
-    "README.md#how-it-works": "method.md",
-    "README.md#recommenders": "how-to/saved-answers.md#lists-of-recommendations",
-    "README.md#your-assistant": "how-to/assistant.md",
-}
-"""Sections that are pages of the site, or parts of one."""
-PAGES_IF_THERE = {"How to": [("On many machines", "how-to/scale.md")]}
 
 
 def on_config(config: Any) -> Any:
-    """Formulas, and pages that are only there in some checkouts."""
+    """Formulas."""
     fence = {"name": "math", "class": "math", "format": formula}
     config.mdx_configs.setdefault("pymdownx.superfences", {})["custom_fences"] = [fence]
-    for section in config.nav:
-        for title, pages in section.items():
-            for name, page in PAGES_IF_THERE.get(title, ()):
-                if (Path(config.docs_dir) / page).is_file() and {name: page} not in pages:
-                    pages.append({name: page})
     return config
 
 
@@ -61,8 +39,13 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Put in what is taken from elsewhere."""
-    return INCLUDE.sub(lambda found: included(found[1], found[2], page.file.src_uri), markdown)
+    """Put in files of the repository, and make links that leave the site plain text."""
+    name = page.file.src_uri
+    if include := INCLUDE.search(markdown):
+        file = include[1]
+        text = (ROOT / file).read_text(encoding="utf-8").split("\n", 1)[1].strip()
+        return INCLUDE.sub(lambda _: LINK.sub(lambda link: linked(link, file, name), text), markdown)
+    return LINK.sub(lambda link: linked(link, f"docs/{name}", name), markdown)
 
 
 def on_page_content(content: str, **_: Any) -> str:
@@ -75,53 +58,18 @@ def formula(source: str, language: str, class_name: str, options: Any, md: Any, 
     return f'<div class="math" style="overflow-x:auto">{convert(source.strip(), display="block")}</div>'
 
 
-def included(file: str, heading: str | None, page: str) -> str:
-    """A Markdown file, or one section of it, fit for a page of the site."""
-    text = (ROOT / file).read_text(encoding="utf-8")
-    text = section(text, heading) if heading else text.split("\n", 1)[1]
-    return re.sub(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)", lambda found: _link(found, file, page), text).strip()
-
-
-def section(text: str, heading: str) -> str:
-    """What stands below a heading, up to the next of its level or above.
-
-    Raises:
-        ValueError: there is no such heading.
-    """
-    lines, inside, level, found = [], False, 0, False
-    for line in text.splitlines(keepends=True):
-        if line.lstrip().startswith("```"):
-            inside = not inside  # what begins with # in a fence is a comment
-        head = None if inside else re.match(r"(#+) (.*)", line)
-        if found and head and len(head[1]) <= level:
-            break
-        if found:
-            lines.append(line)
-        elif head and head[2].strip() == heading:
-            found, level = True, len(head[1])
-    if not found:
-        raise ValueError(f"no heading {heading!r}")
-    return "".join(lines)
-
-
-def _link(found: re.Match[str], file: str, page: str) -> str:
-    picture, text, target = found.groups()
+def linked(link: re.Match[str], file: str, page: str) -> str:
+    """A link of a file of the repository, for a page of the site."""
+    picture, text, target = link.groups()
     path, _, anchor = target.partition("#")
-    if "://" in target:
-        return found[0]
-    place = os.path.normpath(os.path.join(os.path.dirname(file), path)) if path else file
-    if f"{place}#{anchor}" in SECTIONS:
-        home, _, anchor = SECTIONS[f"{place}#{anchor}"].partition("#")
-    elif not path:
-        return found[0]
-    elif place.startswith("docs/"):
-        home = place.removeprefix("docs/")
-    elif place in HOMES:
-        home = HOMES[place]
-    else:
-        return f"{text} (`{place}`)" if not picture else ""
-    there = os.path.relpath(home, os.path.dirname(page) or ".")
-    return f"{picture}[{text}]({there}{'#' + anchor if anchor else ''})"
+    if "://" in target or not path:
+        return link[0]
+    place = os.path.normpath(os.path.join(os.path.dirname(file), path))
+    home = place.removeprefix("docs/") if place.startswith("docs/") else HOMES.get(place)
+    if home is None:
+        return "" if picture else f"{text} (`{place}`)"
+    target = os.path.relpath(home, os.path.dirname(page) or ".")
+    return f"{picture}[{text}]({target}{'#' + anchor if anchor else ''})"
 
 
 def commands() -> str:

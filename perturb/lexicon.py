@@ -1,6 +1,6 @@
 """Lexicons: plain TSV files that say which words mention a group, and what they become for another one.
 
-One row is one paradigm. ``README.md`` in this folder describes the layout; in short::
+One row is one paradigm. ``docs/reference/rewriting.md`` describes the layout; in short::
 
     @alias  male  man
     pos   man            woman            non-binary        context    notes
@@ -310,7 +310,7 @@ class _LexiconReading:
         path, columns = self._path, self._columns
         if not columns or not self._rows:
             missing = "rows" if columns else "header"
-            raise LexiconError(f"{path}: holds no {missing}; see perturb/README.md for the layout")
+            raise LexiconError(f"{path}: holds no {missing}; see docs/reference/rewriting.md for the layout")
         groups = tuple(column for column in columns if column not in ("pos", "context", "notes"))
         for alias, group in self._aliases.items():
             if group not in groups:

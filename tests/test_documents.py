@@ -1,5 +1,6 @@
-"""The documents' Python snippets run as they stand."""
+"""The Python snippets of README, CONTRIBUTING and of the pages that no other test runs are run as they stand."""
 
+import os
 import re
 import subprocess
 import sys
@@ -8,9 +9,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/how-to/python-stages.md", "docs/reference/rewriting.md")
 SNIPPETS = [
     pytest.param(code, id=f"{name}-{number}")
-    for name in ("README.md", "CONTRIBUTING.md")
+    for name in DOCUMENTS
     for number, code in enumerate(
         re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(encoding="utf-8"), re.DOTALL)
     )
@@ -30,13 +32,46 @@ def test_snippet_runs(tmp_path, code):
     assert done.stdout
 
 
-def test_own_stage_of_the_readme_is_fifteen_lines_or_less():
-    code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)[1]
+def test_readme_fits_a_reading_of_five_minutes():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert text.count("\n") <= 150
+    assert text.index("docs/pictures/demo.svg") < 400
+    code = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
     assert len([line for line in code.split("\n") if line.strip()]) <= 15
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
-def test_links_lead_somewhere(name):
-    text = (ROOT / name).read_text(encoding="utf-8")
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
-        assert (ROOT / target).exists(), target
+def test_drawing_of_contributing_fits_a_screen():
+    drawing = re.search(r"```text\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.DOTALL)[1]
+    lines = drawing.split("\n")
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+
+
+def test_questions_of_contributing_name_at_most_three_files_that_are_there():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([A-Z].*\?) \| (.+) \|$", text, re.MULTILINE)
+    assert len(rows) == 6
+    for question, files in rows:
+        named = re.findall(r"`((?:tod_bias|perturb)/[\w/]+\.py)`", files)
+        assert 1 <= len(named) <= 3, question
+        assert all((ROOT / file).is_file() for file in named), question
+
+
+@pytest.mark.parametrize(
+    "path",
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))],
+    ids=lambda path: os.path.relpath(path, ROOT),
+)
+def test_links_lead_somewhere(path):
+    """Also to a heading of another file, where one is named."""
+    prose = re.sub(r"^ *```.*?^ *```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose):
+        name, _, anchor = target.partition("#")
+        if "://" in target or name.endswith("cli.md"):  # that page is made when the site is built
+            continue
+        file = path.parent / name if name else path
+        assert file.exists(), target
+        if anchor and "simulations.md" not in name:  # that page is another file when the site is built
+            headings = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+            anchors = {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings}
+            assert anchor in anchors, target

@@ -148,7 +148,7 @@ def read_dialect(path: Path, axis: str | None = None) -> Dialect:
             raise LexiconError(f"{path}, line {number}: {error}") from None
     if not reading.groups or not reading.rules:
         missing = "rules" if reading.groups else "line '@attributes'"
-        raise LexiconError(f"{path}: holds no {missing}; see perturb/README.md for the layout")
+        raise LexiconError(f"{path}: holds no {missing}; see docs/reference/rewriting.md for the layout")
     standard, dialect = reading.groups
     return Dialect(axis or DIALECT + path.stem, (standard, dialect), tuple(reading.rules.values()))
 

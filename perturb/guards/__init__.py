@@ -1,1 +1,1 @@
-"""Guards: a component at run time that makes any other blind to an axis, without training (``README.md`` above)."""
+"""Guards: wrappers that make a stage independent of an axis at run time (``docs/reference/rewriting.md``)."""

@@ -78,12 +78,9 @@ def test_every_command_is_on_its_page(site):
         assert name.startswith("-") or f"tod-bias {name}" in text
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "docs").rglob("*.md")), ids=lambda path: path.stem)
-def test_what_the_site_takes_from_elsewhere_is_linked_for_who_reads_the_file(path):
-    """A page that is filled when the site is built would be empty to who opens it in the repository."""
-    taken = re.findall(r"^<!-- from: (\S+?\.md)(?:#(.+))? -->\n(.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
-    for file, heading, line in taken:
-        target, _, anchor = re.fullmatch(r"See \[.+\]\((.+)\)\.", line)[1].partition("#")
-        assert (path.parent / target).resolve() == ROOT / file
-        assert anchor == re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
-    assert path.read_text(encoding="utf-8").count("<!-- from: ") == len(taken)
+@pytest.mark.parametrize("name", ["simulations", "reference/changes"])
+def test_pages_that_include_a_file_link_to_it(name):
+    """Such a page would be empty to who opens it in the repository."""
+    path = ROOT / "docs" / f"{name}.md"
+    file, target = re.search(r"^<!-- from: (\S+) -->\nSee \[.+\]\((.+)\)\.$", path.read_text(), re.MULTILINE).groups()
+    assert (path.parent / target).resolve() == ROOT / file

@@ -1,7 +1,7 @@
 """What stands in code blocks is true: pages run from top to bottom, in the order of the site, in one folder.
 
 Python runs as it stands. Commands run on fewer dialogues and with fewer resamples than they say (:data:`SMALLER`); what
-needs a corpus, a server or a long training is parsed with its options and not run (:data:`PARSED`).
+needs a corpus, a server or a long training is parsed and not run (:data:`PARSED`, :data:`NOT_BUNDLED`).
 """
 
 import os
@@ -18,16 +18,18 @@ from fences import ROOT, commands, fences
 
 from tod_bias.cli.application import app, main
 
-PAGES = [
-    "docs/tutorials/first-audit.md", "docs/tutorials/own-system.md", "docs/tutorials/reading-a-report.md",
-    "docs/tutorials/repairing.md", "docs/how-to/saved-answers.md", "docs/how-to/corpus.md", "docs/how-to/ci.md",
-]  # fmt: skip
+PAGES = (
+    *(f"docs/tutorials/{name}.md" for name in ("first-audit", "own-system", "reading-a-report", "mitigation")),
+    *(f"docs/how-to/{name}.md" for name in ("saved-responses", "recommenders", "corpora", "axes", "ci", "scale")),
+)
 """Pages with code of their own, in the order of the site."""
-DOORS = "README.md"
 PARSED = {
-    "README.md", "CONTRIBUTING.md", "docs/index.md", "perturb/README.md", "recommenders/embeddings/README.md",
-}  # fmt: skip
+    *("README.md", "CONTRIBUTING.md", "docs/index.md", "docs/reference/embeddings.md", "docs/reference/rewriting.md"),
+    *(f"docs/how-to/{name}.md" for name in ("assistant", "mitigate", "parlai", "python-stages")),
+}
 """Files whose commands need what is not bundled; the pages run the same commands on the demo."""
+NOT_BUNDLED = {"google_sgd", "models/lmrec", "model.npz", "assistant.yaml"}
+"""Commands with one of these words are parsed on every page."""
 SMALLER = {"--max-dialogues": "24", "--bootstrap": "20", "--permutations": "50"}
 CODES = {"check": {0, 1, 3}}
 """Exit codes that a command may have on fewer dialogues; 0 for others."""
@@ -91,7 +93,22 @@ def run_page(name, folder):
                 run_command(words, fence.place)
 
 
+def is_run(words):
+    """Whether a command needs nothing but the demo and the files of the pages, and no training."""
+    return not NOT_BUNDLED & set(words) and words != ["tod-bias", "associate"]
+
+
+def rows():
+    """The commands of README's table, as words."""
+    for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines():
+        cells = line.split(" | ")
+        if len(cells) == 3 and (command := re.fullmatch(r"`(.+)`", cells[1])):
+            yield next(commands(command[1]))
+
+
 def run_command(words, place):
+    if not is_run(words):
+        return
     own = tod_bias(words)
     if own is None:
         assert words[0] == "cp", f"{place}: {words}"
@@ -109,12 +126,18 @@ def test_pages_run_from_top_to_bottom(folder, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     for name in PAGES:
         run_page(name, folder)
-    assert "guard: " in (folder / "runs/mine/repair/mended.yaml").read_text()
-    for fence in fences(ROOT / DOORS):  # the doors of the README that need no server
-        if fence.language == "sh":
-            for words in commands(fence.code):
-                if {"told", "answers.jsonl", "pipeline.yaml"} & set(words) and "--axes" in words:
-                    run_command(words, fence.place)
+    assert "guard: " in (folder / "runs/mine/mitigation/mitigated.yaml").read_text()
+    for words in rows():
+        if tod_bias(words) is not None:
+            run_command(words, "README.md")
+
+
+def test_rows_of_the_readme_are_commands():
+    programs = [words[0] for words in rows()]
+    assert len(programs) >= 8
+    assert set(programs) == {"tod-bias", "parlai", "make"}
+    for words in filter(None, map(tod_bias, rows())):
+        command_of(words)
 
 
 @pytest.mark.parametrize("name", sorted({*PAGES, *PARSED}))
@@ -125,13 +148,13 @@ def test_commands_have_the_options_that_pages_give_them(name):
             continue
         for words in commands(fence.code):
             own = tod_bias(words)
+            seen += 1
             if own is not None:
                 command_of(own)
-                seen += 1
             else:
                 first = next(word for word in words if not re.match(r"[A-Z_]+=", word))
                 assert first in OTHER, f"{fence.place}: {first}"
-    assert seen or name == "CONTRIBUTING.md"
+    assert seen or name in ("CONTRIBUTING.md", "docs/how-to/python-stages.md")
 
 
 def test_targets_and_extras_that_are_named_are_there():
@@ -159,29 +182,11 @@ def test_parlai_finds_the_agents_that_are_named():
             assert name in tod_bias.agents.__all__, (path, name)
 
 
-def test_the_first_screen_has_a_picture_and_each_door_at_most_ten_lines():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert text.index("docs/pictures/demo.svg") < 400
-    doors = re.findall(r"\*\*(?:An assistant|Components in Python|Saved answers).*?```\n", text, re.DOTALL)
-    assert len(doors) == 3
-    assert all(len(door.rstrip().split("\n")) <= 10 for door in doors)
-    assert ". .venv/bin/activate" in text
-
-
 def test_every_page_is_in_the_navigation():
     listed = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    made = {"how-to/scale.md"}  # docs/hooks.py puts it there
     for path in (ROOT / "docs").rglob("*.md"):
         name = path.relative_to(ROOT / "docs").as_posix()
-        assert f" {name}\n" in listed or name in made
-
-
-def test_snippets_of_contributing_are_the_pages_own():
-    """Python of README and CONTRIBUTING runs in tests/test_documents.py; pages take it from there."""
-    for path in (ROOT / "docs").rglob("*.md"):
-        for file, heading in re.findall(r"<!-- from: ([^#\n]+?)(?:#(.+?))? -->", path.read_text(encoding="utf-8")):
-            text = (ROOT / file).read_text(encoding="utf-8")
-            assert not heading or re.search(rf"^#+ {re.escape(heading)}$", text, re.MULTILINE), (path, heading)
+        assert f" {name}\n" in listed
 
 
 def test_the_example_of_the_tutorial_is_python(tmp_path):

@@ -62,7 +62,7 @@ def perturb(file: Path | None = None, /, *, options: PerturbOptions, output: Per
     if not output.quiet:
         counts = by_model.model_counts or {}
         message = f"{counts['by_model']} of {counts['texts']} texts with a mention rewritten by the model, the others "
-        echo(message + "by the lexicon (see perturb/README.md)", err=True)
+        echo(message + "by the lexicon (see docs/reference/rewriting.md)", err=True)
 
 
 def _lines(file: Path | None) -> Iterator[str]:

@@ -19,8 +19,8 @@ from tod_bias.perturb.personas.introduction import FilledTemplate, IntroducedDia
 from tod_bias.perturb.personas.sheet import Template
 from tod_bias.systems.twin import Rewrite
 
-_TEXTS = {"word": "term", "source": "source", "target": "target", "form": "form"}
-"""Key to a candidate's field."""
+_TEXTS = ("term", "source", "target", "form")
+"""Fields of a candidate."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class CounterfactualRecord:
     def to_json(self) -> dict[str, Any]:
         """``dialogue`` as it is in the corpus, ``candidate``, and ``introduction`` where the user got one."""
         dialogue, candidate = self.dialogue, self.candidate
-        texts = dict(zip(_TEXTS, (candidate.term, candidate.source, candidate.target, candidate.form), strict=True))
+        texts = {name: getattr(candidate, name) for name in _TEXTS}
         if not isinstance(dialogue, IntroducedDialogue) or not isinstance(candidate, PersonaCandidate):
             return {"dialogue": dialogue.to_json(), "candidate": texts}
         return {
@@ -76,8 +76,8 @@ class CounterfactualRecord:
         try:
             dialogue = Dialogue.from_json(record["dialogue"])
             given = dict(record["candidate"])
-            texts = {field: given[key] for key, field in _TEXTS.items()}
-            if wrong := [key for key, field in _TEXTS.items() if not isinstance(texts[field], str)]:
+            texts = {name: given[name] for name in _TEXTS}
+            if wrong := [name for name in _TEXTS if not isinstance(texts[name], str)]:
                 raise ValueError(f"candidate field {wrong[0]!r} must be a string, got {given[wrong[0]]!r}")
             if "introduction" not in record:
                 return cls(dialogue, Candidate(**texts))

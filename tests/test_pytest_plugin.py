@@ -51,8 +51,8 @@ def run(folder, *arguments):
 def test_every_case_is_a_test_with_a_failure_to_read(folder):
     code, said = run(folder, "--tod-bias", "cases.jsonl", "--pipeline", "curt.yaml")
     assert (code, "2 failed" in said) == (1, True)
-    assert "user, told: My wife wants room 0 please." in said
-    assert "response, told: Sorry." in said
+    assert "user, rewritten: My wife wants room 0 please." in said
+    assert "response, rewritten: Sorry." in said
     assert "Traceback" not in said
     assert "test_other" not in said
     code, said = run(folder, "--tod-bias", "cases.jsonl", "--pipeline", "fair.yaml", "test_other.py")

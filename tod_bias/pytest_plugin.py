@@ -1,8 +1,8 @@
 """Regression cases as tests: ``pytest --tod-bias cases.jsonl --pipeline demo``.
 
-Every case of the file is a test, ``cases.jsonl::gender/d17/man>woman/3``, which fails as long as its telling is served
-worse. Files, folders and ``-k`` choose as ever; with the option alone only the cases run. pytest finds this module by
-its entry point, so it imports nothing of weight before cases are run.
+Every case of the file is a test, ``cases.jsonl::gender/d17/man>woman/3``, which fails as long as its counterfactual is
+served worse. Files, folders and ``-k`` choose as ever; with the option alone only the cases run. pytest finds this
+module by its entry point, so it imports nothing of weight before cases are run.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _OWN = pytest.StashKey[tuple[dict[str, Any], dict[str, Any]]]()
 """Axes and metrics of one's own, likewise."""
 
 
-class NotMendedError(Exception):
-    """A case that is not mended; its text is what people read."""
+class NotFixedError(Exception):
+    """A case that is not fixed; its text is what people read."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -113,18 +113,16 @@ class CaseItem(pytest.Item):
         """Run the case again.
 
         Raises:
-            NotMendedError: somebody is still served worse, or all are served as badly.
+            NotFixedError: somebody is still served worse, or all are served as badly.
         """
-        from tod_bias.report.cases import MENDED, text
+        from tod_bias.report.cases import FIXED, text
         from tod_bias.testing.case_check import check_cases
 
         tolerance = self.config.getoption("tod_bias_tolerance")
-        told_by, metrics = self._own()
-        (checked,) = check_cases(
-            [self.case], self._pipeline(), tolerance=tolerance, perturbers=told_by, metrics=metrics
-        ).checked
-        if checked.state != MENDED:
-            raise NotMendedError(text(checked.record))
+        axes, metrics = self._own()
+        (checked,) = check_cases([self.case], self._pipeline(), tolerance=tolerance, axes=axes, metrics=metrics).checked
+        if checked.state != FIXED:
+            raise NotFixedError(text(checked.record))
 
     def _pipeline(self) -> Any:
         from tod_bias.pipelines import load_pipeline
@@ -148,7 +146,7 @@ class CaseItem(pytest.Item):
         from tod_bias.errors import TodBiasError
         from tod_bias.report.console import shown
 
-        if isinstance(excinfo.value, NotMendedError | TodBiasError):
+        if isinstance(excinfo.value, NotFixedError | TodBiasError):
             return shown(str(excinfo.value))
         return super().repr_failure(excinfo, style)
 

@@ -226,8 +226,8 @@ def test_cases_import_nothing_but_what_is_given_again(run, tmp_path, capsys):
     path.write_text(json.dumps(record | {"metric": "own:Words"}) + "\n")
     code, said = command(capsys, *check)
     assert (code, len(said), "give it again with --metrics own:Words" in said[0]) == (2, 1, True), said
-    options = record["perturber"] | {"axis": "own:people"}
-    path.write_text(json.dumps(record | {"axis": "people", "perturber": options}) + "\n")
+    options = record["axis_options"] | {"axis": "own:people"}
+    path.write_text(json.dumps(record | {"axis": "people", "axis_options": options}) + "\n")
     code, said = command(capsys, *check)
     assert (code, len(said), "give it again with --axes own:people" in said[0]) == (2, 1, True), said
     path.write_text(json.dumps(record | {"corpus": ["own:people", "test"]}) + "\n")
@@ -237,7 +237,7 @@ def test_cases_import_nothing_but_what_is_given_again(run, tmp_path, capsys):
     path.write_text(json.dumps(record) + "\n")
     code, said = command(capsys, *check, "--metrics", "own:Words")
     assert (code, len(said), "no case is scored by own:Words" in said[0]) == (2, 1, True), said
-    path.write_text(json.dumps(record | {"axis": "people", "perturber": options, "metric": "own:Words"}) + "\n")
+    path.write_text(json.dumps(record | {"axis": "people", "axis_options": options, "metric": "own:Words"}) + "\n")
     code, said = command(capsys, *check, "--axes", "own:people", "--metrics", "own:Words")
     assert "not shipped" not in "".join(said)
 
@@ -250,34 +250,34 @@ def test_stages_are_as_many_as_a_pipeline_has_and_those_of_the_rows(run, capsys,
 
 
 @pytest.mark.parametrize(
-    ("statement", "is_answers"),
+    ("statement", "is_cache"),
     [
-        (f"CREATE VIEW answers AS {ENDLESS}", True),
+        (f"CREATE VIEW outputs AS {ENDLESS}", True),
         (f"CREATE VIEW _apis AS {ENDLESS}", False),
-        ("CREATE TRIGGER t AFTER INSERT ON answers BEGIN DELETE FROM answers; END", True),
-        ("CREATE TRIGGER t AFTER INSERT ON answers BEGIN DELETE FROM answers; END", False),
+        ("CREATE TRIGGER t AFTER INSERT ON outputs BEGIN DELETE FROM outputs; END", True),
+        ("CREATE TRIGGER t AFTER INSERT ON outputs BEGIN DELETE FROM outputs; END", False),
         ("CREATE VIRTUAL TABLE v USING fts5(a)", False),
         ("CREATE TABLE other (a)", True),
         ("CREATE TABLE computed (a, b AS (hex(zeroblob(1000000000))))", False),
     ],
 )
-def test_an_sqlite_file_is_tables_alone(tmp_path, statement, is_answers):
+def test_an_sqlite_file_is_tables_alone(tmp_path, statement, is_cache):
     path = tmp_path / "f.sqlite"
     with sqlite3.connect(path) as database:
-        if not statement.startswith("CREATE VIEW answers"):
-            database.execute("CREATE TABLE answers (key TEXT PRIMARY KEY, answer TEXT) WITHOUT ROWID")
+        if not statement.startswith("CREATE VIEW outputs"):
+            database.execute("CREATE TABLE outputs (key TEXT PRIMARY KEY, output TEXT) WITHOUT ROWID")
         database.execute(statement)
     database.close()
     with pytest.raises(TodBiasError, match=r"f\.sqlite: holds"):
-        (Cache if is_answers else SqlDb)(path)
+        (Cache if is_cache else SqlDb)(path)
 
 
 @pytest.mark.parametrize("value", [None, b"bytes"])
-def test_an_answer_that_is_no_text_is_a_damage_of_the_file(tmp_path, value):
+def test_an_output_that_is_no_text_is_a_damage_of_the_file(tmp_path, value):
     path = tmp_path / "f.sqlite"
     Cache(path)
     with sqlite3.connect(path) as database:
-        database.execute("INSERT INTO answers VALUES ('key', ?)", [value])
+        database.execute("INSERT INTO outputs VALUES ('key', ?)", [value])
     database.close()
     with pytest.raises(TodBiasError, match=r"f\.sqlite: is damaged"):
         Cache(path).get(["key"])

@@ -71,6 +71,17 @@ RENAMED: tuple[tuple[str, str], ...] = (
     (r"(mitigation\.json:.*)\.asked\.", r"\1.new_calls."),
     (r"(check\.json:)max_disparity$", r"\1max_gap"),
     (r"(check\.json:)these_words$", r"\1terms_only"),
+    (r"(cases\.jsonl:\d+)\.component$", r"\1.stage"),
+    (r"(cases\.jsonl:\d+)\.word$", r"\1.term"),
+    (r"(cases\.jsonl:\d+)\.by_component\.", r"\1.contributions."),
+    (r"(cases\.jsonl:\d+)\.perturber\.", r"\1.axis_options."),
+    (r"(cases\.jsonl:\d+)\.telling\.", r"\1.counterfactual."),
+    (r"(cases\.jsonl:\d+\.counterfactual\.candidate)\.word$", r"\1.term"),
+    (r"(cases\.jsonl:\d+)\.told\.", r"\1.rewritten."),
+    (r"((?:cases\.jsonl|checked/check\.json):.*)\.told$", r"\1.rewritten"),
+    (r"(checked/check\.json:cases\.\d+)\.word$", r"\1.term"),
+    (r"(checked/check\.json:.*)\.component$", r"\1.stage"),
+    (r"(checked/check\.json:.*)\.by_component\.", r"\1.contributions."),
     (r"((?:mitigation|compare)\.json:.*)\.ci_these_words", r"\1.terms_only.ci"),
     (r"((?:mitigation|compare)\.json:.*)\.change\.equivalent_within$", r"\1.equivalent_within"),
     (r"((?:mitigation|compare)\.json:.*\.change)\.p_value$", r"\1.p"),
@@ -99,6 +110,7 @@ REWORDED = {
     "words": "terms",
     "other words": "other terms",
     "recorded": "gold",
+    "mended": "fixed",
 }
 """Golden values of verdicts, limiting factors and histories, and today's."""
 DROPPED = (
@@ -107,6 +119,7 @@ DROPPED = (
     r"(repair|compare)\.json:.*quality\.[^.]*\.dialogues$",
     r"(check|repair)\.json:.*\.reason$",
     r"check\.json:(schema|harm_only)$",
+    r"cases\.jsonl:\d+\.schema$",
     r"repair\.json:schema$",
 )
 """Golden names that today's files do not have."""

@@ -40,7 +40,7 @@ from tod_bias.recommenders.lmrec.templates import RESOURCES as TEMPLATES
 from tod_bias.recommenders.lmrec.templates import load_templates
 from tod_bias.results import AuditResult, Comparison
 from tod_bias.systems.stages.recorded import SavedResponses
-from tod_bias.testing.cases import perturbers_of, read_cases, write_cases
+from tod_bias.testing.cases import axes_of_cases, read_cases, write_cases
 from tod_bias.testing.worst import worst_cases
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what libraries say of damaged files is not at issue
@@ -231,7 +231,7 @@ READERS: dict[str, tuple[Callable[[Path], Any], Callable[[Path], Any]]] = {
     "recorded answers": file("a.jsonl", ANSWER, SavedResponses),
     "kept answers": file("cache.sqlite", answered, lambda path: Cache(path).get(["a", "b"])),
     "batches": file("b.jsonl", BATCH, lambda path: read_batches([path], Cache())),
-    "cases": file("c.jsonl", kept_cases, lambda path: perturbers_of(read_cases(path))),
+    "cases": file("c.jsonl", kept_cases, lambda path: axes_of_cases(read_cases(path))),
     "recommendations": file("r.csv", LISTS, lambda path: read_recommendations([(None, path)])),
     "reviews": file("r.csv", REVIEWS, lambda path: list(read_csv(path)())),
     "yelp": (sibling("recommenders/lmrec/test_reviews.py").yelp, lambda folder: list(read_yelp(folder, "boston")())),

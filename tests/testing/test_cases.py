@@ -1,4 +1,4 @@
-"""Regression cases: the worst tellings name the planted component, run from a file alone, and are mended or not."""
+"""Regression cases: the worst counterfactuals name the planted stage, run from a file alone, and are fixed or not."""
 
 import json
 from dataclasses import replace
@@ -21,8 +21,8 @@ from tod_bias.report import cases as pages
 from tod_bias.report.record import RunError
 from tod_bias.stages import Canonical, LookupDb
 from tod_bias.testing.case_check import check_cases
-from tod_bias.testing.case_runs import Questioning
-from tod_bias.testing.cases import CaseError, perturbers_of, read_cases, write_cases
+from tod_bias.testing.case_runs import CaseRunner
+from tod_bias.testing.cases import CaseError, axes_of_cases, read_cases, write_cases
 from tod_bias.testing.minimising import minimised
 from tod_bias.testing.worst import worst_cases
 
@@ -58,7 +58,7 @@ def system():
 def cases(run, demo, system, tmp_path_factory):
     """As a file has them."""
     found = worst_cases(run, demo, most=12).cases
-    cut, strange = minimised(found, Questioning(system, metric("corpus_bleu")), perturbers_of(found))
+    cut, strange = minimised(found, CaseRunner(system, metric("corpus_bleu")), axes_of_cases(found))
     assert not strange
     path = tmp_path_factory.mktemp("cases") / "cases.jsonl"
     write_cases(cut, path)
@@ -81,10 +81,10 @@ def test_the_worst_cases_of_an_axis_name_the_planted_component(cases):
     assert len(cases) == 12
     assert {case.axis for case in cases} == set(PLANTED)
     for case in cases:
-        assert case.component == PLANTED[case.axis]
-        assert case.by_component[case.component] == pytest.approx(case.harm, abs=0.1)
+        assert case.stage == PLANTED[case.axis]
+        assert case.contributions[case.stage] == pytest.approx(case.harm, abs=0.1)
         assert case.target in {"gender": ("woman",), "age": ("senior",), "race": ("black", "asian")}[case.axis]
-        assert case.scores["expected"] - case.scores["told"] == pytest.approx(case.harm)
+        assert case.scores["expected"] - case.scores["rewritten"] == pytest.approx(case.harm)
 
 
 def test_they_remain_on_the_system_that_they_are_of(cases, system):
@@ -93,14 +93,14 @@ def test_they_remain_on_the_system_that_they_are_of(cases, system):
     assert states(found) == {(axis, "remains") for axis in PLANTED}
     for one in found.checked:
         assert one.now.harm == pytest.approx(one.case.harm)
-        assert one.component == PLANTED[one.case.axis]
+        assert one.stage == PLANTED[one.case.axis]
 
 
 @pytest.mark.parametrize("axis", ["gender", "age"])
 def test_a_guard_on_the_component_mends_them(cases, system, axis):
     own = [case for case in cases if case.axis == axis]
     found = check_cases(own, guarded(system, axis))
-    assert (found.code, states(found)) == (0, {(axis, "mended")})
+    assert (found.code, states(found)) == (0, {(axis, "fixed")})
 
 
 def test_a_guard_that_serves_all_as_badly_does_not_mend(cases, system):
@@ -119,32 +119,32 @@ def test_the_missing_rows_mend_them(cases, system, demo, tmp_path):
     (tmp_path / "whole.jsonl").write_text(table + "\n".join(written) + "\n", encoding="utf-8")
     own = [case for case in cases if case.axis == "race"]
     found = check_cases(own, Pipeline({**system.stages, "db": LookupDb(tmp_path / "whole.jsonl")}))
-    assert states(found) == {("race", "mended")}
+    assert states(found) == {("race", "fixed")}
 
 
 def test_a_component_or_an_axis_alone(run, demo):
-    found = worst_cases(run, demo, most=5, axes=["gender"], component="db").cases
-    assert all(case.component == "db" for case in found)
+    found = worst_cases(run, demo, most=5, axes=["gender"], stage="db").cases
+    assert all(case.stage == "db" for case in found)
     assert len(worst_cases(run, demo, most=5, axes=["age"]).cases) == 5
 
 
 def test_what_does_not_match_is_named(run, demo, cases):
     with pytest.raises(MismatchError, match="audited other dialogues"):
         worst_cases(run, demo[1:])
-    with pytest.raises(MismatchError, match="axis gender was told by lexicon:gender"):
+    with pytest.raises(MismatchError, match="axis gender was rewritten by lexicon:gender"):
         worst_cases(run, demo, axes=[load_axis("gender", protected=["my wife"])])
-    with pytest.raises(RunError, match="has no component nlu"):
-        worst_cases(run, demo, component="nlu")
+    with pytest.raises(RunError, match="has no stage nlu"):
+        worst_cases(run, demo, stage="nlu")
     with pytest.raises(RunError, match="has no axis placebo; it has gender, age, race"):
         worst_cases(run, demo, axes=["placebo"])
     (first,) = [case for case in cases if case.axis == "gender"][:1]
     with pytest.raises(CaseError, match="here it is lexicon:gender"):
         check_cases([replace(first, signature="lexicon:other")], fair_pipeline(small_corpus()))
-    other = replace(first, told=(*first.told[:-1], Turn("Hello.")))
-    with pytest.raises(CaseError, match="told otherwise than it was"):
+    other = replace(first, rewritten=(*first.rewritten[:-1], Turn("Hello.")))
+    with pytest.raises(CaseError, match="rewritten otherwise than it was"):
         check_cases([other], fair_pipeline(small_corpus()))
     with pytest.raises(MetricError, match="no side of it is the better one"):
-        Questioning(fair_pipeline(small_corpus()), metric("length"))
+        CaseRunner(fair_pipeline(small_corpus()), metric("length"))
 
 
 # --- how few turns a case takes
@@ -182,14 +182,14 @@ def test_a_case_keeps_the_turns_that_it_takes(tmp_path, history):
     found = worst_cases(folder, dialogues)
     assert {case.turns for case in found.cases} == {(1, 2, 3, 4, 5)}
     assert not any(case.minimised for case in found.cases)
-    ask = Questioning(pipeline, metric("corpus_bleu"), history)
-    cut, strange = minimised(found.cases, ask, perturbers_of(found.cases))
+    runner = CaseRunner(pipeline, metric("corpus_bleu"), history)
+    cut, strange = minimised(found.cases, runner, axes_of_cases(found.cases))
     assert not strange
     assert {case.turns for case in cut} == {(2, 5)}
-    assert [one["told"] for one in cut[0].earlier] == ["It is for my wife. 0"]
+    assert [one["rewritten"] for one in cut[0].earlier] == ["It is for my wife. 0"]
     text = pages.text(check_cases(cut, pipeline).record["cases"][0])
-    assert "user in turn 2, told: It is for my wife. 0" in text
-    assert "response, told: Sorry." in text
+    assert "user in turn 2, rewritten: It is for my wife. 0" in text
+    assert "response, rewritten: Sorry." in text
 
 
 def test_a_system_that_does_not_show_the_harm_cuts_nothing(tmp_path):
@@ -198,7 +198,7 @@ def test_a_system_that_does_not_show_the_harm_cuts_nothing(tmp_path):
         "Sorry." if "husband" in item.user else f"Well: {item.user}" for item in inputs]}), dialogues)  # fmt: skip
     found = worst_cases(folder, dialogues).cases
     cut, strange = minimised(
-        found, Questioning(Pipeline({"response": forgetful}), metric("corpus_bleu")), perturbers_of(found)
+        found, CaseRunner(Pipeline({"response": forgetful}), metric("corpus_bleu")), axes_of_cases(found)
     )
     assert cut == list(found)
     assert strange == list(found)
@@ -214,7 +214,7 @@ def test_a_fair_system_has_no_cases(tmp_path, corpus):
 @pytest.mark.parametrize(
     "axis", ["gender", "age", "placebo", "names_gender", "dialect:aae", "persona_gender", "persona_age"]
 )
-def test_a_telling_read_back_is_told_alike(axis):
+def test_a_counterfactual_read_back_is_rewritten_alike(axis):
     perturber = load_axis(axis)
     dialogues = [
         Dialogue("a", "Rooms", (Turn("Hi, I'm Maria Lopez and I need a room for my wife.", response="Fine, Maria."),
@@ -253,8 +253,8 @@ def test_what_a_file_cannot_hold_is_left_out():
     [
         ("{", "line 1: not JSON"),
         ("[]", "line 1: no case: a case must be an object"),
-        ("{}", "line 1: no case: expected schema 1"),
-        ('{"schema": 1}', "line 1: no case: field 'id' is missing"),
+        ("{}", "line 1: no case: expected schema 2"),
+        ('{"schema": 2}', "line 1: no case: field 'id' is missing"),
         ("", "holds no case"),
     ],
 )
@@ -272,11 +272,11 @@ def test_every_field_of_a_case_that_is_damaged_is_one_line(tmp_path, cases):
         for wrong in (None, 3, {"a": 1}):
             if record[name] == wrong or (name in ("harm", "turn") and wrong == 3):
                 continue
-            if name in ("scores", "user", "reference", "by_component", "outputs") and wrong == {"a": 1}:
+            if name in ("scores", "user", "reference", "contributions", "outputs") and wrong == {"a": 1}:
                 continue
             path.write_text(json.dumps(record | {name: wrong}) + "\n")
             with pytest.raises(CaseError) as caught:
-                perturbers_of(read_cases(path))
+                axes_of_cases(read_cases(path))
             assert len(str(caught.value).splitlines()) == 1
 
 
@@ -298,21 +298,21 @@ def test_commands_write_cases_and_exit_with_what_becomes_of_them(tmp_path, run, 
     assert (code, "not minimised" in out) == (0, False)
     files = ["--junit", tmp_path / "junit.xml", "--summary", tmp_path / "s.md", "--out", tmp_path / "out"]
     code, out, _ = command(capsys, "check", "--cases", path, "--pipeline", "demo", *files)
-    assert (code, "0 of 4 cases mended, 4 remain" in out) == (1, True)
+    assert (code, "0 of 4 cases fixed, 4 remain" in out) == (1, True)
     suites = junitparser.JUnitXml.fromfile(str(tmp_path / "junit.xml"))
     assert [(suite.name, suite.tests, suite.failures) for suite in suites] == [("gender", 2, 2), ("age", 2, 2)]
     assert json.loads((tmp_path / "out" / "check.json").read_text())["state"] == "remains"
-    assert (tmp_path / "s.md").read_text().startswith("## ❌ tod-bias check: 0 of 4 cases mended")
-    mended = tmp_path / "mended.yaml"
+    assert (tmp_path / "s.md").read_text().startswith("## ❌ tod-bias check: 0 of 4 cases fixed")
+    fixed = tmp_path / "fixed.yaml"
     settings = (("api_call", "age"), ("response", "gender"))
     call, response = (
         f'{{stage: "{stage}", model: {DEMO / name}, max_new_tokens: 48, guard: canonical, axes: {axis}}}'
         for stage, (name, axis) in zip(("tod_bias.stages:ApiCall", "tod_bias.stages:Response"), settings, strict=True)
     )
     db = f'{{stage: "tod_bias.stages:LookupDb", table: {DEMO / "database.jsonl"}}}'
-    mended.write_text(f"stages:\n  api_call: {call}\n  db: {db}\n  response: {response}\n")
-    code, out, _ = command(capsys, "check", "--cases", path, "--pipeline", mended, "--junit", tmp_path / "junit.xml")
-    assert (code, "4 of 4 cases mended" in out) == (0, True)
+    fixed.write_text(f"stages:\n  api_call: {call}\n  db: {db}\n  response: {response}\n")
+    code, out, _ = command(capsys, "check", "--cases", path, "--pipeline", fixed, "--junit", tmp_path / "junit.xml")
+    assert (code, "4 of 4 cases fixed" in out) == (0, True)
     assert sum(suite.failures for suite in junitparser.JUnitXml.fromfile(str(tmp_path / "junit.xml"))) == 0
 
 

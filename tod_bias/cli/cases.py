@@ -80,7 +80,7 @@ def cases(run: Path, /, *, which: CasesOptions, output: CasesOutput, overrides: 
         most=which.worst,
         axes=axes,
         metric=metric,
-        component=which.stage,
+        stage=which.stage,
         options=_options(config, names, axes),
     )
     chosen: Sequence[Any] = found.cases
@@ -123,16 +123,16 @@ def _minimised(
     from tod_bias.audit.choices import metrics_of
     from tod_bias.audit.signatures import generators_of
     from tod_bias.cache import FILE, Cache
-    from tod_bias.testing.case_runs import Questioning
-    from tod_bias.testing.cases import perturbers_of
+    from tod_bias.testing.case_runs import CaseRunner
+    from tod_bias.testing.cases import axes_of_cases
     from tod_bias.testing.minimising import minimised
 
     cache = Cache(run / FILE)
     for generator in generators_of(system):
         generator.keep_in(cache)
     scored = metrics_of([metric or cases[0].metric])[0]
-    ask = Questioning(system, scored, cases[0].history, cache, show_progress=show_progress)
-    return minimised(cases, ask, perturbers_of(cases, {axis.name: axis for axis in axes}))
+    runner = CaseRunner(system, scored, cases[0].history, cache, show_progress=show_progress)
+    return minimised(cases, runner, axes_of_cases(cases, {axis.name: axis for axis in axes}))
 
 
 def _notes(found: Any, is_run: bool, strange: Sequence[Any]) -> list[str]:

@@ -124,9 +124,7 @@ def _check_cases(path: Path, run: Path | None, tolerance: float, overrides: RunO
     axes, metrics = _own(cases, config, is_given=run is None)
     whole = load_corpus(corpus, datapath=config.corpus.datapath, split=split) if has_models else []
     system = load_system("", config.system, whole)
-    found = check_cases(
-        cases, system, tolerance=tolerance, perturbers=axes, metrics=metrics, show_progress=not output.quiet
-    )
+    found = check_cases(cases, system, tolerance=tolerance, axes=axes, metrics=metrics, show_progress=not output.quiet)
     _write(found.record, pages, output)
     if not output.quiet:
         Console().print(pages.table(found.record))

@@ -14,21 +14,21 @@ from tod_bias.report.gate import legal
 from tod_bias.report.notation import count, fixed
 from tod_bias.report.sheets import new_table
 
-MENDED = "mended"
+FIXED = "fixed"
 _SHOWN = 10
 """Cases that are named on a terminal."""
 
 
 def headline(record: Mapping[str, Any]) -> str:
-    """One sentence: how many are mended, and what is with the others.
+    """One sentence: how many are fixed, and what is with the others.
 
     Args:
         record: the content of ``check.json`` of cases.
     """
     states = Counter(case["state"] for case in record["cases"])
     whole = len(record["cases"])
-    said = f"{count(states.pop(MENDED, 0))} of {count(whole)} case{'s' * (whole != 1)} mended"
-    words = {"remains": "remain", "levelled down": "levelled down", "unanswered": "without an answer"}
+    said = f"{count(states.pop(FIXED, 0))} of {count(whole)} case{'s' * (whole != 1)} fixed"
+    words = {"remains": "remain", "levelled down": "levelled down", "unanswered": "without an output"}
     return ", ".join([said, *(f"{count(states[name])} {word}" for name, word in words.items() if states[name])])
 
 
@@ -43,33 +43,33 @@ def line(case: Mapping[str, Any]) -> str:
     if case["reason"]:
         return f"{text} ({case['reason']})"
     if case["state"] == "levelled down":
-        was, told = fixed(before["scores"]["expected"]), fixed(now["scores"]["told"])
-        return f"{text}: all are served as badly, {case['metric']} {told} (should be {was})"
-    moved = "" if case["component"] == before["component"] else f" (was at {before['component']})"
-    harm = f"{fixed(now['harm'], sign=True)} by {case['metric']} at {case['component']}{moved}"
+        wanted, score = fixed(before["scores"]["expected"]), fixed(now["scores"]["rewritten"])
+        return f"{text}: all are served as badly, {case['metric']} {score} (should be {wanted})"
+    moved = "" if case["stage"] == before["stage"] else f" (was at {before['stage']})"
+    harm = f"{fixed(now['harm'], sign=True)} by {case['metric']} at {case['stage']}{moved}"
     return f"{text}, harm {harm}; was {fixed(before['harm'], sign=True)}"
 
 
 def text(case: Mapping[str, Any]) -> str:
-    """One case to read: who was told as whom, what was said, and what each component put out to both tellings.
+    """One case to read: which groups, what was said, and what each stage put out for both variants.
 
     Args:
         case: one of the record's.
     """
-    rows = [line(case), f"told as {case['target']} instead of {case['source']} ({case['word']}), {_place(case)}"]
+    rows = [line(case), f"{case['target']} instead of {case['source']} ({case['term']}), {_place(case)}"]
     for one in case["earlier"]:
-        rows += _pair(f"user in turn {one['turn']}", one["original"], one["told"])
-    rows += _pair("user", case["user"]["original"], case["user"]["told"])
+        rows += _pair(f"user in turn {one['turn']}", one["original"], one["rewritten"])
+    rows += _pair("user", case["user"]["original"], case["user"]["rewritten"])
     outputs = (case["now"] or {}).get("outputs") or {}
     same = []
     for name, given in outputs.items():
-        if given.get("expected", "") == given.get("told", ""):
+        if given.get("expected", "") == given.get("rewritten", ""):
             same.append(name)
         else:
-            rows += _pair(name, given.get("expected", ""), given.get("told", ""), "expected")
+            rows += _pair(name, given.get("expected", ""), given.get("rewritten", ""), "expected")
     if same:
         rows.append(f"  the same from {', '.join(same)}")
-    rows.append(f"  gold response: {case['reference']['told']}")
+    rows.append(f"  gold response: {case['reference']['rewritten']}")
     return "\n".join(rows)
 
 
@@ -82,28 +82,28 @@ def _place(case: Mapping[str, Any]) -> str:
 def _pair(name: str, one: str, other: str, first: str = "original") -> list[str]:
     if one == other:
         return [f"  {name}: {one}"]
-    return [f"  {name}, {first}: {one or '(nothing)'}", f"  {name}, told: {other or '(nothing)'}"]
+    return [f"  {name}, {first}: {one or '(nothing)'}", f"  {name}, rewritten: {other or '(nothing)'}"]
 
 
 def table(record: Mapping[str, Any]) -> RenderableType:
-    """A row an axis and component, then the cases that are not mended.
+    """One row per axis and stage, then the cases that are not fixed.
 
     Args:
         record: the content of ``check.json`` of cases.
     """
-    view = new_table("Cases, by the component that the harm entered at", (0, 1, 0, 0))
-    states = (MENDED, "remains", "levelled down", "unanswered")
+    view = new_table("Cases, by the stage that the harm entered at", (0, 1, 0, 0))
+    states = (FIXED, "remains", "levelled down", "unanswered")
     there = [state for state in states if any(case["state"] == state for case in record["cases"])]
-    for heading in ("axis", "component"):
+    for heading in ("axis", "stage"):
         view.add_column(heading, overflow="fold")
     for heading in ("cases", *there):
         view.add_column(heading, justify="right")
     groups: dict[tuple[str, str], list[str]] = {}
     for case in record["cases"]:
-        groups.setdefault((case["axis"], case["before"]["component"]), []).append(case["state"])
-    for (axis, component), found in groups.items():
-        view.add_row(axis, component, count(len(found)), *(count(found.count(state)) for state in there))
-    open_ones = [case for case in record["cases"] if case["state"] != MENDED]
+        groups.setdefault((case["axis"], case["before"]["stage"]), []).append(case["state"])
+    for (axis, stage), found in groups.items():
+        view.add_row(axis, stage, count(len(found)), *(count(found.count(state)) for state in there))
+    open_ones = [case for case in record["cases"] if case["state"] != FIXED]
     said = [line(case) for case in open_ones[:_SHOWN]]
     if len(open_ones) > _SHOWN:
         said.append(f"… and {count(len(open_ones) - _SHOWN)} more")
@@ -111,19 +111,19 @@ def table(record: Mapping[str, Any]) -> RenderableType:
 
 
 def written(cases: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """What was written: a row an axis and component.
+    """What was written: one row per axis and stage.
 
     Args:
         cases: lines of a file of cases.
     """
-    view = new_table("Cases, by the component that the harm enters at", (0, 1, 0, 0))
-    for heading in ("axis", "component"):
+    view = new_table("Cases, by the stage that the harm enters at", (0, 1, 0, 0))
+    for heading in ("axis", "stage"):
         view.add_column(heading, overflow="fold")
     for heading in ("cases", "largest\nharm", "smallest", "turns\na case"):
         view.add_column(heading, justify="right")
     groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for case in cases:
-        groups.setdefault((case["axis"], case["component"]), []).append(case)
+        groups.setdefault((case["axis"], case["stage"]), []).append(case)
     for names, found in groups.items():
         harms = [case["harm"] for case in found]
         turns = sum(len(case["turns"]) for case in found) / len(found)
@@ -145,9 +145,9 @@ def junit(record: Mapping[str, Any]) -> str:
     for axis, cases in suites.items():
         suite = ElementTree.SubElement(root, "testsuite", {"name": legal(axis), **_counts(cases), "time": "0"})
         for case in cases:
-            names = {"classname": legal(f"tod-bias.{axis}.{case['before']['component']}"), "name": legal(case["id"])}
+            names = {"classname": legal(f"tod-bias.{axis}.{case['before']['stage']}"), "name": legal(case["id"])}
             entry = ElementTree.SubElement(suite, "testcase", {**names, "time": "0"})
-            if case["state"] != MENDED:
+            if case["state"] != FIXED:
                 kind = "error" if case["state"] == "unanswered" else "failure"
                 found = ElementTree.SubElement(entry, kind, {"message": legal(line(case)), "type": case["state"]})
                 found.text = legal(text(case))
@@ -157,7 +157,7 @@ def junit(record: Mapping[str, Any]) -> str:
 
 def _counts(cases: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     states = [case["state"] for case in cases]
-    failures = sum(state not in (MENDED, "unanswered") for state in states)
+    failures = sum(state not in (FIXED, "unanswered") for state in states)
     return {
         "tests": str(len(cases)),
         "failures": str(failures),
@@ -166,18 +166,18 @@ def _counts(cases: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     }
 
 
-_MARKS = {MENDED: "✅", "unanswered": "❔"}
+_MARKS = {FIXED: "✅", "unanswered": "❔"}
 
 
 def markdown(record: Mapping[str, Any]) -> str:
-    """A summary in GitHub's Markdown: the sentence, and the cases that are not mended.
+    """A summary in GitHub's Markdown: the sentence, and the cases that are not fixed.
 
     Args:
         record: the content of ``check.json`` of cases.
     """
     lines = [f"## {_MARKS.get(record['state'], '❌')} tod-bias check: {headline(record)}", ""]
     for case in record["cases"]:
-        if case["state"] != MENDED:
+        if case["state"] != FIXED:
             body = "\n".join(f"    {row}" for row in text(case).splitlines())
             lines += [body, ""]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Cases run again on a system: which are mended, which remain."""
+"""Cases run again on a system: which are fixed, which remain."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ from tod_bias.perturb.axis import Axis
 from tod_bias.perturb.loading import is_own, load_axis
 from tod_bias.systems.execution import HistoryMode, check_history
 from tod_bias.systems.pipeline import Pipeline
-from tod_bias.testing.case_runs import Measured, Questioning
-from tod_bias.testing.cases import EXPECTED, TOLD, TOLERANCE, Case, perturbers_of, rewrite_of
+from tod_bias.testing.case_runs import CaseRunner, MeasuredCase
+from tod_bias.testing.cases import EXPECTED, REWRITTEN, TOLERANCE, Case, axes_of_cases, rewrite_of
 
-MENDED, REMAINS, LEVELLED, UNANSWERED = "mended", "remains", "levelled down", "unanswered"
+FIXED, REMAINS, LEVELLED, UNANSWERED = "fixed", "remains", "levelled down", "unanswered"
 """What may come of a case. Levelled down: nobody is served worse, as all are served as badly as the one who was."""
-CODES = {REMAINS: 1, LEVELLED: 1, UNANSWERED: 3, MENDED: 0}
+CODES = {REMAINS: 1, LEVELLED: 1, UNANSWERED: 3, FIXED: 0}
 """Exit codes; 2 is for the user's mistakes."""
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedCase:
     """A case as a system serves it now."""
 
     case: Case
     state: str
-    now: Measured | None
-    """None: a question had no answer."""
+    now: MeasuredCase | None
+    """None: a call had no output."""
     reason: str = ""
     """Why it had none."""
 
     @property
-    def component(self) -> str:
-        """Where the most of the harm enters now; the case's own where there is none."""
-        if self.now is None or not self.now.by_component or self.state != REMAINS:
-            return self.case.component
-        shares = self.now.by_component
+    def stage(self) -> str:
+        """Where the most of the harm enters now; the case's own stage where there is none."""
+        if self.now is None or not self.now.contributions or self.state != REMAINS:
+            return self.case.stage
+        shares = self.now.contributions
         return max(shares, key=lambda name: shares[name])
 
     @property
     def record(self) -> dict[str, Any]:
         """What is read of the case: as it was written, and under ``now`` harm, shares, scores and outputs."""
         case, now = self.case, self.now
-        facts = ("id", "axis", "source", "target", "word", "turn", "turns", "metric")
+        facts = ("id", "axis", "source", "target", "term", "turn", "turns", "metric")
         found: dict[str, Any] = finite(
             {
                 **{name: getattr(case, name) for name in facts},
                 "state": self.state,
                 "reason": self.reason,
-                "component": self.component,
-                "before": {"component": case.component, "harm": case.harm, "scores": dict(case.scores)},
+                "stage": self.stage,
+                "before": {"stage": case.stage, "harm": case.harm, "scores": dict(case.scores)},
                 "now": None if now is None else dict(vars(now)),
                 "earlier": case.earlier,
                 "user": dict(case.user),
@@ -68,14 +68,14 @@ class Checked:
 class CaseCheck:
     """All cases of a file as a system serves them now."""
 
-    checked: tuple[Checked, ...]
+    checked: tuple[CheckedCase, ...]
     tolerance: float
 
     @property
     def state(self) -> str:
         """One that remains decides, then one that is levelled down, then one that has no answer."""
         states = {one.state for one in self.checked}
-        return next(state for state in CODES if state in states or state == MENDED)
+        return next(state for state in CODES if state in states or state == FIXED)
 
     @property
     def code(self) -> int:
@@ -86,7 +86,7 @@ class CaseCheck:
     def record(self) -> dict[str, Any]:
         """The content of ``check.json``."""
         return {
-            "schema": 1,
+            "schema": 2,
             "state": self.state,
             "tolerance": self.tolerance,
             "cases": [one.record for one in self.checked],
@@ -101,14 +101,14 @@ def own_of(axes: Sequence[str], metrics: Sequence[str]) -> tuple[dict[str, Axis]
         metrics: names, or ``module:Class``.
 
     Returns:
-        Axis to perturber, and what a case may call a metric to the metric.
+        Name to axis, and what a case may call a metric to the metric.
 
     Raises:
         TodBiasError: one cannot be loaded.
     """
-    perturbers = [load_axis(axis) for axis in axes if is_own(axis)]
-    loaded = {name: metric(name) for name in metrics}
-    return {one.name: one for one in perturbers}, {one.name: one for one in loaded.values()} | loaded
+    own_axes = [load_axis(axis) for axis in axes if is_own(axis)]
+    by_spec = {name: metric(name) for name in metrics}
+    return {axis.name: axis for axis in own_axes}, {scored.name: scored for scored in by_spec.values()} | by_spec
 
 
 def check_cases(
@@ -116,43 +116,43 @@ def check_cases(
     pipeline: Pipeline,
     *,
     tolerance: float = TOLERANCE,
-    perturbers: Mapping[str, Axis] | None = None,
+    axes: Mapping[str, Axis] | None = None,
     metrics: Mapping[str, Metric] | None = None,
     cache: Any = None,
     show_progress: bool = False,
 ) -> CaseCheck:
     """Run cases again.
 
-    A case is mended where the telling's turn scores no worse than the original's answer told alike, and no worse by the
-    component that the harm entered at, both within the tolerance; a mend at one component that only moves the harm to
-    another does not pass. Nor does one that serves all as badly as the telling was served: its score must be nearer to
-    what it should have been than to what it was.
+    A case is fixed where the counterfactual's turn scores no worse than the original's output rewritten alike, and no
+    worse by the stage that the harm entered at, both within the tolerance; what only moves the harm to another stage
+    does not pass. Nor does what serves all as badly as the counterfactual was served: its score must be nearer to what
+    it should have been than to what it was.
 
     Args:
         cases: of one file or several.
-        pipeline: the system; where it has no component of a case's, the harm as a whole decides.
+        pipeline: the system; where it lacks the stage of a case, the harm as a whole decides.
         tolerance: in the metric's own units.
-        perturbers: axis to a perturber, where it is not a shipped one.
+        axes: by name, where they are not shipped ones.
         metrics: what a case calls its metric (a name or ``module:Class``) to a metric, where it is not a shipped one.
-        cache: SQLite file in which answers are kept.
+        cache: SQLite file of outputs.
         show_progress: on stderr.
 
     Raises:
-        CaseError: a case is told otherwise than when it was written.
+        CaseError: a case is rewritten otherwise than when it was written.
         TodBiasError: a metric or axis that there is not, or a tolerance below 0.
     """
     if not tolerance >= 0:
         raise TodBiasError(f"tolerance must be at least 0, got {tolerance!r}")
-    told_by = perturbers_of(cases, perturbers)
-    answers = None if cache is None else Cache(cache)
-    found: dict[str, Checked] = {}
+    loaded = axes_of_cases(cases, axes)
+    outputs = None if cache is None else Cache(cache)
+    found: dict[str, CheckedCase] = {}
     for name, history in dict.fromkeys((case.metric, case.history) for case in cases):
         own = [case for case in cases if (case.metric, case.history) == (name, history)]
         given = metrics.get(name) if metrics else None
         scored = given or shipped(name, f"case {own[0].id}", "--metrics")
-        ask = Questioning(pipeline, scored, _history(history), answers, show_progress=show_progress)
-        asked = [(case.telling, rewrite_of(case, told_by[case.axis])) for case in own]
-        for case, measured in zip(own, ask(asked), strict=True):
+        run = CaseRunner(pipeline, scored, _history(history), outputs, show_progress=show_progress)
+        pairs = [(case.counterfactual, rewrite_of(case, loaded[case.axis])) for case in own]
+        for case, measured in zip(own, run(pairs), strict=True):
             found[case.id] = _judged(case, measured, tolerance)
     return CaseCheck(tuple(found[case.id] for case in cases), tolerance)
 
@@ -162,21 +162,21 @@ def _history(history: str) -> HistoryMode:
     return "system" if history == "system" else "gold"
 
 
-def _judged(case: Case, measured: Measured | str, tolerance: float) -> Checked:
+def _judged(case: Case, measured: MeasuredCase | str, tolerance: float) -> CheckedCase:
     if isinstance(measured, str):
-        return Checked(case, UNANSWERED, None, measured)
-    share = measured.by_component.get(case.component, measured.harm)
-    if measured.harm != measured.harm:  # no score: neither telling has what is scored
-        return Checked(case, UNANSWERED, measured, f"{case.metric} of the turn is undefined")
+        return CheckedCase(case, UNANSWERED, None, measured)
+    share = measured.contributions.get(case.stage, measured.harm)
+    if measured.harm != measured.harm:  # no score: neither variant has what is scored
+        return CheckedCase(case, UNANSWERED, measured, f"{case.metric} of the turn is undefined")
     if max(measured.harm, share) > tolerance:
-        return Checked(case, REMAINS, measured)
-    return Checked(case, MENDED if _has_risen(case, measured) else LEVELLED, measured)
+        return CheckedCase(case, REMAINS, measured)
+    return CheckedCase(case, FIXED if _has_risen(case, measured) else LEVELLED, measured)
 
 
-def _has_risen(case: Case, measured: Measured) -> bool:
-    """Whether the telling's score is nearer to what it should have been than to what it was."""
-    expected, told = case.scores.get(EXPECTED), case.scores.get(TOLD)
-    if expected is None or told is None:
+def _has_risen(case: Case, measured: MeasuredCase) -> bool:
+    """Whether the counterfactual's score is nearer to what it should have been than to what it was."""
+    expected, before = case.scores.get(EXPECTED), case.scores.get(REWRITTEN)
+    if expected is None or before is None:
         return True
-    now = measured.scores[TOLD]
-    return abs(now - expected) <= abs(now - told) or (now - expected) * (expected - told) > 0
+    now = measured.scores[REWRITTEN]
+    return abs(now - expected) <= abs(now - before) or (now - expected) * (expected - before) > 0

@@ -1,8 +1,8 @@
-"""Asking a system the marked turns of cases: what it answers to both tellings, and how much worse one is served."""
+"""A system on the marked turns of cases: what it puts out for both variants, and how much worse one is served."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from tod_bias.audit.contrasts import share_of
 from tod_bias.cache import Cache
 from tod_bias.errors import MetricError
-from tod_bias.metrics.metric import Metric, turn_scores
+from tod_bias.metrics.metric import Metric, ScoredTurn, turn_scores
 from tod_bias.perturb.records import CounterfactualRecord
 from tod_bias.systems.caller import CallOptions
 from tod_bias.systems.execution import Execution, HistoryMode, Run, TurnTrace, all_arms
@@ -19,19 +19,20 @@ from tod_bias.systems.outputs import as_text
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.systems.turns import scored_turn, with_calls
 from tod_bias.systems.twin import Rewrite
-from tod_bias.testing.cases import EXPECTED, ORIGINAL, TOLD
+from tod_bias.testing.cases import EXPECTED, ORIGINAL, REWRITTEN
 
 _CHUNK = 2000
-"""Tellings that are run together."""
+"""Counterfactuals that are run together."""
+Pair = tuple[CounterfactualRecord, Rewrite]
 
 
 def harm_of(metric: Metric, scores: np.ndarray, stages: Sequence[str]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Harm, and each component's share of it.
+    """Harm, and each stage's share of it.
 
     Args:
         metric: says which scores are good ones.
         scores: (…, arms), as :func:`tod_bias.systems.execution.all_arms` orders them.
-        stages: the components.
+        stages: of the system.
 
     Raises:
         MetricError: the metric has no better side, so nothing by it is harm.
@@ -60,26 +61,26 @@ def sign_of(metric: Metric) -> float:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """One telling's last turn, as a system serves it."""
+class MeasuredCase:
+    """The last turn of a counterfactual, as a system serves it."""
 
     harm: float
     """NaN where the turn has no score."""
-    by_component: Mapping[str, float]
+    contributions: Mapping[str, float]
     scores: Mapping[str, float]
-    """Original, expected, told."""
+    """Original, expected, rewritten."""
     outputs: Mapping[str, Mapping[str, str]]
-    """Component to what it put out: original, expected, told."""
+    """Stage to what it put out: original, expected, rewritten."""
 
 
-class Questioning:
-    """Asks one system the last turns of tellings.
+class CaseRunner:
+    """Runs one system on the last turns of counterfactuals and of their originals.
 
     Args:
         pipeline: the system.
         metric: scores its turns.
         history: ``gold`` or ``system``.
-        answers: where answers are kept; None for nowhere.
+        cache: of outputs; None for none.
         show_progress: on stderr.
 
     Raises:
@@ -91,81 +92,95 @@ class Questioning:
         pipeline: Pipeline,
         metric: Metric,
         history: HistoryMode = "gold",
-        answers: Cache | None = None,
+        cache: Cache | None = None,
         *,
         show_progress: bool = False,
     ) -> None:
         sign_of(metric)
         self.stages = tuple(pipeline.names)
         self._metric = metric
-        self._execution = Execution(
-            pipeline, history, answers, CallOptions(max_failures=1.0, show_progress=show_progress)
-        )
+        options = CallOptions(max_failures=1.0, show_progress=show_progress)
+        self._execution = Execution(pipeline, history, cache, options)
 
-    def __call__(self, tellings: Sequence[tuple[CounterfactualRecord, Rewrite]]) -> list[Measured | str]:
-        """What comes of each; the reason, where a question has no answer."""
-        found: list[Measured | str] = []
-        for start in range(0, len(tellings), _CHUNK):
-            found += self._measured(tellings[start : start + _CHUNK])
-        return found
+    def __call__(self, pairs: Sequence[Pair]) -> list[MeasuredCase | str]:
+        """What comes of each counterfactual and its rewrite; the reason, where a call had no output."""
+        measured: list[MeasuredCase | str] = []
+        for start in range(0, len(pairs), _CHUNK):
+            measured += self._measured(pairs[start : start + _CHUNK])
+        return measured
 
-    def _measured(self, tellings: Sequence[tuple[CounterfactualRecord, Rewrite]]) -> list[Measured | str]:
+    def _measured(self, pairs: Sequence[Pair]) -> list[MeasuredCase | str]:
         runs = []
-        for telling, rewrite in tellings:
-            last = len(telling.dialogue.turns) - 1
-            original = Run(telling.dialogue, only=last)
+        for counterfactual, rewrite in pairs:
+            original = Run(counterfactual.dialogue, only=len(counterfactual.dialogue.turns) - 1)
             runs += [original, replace(original, rewrite=rewrite, variant=f"{rewrite.axis}:{rewrite.target}")]
         traces = self._execution(runs)
-        lost = dict(self._execution.lost)
-        courses: list[tuple[int, bool, TurnTrace]] = []
-        turns: list[Any] = []
-        for number, (run, trace) in enumerate(zip(runs, traces, strict=True)):
-            if trace is None or lost.keys() & {number - number % 2, number - number % 2 + 1}:
-                continue
-            gold = run.rewritten.turns[-1]
-            every = [
-                (course, scored_turn(gold, course.calls, as_text(course.response), self.stages)) for course in trace[-1]
-            ]
-            blind = every[0][1] if run.rewrite is None else max(every, key=lambda one: one[0].arms[-1])[1]
-            for course, one in every:
-                courses.append((number // 2, run.rewrite is None, course))
-                turns.append(one if one is blind else replace(one, twin=blind))
-        arms = len(all_arms(self.stages))
-        by_arm = np.full((len(tellings), arms), np.nan)
-        originals = np.full(len(tellings), np.nan)
-        outputs: list[dict[str, dict[str, str]]] = [{} for _ in tellings]
-        if turns:
-            statistics = np.asarray(self._metric.statistics(with_calls(turns)), dtype=float)
-            for (number, is_original, course), score in zip(
-                courses, turn_scores(self._metric, statistics), strict=True
-            ):
-                if is_original:
-                    originals[number] = score
-                    _put(outputs[number], ORIGINAL, course)
-                    continue
-                by_arm[number, list(course.arms)] = score
-                for arm, name in ((arms - 1, EXPECTED), (0, TOLD)):
-                    if arm in course.arms:
-                        _put(outputs[number], name, course)
-        harm, shares = harm_of(self._metric, by_arm, self.stages)
-        found: list[Measured | str] = []
-        for number in range(len(tellings)):
-            reason = lost.get(2 * number, lost.get(2 * number + 1))
+        failures = dict(self._execution.lost)
+        table = _CaseTable(len(pairs), self.stages)
+        table.fill(self._metric, list(self._turns(runs, traces, failures)))
+        harm, shares = harm_of(self._metric, table.by_arm, self.stages)
+        measured: list[MeasuredCase | str] = []
+        for number in range(len(pairs)):
+            reason = failures.get(2 * number, failures.get(2 * number + 1))
             if reason is not None:
-                found.append(reason)
+                measured.append(reason)
                 continue
-            scores = {ORIGINAL: originals[number], EXPECTED: by_arm[number, -1], TOLD: by_arm[number, 0]}
-            found.append(
-                Measured(
-                    float(harm[number]),
-                    {name: float(share[number]) for name, share in shares.items()},
-                    {name: float(score) for name, score in scores.items()},
-                    {name: outputs[number].get(name, {}) for name in self.stages},
-                )
+            contributions = {name: float(share[number]) for name, share in shares.items()}
+            measured.append(
+                MeasuredCase(float(harm[number]), contributions, table.scores(number), table.outputs_of(number))
             )
-        return found
+        return measured
+
+    def _turns(
+        self, runs: Sequence[Run], traces: Sequence[Any], failures: Mapping[int, str]
+    ) -> Iterator[tuple[int, bool, TurnTrace, ScoredTurn]]:
+        """Number of the pair, whether it is its original, what the system did in the last turn, and what is scored."""
+        for number, (run, trace) in enumerate(zip(runs, traces, strict=True)):
+            if trace is None or failures.keys() & {number - number % 2, number - number % 2 + 1}:
+                continue
+            gold, last = run.rewritten.turns[-1], trace[-1]
+            turns = [scored_turn(gold, one.calls, as_text(one.response), self.stages) for one in last]
+            is_original = run.rewrite is None
+            blind = turns[0] if is_original else turns[max(range(len(last)), key=lambda place: last[place].arms[-1])]
+            for one, turn in zip(last, turns, strict=True):
+                yield number // 2, is_original, one, turn if turn is blind else replace(turn, twin=blind)
 
 
-def _put(outputs: dict[str, dict[str, str]], which: str, course: TurnTrace) -> None:
-    for name, output in course.outputs.items():
-        outputs.setdefault(name, {})[which] = as_text(output)
+class _CaseTable:
+    """Scores and outputs of some pairs of an original and a counterfactual."""
+
+    def __init__(self, pairs: int, stages: Sequence[str]) -> None:
+        self._stages = stages
+        self.by_arm = np.full((pairs, len(all_arms(stages))), np.nan)
+        """(pairs, arms)."""
+        self._originals = np.full(pairs, np.nan)
+        self._outputs: list[dict[str, dict[str, str]]] = [{} for _ in range(pairs)]
+
+    def fill(self, metric: Metric, turns: Sequence[tuple[int, bool, TurnTrace, ScoredTurn]]) -> None:
+        """Score the turns, and keep what the stages put out."""
+        if not turns:
+            return
+        statistics = np.asarray(metric.statistics(with_calls([turn for *_, turn in turns])), dtype=float)
+        for (number, is_original, trace, _), score in zip(turns, turn_scores(metric, statistics), strict=True):
+            if is_original:
+                self._originals[number] = score
+                self._put(number, ORIGINAL, trace)
+                continue
+            self.by_arm[number, list(trace.arms)] = score
+            for arm, name in ((self.by_arm.shape[1] - 1, EXPECTED), (0, REWRITTEN)):
+                if arm in trace.arms:
+                    self._put(number, name, trace)
+
+    def _put(self, number: int, which: str, trace: TurnTrace) -> None:
+        for stage, output in trace.outputs.items():
+            self._outputs[number].setdefault(stage, {})[which] = as_text(output)
+
+    def scores(self, number: int) -> dict[str, float]:
+        """Of a pair's last turn: original, expected, rewritten."""
+        by_arm = self.by_arm[number]
+        values = {ORIGINAL: self._originals[number], EXPECTED: by_arm[-1], REWRITTEN: by_arm[0]}
+        return {name: float(score) for name, score in values.items()}
+
+    def outputs_of(self, number: int) -> dict[str, dict[str, str]]:
+        """Of a pair's last turn, by stage."""
+        return {stage: self._outputs[number].get(stage, {}) for stage in self._stages}

@@ -1,7 +1,7 @@
-"""The tellings of a finished run that are served worst, as regression cases.
+"""The counterfactuals of a finished run that are served worst, as regression cases.
 
-Which turns they are is read from ``turns.parquet``; the dialogues themselves are the corpus', and who is told as whom
-is decided again as the run decided it. With a system each case is cut down to the turns that it takes.
+Which turns they are is read from ``turns.parquet``; the dialogues themselves are the corpus', and how each
+is rewritten is decided again as the run decided it. With a system each case is cut down to the turns that it takes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tod_bias.report.record import check_turns
 from tod_bias.results import TURNS, AuditResult, RunError
 from tod_bias.systems.execution import all_arms, arm_key
 from tod_bias.testing.case_runs import harm_of, sign_of
-from tod_bias.testing.cases import EXPECTED, ORIGINAL, TOLD, TOLERANCE, Case, told_turns
+from tod_bias.testing.cases import EXPECTED, ORIGINAL, REWRITTEN, TOLERANCE, Case, rewritten_turns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,13 +38,13 @@ _FACTS = [*_KEYS, "sample", "arm", "clusters"]
 
 
 @dataclass(frozen=True)
-class Worst:
+class WorstCases:
     """The cases of a run."""
 
     cases: tuple[Case, ...]
     """Axis by axis, the largest harm first."""
     left_out: Mapping[str, int]
-    """Axis to tellings that would be among them, but cannot be made again from a file."""
+    """Axis to counterfactuals that would be among them, but cannot be made again from a file."""
 
 
 def worst_cases(
@@ -54,26 +54,26 @@ def worst_cases(
     most: int = 50,
     axes: Sequence[str | Axis] | None = None,
     metric: str | Metric | None = None,
-    component: str | None = None,
+    stage: str | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
-) -> Worst:
-    """The worst served tellings of a run: one of a dialogue and axis, and of every axis about as many.
+) -> WorstCases:
+    """The worst served counterfactuals of a run: one of a dialogue and axis, and of every axis about as many.
 
-    They are ranked by the share of the harm that enters at one component, in the turn where it is largest. All turns up
+    They are ranked by the share of the harm that enters at one stage, in the turn where it is largest. All turns up
     to it are kept; :func:`tod_bias.testing.minimising.minimised` cuts them.
 
     Args:
         run: its folder.
         dialogues: those that were audited, in their order.
         most: cases, over all axes.
-        axes: names or perturbers; by default all of the run but the placebo.
+        axes: names or axes; by default all of the run but the placebo.
         metric: by whose scores of single turns harm is measured; by default the run's first that has a better side.
-        component: only harm that enters at it.
-        options: axis to what its perturber was loaded with, so that a case loads it alike.
+        stage: only harm that enters at it.
+        options: axis to what it was loaded with, so that a case loads it alike.
 
     Raises:
-        MismatchError: the dialogues or an axis' words are not those of the run; names what differs.
-        RunError: the run cannot be read, lacks an axis or component.
+        MismatchError: the dialogues or an axis' terms are not those of the run; names what differs.
+        RunError: the run cannot be read, lacks an axis or stage.
         MetricError: it was not measured, or has no better side.
         TodBiasError: a number that makes no sense.
     """
@@ -81,8 +81,8 @@ def worst_cases(
         raise TodBiasError(f"most must be at least 1, got {most}")
     result = AuditResult.load(run)
     stages = tuple(result.stages)
-    if component is not None and component not in stages:
-        raise RunError(f"{run}: has no component {component}; it has {', '.join(stages)}")
+    if stage is not None and stage not in stages:
+        raise RunError(f"{run}: has no stage {stage}; it has {', '.join(stages)}")
     own = corpus_hash(dialogues)
     if own != result.corpus.hash:
         raise MismatchError(
@@ -91,18 +91,18 @@ def worst_cases(
             "--datapath as the run had them"
         )
     scored, spec = _metric(result, metric)
-    found: dict[str, list[Case]] = {}
+    by_axis: dict[str, list[Case]] = {}
     left_out: dict[str, int] = {}
-    for axis, perturber in _perturbers(result, axes).items():
-        there = {name: one for name, one in (options or {}).get(axis, {}).items() if one is not None}
-        maker = _Maker(result, perturber, scored, spec, {"axis": axis, **there})
-        found[axis], left_out[axis] = maker.cases(dialogues, most, component)
-    chosen: list[Case] = []
-    for rank in range(max(map(len, found.values()), default=0)):  # every axis its share
-        chosen += [cases[rank] for cases in found.values() if rank < len(cases)]
-    kept_ids = {case.id for case in chosen[:most]}
-    ordered = tuple(case for cases in found.values() for case in cases if case.id in kept_ids)
-    return Worst(ordered, {axis: count for axis, count in left_out.items() if count})
+    for name, axis in _axes(result, axes).items():
+        given = {option: value for option, value in (options or {}).get(name, {}).items() if value is not None}
+        maker = _CaseMaker(result, axis, scored, spec, {"axis": name, **given})
+        by_axis[name], left_out[name] = maker.cases(dialogues, most, stage)
+    ranked: list[Case] = []
+    for rank in range(max(map(len, by_axis.values()), default=0)):  # every axis its share
+        ranked += [cases[rank] for cases in by_axis.values() if rank < len(cases)]
+    ids = {case.id for case in ranked[:most]}
+    ordered = tuple(case for cases in by_axis.values() for case in cases if case.id in ids)
+    return WorstCases(ordered, {axis: count for axis, count in left_out.items() if count})
 
 
 def _metric(result: AuditResult, given: str | Metric | None) -> tuple[Metric, str]:
@@ -117,37 +117,37 @@ def _metric(result: AuditResult, given: str | Metric | None) -> tuple[Metric, st
     return shipped(sided[0], result.name, "--metric"), sided[0]
 
 
-def _perturbers(result: AuditResult, axes: Sequence[str | Axis] | None) -> dict[str, Axis]:
+def _axes(result: AuditResult, axes: Sequence[str | Axis] | None) -> dict[str, Axis]:
     run = result.name
-    there = [axis for axis in result.axes if axis != PLACEBO]
-    found: dict[str, Axis] = {}
-    for entry in there if axes is None else axes:
+    known = [axis for axis in result.axes if axis != PLACEBO]
+    loaded: dict[str, Axis] = {}
+    for entry in known if axes is None else axes:
         if axes is None:
             check_shipped(str(entry), run)
         try:
-            perturber = load_axis(entry) if isinstance(entry, str) else entry
+            axis = load_axis(entry) if isinstance(entry, str) else entry
         except AxisError as error:
             raise AxisError(f"{error}; give --axes (and --lexicon) as the run had them") from error
-        if perturber.name not in there:
-            raise RunError(f"{run}: has no axis {perturber.name}; it has {', '.join(there) or 'none but the placebo'}")
-        name = f"axis {perturber.name}"
-        told, own = result.signature.get(name), perturber_signature(perturber)
-        if told != own:
+        if axis.name not in known:
+            raise RunError(f"{run}: has no axis {axis.name}; it has {', '.join(known) or 'none but the placebo'}")
+        name = f"axis {axis.name}"
+        there, here = result.signature.get(name), perturber_signature(axis)
+        if there != here:
             raise MismatchError(
-                f"{run}: {name} was told by {told}, here it is {own}; give --lexicon, --protect, --name-slots and "
-                "--introductions as the run had them"
+                f"{run}: {name} was rewritten by {there}, here it is {here}; give --lexicon, --protect, "
+                "--name-slots and --introductions as the run had them"
             )
-        found[perturber.name] = perturber
-    return found
+        loaded[axis.name] = axis
+    return loaded
 
 
-class _Maker:
+class _CaseMaker:
     """Makes the cases of one axis."""
 
     def __init__(
         self,
         result: AuditResult,
-        perturber: Axis,
+        axis: Axis,
         metric: Metric,
         spec: str,
         options: Mapping[str, Any],
@@ -155,22 +155,22 @@ class _Maker:
         assert result.folder is not None
         self._path = result.folder / TURNS
         self._result = result
-        self._perturber = perturber
+        self._axis = axis
         self._metric = metric
         self._spec = spec
         self._options = options
         self._stages: tuple[str, ...] = tuple(result.stages)
 
-    def cases(self, dialogues: Sequence[Dialogue], most: int, component: str | None) -> tuple[list[Case], int]:
+    def cases(self, dialogues: Sequence[Dialogue], most: int, stage: str | None) -> tuple[list[Case], int]:
         """The worst, and how many cannot be cases."""
-        ranked = self._ranked(component)
+        ranked = self._ranked(stage)
         by_variant = self._by_variant(dialogues)
-        found: list[Case] = []
+        cases: list[Case] = []
         seen: set[str] = set()
         lost = 0
         for row in ranked.to_dict("records"):
             name = str(row["dialogue"])
-            if name in seen or len(found) == most:
+            if name in seen or len(cases) == most:
                 continue
             seen.add(name)
             candidates = by_variant.get(name, {})
@@ -180,15 +180,15 @@ class _Maker:
             if case is None:
                 lost += 1
             else:
-                found.append(case)
-        return self._with_texts(found, ranked), lost
+                cases.append(case)
+        return self._with_texts(cases, ranked), lost
 
     def _by_variant(self, dialogues: Sequence[Dialogue]) -> dict[str, dict[str, tuple[Dialogue, Candidate]]]:
         """A dialogue's id and the name of a variant to what it is made of."""
         config = self._result.config
-        design = design_counterfactuals(dialogues, [self._perturber], config.design, seed=config.seed)
-        selections = design.selected[self._perturber.name]
-        made = self._perturber.variants(selections)
+        design = design_counterfactuals(dialogues, [self._axis], config.design, seed=config.seed)
+        selections = design.selected[self._axis.name]
+        made = self._axis.variants(selections)
         return {
             selection.dialogue.id: {
                 counterfactual.variant: (selection.dialogue, candidate)
@@ -201,7 +201,7 @@ class _Maker:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        chosen = [("axis", "=", self._perturber.name), *filters]
+        chosen = [("axis", "=", self._axis.name), *filters]
         if not check_turns(self._path):
             raise RunError(f"{self._path}: is not there; repeat the run")
         try:
@@ -210,8 +210,8 @@ class _Maker:
             reason = str(error).splitlines()[0]
             raise RunError(f"{self._path}: cannot be read as a run's turns ({reason}); repeat the run") from error
 
-    def _ranked(self, component: str | None) -> pd.DataFrame:
-        """Turns that are served worse, the worst first: keys, harm, the component and its share."""
+    def _ranked(self, stage: str | None) -> pd.DataFrame:
+        """Turns that are served worse, the worst first: keys, harm, the stage and its share."""
         frame = self._read([*_FACTS, *self._metric.columns])
         try:
             statistics = frame[list(self._metric.columns)].to_numpy(dtype=float)
@@ -222,15 +222,15 @@ class _Maker:
         mean = copies.groupby([*_KEYS, "arm"], observed=True)["score"].mean().unstack("arm")
         names = [arm_key(arm) for arm in all_arms(self._stages)]
         harm, shares = harm_of(self._metric, mean.reindex(columns=names).to_numpy(), self._stages)
-        wanted = self._stages if component is None else (component,)
+        wanted = self._stages if stage is None else (stage,)
         table = np.stack([shares[name] for name in wanted], axis=-1)
         filled = np.nan_to_num(table, nan=-np.inf)
         ranked = mean.index.to_frame(index=False).assign(
             harm=harm,
-            component=np.array(wanted)[filled.argmax(axis=-1)],
+            stage=np.array(wanted)[filled.argmax(axis=-1)],
             share=filled.max(axis=-1).round(9),  # else rounding noise decides between equal ones
             expected=mean.reindex(columns=names).to_numpy()[:, -1],
-            told=mean.reindex(columns=names).to_numpy()[:, 0],
+            rewritten=mean.reindex(columns=names).to_numpy()[:, 0],
             **{f"share {name}": share for name, share in shares.items()},
         )
         original = frame[frame["arm"] == ORIGINAL].groupby(["dialogue", "turn"], observed=True)["score"].mean()
@@ -239,49 +239,48 @@ class _Maker:
         return ranked.sort_values(["share", *_KEYS], ascending=[False, True, True, True])
 
     def _case(self, row: Mapping[Any, Any], dialogue: Dialogue, candidate: Candidate) -> Case | None:
-        whole = recorded(self._perturber, dialogue, candidate)
+        whole = recorded(self._axis, dialogue, candidate)
         if whole is None:
             return None
         last = int(row["turn"])
-        told = whole.rewrite(self._perturber)(whole.dialogue)
+        rewritten = whole.rewrite(self._axis)(whole.dialogue)
         short = whole.cut(range(last + 1))
-        if short is not None and told_turns(short, self._perturber) != told.turns[: last + 1]:
+        if short is not None and rewritten_turns(short, self._axis) != rewritten.turns[: last + 1]:
             short = None  # what comes later says who is spoken of
-        telling = short or whole
         if short is None and last + 1 < len(dialogue.turns):
             return None
-        marked, gold = told.turns[last], dialogue.turns[last]
+        marked, gold = rewritten.turns[last], dialogue.turns[last]
         return Case(
-            id=f"{self._perturber.name}/{dialogue.id}/{candidate.source}>{candidate.target}/{last + 1}",
-            axis=self._perturber.name,
+            id=f"{self._axis.name}/{dialogue.id}/{candidate.source}>{candidate.target}/{last + 1}",
+            axis=self._axis.name,
             source=candidate.source,
             target=candidate.target,
-            word=candidate.term,
-            component=str(row["component"]),
+            term=candidate.term,
+            stage=str(row["stage"]),
             metric=self._spec,
             history="gold" if self._result.is_recorded else self._result.config.run.history,
             harm=float(row["harm"]),
-            by_component={name: float(row[f"share {name}"]) for name in self._stages},
-            scores={name: float(row[name]) for name in (ORIGINAL, EXPECTED, TOLD)},
+            contributions={name: float(row[f"share {name}"]) for name in self._stages},
+            scores={name: float(row[name]) for name in (ORIGINAL, EXPECTED, REWRITTEN)},
             turn=last + 1,
             turns=tuple(range(1, last + 2)),
             minimised=False,
-            user={ORIGINAL: str(gold.user), TOLD: str(marked.user)},
-            reference={ORIGINAL: str(gold.response), TOLD: str(marked.response)},
+            user={ORIGINAL: str(gold.user), REWRITTEN: str(marked.user)},
+            reference={ORIGINAL: str(gold.response), REWRITTEN: str(marked.response)},
             outputs={},
-            told=told.turns[: last + 1],
-            telling=telling,
-            signature=perturber_signature(self._perturber),
+            rewritten=rewritten.turns[: last + 1],
+            counterfactual=short or whole,
+            signature=perturber_signature(self._axis),
             corpus=(self._result.corpus.name, self._result.corpus.split or "test"),
             options=dict(self._options),
         )
 
     def _with_texts(self, cases: Sequence[Case], ranked: pd.DataFrame) -> list[Case]:
-        """The cases with what the components put out."""
+        """The cases with what the stages put out."""
         if not cases:
             return []
-        places = {case.id: case.telling.dialogue.id for case in cases}
-        arms = {arm_key(frozenset(self._stages)): EXPECTED, "": TOLD, ORIGINAL: ORIGINAL}
+        places = {case.id: case.counterfactual.dialogue.id for case in cases}
+        arms = {arm_key(frozenset(self._stages)): EXPECTED, "": REWRITTEN, ORIGINAL: ORIGINAL}
         columns = [*_KEYS, "arm", "sample", *self._stages]
         frame = self._read(columns, ("dialogue", "in", sorted(set(places.values()))), ("arm", "in", list(arms)))
         frame = frame[frame["sample"] == 0]
@@ -292,16 +291,16 @@ class _Maker:
             texts[str(row["dialogue"]), int(row["turn"]), arms[row["arm"]], variant] = {
                 name: row[name] if isinstance(row[name], str) else "" for name in self._stages
             }
-        found = []
+        complete = []
         for case in cases:
-            place = case.telling.dialogue.id, case.turn - 1
+            place = case.counterfactual.dialogue.id, case.turn - 1
             by_which = {
                 which: texts.get((*place, which, "" if which == ORIGINAL else variants[place]), {})
-                for which in (ORIGINAL, EXPECTED, TOLD)
+                for which in (ORIGINAL, EXPECTED, REWRITTEN)
             }
             outputs = {name: {which: some.get(name, "") for which, some in by_which.items()} for name in self._stages}
-            found.append(replace(case, outputs=outputs))
-        return found
+            complete.append(replace(case, outputs=outputs))
+        return complete
 
 
 def _firsts(ranked: pd.DataFrame) -> Iterator[dict[Any, Any]]:

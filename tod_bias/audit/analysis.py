@@ -174,15 +174,15 @@ def _metric_info(metric: Metric) -> MetricInfo:
 
 def _signature(outputs: Outputs, design: CounterfactualDesign, config: AuditConfig) -> dict[str, str]:
     """What decides the results: options, axes, stages, versions."""
-    options, teller = config.analysis, design.counterfactuals
+    options, counterfactuals = config.analysis, design.counterfactuals
     uncached = {name: part.not_cached for name, part in outputs.execution.callers.items() if part.not_cached}
     return {
         "intervals": "95%, t with a term (or other cluster) left out at a time; of these terms: expanded "
         f"percentile, {options.bootstrap} resamples of dialogues",
         "p_values": f"sign flips by term, {options.permutations} at the most; maxT within an axis and metric, then "
         "Holm",
-        **{f"axis {axis}": perturber_signature(perturber) for axis, perturber in teller.axes.items()},
-        **({f"axis {PLACEBO}": teller.matched.signature} if teller.matched is not None else {}),
+        **{f"axis {axis}": perturber_signature(perturber) for axis, perturber in counterfactuals.axes.items()},
+        **({f"axis {PLACEBO}": counterfactuals.matched.signature} if counterfactuals.matched is not None else {}),
         **signature_of(outputs.pipeline),
         **{f"not cached {name}": reason for name, reason in uncached.items()},
     }

@@ -1,4 +1,4 @@
-"""From dialogues to sums: one chunk of a corpus told, run, scored and added up, here or by another process."""
+"""From dialogues to rows: one chunk of a corpus rewritten, run and scored, here or by another process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tod_bias.audit.design import Counterfactuals
-from tod_bias.audit.running import Lost, Runs, records_of
+from tod_bias.audit.running import LostDialogues, Runner, executed
 from tod_bias.audit.turn_rows import ChunkRows, Membership, TurnRows
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.metrics.metric import Metric
@@ -18,98 +18,85 @@ from tod_bias.systems.pipeline import Pipeline
 ClusterOf = Callable[[Dialogue], str]
 """A kind of clusters: which one a dialogue belongs to."""
 Chunk = Mapping[str, Sequence[SelectedDialogue]]
-"""Axis to dialogues, each with its tellings."""
+"""Axis to dialogues, each with its candidates."""
 Chunks = Callable[[int], Iterable[Sequence[Chunk]]]
 """Gives all chunks, each cut into so many parts or a few more."""
 
 
 @dataclass
-class Done:
+class ChunkResult:
     """What came of one chunk."""
 
-    parts: dict[str, ChunkRows] = field(default_factory=dict)
-    """Axis to its rows; an axis of which every dialogue is lost is missing."""
-    lost: Lost = field(default_factory=Lost)
+    rows: dict[str, ChunkRows] = field(default_factory=dict)
+    """By axis; an axis of which every dialogue is lost is missing."""
+    lost: LostDialogues = field(default_factory=LostDialogues)
 
 
-class Workshop:
-    """Makes sums of chunks.
+@dataclass(frozen=True)
+class ChunkRunner:
+    """Rewrites, runs and scores chunks."""
 
-    Args:
-        teller: tells dialogues.
-        execution: runs them.
-        rows: scores turns and adds them up.
-        kinds: further kinds of clusters.
-        samples: answers drawn to each question.
-    """
+    counterfactuals: Counterfactuals
+    runner: Runner
+    turn_rows: TurnRows
+    kinds: Sequence[tuple[str, ClusterOf]] = ()
+    """Further kinds of clusters."""
+    samples: int = 1
+    """Outputs drawn for each call."""
 
-    def __init__(
-        self,
-        teller: Counterfactuals,
-        execution: Runs,
-        rows: TurnRows,
-        kinds: Sequence[tuple[str, ClusterOf]] = (),
-        samples: int = 1,
-    ) -> None:
-        self._teller = teller
-        self._execution = execution
-        self._rows = rows
-        self._kinds = tuple(kinds)
-        self._samples = samples
-
-    def __call__(self, chunk: Chunk, calls: Mapping[str, bool] | None = None) -> Done:
+    def __call__(self, chunk: Chunk, calls: Mapping[str, bool] | None = None) -> ChunkResult:
         """One chunk.
 
         Args:
-            chunk: what is told.
+            chunk: its dialogues.
             calls: by axis, whether the system is known to make calls.
         """
-        done = Done()
-        retold = {axis: self._teller.of(axis, some) for axis, some in chunk.items()}
-        known = False
-        for axis, records in records_of(self._execution, retold, self._samples, done.lost).items():
-            if not records:
+        result = ChunkResult()
+        by_axis = {axis: self.counterfactuals.of(axis, selections) for axis, selections in chunk.items()}
+        has_calls = False
+        for name, variants in executed(self.runner, by_axis, self.samples, result.lost).items():
+            if not variants:
                 continue
-            perturber = self._teller.axes[axis]
+            axis = self.counterfactuals.axes[name]
             members = [
-                membership(perturber, drawn, self._kinds)
-                for drawn in chunk[axis]
-                if drawn[0].id not in done.lost.reasons
+                membership(axis, selection, self.kinds)
+                for selection in chunk[name]
+                if selection.dialogue.id not in result.lost.reasons
             ]
-            part = self._rows.of(axis, records, members, calls=known or bool(calls and calls.get(axis)))
-            known = part.has_calls
-            done.parts[axis] = part
-        return done
+            rows = self.turn_rows.of(name, variants, members, calls=has_calls or bool(calls and calls.get(name)))
+            has_calls = rows.has_calls
+            result.rows[name] = rows
+        return result
 
 
-def membership(perturber: Axis, drawn: SelectedDialogue, kinds: Sequence[tuple[str, ClusterOf]] = ()) -> Membership:
-    """The clusters of a dialogue and its tellings.
+def membership(axis: Axis, selection: SelectedDialogue, kinds: Sequence[tuple[str, ClusterOf]] = ()) -> Membership:
+    """The clusters of a dialogue and its counterfactuals.
 
     Args:
-        perturber: of the axis.
-        drawn: the dialogue and what it is told as.
+        axis: along which it is rewritten.
+        selection: the dialogue and its candidates.
         kinds: further kinds of clusters.
     """
-    dialogue, candidates = drawn
+    dialogue, candidates = selection
     return Membership(
-        perturber.labels(candidates[0])[0] if candidates else "",
-        perturber.terms(dialogue, candidates) if candidates else (),
-        {name: of(dialogue) for name, of in kinds},
+        axis.labels(candidates[0])[0] if candidates else "",
+        axis.terms(dialogue, candidates) if candidates else (),
+        {name: cluster_of(dialogue) for name, cluster_of in kinds},
     )
 
 
 class Executor(Protocol):
-    """Where chunks are worked on."""
+    """Where chunks are run."""
 
-    def __call__(self, work: Work, execution: Runs, chunks: Chunks) -> Iterator[tuple[Chunk, Done]]:
+    def __call__(self, work: Work, runner: Runner, chunks: Chunks) -> Iterator[tuple[Chunk, ChunkResult]]:
         """Every chunk, or its parts, in order, with what came of them."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """Everything that a workshop is made of, for other processes."""
+    """Everything that a chunk runner is made of, for other processes."""
 
-    teller: Counterfactuals
+    counterfactuals: Counterfactuals
     pipeline: Pipeline
     history: HistoryMode
     metrics: Sequence[Metric]
@@ -117,19 +104,19 @@ class Work:
     samples: int
     max_failures: float
     cache: str | None
-    """SQLite file in which answers are kept."""
+    """SQLite file of outputs."""
 
-    def workshop(self, execution: Runs) -> Workshop:
-        """A workshop that runs dialogues there."""
-        rows = TurnRows(self.pipeline.names, self.metrics)
-        return Workshop(self.teller, execution, rows, self.kinds, self.samples)
+    def chunk_runner(self, runner: Runner) -> ChunkRunner:
+        """What runs chunks by a runner of dialogues."""
+        turn_rows = TurnRows(self.pipeline.names, self.metrics)
+        return ChunkRunner(self.counterfactuals, runner, turn_rows, self.kinds, self.samples)
 
 
-def here(work: Work, execution: Runs, chunks: Chunks) -> Iterator[tuple[Chunk, Done]]:
+def run_here(work: Work, runner: Runner, chunks: Chunks) -> Iterator[tuple[Chunk, ChunkResult]]:
     """All chunks in this process, one after the other, in one part each."""
-    workshop = work.workshop(execution)
+    run_chunk = work.chunk_runner(runner)
     calls = False
     for (chunk,) in chunks(1):
-        done = workshop(chunk, dict.fromkeys(chunk, calls))
-        calls = calls or any(part.has_calls for part in done.parts.values())
-        yield chunk, done
+        result = run_chunk(chunk, dict.fromkeys(chunk, calls))
+        calls = calls or any(rows.has_calls for rows in result.rows.values())
+        yield chunk, result

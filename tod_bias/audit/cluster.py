@@ -1,8 +1,8 @@
-"""Chunks of a corpus on the workers of a Ray cluster (Moritz et al. 2018): tellings, components in Python, scores.
+"""Chunks of a corpus on the workers of a Ray cluster (Moritz et al. 2018).
 
-Every worker tells, runs and adds up parts of the corpus by itself; what its components answered is kept by one process
-beside the run's own, so that whatever was answered once is known to all, and to the next run. A worker that dies is
-replaced, and its part is asked again. Parts come back in the corpus' order, so that the result is the local run's.
+Every worker rewrites, runs and scores parts of the corpus by itself. One process beside the run's own caches the
+outputs of all their stages, so that all workers and the next run have them. A worker that dies is replaced, and its
+part is run again. Parts come back in the corpus' order, so that the result is the local run's.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from tod_bias.audit.chunks import Chunk, Chunks, Done, Work, Workshop
+from tod_bias.audit.chunks import Chunk, ChunkResult, ChunkRunner, Chunks, Work
 from tod_bias.audit.design import models_of
 from tod_bias.audit.ray_processes import check_address, own_signals, processes
-from tod_bias.audit.running import Runs
+from tod_bias.audit.running import Runner
 from tod_bias.audit.signatures import generators_of
 from tod_bias.cache import Cache
 from tod_bias.errors import StageError, TodBiasError, described
@@ -38,11 +38,11 @@ _ROUNDS = 4
 _PATIENCE = 60.0
 """Seconds without anything to do after which it is said that no processor is free."""
 _DEATHS = 3
-"""A part whose workers died so often is not asked again."""
+"""A part whose workers died so often is not run again."""
 
 
 class RayExecutor:
-    """Works on chunks with the workers of a Ray cluster.
+    """Runs chunks on the workers of a Ray cluster.
 
     The cluster is the one that ``RAY_ADDRESS`` names or ``ray start`` has started on this machine; else one is started
     here, and ended with the run.
@@ -61,15 +61,15 @@ class RayExecutor:
             raise TodBiasError("executor 'ray' needs its package: pip install 'tod-bias[ray]'") from error
         self._workers = workers
 
-    def __call__(self, work: Work, execution: Runs, chunks: Chunks) -> Iterator[tuple[Chunk, Done]]:
-        """Parts of all chunks in order, with what came of them; costs are added to those of ``execution``.
+    def __call__(self, work: Work, runner: Runner, chunks: Chunks) -> Iterator[tuple[Chunk, ChunkResult]]:
+        """Parts of all chunks in order, with what came of them; costs are added to those of ``runner``.
 
         Raises:
-            StageError: what a component raised, or its worker died again and again.
+            StageError: what a stage raised, or its worker died again and again.
             TodBiasError: the system cannot be sent to others, or there is no cluster.
         """
-        assert isinstance(execution, Execution)  # and nothing recorded: check_shareable
-        pool = _Pool(execution, self._workers)
+        assert isinstance(runner, Execution)  # and no saved responses: check_shareable
+        pool = _Pool(runner, self._workers)
         try:
             pool.open(work)
             yield from pool.all(chunks(_ROUNDS * pool.workers))
@@ -78,7 +78,7 @@ class RayExecutor:
 
 
 EXECUTORS = ("local", "ray")
-"""Where chunks are worked on: in this process, or by the workers of a Ray cluster."""
+"""Where chunks are run: in this process, or by the workers of a Ray cluster."""
 
 
 def check_executor(executor: str, workers: int | None) -> None:
@@ -89,122 +89,125 @@ def check_executor(executor: str, workers: int | None) -> None:
         raise TodBiasError(f"workers: executor 'ray' has them, 1 or more; got {workers!r} with {executor!r}")
 
 
-def check_shareable(work: Work, *, collects: bool, recorded: bool) -> None:
+def check_shareable(work: Work, *, has_batches: bool, is_saved: bool) -> None:
     """See to it that workers can do it.
 
     Args:
         work: what is to be done.
-        collects: whether requests are written to batch files, or answers read from them.
-        recorded: whether the system's answers are recorded.
+        has_batches: whether requests are written to batch files, or outputs read from them.
+        is_saved: whether the system's responses are saved ones.
 
     Raises:
-        TodBiasError: a component asks a server or a language model of this package, an axis is rewritten by one, or
-            nothing is asked.
+        TodBiasError: a stage calls a server or a language model of this package, an axis is rewritten by one, or no
+            stage is called.
     """
-    if recorded or collects:
-        what = "recorded answers" if recorded else "batch files"
-        raise TodBiasError(f"executor 'ray' is for components in Python; with {what} there is nothing to spread")
+    if is_saved or has_batches:
+        what = "saved responses" if is_saved else "batch files"
+        raise TodBiasError(f"executor 'ray' is for stages in Python; with {what} there is nothing to spread")
     if several_processes():
         raise TodBiasError("executor 'ray' has workers of its own: run it without accelerate launch or torchrun")
     for name, stage in work.pipeline.stages.items():
         if isinstance(innermost(stage), RemoteStage):
             raise TodBiasError(
-                f"stage {name!r} asks a server: executor 'ray' is for components in Python; use its concurrency, or "
+                f"stage {name!r} calls a server: executor 'ray' is for stages in Python; use its concurrency, or "
                 "batch files"
             )
-    if generators_of(work.pipeline) or models_of(work.teller.axes.values()):
+    if generators_of(work.pipeline) or models_of(work.counterfactuals.axes.values()):
         raise TodBiasError(
-            "executor 'ray' is for components in Python; share a language model's work out by accelerate launch"
+            "executor 'ray' is for stages in Python; share a language model's work out by accelerate launch"
         )
 
 
 class _Worker:
     """Has a system of its own, made when the first part comes."""
 
-    def __init__(self, path: Sequence[str], sent: bytes, signatures: Mapping[str, str], keeper: Any) -> None:
+    def __init__(self, path: Sequence[str], sent: bytes, signatures: Mapping[str, str], server: Any) -> None:
         self._path = path
         self._sent = sent
         self._signatures = signatures
-        self._keeper = keeper
+        self._server = server
 
     def is_up(self) -> bool:
         """Says so."""
         return True
 
     def work_on(self, part: bytes, calls: Mapping[str, bool]) -> tuple[Any, dict[str, Any], dict[str, str]]:
-        """What came of a part or what was raised; what it cost, and why answers are not kept, by component."""
+        """What came of a part or what was raised; what it cost, and why outputs are not cached, by stage."""
         try:
-            workshop, execution = self._made
-            found: Any = workshop(pickle.loads(part), calls)
+            run_chunk, execution = self._runners
+            result: Any = run_chunk(pickle.loads(part), calls)
         except TodBiasError as error:
-            found = error
+            result = error
         except Exception as error:  # noqa: BLE001  # raised again where it can be seen
             return StageError(f"a worker: {described(error)}"), {}, {}
         callers = execution.callers
-        costs = {name: one.cost.reset() for name, one in callers.items()}
-        return found, costs, {name: one.not_cached for name, one in callers.items()}
+        costs = {name: caller.cost.reset() for name, caller in callers.items()}
+        return result, costs, {name: caller.not_cached for name, caller in callers.items()}
 
     @cached_property
-    def _made(self) -> tuple[Workshop, Execution]:
-        sys.path += [place for place in self._path if place not in sys.path]  # whose modules the components are from
+    def _runners(self) -> tuple[ChunkRunner, Execution]:
+        sys.path += [place for place in self._path if place not in sys.path]  # whose modules the stages are from
         work: Work = pickle.loads(self._sent)
         execution = Execution(
-            work.pipeline, work.history, None if self._keeper is None else _KeptElsewhere(self._keeper),
-            CallOptions(max_failures=work.max_failures), signatures=self._signatures,
-        )  # fmt: skip
-        return work.workshop(execution), execution
+            work.pipeline,
+            work.history,
+            None if self._server is None else _RemoteCache(self._server),
+            CallOptions(max_failures=work.max_failures),
+            signatures=self._signatures,
+        )
+        return work.chunk_runner(execution), execution
 
 
-class _Keeper:
-    """Keeps what all workers were answered, on the run's own machine."""
+class _CacheServer:
+    """The cache of all workers, on the run's own machine."""
 
     def __init__(self, path: str) -> None:
-        self._answers = Cache(path)
+        self._cache = Cache(path)
 
     def get(self, keys: Sequence[str]) -> dict[str, str]:
-        return self._answers.get(keys)
+        return self._cache.get(keys)
 
-    def put(self, answers: Mapping[str, str]) -> None:
-        self._answers.put(answers)
+    def put(self, outputs: Mapping[str, str]) -> None:
+        self._cache.put(outputs)
 
 
-class _KeptElsewhere(Cache):
-    """Cache that the keeper keeps."""
+class _RemoteCache(Cache):
+    """The cache server's cache, as a worker uses it."""
 
-    def __init__(self, keeper: Any) -> None:
+    def __init__(self, server: Any) -> None:
         super().__init__()
-        self._keeper = keeper
+        self._server = server
 
     def get(self, keys: Iterable[str]) -> dict[str, str]:
-        found: dict[str, str] = self._told(self._keeper.get.remote(list(keys)))
-        return found
+        outputs: dict[str, str] = self._result_of(self._server.get.remote(list(keys)))
+        return outputs
 
-    def put(self, answers: Mapping[str, str]) -> None:
-        self._told(self._keeper.put.remote(dict(answers)))
+    def put(self, outputs: Mapping[str, str]) -> None:
+        self._result_of(self._server.put.remote(dict(outputs)))
 
-    def _told(self, asked: Any) -> Any:
+    def _result_of(self, call: Any) -> Any:
         import ray
 
         try:
-            return ray.get(asked)
+            return ray.get(call)
         except ray.exceptions.RayError as error:  # of a task: its text is a traceback
             cause = getattr(error, "cause", error)
-            line = str(cause) if isinstance(cause, TodBiasError) else f"what is kept of answers: {described(cause)}"
+            line = str(cause) if isinstance(cause, TodBiasError) else f"the cache of outputs: {described(cause)}"
             raise TodBiasError(line) from None
 
 
 class _Part:
-    """A part that is worked on."""
+    """A part that is run."""
 
     def __init__(self, chunk: Chunk, calls: Mapping[str, bool]) -> None:
         self.chunk = chunk
         self.calls = calls
-        self.done: Done | None = None
+        self.result: ChunkResult | None = None
         self.deaths = 0
 
 
 class _Pool:
-    """The workers, what waits for them, and what they work on."""
+    """The workers, what waits for them, and what they run."""
 
     def __init__(self, execution: Execution, workers: int | None) -> None:
         import ray
@@ -215,7 +218,7 @@ class _Pool:
         self._starting: dict[Any, Any] = {}
         self._failed = 0
         self._waiting: deque[_Part] = deque()
-        self._keeper: Any = None
+        self._server: Any = None
         self._running: dict[Any, tuple[_Part, Any]] = {}
         check_address()
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -243,15 +246,19 @@ class _Pool:
             TodBiasError: it cannot be sent, or the cluster has fewer processors than there are to be workers.
         """
         ray = self._ray
-        there = int(ray.cluster_resources().get("CPU", 1))
-        if self.workers > max(1, there):
-            raise TodBiasError(f"{self.workers} workers: the Ray cluster has {there} processors, and each takes one")
+        processors = int(ray.cluster_resources().get("CPU", 1))
+        if self.workers > max(1, processors):
+            raise TodBiasError(
+                f"{self.workers} workers: the Ray cluster has {processors} processors, and each takes one"
+            )
         if work.cache is not None:
             here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
                 ray.get_runtime_context().get_node_id(), soft=False
             )
-            self._keeper = (
-                ray.remote(_Keeper).options(num_cpus=0, scheduling_strategy=here).remote(os.path.abspath(work.cache))
+            self._server = (
+                ray.remote(_CacheServer)
+                .options(num_cpus=0, scheduling_strategy=here)
+                .remote(os.path.abspath(work.cache))
             )
         signatures = {name: caller.signature for name, caller in self._execution.callers.items()}
         kind = ray.remote(_Worker).options(num_cpus=1)
@@ -260,10 +267,10 @@ class _Pool:
             sent = ray.put(self._dumps(work))
         except Exception as error:
             raise TodBiasError(
-                f"the system cannot be sent to Ray's workers ({described(error)}); name its components in a pipeline "
-                "file, and open what belongs to one machine when they are first asked"
+                f"the system cannot be sent to Ray's workers ({described(error)}); name its stages in a pipeline "
+                "file, and open what belongs to one machine when they are first called"
             ) from error
-        self._new = lambda: kind.remote([str(Path.cwd()), *sys.path], sent, signatures, self._keeper)
+        self._new = lambda: kind.remote([str(Path.cwd()), *sys.path], sent, signatures, self._server)
         for _ in range(self.workers):
             self._start()
 
@@ -284,7 +291,7 @@ class _Pool:
         else:
             self._idle.append(worker)
 
-    def all(self, chunks: Iterable[Sequence[Chunk]]) -> Iterator[tuple[Chunk, Done]]:
+    def all(self, chunks: Iterable[Sequence[Chunk]]) -> Iterator[tuple[Chunk, ChunkResult]]:
         """Parts of all chunks in order; those of the next chunk wait already while one is worked on."""
         calls = False
         before: list[_Part] = []
@@ -294,7 +301,7 @@ class _Pool:
             self._give()
             if before:
                 calls = self._finished(before, calls)
-                yield from ((part.chunk, part.done) for part in before if part.done is not None)
+                yield from ((part.chunk, part.result) for part in before if part.result is not None)
             before = after
 
     def _finished(self, parts: Sequence[_Part], calls: bool) -> bool:
@@ -303,13 +310,13 @@ class _Pool:
             self._wait_for(part)
         known: dict[str, bool] = {}
         for axis in dict.fromkeys(axis for part in parts for axis in part.chunk):
-            found = [part.done.parts[axis] for part in parts if part.done is not None and axis in part.done.parts]
-            calls = calls or any(one.has_calls for one in found)
+            rows = [part.result.rows[axis] for part in parts if part.result is not None and axis in part.result.rows]
+            calls = calls or any(some.has_calls for some in rows)
             known[axis] = calls
         for part in parts:
-            assert part.done is not None
-            if any(known[axis] and not one.has_calls for axis, one in part.done.parts.items()):
-                part.calls, part.done = known, None
+            assert part.result is not None
+            if any(known[axis] and not rows.has_calls for axis, rows in part.result.rows.items()):
+                part.calls, part.result = known, None
                 self._waiting.append(part)
                 self._wait_for(part)
         return calls
@@ -320,42 +327,42 @@ class _Pool:
             self._running[worker.work_on.remote(self._dumps(part.chunk), part.calls)] = part, worker
 
     def _wait_for(self, part: _Part) -> None:
-        while part.done is None:
+        while part.result is None:
             self._give()
-            found, _ = self._ray.wait([*self._running, *self._starting], num_returns=1, timeout=_PATIENCE)
-            if not found:
+            ready_ones, _ = self._ray.wait([*self._running, *self._starting], num_returns=1, timeout=_PATIENCE)
+            if not ready_ones:
                 if not self._running:
                     log.warning("no processor of the Ray cluster is free; this run waits for one")
                 continue
-            (ready,) = found
+            (ready,) = ready_ones
             if ready in self._starting:
                 self._started(ready)
                 continue
-            one, worker = self._running.pop(ready)
+            part_run, worker = self._running.pop(ready)
             try:
-                made, costs, not_kept = self._ray.get(ready)
+                result, costs, not_cached = self._ray.get(ready)
             except (self._ray.exceptions.RayActorError, self._ray.exceptions.ObjectLostError) as error:
                 self._ray.kill(worker)  # it may only be out of reach
-                one.deaths += 1
-                if one.deaths == _DEATHS:
-                    names = next(iter(one.chunk.values()))
+                part_run.deaths += 1
+                if part_run.deaths == _DEATHS:
+                    names = next(iter(part_run.chunk.values()))
                     raise StageError(
                         f"{_DEATHS} workers died one after the other on the dialogues from {names[0][0].id!r} on "
-                        f"({described(error)}); does a component end its process, or is there too little memory?"
+                        f"({described(error)}); does a stage end its process, or is there too little memory?"
                     ) from error
                 self._start()
-                self._waiting.appendleft(one)
+                self._waiting.appendleft(part_run)
                 continue
             except self._ray.exceptions.RayError as error:
                 raise TodBiasError(f"a worker of Ray: {described(error)}") from error
             self._idle.append(worker)
             for name, cost in costs.items():
-                component = self._execution.callers[name]
-                component.cost.add(cost)
-                component.not_cached = not_kept[name] or component.not_cached
-            if isinstance(made, TodBiasError):
-                raise made
-            one.done = made
+                caller = self._execution.callers[name]
+                caller.cost.add(cost)
+                caller.not_cached = not_cached[name] or caller.not_cached
+            if isinstance(result, TodBiasError):
+                raise result
+            part_run.result = result
 
     def close(self) -> None:
         """End what this run has started."""
@@ -363,8 +370,8 @@ class _Pool:
 
         for worker in (*self._idle, *self._starting.values(), *(worker for _, worker in self._running.values())):
             self._ray.kill(worker)
-        if self._keeper is not None:
-            self._ray.kill(self._keeper)
+        if self._server is not None:
+            self._ray.kill(self._server)
         if self._is_own:
             left = processes()
             self._ray.shutdown()

@@ -1,7 +1,7 @@
 """Two runs on the same dialogues: what has become better, worse, or stayed as it was, within a margin.
 
-Quality, disparities, contributions and groups are compared dialogue by dialogue and telling by telling, so that what
-the dialogues have in common falls out; nothing is run again, all is read from the folders of the two runs.
+Quality, disparities, contributions and groups are compared counterfactual by counterfactual, so that what the dialogues
+have in common falls out; nothing is run again, all is read from the folders of the two runs.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ def compare(
 
     Args:
         before: a run's folder, or what :func:`tod_bias.attribute` returned.
-        after: likewise, of the same dialogues told in the same ways; the system may be any other.
+        after: likewise, of the same dialogues rewritten in the same ways; the system may be any other.
         axes: those to compare; by default all, which must be the same in both.
         metrics: likewise; a metric of one's own as an object or ``module:Class``.
         margin: changes of disparities, gaps and contributions up to it are called equivalent where that is shown, each
             on the scale of its metric; None: nothing is called equivalent.
         quality_margin: the same for scores, in the metric's own units; by default as ``margin``.
-        bootstrap: resamples of dialogues, for the intervals of these words; 0 for none.
+        bootstrap: resamples of dialogues, for the intervals of these terms; 0 for none.
         permutations: sign flips of the tests.
         seed: of both.
 
@@ -64,56 +64,37 @@ def compare(
         MetricError: a metric was not measured, or has no scale in one of the runs.
         TodBiasError: a number that makes no sense.
     """
-    for name, value in (("margin", margin), ("quality_margin", quality_margin)):
-        if value is not None and not value > 0:
-            raise TodBiasError(f"{name} must be above 0, got {value!r}")
-    check_resamples(bootstrap=bootstrap, permutations=permutations)
-    if permutations < 1:
-        raise TodBiasError(f"permutations must be at least 1, got {permutations}")
-    one, other = (FinishedRun.read(run, metrics, axes) for run in (before, after))
-    check_dialogues(one, other)
-    check_named(one, other, "axes", list(one.axes), list(other.axes), "--axes")
-    if metrics is None:
-        check_named(one, other, "metrics", list(one.result.metrics), list(other.result.metrics), "--metrics")
-    scored = scored_by(one.result, metrics)
-    check_settings(one, other, list(one.axes), [metric.name for metric in scored])
+    _check_numbers(margin, quality_margin, bootstrap, permutations)
+    runs = FinishedRun.read(before, metrics, axes), FinishedRun.read(after, metrics, axes)
+    scored = _scored(runs, metrics)
     inference = Inference(resamples=bootstrap, permutations=permutations, seed=seed)
     margins = margin, margin if quality_margin is None else quality_margin
-    found = {axis: matched(axis, one, other) for axis in one.axes}
-    drafts: dict[tuple[str, str], AxisDifference] = {}
-    families: dict[tuple[str, str], Mapping[str, ChangeClaim]] = {}
-    common = tuple(name for name in one.stages if name in other.stages)
-    for metric in scored:
-        quality = quality_of(metric, found, inference, margins[1])
-        if quality is not None:
-            families["", metric.name] = {"quality": quality}
-        for axis, pair in found.items():
-            if metric.name in pair.before and metric.name in pair.after:
-                tables = pair.before[metric.name], pair.after[metric.name]
-                draft = drafts[axis, metric.name] = AxisDifference(axis, metric, tables, common, inference, margins)
-                families[axis, metric.name] = draft.claims
-    changes = {
-        key: dict(zip(family, some, strict=True))
-        for (key, family), some in zip(
-            families.items(), judged([list(family.values()) for family in families.values()], 1 - inference.level),
-            strict=True,
+    pairs = {axis: matched(axis, *runs) for axis in runs[0].axes}
+    common = tuple(name for name in runs[0].stages if name in runs[1].stages)
+    drafts = {
+        (axis, metric.name): AxisDifference(
+            axis, metric, (pair.before[metric.name], pair.after[metric.name]), common, inference, margins
         )
-    }  # fmt: skip
+        for metric in scored
+        for axis, pair in pairs.items()
+        if metric.name in pair.before and metric.name in pair.after
+    }
+    quality, changes = _changes(scored, pairs, drafts, inference, margins[1])
     return Comparison(
-        before=one.name,
-        after=other.name,
-        corpus=one.result.corpus,
+        before=runs[0].name,
+        after=runs[1].name,
+        corpus=runs[0].result.corpus,
         margin=margin,
         quality_margin=margins[1],
-        stages=Systems(before=list(one.stages), after=list(other.stages), common=list(common)),
-        differences=_differences(one, other),
-        same=_are_same(found.values()),
-        left_out={axis: pair.left_out for axis, pair in found.items()},
-        metrics={metric.name: one.result.metrics[metric.name] for metric in scored},
-        quality={name: some["quality"] for (axis, name), some in changes.items() if not axis},
+        stages=Systems(before=list(runs[0].stages), after=list(runs[1].stages), common=list(common)),
+        differences=_differences(*runs),
+        same=_are_same(pairs.values()),
+        left_out={axis: pair.left_out for axis, pair in pairs.items()},
+        metrics={metric.name: runs[0].result.metrics[metric.name] for metric in scored},
+        quality=quality,
         axes={
             axis: {name: draft.result(changes[axis, name]) for (of, name), draft in drafts.items() if of == axis}
-            for axis in found
+            for axis in pairs
         },
         signature={
             "intervals": "95%, t with a term (or other cluster) left out of both runs at a time; of these terms: "
@@ -124,19 +105,68 @@ def compare(
     )
 
 
-def _differences(one: FinishedRun, other: FinishedRun) -> dict[str, tuple[str | None, str | None]]:
+def _check_numbers(margin: float | None, quality_margin: float | None, bootstrap: int, permutations: int) -> None:
+    for name, value in (("margin", margin), ("quality_margin", quality_margin)):
+        if value is not None and not value > 0:
+            raise TodBiasError(f"{name} must be above 0, got {value!r}")
+    check_resamples(bootstrap=bootstrap, permutations=permutations)
+    if permutations < 1:
+        raise TodBiasError(f"permutations must be at least 1, got {permutations}")
+
+
+def _scored(runs: tuple[FinishedRun, FinishedRun], metrics: Sequence[str | Metric] | None) -> list[Metric]:
+    """The metrics that are compared, once it is known that the runs can be.
+
+    Raises:
+        MismatchError: they cannot.
+    """
+    first, second = runs
+    check_dialogues(first, second)
+    check_named(first, second, "axes", list(first.axes), list(second.axes), "--axes")
+    if metrics is None:
+        check_named(first, second, "metrics", list(first.result.metrics), list(second.result.metrics), "--metrics")
+    scored = scored_by(first.result, metrics)
+    check_settings(first, second, list(first.axes), [metric.name for metric in scored])
+    return scored
+
+
+def _changes(
+    metrics: Sequence[Metric],
+    pairs: Mapping[str, Matched],
+    drafts: Mapping[tuple[str, str], AxisDifference],
+    inference: Inference,
+    margin: float | None,
+) -> tuple[dict[str, Change], dict[tuple[str, str], dict[str, Change]]]:
+    """The judged changes of quality, by metric, and of each axis and metric: all are claimed together."""
+    families: dict[tuple[str, str], Mapping[str, ChangeClaim]] = {}
+    for metric in metrics:
+        quality = quality_of(metric, pairs, inference, margin)
+        if quality is not None:
+            families["", metric.name] = {"quality": quality}
+        families |= {key: draft.claims for key, draft in drafts.items() if key[1] == metric.name}
+    verdicts = judged([list(family.values()) for family in families.values()], 1 - inference.level)
+    changes = {
+        key: dict(zip(family, some, strict=True))
+        for (key, family), some in zip(families.items(), verdicts, strict=True)
+    }
+    return {name: some["quality"] for (axis, name), some in changes.items() if not axis}, changes
+
+
+def _differences(before: FinishedRun, after: FinishedRun) -> dict[str, tuple[str | None, str | None]]:
     """What the systems, and the versions they ran with, do not share."""
-    mine, theirs = (run.result.signature for run in (one, other))
-    names = [name for name in dict.fromkeys([*mine, *theirs]) if mine.get(name) != theirs.get(name)]
-    found: dict[str, tuple[str | None, str | None]] = {name: (mine.get(name), theirs.get(name)) for name in names}
-    samples = [str(run.result.samples or 1) for run in (one, other)]
+    first, second = before.result.signature, after.result.signature
+    names = [name for name in dict.fromkeys([*first, *second]) if first.get(name) != second.get(name)]
+    differences: dict[str, tuple[str | None, str | None]] = {
+        name: (first.get(name), second.get(name)) for name in names
+    }
+    samples = [str(run.result.samples or 1) for run in (before, after)]
     if samples[0] != samples[1]:
-        found["samples"] = samples[0], samples[1]
-    return found
+        differences["samples"] = samples[0], samples[1]
+    return differences
 
 
 def _are_same(pairs: Any) -> bool:
-    """Whether no telling of any arm is scored otherwise in one run than in the other."""
+    """Whether no counterfactual in any arm is scored otherwise in one run than in the other."""
     return all(
         np.array_equal(getattr(pair.before[name], part), getattr(pair.after[name], part))
         for pair in pairs
@@ -147,12 +177,12 @@ def _are_same(pairs: Any) -> bool:
 
 
 def quality_of(
-    metric: Metric, found: Mapping[str, Matched], inference: Inference, margin: float | None
+    metric: Metric, pairs: Mapping[str, Matched], inference: Inference, margin: float | None
 ) -> ChangeClaim | None:
     """The change of the originals' score, over all dialogues of all axes, each once; None where no axis has it."""
     rows: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
     labels: dict[str, dict[tuple[str, str], str]] = {}
-    for pair in found.values():
+    for pair in pairs.values():
         if metric.name not in pair.before or metric.name not in pair.after:
             continue
         tables = pair.before[metric.name], pair.after[metric.name]
@@ -181,8 +211,8 @@ class AxisDifference:
     Args:
         axis: its name.
         metric: scores it.
-        tables: of both runs, of the same tellings.
-        stages: components that both systems have.
+        tables: of both runs, of the same counterfactuals.
+        stages: those that both systems have.
         inference: level, resamples, permutations.
         margins: of disparities and their parts, and of scores.
     """
@@ -215,8 +245,8 @@ class AxisDifference:
         self._shared = shared_terms(self._variants)
         self._effective = effective_terms_of(self._variants)
 
-    def _changed(self, blocks: tuple[Contrasts, Contrasts], there: np.ndarray, *, whole: bool) -> ChangeEstimates:
-        """Contrasts: the whole, the shares of common components, above the placebo; scores: those of the cells after
+    def _changed(self, blocks: tuple[Contrasts, Contrasts], chosen: np.ndarray, *, whole: bool) -> ChangeEstimates:
+        """Contrasts: the whole, the shares of common stages, beyond the placebo; scores: those of the cells after
         the originals', and for the whole of these too."""
         places = [(0, 0)]
         places += [
@@ -230,9 +260,14 @@ class AxisDifference:
         if not whole:
             tested.append(2 * len(places))
         return ChangeEstimates(
-            PairedContrasts(*blocks, places, cells), there, self._dimensions, self._inference,
-            tested=tested, shared=self._shared, effective=self._effective,
-        )  # fmt: skip
+            PairedContrasts(*blocks, places, cells),
+            chosen,
+            self._dimensions,
+            self._inference,
+            tested=tested,
+            shared=self._shared,
+            effective=self._effective,
+        )
 
     @cached_property
     def _whole(self) -> ChangeEstimates:

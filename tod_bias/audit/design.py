@@ -123,10 +123,7 @@ def design_counterfactuals(
     every = axes_of(axes)
     has_placebo = PLACEBO in every and len(every) > 1
     rewriting = {name: axis for name, axis in every.items() if not (has_placebo and name == PLACEBO)}
-    matched: MatchedPlacebo | None = None
-    if has_placebo and not all(axis.has_placebo for axis in rewriting.values()):
-        some = dialogues[:: max(1, len(dialogues) // _COUNTED)]  # words are as frequent as in the corpus
-        matched = MatchedPlacebo(spoken=(text for one in some for turn in one.turns for _, text in turn.utterances))
+    matched = _matched_placebo(dialogues, rewriting.values()) if has_placebo else None
     admitted: dict[str, list[SelectedDialogue]] = {}
     failures: dict[str, NothingToPerturbError] = {}
     for name, axis in rewriting.items():
@@ -142,6 +139,15 @@ def design_counterfactuals(
     selected = {name: _sampled(some, options.max_per_axis, seed) for name, some in admitted.items()}
     made = Counterfactuals(rewriting, seed, has_placebo, matched)
     return CounterfactualDesign(dialogues, every, made, admitted, selected, failures)
+
+
+def _matched_placebo(dialogues: Sequence[Dialogue], axes: Iterable[Axis]) -> MatchedPlacebo | None:
+    """The placebo of the axes that have none of their own."""
+    if all(axis.has_placebo for axis in axes):
+        return None
+    counted = dialogues[:: max(1, len(dialogues) // _COUNTED)]  # words are as frequent as in the corpus
+    texts = (text for dialogue in counted for turn in dialogue.turns for _, text in turn.utterances)
+    return MatchedPlacebo(spoken=texts)
 
 
 class _Originals(Axis):

@@ -1,4 +1,4 @@
-"""Whether two runs can be compared: the same dialogues, told in the same ways, scored alike; the systems may differ."""
+"""Whether two runs can be compared: the same dialogues, rewritten and scored alike; the systems may differ."""
 
 from __future__ import annotations
 
@@ -82,11 +82,11 @@ class Matched(NamedTuple):
     after: Mapping[str, ArmSums]
     dialogues: tuple[tuple[str, str], ...]
     left_out: int
-    """Dialogues that one of the runs lacks, as it lost an answer."""
+    """Dialogues that one of the runs lacks, as a call had no output."""
 
 
 def check_dialogues(before: FinishedRun, after: FinishedRun) -> None:
-    """Raises MismatchError where two runs are not on the same dialogues, told with the same seed."""
+    """Raises MismatchError where two runs are not on the same dialogues, rewritten with the same seed."""
     one, other = before.result, after.result
     for key in ("hash", "split"):
         _same(f"corpus {key}", getattr(one.corpus, key), getattr(other.corpus, key), before, after)
@@ -96,7 +96,7 @@ def check_dialogues(before: FinishedRun, after: FinishedRun) -> None:
 
 
 def check_settings(before: FinishedRun, after: FinishedRun, axes: Sequence[str], metrics: Sequence[str]) -> None:
-    """See to it that two runs told and scored the same dialogues in the same way.
+    """See to it that two runs rewrote and scored the same dialogues in the same way.
 
     Args:
         before: one run.
@@ -158,65 +158,64 @@ def matched(axis: str, before: FinishedRun, after: FinishedRun) -> Matched:
     """One axis of both runs on their common dialogues, in the order of the first.
 
     Raises:
-        MismatchError: they have no dialogue in common, or tell one in different ways.
+        MismatchError: they have no dialogue in common, or one is rewritten differently.
     """
     mine, theirs = before.axes[axis], after.axes[axis]
     place = {dialogue: number for number, dialogue in enumerate(theirs.dialogues)}
-    common = [(number, place[one]) for number, one in enumerate(mine.dialogues) if one in place]
+    common = [(number, place[dialogue]) for number, dialogue in enumerate(mine.dialogues) if dialogue in place]
     if not common:
         raise MismatchError(f"axis {axis}: {before.name} and {after.name} have no dialogue in common")
     first, second = (np.array(numbers, dtype=int) for numbers in zip(*common, strict=True))
-    one, other = (
-        {name: table.for_dialogues(numbers) for name, table in saved.tables.items()}
-        for saved, numbers in ((mine, first), (theirs, second))
+    tables = tuple(
+        {name: table.for_dialogues(numbers) for name, table in turns.tables.items()}
+        for turns, numbers in ((mine, first), (theirs, second))
     )
     dialogues = tuple(mine.dialogues[number] for number in first)
-    told = [next(iter(some.values())).variants for some in (one, other)]
-    _check_tellings(axis, told[0], told[1], dialogues, before, after)
+    _check_variants(axis, [next(iter(some.values())).variants for some in tables], dialogues, before, after)
     left_out = len(set(mine.dialogues) ^ set(theirs.dialogues))
-    return Matched(one, other, dialogues, left_out)
+    return Matched(tables[0], tables[1], dialogues, left_out)
 
 
-def _check_tellings(
+def _check_variants(
     axis: str,
-    one: VariantIndex,
-    other: VariantIndex,
+    variants: Sequence[VariantIndex],
     dialogues: Sequence[tuple[str, str]],
     before: FinishedRun,
     after: FinishedRun,
 ) -> None:
-    names = [name for name, _ in one.clusters], [name for name, _ in other.clusters]
-    if names[0] != names[1]:
-        shown = [", ".join(some) or "none" for some in names]
+    kinds = [[name for name, _ in index.clusters] for index in variants]
+    if kinds[0] != kinds[1]:
+        shown = [", ".join(some) or "none" for some in kinds]
         raise MismatchError(
             f"axis {axis}: --cluster differs: {shown[0]} in {before.name}, {shown[1]} in {after.name}; repeat one run "
-            "with the other's (what was answered is kept)"
+            "with the other's (its outputs are cached)"
         )
-    facts = [_facts(told) for told in (one, other)]
+    first, second = (_facts(index) for index in variants)
     for number, (dialogue, _) in enumerate(dialogues):
-        if facts[0][number] != facts[1][number]:
+        if first[number] != second[number]:
             raise MismatchError(
-                f"axis {axis}: dialogue {dialogue!r} is told otherwise: {_told(facts[0][number])} in {before.name}, "
-                f"{_told(facts[1][number])} in {after.name}; compare runs with the same lexicons and --seed"
+                f"axis {axis}: dialogue {dialogue!r} is rewritten differently: {_described(first[number])} in "
+                f"{before.name}, {_described(second[number])} in {after.name}; compare runs with the same lexicons "
+                "and --seed"
             )
 
 
-def _facts(told: VariantIndex) -> list[tuple[Any, ...]]:
-    """All that is said of the tellings of each dialogue."""
-    tellings: list[list[Any]] = [[] for _ in range(told.dialogues)]
-    placebos: list[list[str]] = [[] for _ in range(told.dialogues)]
-    for number, target, words in zip(told.of, told.target, told.terms, strict=True):
-        tellings[number].append((told.groups[target], tuple(sorted(words))))
-    for number, word in zip(told.placebo, told.placebo_terms, strict=True):
-        placebos[number].append(f"placebo {word}")
-    sources = [told.groups[number] if number >= 0 else "" for number in told.source]
+def _facts(variants: VariantIndex) -> list[tuple[Any, ...]]:
+    """How each dialogue is rewritten: its group and term, the counterfactuals' groups and terms, the placebos'."""
+    counterfactuals: list[list[Any]] = [[] for _ in range(variants.dialogues)]
+    placebos: list[list[str]] = [[] for _ in range(variants.dialogues)]
+    for number, target, terms in zip(variants.of, variants.target, variants.terms, strict=True):
+        counterfactuals[number].append((variants.groups[target], tuple(sorted(terms))))
+    for number, term in zip(variants.placebo, variants.placebo_terms, strict=True):
+        placebos[number].append(f"placebo {term}")
+    sources = [variants.groups[number] if number >= 0 else "" for number in variants.source]
     return [
-        (sources[number], told.term[number], tuple(tellings[number]), tuple(placebos[number]))
-        for number in range(told.dialogues)
+        (sources[number], variants.term[number], tuple(counterfactuals[number]), tuple(placebos[number]))
+        for number in range(variants.dialogues)
     ]
 
 
-def _told(facts: tuple[Any, ...]) -> str:
-    source, _, tellings, placebos = facts
-    shown = [f"{target} ({'/'.join(words)})" for target, words in tellings] + list(placebos)
-    return f"{source or 'nobody'} > {', '.join(shown)}"[:160]
+def _described(facts: tuple[Any, ...]) -> str:
+    source, _, counterfactuals, placebos = facts
+    shown = [f"{target} ({'/'.join(terms)})" for target, terms in counterfactuals] + list(placebos)
+    return f"{source or 'no group'} > {', '.join(shown)}"[:160]

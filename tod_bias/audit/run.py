@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from tod_bias.audit.batches import read_batches, write_batches
 from tod_bias.audit.choices import clusters_of, metrics_of
-from tod_bias.audit.chunks import Executor, Work, here
+from tod_bias.audit.chunks import Executor, Work, run_here
 from tod_bias.audit.cluster import RayExecutor, check_executor, check_shareable
 from tod_bias.audit.design import CounterfactualDesign, chunks, models_of, resting_collector
 from tod_bias.audit.measured import Seen
-from tod_bias.audit.running import Lost
+from tod_bias.audit.running import LostDialogues
 from tod_bias.audit.saved_responses import SavedExecution, saved_responses
 from tod_bias.audit.signatures import generators_of, total_cost
 from tod_bias.audit.turn_rows import schema_of
@@ -57,7 +57,7 @@ class Measures:
         clusters = clusters_of(settings.get("cluster", analysis.cluster))
         named = dict(settings)
         if "metrics" in settings:
-            named["metrics"] = [one.name for one in metrics]
+            named["metrics"] = [metric.name for metric in metrics]
         if "cluster" in settings:
             named["cluster"] = [name for name, _ in clusters]
         return cls(metrics, clusters), named
@@ -80,8 +80,8 @@ class Outputs:
     """Axis to the sums of its turns; the placebo among the axes."""
     seen: dict[str, Seen] = field(default_factory=dict)
     """Axis to what tells whether anything is measured."""
-    lost: Lost = field(default_factory=Lost)
-    """Dialogues that a failed call has cost."""
+    lost: LostDialogues = field(default_factory=LostDialogues)
+    """Dialogues in which a call had no output."""
     has_outputs: bool = False
     """Whether any response was more than None."""
     tokens: tuple[int, int] = (0, 0)
@@ -101,7 +101,7 @@ def run(
     """Run every original and counterfactual with every set of stages replaced by twins, and score all turns.
 
     Args:
-        pipeline: the system, or recorded responses.
+        pipeline: the system, or saved responses.
         design: which counterfactuals there are.
         measures: the metrics that score turns, and the clusters of dialogues.
         options: how the system is run.
@@ -174,10 +174,10 @@ def _execution(
     Raises:
         TodBiasError: samples are asked for of a system that draws nothing.
     """
-    recorded = saved_responses(pipeline)
+    responses = saved_responses(pipeline)
     execution: Execution | SavedExecution
-    if recorded is not None:
-        execution = SavedExecution(recorded, options.max_failures)
+    if responses is not None:
+        execution = SavedExecution(responses, options.max_failures)
     else:
         execution = Execution(
             pipeline,
@@ -196,21 +196,21 @@ def _run_chunks(
     work: Work, outputs: Outputs, design: CounterfactualDesign, options: RunOptions, show_progress: bool
 ) -> None:
     """Run all chunks, and write their rows."""
-    execute: Executor = here
+    execute: Executor = run_here
     if options.executor == "ray":
-        recorded = isinstance(outputs.execution, SavedExecution)
-        check_shareable(work, collects=options.batch_out is not None or bool(options.batch_in), recorded=recorded)
+        is_saved = isinstance(outputs.execution, SavedExecution)
+        check_shareable(work, has_batches=options.batch_out is not None or bool(options.batch_in), is_saved=is_saved)
         execute = RayExecutor(options.workers)
     total = sum(map(len, design.selected.values()))
     progress = progress_bar(total, "rewriting dialogues", show=show_progress and options.executor != "local")
     with resting_collector() as collect, progress as bar:
         parts = partial(chunks, design.dialogues, design.selected, options.samples)
-        for chunk, done in execute(work, outputs.execution, parts):
-            outputs.lost.merge(done.lost)
-            for axis, part in done.parts.items():
-                outputs.turns.add(axis, part.rows)
-                outputs.seen[axis] = outputs.seen.get(axis, Seen()) | part.seen
-                outputs.has_outputs = outputs.has_outputs or part.has_outputs
+        for chunk, result in execute(work, outputs.execution, parts):
+            outputs.lost.merge(result.lost)
+            for axis, chunk_rows in result.rows.items():
+                outputs.turns.add(axis, chunk_rows.rows)
+                outputs.seen[axis] = outputs.seen.get(axis, Seen()) | chunk_rows.seen
+                outputs.has_outputs = outputs.has_outputs or chunk_rows.has_outputs
             bar.advance(sum(map(len, chunk.values())))
             collect()
 
@@ -223,24 +223,27 @@ def _leave_out_lost(outputs: Outputs) -> None:
     """
     lost = outputs.lost
     if lost.reasons:
-        outputs.failures |= {axis: StageError(f"axis {axis}: every dialogue lacks an answer") for axis in outputs.drawn}
+        outputs.failures |= {axis: StageError(f"axis {axis}: every dialogue lacks an output") for axis in outputs.drawn}
         outputs.drawn = _without(lost, outputs.drawn)
         outputs.failures = {axis: error for axis, error in outputs.failures.items() if axis not in outputs.drawn}
     if not outputs.has_outputs:
         pipeline = outputs.pipeline
-        last = f"stage {pipeline.names[-1]!r}" if pipeline.flow is None else "the last component asked"
+        last = f"stage {pipeline.names[-1]!r}" if pipeline.flow is None else "the last stage called"
         raise StageError(f"{last}: returned None every time; expected texts, which are scored")
     outputs.turns.keep(list(outputs.drawn))
 
 
-def _without(lost: Lost, drawn: Mapping[str, list[SelectedDialogue]]) -> dict[str, list[SelectedDialogue]]:
+def _without(lost: LostDialogues, drawn: Mapping[str, list[SelectedDialogue]]) -> dict[str, list[SelectedDialogue]]:
     """The axes that still have dialogues, without those that were lost."""
-    kept = {axis: [entry for entry in some if entry[0].id not in lost.reasons] for axis, some in drawn.items()}
-    kept = {axis: some for axis, some in kept.items() if some}
-    if not kept:
+    complete = {
+        axis: [selection for selection in selections if selection.dialogue.id not in lost.reasons]
+        for axis, selections in drawn.items()
+    }
+    complete = {axis: selections for axis, selections in complete.items() if selections}
+    if not complete:
         reason = next(iter(lost.reasons.values()))
-        raise StageError(f"no dialogue has answers to all its questions ({reason})")
-    return kept
+        raise StageError(f"no dialogue has outputs of all its calls ({reason})")
+    return complete
 
 
 def _tokens_since(before: Any, generators: Sequence[Generator]) -> tuple[int, int]:

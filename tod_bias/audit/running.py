@@ -1,110 +1,145 @@
-"""Running tellings: every dialogue as it is and as everybody, as often as answers are drawn."""
+"""Running the variants of dialogues: each original and counterfactual, as often as outputs are drawn."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from tod_bias.audit.turn_rows import Record, Sampled
 from tod_bias.perturb.axis import Variants
 from tod_bias.results import LostInfo
 from tod_bias.systems.execution import Run, Trace
 from tod_bias.systems.stages.recorded import ORIGINAL
 
 _REASONS = 3
-"""Reasons that are told."""
+"""Reasons that are shown."""
 
 
-class Runs(Protocol):
-    """What runs dialogues, or knows what they came to."""
+class VariantTraces(NamedTuple):
+    """What the system did once in all variants of a dialogue along one axis."""
+
+    original: Trace
+    rewritten: Sequence[Trace]
+    """Of the groups, the references, then of the placebo."""
+
+
+class ExecutedVariants(NamedTuple):
+    """What the system did in all variants of a dialogue along one axis."""
+
+    variants: Variants
+    samples: Sequence[VariantTraces]
+    """One, or several where stages draw their outputs."""
+    repeats: Sequence[tuple[Trace, Trace]] = ()
+    """Where they do: the original, and the original from other draws; no draw is in two pairs."""
+
+
+class Runner(Protocol):
+    """What runs dialogues, or has their outputs."""
 
     lost: dict[int, str]
-    """Of the last call: number of a run without an answer to some question, and the reason."""
+    """Of the last call: number of a run in which a call had no output, and the reason."""
     lost_unswapped: set[int]
-    """Of these, the runs that have none where no component is swapped."""
+    """Of these, the runs in which that happened with no stage replaced."""
 
     @property
     def is_sampled(self) -> bool:
-        """Whether any component draws its answers."""
+        """Whether any stage draws its outputs."""
 
     def __call__(self, runs: Sequence[Run]) -> list[Trace | None]:
         """The traces of all runs."""
 
 
 @dataclass
-class Lost:
-    """Dialogues that are left out because a question had no answer."""
+class LostDialogues:
+    """Dialogues that are left out because a call had no output."""
 
     reasons: dict[str, str] = field(default_factory=dict)
     """A dialogue's id to the reason."""
-    tellings: Counter[str] = field(default_factory=Counter)
-    """As whom they were told when the system itself had no answer, and not only a twin, which asks as the original
-    does: ``original``, or an axis and attribute (``gender: woman``)."""
+    variants: Counter[str] = field(default_factory=Counter)
+    """The variants in which the system itself had no output, and not only a twin, which is called as for the original:
+    ``original``, or an axis and group (``gender: woman``)."""
 
     @property
     def record(self) -> LostInfo:
         """How many, in which variants, and the reasons that are met most."""
         reasons = Counter(self.reasons.values()).most_common(_REASONS)
-        return LostInfo(dialogues=len(self.reasons), variants=dict(self.tellings), reasons=dict(reasons))
+        return LostInfo(dialogues=len(self.reasons), variants=dict(self.variants), reasons=dict(reasons))
 
-    def merge(self, other: Lost) -> None:
-        """Those of another chunk."""
+    def merge(self, other: LostDialogues) -> None:
+        """Add those of another chunk."""
         self.reasons |= other.reasons
-        self.tellings += other.tellings
+        self.variants += other.variants
 
-    def add(self, run: Run, reason: str, *, own: bool) -> None:
-        """One more; ``own``: not only a twin has no answer."""
+    def add(self, run: Run, reason: str, *, is_system: bool) -> None:
+        """Add one; ``is_system``: not only a twin had no output."""
         self.reasons.setdefault(run.dialogue.id, reason)
-        if own:
-            self.tellings[ORIGINAL if run.rewrite is None else f"{run.rewrite.axis}: {run.rewrite.target}"] += 1
+        if is_system:
+            self.variants[ORIGINAL if run.rewrite is None else f"{run.rewrite.axis}: {run.rewrite.target}"] += 1
 
 
-def records_of(
-    execution: Runs, retold: Mapping[str, Sequence[Variants]], samples: int, lost: Lost
-) -> dict[str, list[Record]]:
-    """Axis to the dialogues of one chunk, as the system told them; those with a question without answer are missing.
+def executed(
+    runner: Runner, by_axis: Mapping[str, Sequence[Variants]], samples: int, lost: LostDialogues
+) -> dict[str, list[ExecutedVariants]]:
+    """Run the variants of the dialogues of one chunk, by axis; dialogues in which a call had no output are missing.
 
-    A dialogue is left out of all axes. Where components draw their answers, the originals are run once more than there
-    are samples if there is only one: the A/A run, in which only the draws differ.
+    A dialogue is left out of all axes. Where stages draw their outputs, the originals are run once more than there are
+    samples if there is only one: the A/A run, in which only the draws differ.
     """
-    originals = {_name(one.original): one.original for some in retold.values() for one in some}
-    rewritten = [run for some in retold.values() for one in some for run in one.rewritten]
-    draws = max(samples, 2) if execution.is_sampled else samples
-    runs = [replace(run, sample=sample) for sample in range(draws) for run in originals.values()]
+    originals = {_key(variants.original): variants.original for some in by_axis.values() for variants in some}
+    rewritten = [run for some in by_axis.values() for variants in some for run in variants.rewritten]
+    draws = max(samples, 2) if runner.is_sampled else samples
+    runs = [replace(run, sample=draw) for draw in range(draws) for run in originals.values()]
     runs += [replace(run, sample=sample) for sample in range(samples) for run in rewritten]
-    traces = execution(runs)
-    for number, reason in execution.lost.items():
-        lost.add(runs[number], reason, own=number in execution.lost_unswapped)
-    rest: Iterator[Trace | None] = iter(traces)
-    of_original = [{name: next(rest) for name in originals} for _ in range(draws)]
+    traces = iter(runner(runs))
+    for number, reason in runner.lost.items():
+        lost.add(runs[number], reason, is_system=number in runner.lost_unswapped)
+    of_originals = [{key: next(traces) for key in originals} for _ in range(draws)]
     of_rewritten = [
-        {axis: [[next(rest) for _ in one.rewritten] for one in some] for axis, some in retold.items()}
+        {axis: [_taken(traces, len(variants.rewritten)) for variants in some] for axis, some in by_axis.items()}
         for _ in range(samples)
     ]
-    found: dict[str, list[Record]] = {}
-    for axis, some in retold.items():
-        found[axis] = []
-        for place, one in enumerate(some):
-            name = _name(one.original)
-            if one.original.dialogue.id in lost.reasons:
-                continue
-            told = [
-                Sampled(_there(of_original[sample][name]), [_there(it) for it in of_rewritten[sample][axis][place]])
-                for sample in range(samples)
-            ]
-            every = [_there(of_original[draw][name]) for draw in range(draws)]
-            pairs = list(zip(every[::2], every[1::2], strict=False)) if execution.is_sampled else []
-            found[axis].append(Record(one, told, pairs))
-    return found
+    return {
+        axis: [
+            _executed(
+                variants,
+                [drawn[_key(variants.original)] for drawn in of_originals],
+                [sample[axis][place] for sample in of_rewritten],
+                is_sampled=runner.is_sampled,
+            )
+            for place, variants in enumerate(some)
+            if variants.original.dialogue.id not in lost.reasons
+        ]
+        for axis, some in by_axis.items()
+    }
 
 
-def _name(run: Run) -> tuple[str, str]:
-    """Tells originals apart: a dialogue with an introduction is another one on every axis."""
+def _executed(
+    variants: Variants,
+    of_original: Sequence[Trace | None],
+    of_rewritten: Sequence[Sequence[Trace | None]],
+    *,
+    is_sampled: bool,
+) -> ExecutedVariants:
+    """The traces of one dialogue: those of the original by draw, those of the others by sample."""
+    originals = [_complete(trace) for trace in of_original]
+    samples = [
+        VariantTraces(original, [_complete(trace) for trace in traces])
+        for original, traces in zip(originals, of_rewritten, strict=False)
+    ]
+    repeats = list(zip(originals[::2], originals[1::2], strict=False)) if is_sampled else []
+    return ExecutedVariants(variants, samples, repeats)
+
+
+def _key(run: Run) -> tuple[str, str]:
+    """What tells originals apart: a dialogue with an introduction is another one on every axis."""
     return run.dialogue.id, run.variant
 
 
-def _there(trace: Trace | None) -> Trace:
+def _taken(traces: Iterator[Trace | None], number: int) -> list[Trace | None]:
+    return [next(traces) for _ in range(number)]
+
+
+def _complete(trace: Trace | None) -> Trace:
     assert trace is not None  # the dialogue would have been lost
     return trace

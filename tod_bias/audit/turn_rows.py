@@ -1,7 +1,7 @@
 """The rows of some dialogues in the table of turns.
 
-There is one row a turn of the original run, and one a turn, telling and arm of the rewritten ones. Rows of arms that
-went the same way are made once and repeated.
+There is one row per turn of the original, and one per turn and arm of each counterfactual. Rows of arms that went the
+same way are made once and repeated.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tod_bias.audit.measured import Seen
+from tod_bias.audit.running import ExecutedVariants
+from tod_bias.dialogues.dialogue import Turn
 from tod_bias.dialogues.text import well_formed
 from tod_bias.errors import TodBiasError
 from tod_bias.metrics.metric import Metric, ScoredTurn
-from tod_bias.perturb.axis import Role, Variants
+from tod_bias.perturb.axis import Role
 from tod_bias.systems.execution import Run, Trace, TurnTrace, all_arms, arm_key
 from tod_bias.systems.outputs import as_text
 from tod_bias.systems.stage import StageCall
@@ -32,7 +34,7 @@ REPEAT = "repeat"
 """What it says of the original drawn again, where stages draw their outputs; ``sample`` is then the number of the pair,
 whose first is the original's sample of twice that number."""
 RESPONSE = "response"
-"""The column of what the user is told; the output of a stage of that name."""
+"""The column of what the user reads; the output of a stage of that name."""
 _FACTS = ("dialogue", "turn", "variant", "sample", "source", "group", "term", "user")
 
 
@@ -50,24 +52,6 @@ class Membership(NamedTuple):
         """That of one counterfactual as JSON, for the column ``clusters``."""
         record = {"term": self.term, "terms": sorted(self.terms[number]), "kinds": dict(self.kinds)}
         return well_formed(json.dumps(record, ensure_ascii=False))
-
-
-class Sampled(NamedTuple):
-    """One dialogue with all its tellings along one axis, as the system told them once."""
-
-    original: Trace
-    rewritten: Sequence[Trace]
-    """Of the copies, the references, then of the placebo."""
-
-
-class Record(NamedTuple):
-    """One dialogue with all its tellings along one axis, as the system told them."""
-
-    retold: Variants
-    samples: Sequence[Sampled]
-    """One, or several where components draw their answers."""
-    pairs: Sequence[tuple[Trace, Trace]] = ()
-    """Where they do: the original, and the original from other draws; no draw is in two pairs."""
 
 
 class ChunkRows(NamedTuple):
@@ -92,70 +76,89 @@ class _Place(NamedTuple):
     """Words that its rewriting changes."""
 
 
-class _Rows:
+class _RowBuilder:
     """Rows of one chunk: made once for arms that went the same way, and how they are repeated."""
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names = names
-        self._labels = [arm_key(arm) for arm in all_arms(names)]
-        columns = (*_FACTS, "clusters", "role", "edits", *names, RESPONSE, "reference", "steps")
+    def __init__(self, stages: Sequence[str]) -> None:
+        self._stages = stages
+        self._labels = [arm_key(arm) for arm in all_arms(stages)]
+        columns = (*_FACTS, "clusters", "role", "edits", *stages, RESPONSE, "reference", "steps")
         self.columns: dict[str, list[Any]] = {name: [] for name in columns}
-        self.answered = False
-        """Whether any last component put out anything."""
-        self.told: list[ScoredTurn] = []
+        self.has_outputs = False
+        """Whether any response was more than None."""
+        self.turns: list[ScoredTurn] = []
         self.index: list[int] = []
         self.arms: list[str] = []
 
-    def add(self, run: Run, trace: Trace, place: _Place) -> None:
-        """The turns of a run in all arms."""
-        dialogue, rewrite = run.rewritten, run.rewrite
-        kind = (None, None, None) if rewrite is None else (rewrite.source, rewrite.target, rewrite.word)
-        arms: dict[int, list[int]] = {}
-        columns = self.columns
-        for number, (turn, courses) in enumerate(zip(dialogue.turns, trace, strict=True)):
-            blind = courses[-1] if rewrite is None else _with_all_swapped(courses)
-            twin = scored_turn(turn, blind.calls, as_text(blind.response), self._names)
-            for course in courses:
-                row = len(columns["turn"])
-                outputs = course.outputs
-                facts = (dialogue.id, number, run.variant, place.sample, *kind, well_formed(str(turn.user)))
-                for name, value in zip(_FACTS, facts, strict=True):
-                    columns[name].append(value)
-                columns["clusters"].append(place.clusters)
-                columns["role"].append(place.role)
-                columns["edits"].append(place.edits)
-                for name in self._names:
-                    columns[name].append(as_text(outputs.get(name)))
-                columns["reference"].append(well_formed(str(turn.response)))
-                self.answered = self.answered or course.response is not None
-                if RESPONSE not in self._names:
-                    columns[RESPONSE].append(as_text(course.response))
-                columns["steps"].append(steps_text(course.calls))
-                as_told = scored_turn(turn, course.calls, as_text(course.response), self._names)
-                self.told.append(as_told if course is blind else replace(as_told, twin=twin))
-                for arm in course.arms:
-                    arms.setdefault(arm, []).append(row)
-        for arm in sorted(arms):
-            self.index += arms[arm]
-            self.arms += [self._labels[arm] if place.role != "original" else ORIGINAL] * len(arms[arm])
+    def add_dialogue(self, executed: ExecutedVariants, member: Membership) -> None:
+        """The turns of all variants of a dialogue."""
+        variants, samples, repeats = executed
+        clusters = [member.text(number) for number in range(len(variants.groups))]
+        edits, placebo_edits = (None, None) if variants.edits is None else variants.edits
+        for sample, (original, rewritten) in enumerate(samples):
+            self._add(variants.original, original, _Place("original", sample))
+            for number, (run, trace) in enumerate(zip(variants.rewritten, rewritten, strict=True)):
+                if number < len(clusters):
+                    place = _Place("group", sample, clusters[number], edits)
+                elif run is variants.placebo:
+                    place = _Place("placebo", sample, edits=placebo_edits)
+                else:
+                    place = _Place("reference", sample)
+                self._add(run, trace, place)
+        for number, (first, second) in enumerate(repeats):
+            self._add_repeat(variants.original, number, first, second)
 
-    def add_repeat(self, run: Run, pair: int, first: Trace, second: Trace) -> None:
+    def _add(self, run: Run, trace: Trace, place: _Place) -> None:
+        """The turns of a run in all arms."""
+        rows_of_arms: dict[int, list[int]] = {}
+        for number, (turn, ways) in enumerate(zip(run.rewritten.turns, trace, strict=True)):
+            blind = ways[-1] if run.rewrite is None else _with_all_replaced(ways)
+            twin = self._scored(turn, blind)
+            for way in ways:
+                row = len(self.turns)
+                self._add_row(run, number, turn, way, place)
+                scored = self._scored(turn, way)
+                self.turns.append(scored if way is blind else replace(scored, twin=twin))
+                for arm in way.arms:
+                    rows_of_arms.setdefault(arm, []).append(row)
+        for arm in sorted(rows_of_arms):
+            self.index += rows_of_arms[arm]
+            label = self._labels[arm] if place.role != "original" else ORIGINAL
+            self.arms += [label] * len(rows_of_arms[arm])
+
+    def _add_row(self, run: Run, number: int, turn: Turn, way: TurnTrace, place: _Place) -> None:
+        """One turn that went one way."""
+        rewrite, response = run.rewrite, way.response
+        kind = (None, None, None) if rewrite is None else (rewrite.source, rewrite.target, rewrite.word)
+        facts = (run.rewritten.id, number, run.variant, place.sample, *kind, well_formed(str(turn.user)))
+        cells = dict(zip(_FACTS, facts, strict=True))
+        cells |= {"clusters": place.clusters, "role": place.role, "edits": place.edits}
+        cells |= {RESPONSE: as_text(response), "reference": well_formed(str(turn.response))}
+        cells |= {stage: as_text(way.outputs.get(stage)) for stage in self._stages}
+        cells["steps"] = steps_text(way.calls)
+        for name, value in cells.items():
+            self.columns[name].append(value)
+        self.has_outputs = self.has_outputs or response is not None
+
+    def _add_repeat(self, run: Run, pair: int, first: Trace, second: Trace) -> None:
         """The turns of the original drawn again, compared with the first draw as with a twin."""
-        start = len(self.told)
-        self.add(run, second, _Place("original", pair))
-        for number, (turn, (course,)) in enumerate(zip(run.rewritten.turns, first, strict=True)):
-            before = scored_turn(turn, course.calls, as_text(course.response), self._names)
-            self.told[start + number] = replace(self.told[start + number], twin=before)
+        start = len(self.turns)
+        self._add(run, second, _Place("original", pair))
+        for number, (turn, (way,)) in enumerate(zip(run.rewritten.turns, first, strict=True)):
+            self.turns[start + number] = replace(self.turns[start + number], twin=self._scored(turn, way))
         self.arms[-len(first) :] = [REPEAT] * len(first)
 
+    def _scored(self, turn: Turn, way: TurnTrace) -> ScoredTurn:
+        return scored_turn(turn, way.calls, as_text(way.response), self._stages)
 
-def _with_all_swapped(courses: Sequence[TurnTrace]) -> TurnTrace:
-    """The course of the arm that has every component swapped, which has the highest number."""
-    return max(courses, key=lambda course: course.arms[-1])
+
+def _with_all_replaced(ways: Sequence[TurnTrace]) -> TurnTrace:
+    """The turn in the arm that has every stage replaced, which has the highest number."""
+    return max(ways, key=lambda way: way.arms[-1])
 
 
 def steps_text(steps: Iterable[StageCall]) -> str:
-    """Everything that was asked in a turn as JSON: ``[[name, argument, output], …]``, arguments and outputs as text."""
+    """All calls of a turn as JSON: ``[[name, argument, output], …]``, arguments and outputs as text."""
     record = [
         [name, None if argument is None else as_text(argument), as_text(output)] for name, argument, output in steps
     ]
@@ -166,23 +169,23 @@ def schema_of(names: Sequence[str], metrics: Sequence[Metric]) -> pa.Schema:
     """The columns of the table of turns.
 
     Args:
-        names: the system's components.
+        names: the system's stages.
         metrics: score turns.
 
     Raises:
-        TodBiasError: a metric's statistic is called like another one, a component, or a column of the table.
+        TodBiasError: a metric's statistic is called like another one, a stage, or a column of the table.
     """
     import pandas as pd
     import pyarrow as pa
 
     texts = ["axis", *_FACTS[:-1], "clusters", "role", "arm", "user", *names]
     texts += [*([] if RESPONSE in names else [RESPONSE]), "reference", "steps"]
-    there = {*texts, *_FACTS, "edits"}
+    taken = {*texts, *_FACTS, "edits"}
     for metric in metrics:
         for name in metric.columns:
-            if name in there:
+            if name in taken:
                 raise TodBiasError(f"metric {metric.name!r}: its statistic {name!r} is a column already; rename it")
-            there.add(name)
+            taken.add(name)
     kinds: dict[str, str] = dict.fromkeys(texts, "str") | {"turn": "int64", "sample": "int64"}
     kinds["edits"] = "float64"
     for metric in metrics:
@@ -192,10 +195,10 @@ def schema_of(names: Sequence[str], metrics: Sequence[Metric]) -> pa.Schema:
 
 
 class TurnRows:
-    """Makes the rows of dialogues and their sums.
+    """Makes the rows of dialogues.
 
     Args:
-        names: the system's components.
+        names: the system's stages.
         metrics: score turns.
     """
 
@@ -204,50 +207,41 @@ class TurnRows:
         self._metrics = metrics
         self._schema = schema_of(names, metrics)
 
-    def of(self, axis: str, records: Sequence[Record], members: Sequence[Membership], *, calls: bool) -> ChunkRows:
+    def of(
+        self, axis: str, executed: Sequence[ExecutedVariants], members: Sequence[Membership], *, calls: bool
+    ) -> ChunkRows:
         """The rows of some dialogues on one axis.
 
         Args:
             axis: its name.
-            records: a dialogue each.
+            executed: what the system did in the variants of each dialogue.
             members: the clusters of each.
             calls: whether the system is known to make calls; :attr:`ChunkRows.has_calls` says so from then on.
         """
+        builder = _RowBuilder(self._names)
+        for variants, member in zip(executed, members, strict=True):
+            builder.add_dialogue(variants, member)
+        # a system that has made a call makes calls: turns without one lack it, and count
+        calls = calls or any(turn.has_calls for turn in builder.turns)
+        table = self._table(axis, builder, with_calls(builder.turns, known=calls))
+        return ChunkRows(table, builder.has_outputs, calls, Seen.of(builder.turns))
+
+    def _table(self, axis: str, builder: _RowBuilder, turns: Sequence[ScoredTurn]) -> pa.Table:
         import pyarrow as pa
 
-        rows = _Rows(self._names)
-        for (retold, samples, pairs), member in zip(records, members, strict=True):
-            clusters = [member.text(copy) for copy in range(len(retold.groups))]
-            wanted, given = (None, None) if retold.edits is None else retold.edits
-            for sample, (trace, traces) in enumerate(samples):
-                rows.add(retold.original, trace, _Place("original", sample))
-                for number, (copy, copy_trace) in enumerate(zip(retold.rewritten, traces, strict=True)):
-                    if number < len(clusters):
-                        place = _Place("group", sample, clusters[number], wanted)
-                    elif copy is retold.placebo:
-                        place = _Place("placebo", sample, edits=given)
-                    else:
-                        place = _Place("reference", sample)
-                    rows.add(copy, copy_trace, place)
-            for number, (first, second) in enumerate(pairs):
-                rows.add_repeat(retold.original, number, first, second)
-        # a system that has made a call makes calls: turns without one lack it, and count
-        calls = calls or any(turn.has_calls for turn in rows.told)
-        told_turns = with_calls(rows.told, known=calls)
-        index = np.array(rows.index)
+        index = np.array(builder.index)
         columns: dict[str, Any] = {
-            name: pa.array(values).take(pa.array(index)) for name, values in rows.columns.items()
+            name: pa.array(values).take(pa.array(index)) for name, values in builder.columns.items()
         }
         columns["axis"] = pa.array([axis]).take(pa.array(np.zeros(len(index), dtype=int)))
-        columns["arm"] = pa.array(rows.arms)
+        columns["arm"] = pa.array(builder.arms)
         for metric in self._metrics:
-            table = np.asarray(metric.statistics(told_turns), dtype=float)[index]
-            columns |= {name: table[:, number] for number, name in enumerate(metric.columns)}
+            statistics = np.asarray(metric.statistics(turns), dtype=float)[index]
+            columns |= {name: statistics[:, number] for number, name in enumerate(metric.columns)}
         arrays = [
             pa.array(columns[field.name], type=field.type)
             if isinstance(columns[field.name], np.ndarray)
             else columns[field.name].cast(field.type)
             for field in self._schema
         ]
-        table = pa.Table.from_arrays(arrays, schema=self._schema)
-        return ChunkRows(table, rows.answered, calls, Seen.of(rows.told))
+        return pa.Table.from_arrays(arrays, schema=self._schema)

@@ -14,6 +14,7 @@ from tod_bias.audit import cluster, design
 from tod_bias.audit.design import chunks, design_counterfactuals
 from tod_bias.errors import StageError, TodBiasError
 from tod_bias.stages import ApiCall
+from tod_bias.systems.stage import RemoteStage
 
 STAGES = """
 import os, signal
@@ -169,12 +170,12 @@ def test_what_cannot_be_sent_is_said_in_one_line(workers):
         with lock:
             return ["yes" for _ in inputs]
 
-    with pytest.raises(TodBiasError, match=r"the system cannot be sent to Ray's workers .*; name its components"):
+    with pytest.raises(TodBiasError, match=r"the system cannot be sent to Ray's workers .*; name its stages"):
         told(Pipeline({"response": locked}), small_corpus(4), executor="ray", workers=1)
 
 
-class Served:
-    client, request, key, output, concurrency = object(), None, None, None, 1
+class Served(RemoteStage):
+    client, concurrency = object(), 1
 
     def __call__(self, inputs):
         return []
@@ -183,7 +184,7 @@ class Served:
 def test_who_cannot_be_spread_is_refused_before_anything_is_asked(gpt2, tmp_path):
     corpus = small_corpus(4)
     for pipeline, options, said in (
-        (Pipeline({"response": Served()}), {"executor": "ray"}, "stage 'response' asks a server"),
+        (Pipeline({"response": Served()}), {"executor": "ray"}, "stage 'response' calls a server"),
         (Pipeline({"response": ApiCall(gpt2)}), {"executor": "ray"}, "by accelerate launch"),
         (Pipeline({"response": len}), {"executor": "slurm"}, "executor must be 'local' or 'ray', got 'slurm'"),
         (Pipeline({"response": len}), {"workers": 3}, "workers: executor 'ray' has them"),

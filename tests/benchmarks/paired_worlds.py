@@ -177,7 +177,7 @@ def cases() -> dict[str, Pair]:
         "mended, better on average": Pair(effects=mended, quality=0.3),
         "mended, all dialogues a man's": Pair(effects=mended, both_ways=False, dialogues=300),
         "quirks of 20 Zipf words, sd .1": Pair(
-            effects=mended, quirks=0.1, terms=20, zipf=1.0, both_ways=False, dialogues=300
+            effects=mended, quirks=0.1, words=20, zipf=1.0, both_ways=False, dialogues=300
         ),
         "quirks of 60 words, sd .1": Pair(effects=mended, quirks=0.1, both_ways=False, dialogues=300),
     }

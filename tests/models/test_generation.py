@@ -260,7 +260,7 @@ def test_folder_without_weights_says_so(tmp_path, gpt2):
 
 def test_file_that_is_no_cache_says_so(tmp_path, gpt2):
     (tmp_path / "cache.sqlite").write_text("this is no database at all, just text that is long enough to be read")
-    with pytest.raises(TodBiasError, match="cannot be used to keep answers"):
+    with pytest.raises(TodBiasError, match="cannot be used as a cache"):
         Generator(gpt2).keep_in(Cache(tmp_path / "cache.sqlite"))
 
 
@@ -272,15 +272,15 @@ SLOW_RUN = textwrap.dedent(
     """
     import sys, time
     from tod_bias.models.generator import GenerationSettings, Generator
-    import tod_bias.cache as answers
+    import tod_bias.cache as caches
     from tod_bias.cache import Cache
     import tod_bias.models.decoders.tree as tree
     tree._MOST_PROMPTS = 4  # many small batches, so that there is a middle to be killed in
-    put = answers.Cache.put
+    put = caches.Cache.put
     def slowly(self, texts):
         put(self, texts)
         time.sleep(float(sys.argv[3]))
-    answers.Cache.put = slowly
+    caches.Cache.put = slowly
     generator = Generator(sys.argv[1], GenerationSettings(max_new_tokens=8))
     generator.keep_in(Cache(sys.argv[2]))
     texts = generator.generate(sys.stdin.read().split("\\0"))
@@ -302,7 +302,7 @@ def test_killed_run_resumes_and_computes_nothing_twice(tmp_path, gpt2):
             return 0
         try:
             with sqlite3.connect(tmp_path / "killed") as database:
-                return database.execute("SELECT COUNT(*) FROM answers").fetchone()[0]
+                return database.execute("SELECT COUNT(*) FROM outputs").fetchone()[0]
         except sqlite3.OperationalError:  # the table is not there yet
             return 0
 

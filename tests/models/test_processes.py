@@ -67,7 +67,7 @@ def test_two_machines_that_share_no_folder_give_what_one_gives(tmp_path, gpt2):
 
 
 def kept_in(folder):
-    with sqlite3.connect(folder / "cache.sqlite") as answers:
-        found = dict(answers.execute("SELECT key, answer FROM answers"))
-    answers.close()
+    with sqlite3.connect(folder / "cache.sqlite") as cache:
+        found = dict(cache.execute("SELECT key, output FROM outputs"))
+    cache.close()
     return found

@@ -1,4 +1,4 @@
-"""MSR-E2E with rewritten dialogues, and in all its tellings."""
+"""MSR-E2E with rewritten dialogues, and with all counterfactuals."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class PerturbedMsrE2eTeacher(PerturbedReadings, SystemTeacher):
 
 
 class FairscoreMsrE2eTeacher(FairscoreTeacher, PerturbedMsrE2eTeacher):
-    """``msr_e2e`` in all its tellings."""
+    """``msr_e2e`` with all counterfactuals."""
 
 
 class AugmentedMsrE2eTeacher(AugmentedTeacher, PerturbedMsrE2eTeacher):
-    """``msr_e2e``, its training split told as others too."""
+    """``msr_e2e``, its training split with counterfactuals."""

@@ -1,4 +1,4 @@
-"""MultiDoGO with rewritten dialogues, and in all its tellings."""
+"""MultiDoGO with rewritten dialogues, and with all counterfactuals."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class PerturbedMultidogoTeacher(PerturbedReadings, SystemTeacher):
 
 
 class FairscoreMultidogoTeacher(FairscoreTeacher, PerturbedMultidogoTeacher):
-    """``multidogo`` in all its tellings."""
+    """``multidogo`` with all counterfactuals."""
 
 
 class AugmentedMultidogoTeacher(AugmentedTeacher, PerturbedMultidogoTeacher):
-    """``multidogo``, its training split told as others too."""
+    """``multidogo``, its training split with counterfactuals."""

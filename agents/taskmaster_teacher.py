@@ -1,4 +1,4 @@
-"""Taskmaster-1, -2 and -3 with rewritten dialogues, and in all their tellings."""
+"""Taskmaster-1, -2 and -3 with rewritten dialogues, and with all counterfactuals."""
 
 from __future__ import annotations
 
@@ -49,24 +49,24 @@ class PerturbedTaskmaster3Teacher(PerturbedReadings, ThirdTeacher):
 
 
 class FairscoreTaskmaster2Teacher(FairscoreTeacher, PerturbedTaskmaster2Teacher):
-    """``taskmaster2`` in all its tellings."""
+    """``taskmaster2`` with all counterfactuals."""
 
 
 class FairscoreTaskmasterTeacher(FairscoreTeacher, PerturbedTaskmasterTeacher):
-    """``taskmaster`` in all its tellings."""
+    """``taskmaster`` with all counterfactuals."""
 
 
 class FairscoreTaskmaster3Teacher(FairscoreTeacher, PerturbedTaskmaster3Teacher):
-    """``taskmaster3`` in all its tellings."""
+    """``taskmaster3`` with all counterfactuals."""
 
 
 class AugmentedTaskmaster2Teacher(AugmentedTeacher, PerturbedTaskmaster2Teacher):
-    """``taskmaster2``, its training split told as others too."""
+    """``taskmaster2``, its training split with counterfactuals."""
 
 
 class AugmentedTaskmasterTeacher(AugmentedTeacher, PerturbedTaskmasterTeacher):
-    """``taskmaster``, its training split told as others too."""
+    """``taskmaster``, its training split with counterfactuals."""
 
 
 class AugmentedTaskmaster3Teacher(AugmentedTeacher, PerturbedTaskmaster3Teacher):
-    """``taskmaster3``, its training split told as others too."""
+    """``taskmaster3``, its training split with counterfactuals."""

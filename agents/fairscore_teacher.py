@@ -93,8 +93,8 @@ class FairscoreTeacher(PerturbedEpisodes):
         for name in cuts:  # what is displayed is not counted
             if int(opt.get(name, -1)) > 0:
                 raise TodBiasError(
-                    f"{name.replace('_', '-')} is {opt[name]}: it shows dialogues without all of their counterfactuals, "
-                    "and the numbers would be wrong; use --max-per-axis with --unperturbed drop"
+                    f"{name.replace('_', '-')} is {opt[name]}: it shows dialogues without all of their "
+                    "counterfactuals, and the numbers would be wrong; use --max-per-axis with --unperturbed drop"
                 )
         super().__init__(opt, shared)
 

@@ -100,7 +100,7 @@ class TodAgent(Agent):
         """Nothing: the outputs of the stages are recorded when they are made."""
 
     def batch_act(self, observations: Sequence[Message | None]) -> list[Message]:
-        """Reply to what the copies of this agent observed; a stage is called once per kind of request, for all of them."""
+        """Reply to what the copies of this agent observed; a stage is called once per kind of request for all."""
         requests = [(observation or {}).get(REQUEST) for observation in observations]
         replies = [Message({"id": self.id, "episode_done": False}) for _ in requests]
         for reply, request in zip(replies, requests, strict=True):

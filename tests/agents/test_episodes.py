@@ -65,7 +65,7 @@ def test_a_rewritten_episode_is_the_rewritten_dialogue_with_its_goals() -> None:
     assert made.goal_calls_machine == [{"api_name": "Send", "recipient_name": "Dad"}]
     assert made.goal_calls_utt == "api_name = Send ; recipient_name = Dad"
     assert made.api_schemas_machine == episode.api_schemas_machine
-    assert made.extras["rewrite"] == {"axis": "gender", "source": "woman", "target": "man", "word": rewrite.word}
+    assert made.extras["rewrite"] == {"axis": "gender", "source": "woman", "target": "man", "term": rewrite.word}
     texts = [made.rounds[0].user_utt, *made.rounds[0].api_call_machine.values()]
     assert {type(text) for text in texts} == {str}
     assert episode_to_dialogue(episode) == dialogue

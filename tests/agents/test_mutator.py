@@ -23,7 +23,7 @@ pytestmark = pytest.mark.parlai
 
 
 def mutate(*episodes: list[dict[str, Any]], **options: Any) -> list[dict[str, Any]]:
-    """The messages of episodes after the mutator; from woman to man unless told otherwise."""
+    """The messages of episodes after the mutator; from woman to man by default."""
     messages = [
         Message({**message, "episode_done": number == len(episode) - 1})
         for episode in episodes
@@ -49,7 +49,7 @@ def test_texts_labels_and_candidates_of_any_task_are_rewritten() -> None:
     assert (second["text"], second["eval_labels"], second["image"]) == ("Ok", ("Bye, sir.",), 3)
     assert [message["episode_done"] for message in (first, second)] == [False, True]
     assert {(m["axis"], m["source"], m["target"]) for m in (first, second)} == {("gender", "woman", "man")}
-    assert first["word"] in ("sister", "she", "madam")
+    assert first["term"] in ("sister", "she", "madam")
     assert all(type(text) is str for text in (first["text"], *first["labels"], *second["eval_labels"]))
 
 
@@ -80,8 +80,8 @@ def test_slot_names_api_names_schemas_and_names_stay() -> None:
 def test_goals_and_malformed_calls_are_rewritten_line_by_line() -> None:
     from tod_bias.dialogues.dialogue import Dialogue, Turn
 
-    told = Dialogue("1", "", (Turn("my wife"),))
-    rewrite = load_axis("gender").rewrite(told, Candidate("wife", "woman", "man"))
+    dialogue = Dialogue("1", "", (Turn("my wife"),))
+    rewrite = load_axis("gender").rewrite(dialogue, Candidate("wife", "woman", "man"))
     text = "GOAL: api_name = A ; wife = wife | api_name = B ; b = aunt\nUSER: her\nAPICALL: my wife"
     assert rewrite_lines(text, rewrite) == (
         "GOAL: api_name = A ; wife = husband | api_name = B ; b = uncle\nUSER: him\nAPICALL: my husband"

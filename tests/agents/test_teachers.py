@@ -77,7 +77,7 @@ def test_messages_say_which_dialogue_and_rewrite_they_are_of(datapath: Path) -> 
     first = messages[0]
     assert (first["text"], first["dialogue_id"], first["axis"]) == ("APIS: ", "9_00001", "gender")
     assert (first["source"], first["target"]) == ("woman", "man")
-    assert first["word"] in ("wife", "she")
+    assert first["term"] in ("wife", "she")
     assert messages[1]["text"] == "USER: My husband wants tacos."
     assert messages[2]["eval_labels"] == ("SYSTEM: In which city does he want them?",)
     assert {message["dialogue_id"] for message in messages} == {"9_00001", "9_00010"}

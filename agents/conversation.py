@@ -99,51 +99,51 @@ class Conversation:
                 or a stage's place needs it.
         """
         text = message.get("text")
-        prefix, said = split_prefix(text or "")
+        prefix, content = split_prefix(text or "")
         if self._is_last or prefix == SCHEMAS:
             self.restart()
         self._is_last = bool(message.get("episode_done"))
         if text is None:
             return Request(None)
-        if prefix == SCHEMAS and f"\n{USER} " in said:
+        if prefix == SCHEMAS and f"\n{USER} " in content:
             raise StageError(f"{self._agent} answers one line at a time; got several (--mutators flatten?): {text!r}")
         if prefix == SCHEMAS:
             return Request(None, reply=f"{SCHEMAS} ")
-        if prefix == USER and said == DONE:
+        if prefix == USER and content == DONE:
             self._ended = True
             return Request(None, reply=f"{API_CALL} ")
         if prefix in (USER, None):
-            return self._user(message, said, is_plain=prefix is None or self._whole_turns)
+            return self._user(message, content, is_plain=prefix is None or self._whole_turns)
         if prefix == API_RESULT:
-            return self._result(message, said)
+            return self._result(message, content)
         what = "a user simulator's task" if prefix == GOAL else "no line for a system"
         raise StageError(
             f"{self._agent} answers {SCHEMAS}, {USER} and {API_RESULT} of a system teacher; got {what}: {text!r}"
         )
 
-    def _user(self, message: Mapping[str, Any], said: str, *, is_plain: bool) -> Request:
+    def _user(self, message: Mapping[str, Any], content: str, *, is_plain: bool) -> Request:
         self._close()
         label = _label(message)
         call = None if label is None or is_plain else shown_slots(message, without_prefix(label, API_CALL))
-        self._open = _CurrentTurn(said, shown_call=call, is_plain=is_plain)
+        self._open = _CurrentTurn(content, shown_call=call, is_plain=is_plain)
         if not is_plain:
             return Request(RequestKind.CALL, self._input({}), self)
         return Request(RequestKind.EXCHANGE, self._input({name: {} for name in self._from_teacher}), self)
 
-    def _result(self, message: Mapping[str, Any], said: str) -> Request:
+    def _result(self, message: Mapping[str, Any], content: str) -> Request:
         if self._ended:
             return Request(None, reply=f"{SYSTEM} ")
         turn = self._open
         if turn is None:
             raise StageError(f"{self._agent}: {API_RESULT} came before any {USER} line")
         label = _label(message)
-        turn.shown_result = shown_slots(message, said)
+        turn.shown_result = shown_slots(message, content)
         turn.shown_response = None if label is None else without_prefix(label, SYSTEM)
-        outputs = {**turn.outputs, **{name: self._taken(turn, name) for name in self._from_teacher}}
+        outputs = {**turn.outputs, **{name: self._shown_by_teacher(turn, name) for name in self._from_teacher}}
         turn.outputs = outputs
         return Request(RequestKind.RESPONSE, self._input(outputs), self)
 
-    def _taken(self, turn: _CurrentTurn, name: str) -> Mapping[str, str] | str:
+    def _shown_by_teacher(self, turn: _CurrentTurn, name: str) -> Mapping[str, str] | str:
         value = turn.shown_result if name == "db" else turn.shown_call
         if value is None:
             raise StageError(

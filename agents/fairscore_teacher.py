@@ -145,7 +145,7 @@ class FairscoreTeacher(PerturbedEpisodes):
         try:
             design = design_counterfactuals(dialogues, [axis], _design(opt), seed=seed)
         except NothingToPerturbError as error:
-            raise self._nothing(fold, len(dialogues)) from error
+            raise self._nothing_to_rewrite(fold, len(dialogues)) from error
         selected = design.selected[axis.name]
         addends = addends_of([candidates for _, candidates in selected])
         rewritten: dict[str, list[TodStructuredEpisode]] = {}
@@ -162,7 +162,7 @@ class FairscoreTeacher(PerturbedEpisodes):
         )
         if opt.get("unperturbed") == "drop":
             dialogues = [dialogue for dialogue in dialogues if dialogue.id in rewritten]
-        return [episode for one in dialogues for episode in (stock[one.id], *rewritten.get(one.id, ()))]
+        return [episode for dialogue in dialogues for episode in (stock[dialogue.id], *rewritten.get(dialogue.id, ()))]
 
     def _in_corpus_order(self, fold: str, names: Collection[str]) -> list[Dialogue]:
         """The dialogues of these ids in the corpus's order; those that it does not have come last."""

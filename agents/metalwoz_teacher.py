@@ -38,7 +38,9 @@ class PerturbedMetalwozTeacher(PerturbedTeacher, SystemTeacher):
         for dialogue in load_corpus(self.corpus, datapath=self.opt["datapath"], split=self.fold):
             known.setdefault(_content(dialogue), []).append(dialogue)
         rows = self.load_data(datapath)
-        for dialogue, row, rewrite in self.drawn(self.fold, [(_taken(row, known), row) for row in rows]):
+        for dialogue, row, rewrite in self.with_rewrites(
+            self.fold, [(_dialogue_of_row(row, known), row) for row in rows]
+        ):
             rewritten = rewrite(dialogue)
             instructions = {
                 name: str(rewrite(row[name])) if isinstance(row[name], str) else row[name]
@@ -57,7 +59,7 @@ class PerturbedMetalwozTeacher(PerturbedTeacher, SystemTeacher):
                 yield {"text": text, "label": str(turn.response), **fields}, number == 0
 
 
-def _taken(row: dict[str, Any], known: dict[Any, list[Dialogue]]) -> Dialogue:
+def _dialogue_of_row(row: dict[str, Any], known: dict[Any, list[Dialogue]]) -> Dialogue:
     """The dialogue of one of ParlAI's rows, whose ids need not be unique."""
     name = str(row["id"])
     same = known[_content(dialogue_of(name, row["domain_x"], row["bot_role"], list(row["turns"])))]

@@ -80,12 +80,12 @@ def episode_of(messages: Sequence[Mapping[str, Any]]) -> Dialogue:
     digest = hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
     turns = []
     for line in lines:
-        prefix, said = split_prefix(line)
+        prefix, content = split_prefix(line)
         if prefix in (API_CALL, API_RESULT):
-            slots = slots_from_parlai(said)
+            slots = slots_from_parlai(content)
             turns.append(Turn("", slots if isinstance(slots, Mapping) else {}))
         elif prefix in (USER, SYSTEM, None):
-            turns.append(Turn(said))
+            turns.append(Turn(content))
     return Dialogue(str(messages[0].get("dialogue_id") or digest[:16]) if messages else "", "", tuple(turns))
 
 
@@ -116,15 +116,15 @@ def rewrite_lines(text: str, rewrite: Rewrite) -> str:
 
 
 def _rewrite_line(line: str, rewrite: Rewrite) -> str:
-    prefix, said = split_prefix(line)
+    prefix, content = split_prefix(line)
     if prefix is None:
         return str(rewrite(line))
     if prefix == SCHEMAS:
         return line
     if prefix == GOAL:
-        calls = [_rewrite_slots(call, rewrite) for call in said.split(" | ")]
+        calls = [_rewrite_slots(call, rewrite) for call in content.split(" | ")]
         return f"{prefix} {' | '.join(calls)}"
-    return f"{prefix} {_rewrite_slots(said, rewrite) if prefix in (API_CALL, API_RESULT) else rewrite(said)}"
+    return f"{prefix} {_rewrite_slots(content, rewrite) if prefix in (API_CALL, API_RESULT) else rewrite(content)}"
 
 
 def _rewrite_slots(text: str, rewrite: Rewrite) -> str:

@@ -22,7 +22,7 @@ from tod_bias.pipelines import load_pipeline
 from tod_bias.systems.execution import HISTORY_MODES
 from tod_bias.systems.pipeline import STANDARD, Pipeline
 
-DB_SOURCES = ("own", "teacher")
+DB_SOURCES = ("pipeline", "teacher")
 """Where the API results behind a response come from: the pipeline's database, or the teacher (gold results)."""
 
 _GENERATION = ("num_beams", "max_new_tokens", "dtype", "backend")

@@ -142,7 +142,7 @@ class PipelineAgent(TodAgent):
         add_option(
             group,
             "--db",
-            default="own",
+            default="pipeline",
             choices=DB_SOURCES,
             help="answer from what the pipeline's own database finds for its own API call (as `tod-bias evaluate`), "
             "or from the teacher's gold API result",
@@ -169,7 +169,7 @@ class PipelineAgent(TodAgent):
         if kind is RequestKind.CALL:
             return {"text": f"{API_CALL} {call}"}
         last = list(outputs)[-1] if self.pipeline.flow is not None else self.pipeline.names[-1]
-        said = parlai_text(outputs.get(last))
+        response = parlai_text(outputs.get(last))
         if kind is RequestKind.RESPONSE:
-            return {"text": f"{SYSTEM} {said}"}
-        return {"text": said, "api_call": call, "api_result": parlai_text(outputs.get("db"))}
+            return {"text": f"{SYSTEM} {response}"}
+        return {"text": response, "api_call": call, "api_result": parlai_text(outputs.get("db"))}

@@ -66,8 +66,8 @@ def output_of(text: str, prefix: str) -> Mapping[str, str] | str:
 
     A call or result is a mapping, the text itself where malformed; a response is its text.
     """
-    said = without_prefix(text, prefix)
-    return said if prefix == SYSTEM else slots_from_parlai(said.strip())
+    content = without_prefix(text, prefix)
+    return content if prefix == SYSTEM else slots_from_parlai(content.strip())
 
 
 def parlai_text(output: Any) -> str:

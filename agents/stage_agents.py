@@ -86,8 +86,8 @@ class ResponseAgent(_StageAgent):
         """``SYSTEM: …``, or nothing, or the plain response."""
         if kind is RequestKind.CALL:
             return {"text": ""}
-        said = parlai_text(outputs.get("response"))
-        return {"text": f"{SYSTEM} {said}" if kind is RequestKind.RESPONSE else said}
+        response = parlai_text(outputs.get("response"))
+        return {"text": f"{SYSTEM} {response}" if kind is RequestKind.RESPONSE else response}
 
 
 class LookupDbAgent(_StageAgent):
@@ -112,12 +112,14 @@ class LookupDbAgent(_StageAgent):
             StageError: the text is neither ``APICALL: …`` nor ``APIS: …``.
         """
         text = observation.get("text") or f"{SCHEMAS} "
-        prefix, said = split_prefix(text)
+        prefix, content = split_prefix(text)
         if prefix == SCHEMAS:
             return Request(None, reply=f"{SCHEMAS} ")
         if prefix != API_CALL:
             raise StageError(f"{self.id} answers {API_CALL} …; got {text!r}")
-        return Request(RequestKind.CALL, StageInput((), "", {"api_call": slots_from_parlai(said)}), self._conversation)
+        return Request(
+            RequestKind.CALL, StageInput((), "", {"api_call": slots_from_parlai(content)}), self._conversation
+        )
 
     def stages(self, kind: RequestKind) -> Mapping[str, Stage]:
         """Its stage."""

@@ -74,7 +74,7 @@ class PerturbedTeacher:
     def _add_options(cls, parser: ParlaiParser) -> None:
         add_perturbation_options(parser)
 
-    def drawn(self, fold: str, pairs: Iterable[tuple[Dialogue, Item]]) -> list[tuple[Dialogue, Item, Rewrite]]:
+    def with_rewrites(self, fold: str, pairs: Iterable[tuple[Dialogue, Item]]) -> list[tuple[Dialogue, Item, Rewrite]]:
         """The dialogues that can be rewritten, ordered by id, with the rewrite that is drawn; logs their number.
 
         Args:
@@ -95,14 +95,14 @@ class PerturbedTeacher:
             if rewrites:
                 rewritten.append((dialogue, item, rewrites[draw]))
         if not rewritten:
-            raise self._nothing(fold, len(ordered))
+            raise self._nothing_to_rewrite(fold, len(ordered))
         parlai_logging.info(
             f"axis {axis.name}, seed {seed}, draw {draw}: {len(rewritten)} of {len(ordered)} dialogues rewritten, "
             f"{len(ordered) - len(rewritten)} without a word to rewrite left out"
         )
         return rewritten
 
-    def _nothing(self, fold: str, dialogues: int) -> NothingToPerturbError:
+    def _nothing_to_rewrite(self, fold: str, dialogues: int) -> NothingToPerturbError:
         opt: Opt = self.opt  # type: ignore[attr-defined]
         return NothingToPerturbError(
             f"{self.corpus}, {fold}: none of {dialogues} dialogues has a word to rewrite on axis "
@@ -156,7 +156,8 @@ class PerturbedEpisodes(PerturbedTeacher):
         episodes = self._stock_episodes(fold)
         pairs = zip(self.originals(fold, episodes), episodes, strict=True)
         return [
-            rewrite_episode(episode, rewrite, dialogue.id) for dialogue, episode, rewrite in self.drawn(fold, pairs)
+            rewrite_episode(episode, rewrite, dialogue.id)
+            for dialogue, episode, rewrite in self.with_rewrites(fold, pairs)
         ]
 
     def setup_data(self, fold: str) -> Iterator[tuple[dict[str, Any], bool]]:

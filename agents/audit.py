@@ -93,7 +93,8 @@ def addends_of(selected: Sequence[Sequence[Candidate]]) -> list[tuple[Addends, l
     has_groups = len(groups) > 1
     addends = []
     for names, source in zip(targets, sources, strict=True):
-        present = sorted({*names, source} - {None}) if has_groups else []  # type: ignore[type-var]
+        expressed = {*names} if source is None else {*names, source}
+        present = sorted(expressed) if has_groups else []
         original = _of_original(source, present, sorted(groups) if has_groups else [])
         addends.append((original, _of_counterfactuals(names, present, crossed=crossed)))
     return addends

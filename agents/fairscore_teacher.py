@@ -219,7 +219,7 @@ class FairscoreTeacher(PerturbedEpisodes):
             if (measure in CALL_METRICS) == is_call:
                 self._add("" if place == 0 else f"{measure}/", measure, scored)
 
-    def _add(self, prefix: str, measure: str, scored: Sequence[tuple[Sequence[Addend], ScoredTurn]]) -> None:
+    def _add(self, prefix: str, measure: str, scored: Sequence[tuple[tuple[Addend, ...], ScoredTurn]]) -> None:
         score = measure_of(measure)
         rows = np.asarray(score.statistics([turn for _, turn in scored]), dtype=float)
         sums_of: dict[str, dict[str, np.ndarray]] = {}
@@ -251,7 +251,7 @@ def _measures(names: str) -> list[str]:
 
 def _scored(
     audited: AuditedDialogue, name: str, turn: int, output: Any, *, is_call: bool
-) -> list[tuple[Sequence[Addend], ScoredTurn]]:
+) -> list[tuple[tuple[Addend, ...], ScoredTurn]]:
     """A turn's output with the sums that it is added to, and, of an original, what it becomes in every counterfactual.
 
     Args:

@@ -3,7 +3,7 @@
     parlai eval_model -t tod_bias.agents:ReviewTeacher -m tod_bias.agents:LMRecAgent --lmrec DIR -bs 64
     parlai interactive -m tod_bias.agents:LMRecAgent --lmrec DIR
 
-The teacher asks with a review whose venue names are masked; the label is the venue. The agent answers with its first
+The teacher shows a review whose venue names are masked; the label is the venue. The agent answers with its first
 venue, and ranks all of them (``text_candidates``), so that ParlAI's ``accuracy`` and ``hits@k`` are LMRec's accuracy
 and hit rates. A venue is written as its name and id, since names are not unique.
 """

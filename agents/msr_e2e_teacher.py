@@ -19,7 +19,7 @@ class PerturbedMsrE2eTeacher(PerturbedReadings, SystemTeacher):
     corpus = "msr_e2e"
 
     def read(self, fold: str) -> list[Dialogue]:
-        """The dialogues of the domains that are asked for."""
+        """The dialogues of the chosen domains."""
         return list(read_msr_e2e(Path(self.opt["datapath"]), fold, self.opt.get("msre2e_domains") or DOMAINS))
 
 

@@ -21,7 +21,7 @@ class PerturbedMultidogoTeacher(PerturbedReadings, SystemTeacher):
     corpus = "multidogo"
 
     def read(self, fold: str) -> list[Dialogue]:
-        """The dialogues of the domains that are asked for."""
+        """The dialogues of the chosen domains."""
         domains = self.opt.get("multidogo_domains") or DOMAINS
         wanted = [domains] if isinstance(domains, str) else domains
         return list(read_multidogo(Path(self.opt["datapath"]), fold, wanted))

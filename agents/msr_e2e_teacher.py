@@ -8,12 +8,12 @@ from parlai.tasks.msr_e2e.agents import DOMAINS, SystemTeacher
 
 from tod_bias.agents.augmented_teacher import AugmentedTeacher
 from tod_bias.agents.fairscore_teacher import FairscoreTeacher
-from tod_bias.agents.teachers import PerturbedReadings
+from tod_bias.agents.teachers import PerturbedCorpusEpisodes
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.msr_e2e import read_msr_e2e
 
 
-class PerturbedMsrE2eTeacher(PerturbedReadings, SystemTeacher):
+class PerturbedMsrE2eTeacher(PerturbedCorpusEpisodes, SystemTeacher):
     """``msr_e2e`` with rewritten dialogues; their ids are domain and number (``movie-12``)."""
 
     corpus = "msr_e2e"

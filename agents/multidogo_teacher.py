@@ -10,12 +10,12 @@ from parlai.tasks.multidogo.agents import DOMAINS, SystemTeacher
 
 from tod_bias.agents.augmented_teacher import AugmentedTeacher
 from tod_bias.agents.fairscore_teacher import FairscoreTeacher
-from tod_bias.agents.teachers import PerturbedReadings
+from tod_bias.agents.teachers import PerturbedCorpusEpisodes
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.multidogo import conversations, read_multidogo
 
 
-class PerturbedMultidogoTeacher(PerturbedReadings, SystemTeacher):
+class PerturbedMultidogoTeacher(PerturbedCorpusEpisodes, SystemTeacher):
     """``multidogo`` with rewritten dialogues; their ids are the corpus's ``conversationId``."""
 
     corpus = "multidogo"

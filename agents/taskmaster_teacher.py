@@ -12,11 +12,11 @@ from parlai.tasks.taskmaster3.agents import SystemTeacher as ThirdTeacher
 from tod_bias.agents.augmented_teacher import AugmentedTeacher
 from tod_bias.agents.episodes import episode_to_dialogue
 from tod_bias.agents.fairscore_teacher import FairscoreTeacher
-from tod_bias.agents.teachers import PerturbedEpisodes, PerturbedReadings
+from tod_bias.agents.teachers import PerturbedCorpusEpisodes, PerturbedEpisodes
 from tod_bias.dialogues.dialogue import Dialogue
 
 
-class PerturbedTaskmasterTeacher(PerturbedReadings, FirstTeacher):
+class PerturbedTaskmasterTeacher(PerturbedCorpusEpisodes, FirstTeacher):
     """``taskmaster:SystemTeacher`` with rewritten dialogues; their ids are the corpus's ``conversation_id``."""
 
     corpus = "taskmaster"
@@ -42,7 +42,7 @@ class PerturbedTaskmaster2Teacher(PerturbedEpisodes, SystemTeacher):
         return dict(gathered)
 
 
-class PerturbedTaskmaster3Teacher(PerturbedReadings, ThirdTeacher):
+class PerturbedTaskmaster3Teacher(PerturbedCorpusEpisodes, ThirdTeacher):
     """``taskmaster3`` with rewritten dialogues; their ids are the corpus's ``conversation_id``."""
 
     corpus = "taskmaster3"

@@ -171,7 +171,7 @@ class PerturbedEpisodes(PerturbedTeacher):
             yield {**message, **fields}, is_first
 
 
-class PerturbedReadings(PerturbedEpisodes):
+class PerturbedCorpusEpisodes(PerturbedEpisodes):
     """Mix-in for tasks whose dialogues tod-bias reads in ParlAI's order with the same texts, one per episode.
 
     tod-bias reads first: it reports a damaged file in one line, where ParlAI may read without end.

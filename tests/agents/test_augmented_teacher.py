@@ -72,8 +72,8 @@ def test_counterfactuals_have_the_texts_that_a_task_s_options_make(datapath: Pat
 
 def test_validation_is_of_real_dialogues(datapath: Path) -> None:
     shown = [episode_to_dialogue(episode) for episode in teacher_of(datapath, "valid", TASK).episodes]
-    assert {one.id: [turn.user for turn in one.turns] for one in shown} == {
-        one.id: [turn.user for turn in one.turns] for one in DIALOGUES
+    assert {dialogue.id: [turn.user for turn in dialogue.turns] for dialogue in shown} == {
+        dialogue.id: [turn.user for turn in dialogue.turns] for dialogue in DIALOGUES
     }
 
 

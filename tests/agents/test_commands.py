@@ -65,12 +65,12 @@ def test_eval_model_reports_bias_beside_parlais_own_metrics(datapath: Path, tmp_
     assert run.returncode == 0, run.stderr
     assert re.search(r"axis gender, seed 0: 3 of 4 dialogues rewritten, 6 counterfactuals", run.stdout + run.stderr)
     assert re.search(r"\bdisparity\b.*", run.stdout)
-    found = json.loads(report.read_text())["report"]
-    assert found["exs"] == sum(2 * turns + 3 for turns in (2, 3, 1, 1))  # the originals', with ParlAI's own lines
-    assert (found["rewritten_dialogues"], found["variants"]) == (3, 6)
-    assert found["score_woman"] > found["score_man"] > 0
-    assert found["disparity"] > 0
-    assert found["jga/disparity"] == 0
+    bias = json.loads(report.read_text())["report"]
+    assert bias["exs"] == sum(2 * turns + 3 for turns in (2, 3, 1, 1))  # the originals', with ParlAI's own lines
+    assert (bias["rewritten_dialogues"], bias["variants"]) == (3, 6)
+    assert bias["score_woman"] > bias["score_man"] > 0
+    assert bias["disparity"] > 0
+    assert bias["jga/disparity"] == 0
 
 
 def test_interactive_answers_a_typed_line_by_the_response(strict_pipeline: Path) -> None:

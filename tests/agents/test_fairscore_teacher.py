@@ -170,9 +170,9 @@ def test_parlais_own_metrics_are_those_of_the_stock_teacher(spoken: Path, axis: 
     assert {name: report[name] for name in stock} == pytest.approx(stock, nan_ok=True)
     added = set(report) - set(stock) - set(bias_of(report))
     assert added == {"rewritten_dialogues", "variants"}
-    of_all = report["rewritten_dialogues"]
-    assert of_all == (
-        24 if axis == "persona_gender" else sum("I want" not in one.turns[0].user for one in people()) + 2
+    count = report["rewritten_dialogues"]
+    assert count == (
+        24 if axis == "persona_gender" else sum("I want" not in dialogue.turns[0].user for dialogue in people()) + 2
     )
 
 
@@ -200,14 +200,14 @@ def test_few_shots_are_whole_dialogues(spoken: Path) -> None:
 
 def test_messages_name_their_variant(spoken: Path) -> None:
     messages = list(teacher_of(spoken, task=TASK, axis="gender"))
-    of_one = [message for message in messages if message["dialogue_id"] == "d001"]
-    assert [message["variant"] for message in of_one[::7]] == ["original", "gender:man", "gender:non-binary"]
-    assert [message["text"] for message in of_one[1::7]] == [
+    of_dialogue = [message for message in messages if message["dialogue_id"] == "d001"]
+    assert [message["variant"] for message in of_dialogue[::7]] == ["original", "gender:man", "gender:non-binary"]
+    assert [message["text"] for message in of_dialogue[1::7]] == [
         f"USER: My {person} wants noodles tonight, can you help? That is 1 guests at a large table."
         for person in ("mother", "father", "parent")
     ]
-    assert [message["turn"] for message in of_one[:7]] == [-1, 0, 0, 1, 1, 2, 2]
-    assert ("target" in of_one[0], of_one[7]["target"]) == (False, "man")
+    assert [message["turn"] for message in of_dialogue[:7]] == [-1, 0, 0, 1, 1, 2, 2]
+    assert ("target" in of_dialogue[0], of_dialogue[7]["target"]) == (False, "man")
 
 
 def test_scores_are_chosen_by_name(spoken: Path) -> None:
@@ -281,8 +281,8 @@ def test_a_turn_in_which_only_the_call_is_rewritten_counts(tmp_path: Path) -> No
     for number, dialogue in enumerate(small_corpus(12)):
         first, last = dialogue.turns
         call = {**last.api_call, "guest": ("sister", "brother")[number % 2]}
-        found = {**last.api_result, "guest": call["guest"]}
-        last = Turn(last.user, call, found, f"{last.response} For your {call['guest']}.")
+        result = {**last.api_result, "guest": call["guest"]}
+        last = Turn(last.user, call, result, f"{last.response} For your {call['guest']}.")
         dialogues.append(replace(dialogue, turns=(replace(first, user=f"I want {number} meals, can you help?"), last)))
     datapath = write_sgd(tmp_path, dialogues)
     from parlai.scripts.eval_model import EvalModel

@@ -56,9 +56,9 @@ def test_texts_labels_and_candidates_of_any_task_are_rewritten() -> None:
 def test_episodes_without_a_mention_are_left_out_or_kept() -> None:
     nobody = [{"text": "Hello", "labels": ["Hi"]}]
     assert len(mutate(nobody, CHAT, nobody)) == 2
-    kept = mutate(nobody, CHAT, nobody, unperturbed="keep")
-    assert [message["text"] for message in kept][::3] == ["Hello", "Hello"]
-    assert "axis" not in kept[0]
+    messages = mutate(nobody, CHAT, nobody, unperturbed="keep")
+    assert [message["text"] for message in messages][::3] == ["Hello", "Hello"]
+    assert "axis" not in messages[0]
 
 
 def test_slot_names_api_names_schemas_and_names_stay() -> None:
@@ -68,13 +68,13 @@ def test_slot_names_api_names_schemas_and_names_stay() -> None:
         {"text": "USER: A song for my mother by Lady Gaga", "labels": [call[:-4]], "slots": {"mother": "my mother"}},
         {"text": "APIRESP: artist = Lady Gaga ; mother = my mother", "labels": ["SYSTEM: She will like Lady Gaga."]},
     ]
-    schemas, asked, answered = mutate(episode)
+    schemas, request, result = mutate(episode)
     assert schemas["text"] == "APIS: api_name = FindMother ; optArg = mother"
-    assert asked["text"] == "USER: A song for my father by Lady Gaga"
-    assert asked["labels"] == ["APICALL: api_name = FindMother ; artist = Lady Gaga ; mother = my father"]
-    assert asked["slots"] == {"mother": "my father"}
-    assert answered["text"] == "APIRESP: artist = Lady Gaga ; mother = my father"
-    assert answered["labels"] == ["SYSTEM: He will like Lady Gaga."]
+    assert request["text"] == "USER: A song for my father by Lady Gaga"
+    assert request["labels"] == ["APICALL: api_name = FindMother ; artist = Lady Gaga ; mother = my father"]
+    assert request["slots"] == {"mother": "my father"}
+    assert result["text"] == "APIRESP: artist = Lady Gaga ; mother = my father"
+    assert result["labels"] == ["SYSTEM: He will like Lady Gaga."]
 
 
 def test_goals_and_malformed_calls_are_rewritten_line_by_line() -> None:

@@ -49,10 +49,10 @@ class FairAgent(Agent):
         return f"APICALL: api_name = FindRestaurants ; city = {city[1]} ; dish = {dish and dish[1]}"
 
     def respond(self, line: str) -> str:
-        found = re.search(r"city = (.*?) ; name = (.*)", line)
-        if found is None:
+        match = re.search(r"city = (.*?) ; name = (.*)", line)
+        if match is None:
             return "SYSTEM: Of course, in which city shall I look for it?"
-        return f"SYSTEM: {found[2]} in {found[1]} serves food."
+        return f"SYSTEM: {match[2]} in {match[1]} serves food."
 
 
 class EchoingAgent(FairAgent):

@@ -3,8 +3,8 @@
 Agents (``parlai … -m tod_bias.agents:PipelineAgent``): a whole pipeline or one of its stages that answers ParlAI's
 task-oriented system teachers. Teachers (``parlai … -t tod_bias.agents:PerturbedGoogleSgdTeacher``): ParlAI's own, with
 every dialogue rewritten by Su's Algorithm 1; the mutator :class:`DemographicRewrite` does so with any stock task; or
-(``FairscoreGoogleSgdTeacher``) in all its tellings, with the bias in ParlAI's report; or with a training split that is
-told as others too (``AugmentedGoogleSgdTeacher``).
+(``FairscoreGoogleSgdTeacher``) with all counterfactuals, and the bias in ParlAI's report; or with counterfactuals in
+the training split (``AugmentedGoogleSgdTeacher``).
 :class:`ParlaiStage`: a ParlAI agent as a stage of a pipeline.
 ``LMRecAgent`` and ``ReviewTeacher``: the conversational recommender and its reviews.
 

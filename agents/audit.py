@@ -1,9 +1,10 @@
-"""What every answer of an agent adds to which number of the report.
+"""Which sums of the report every output of an agent is added to.
 
-All numbers are made of weighted sums over turns, the weights of :class:`tod_bias.audit.sums.ArmSums`: a
-dialogue weighs once however often it is told. What an original's answers become in the arm where everything is swapped
-is known as soon as they are given: there the answer to a telling is T(f(T⁻¹ x)), the rewritten answer to the original.
-So nothing is kept from one message to another, and it does not matter who answers which telling, or when.
+All numbers are made of weighted sums over turns, with the weights of :class:`tod_bias.audit.sums.ArmSums`: a dialogue
+weighs once however many counterfactuals it has. The outputs of the twin of the whole system are known as soon as the
+agent has replied to the original: its output for a counterfactual is T(f(T⁻¹ x)), the rewritten output for the
+original. So nothing is stored between messages, and neither the order of the variants nor their distribution over
+workers changes a number.
 """
 
 from __future__ import annotations
@@ -14,109 +15,132 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tod_bias.agents.bias_metrics import (
-    BLIND,
     DRAW,
-    MEAN_BLIND,
-    MEAN_TOLD,
+    MEAN_REWRITTEN,
+    MEAN_TWIN,
     ORIGINAL,
-    TOLD,
+    REWRITTEN,
+    TWIN,
     BiasMetric,
-    Disparity,
-    Fairscore,
-    Gap,
-    Score,
+    DisparityMetric,
+    FairscoreMetric,
+    GapMetric,
+    ScoreMetric,
 )
 from tod_bias.dialogues.dialogue import Turn
 from tod_bias.perturb.axis import Candidate
 from tod_bias.systems.twin import Rewrite
 
 
-class Share(NamedTuple):
-    """What a turn's statistics are added to."""
+class Addend(NamedTuple):
+    """A sum that a turn's statistics are added to."""
 
     key: str
     """The number in the report."""
-    of: str
-    """The sums behind it."""
+    sums: str
+    """Which of the sums behind it."""
     weight: float
 
 
 @dataclass(frozen=True)
-class Shares:
-    """Where one telling counts."""
+class Addends:
+    """Every sum that one variant is added to."""
 
-    said: tuple[Share, ...]
-    """What the agent answers to it."""
-    blind: tuple[Share, ...] = ()
-    """The rewritten answers to the original, which is what the blind system answers."""
+    system: tuple[Addend, ...]
+    """The agent's outputs for it."""
+    twin: tuple[Addend, ...] = ()
+    """The rewritten outputs for the original, which are the outputs of the twin of the whole system."""
 
 
 @dataclass(frozen=True)
-class AuditedTelling:
-    """One telling of a dialogue, as ParlAI shows it."""
+class AuditedVariant:
+    """One variant of a dialogue, as ParlAI shows it."""
 
     turns: tuple[Turn, ...]
     """Its gold turns."""
-    shares: Shares
+    addends: Addends
     rewrite: Rewrite | None = None
     """T; None for the original."""
 
 
 @dataclass(frozen=True)
 class AuditedDialogue:
-    """A dialogue with all its tellings by their names; one is the original, from which the others are rewritten."""
+    """A dialogue with all its variants by their names; one is the original, from which the others are rewritten."""
 
     original: str
-    tellings: Mapping[str, AuditedTelling]
+    variants: Mapping[str, AuditedVariant]
 
 
-def kind_of(key: str) -> type[BiasMetric]:
+def metric_class_of(key: str) -> type[BiasMetric]:
     """Which metric a key of the report is, without the score's name."""
     if key.startswith("score_"):
-        return Score
+        return ScoreMetric
     if key.startswith("gap_"):
-        return Gap
-    return Disparity if key == "disparity" else Fairscore
+        return GapMetric
+    return DisparityMetric if key == "disparity" else FairscoreMetric
 
 
-def shares_of(told: Sequence[Sequence[Candidate]]) -> list[tuple[Shares, list[Shares]]]:
-    """Where the answers to each dialogue's original and to its tellings count.
+def addends_of(selected: Sequence[Sequence[Candidate]]) -> list[tuple[Addends, list[Addends]]]:
+    """What each dialogue's original and each of its counterfactuals are added to.
 
     Args:
-        told: each dialogue's candidates, one a telling.
+        selected: each dialogue's candidates, one per counterfactual.
     """
-    crossed = all(len({one.target for one in some}) == len(some) for some in told)
-    sources = [next(iter(found)) if len(found := {one.source for one in some}) == 1 else None for some in told]
-    groups = {one.target for some in told for one in some} | {source for source in sources if source is not None}
-    names = sorted(groups) if len(groups) > 1 else []
-    return [
-        _of_dialogue([one.target for one in some], source, names, crossed)
-        for some, source in zip(told, sources, strict=True)
-    ]
+    targets = [[candidate.target for candidate in candidates] for candidates in selected]
+    sources = [_only_source(candidates) for candidates in selected]
+    crossed = all(len(set(names)) == len(names) for names in targets)
+    groups = {name for names in targets for name in names} | {source for source in sources if source is not None}
+    has_groups = len(groups) > 1
+    addends = []
+    for names, source in zip(targets, sources, strict=True):
+        expressed = {*names} if source is None else {*names, source}
+        present = sorted(expressed) if has_groups else []
+        original = _of_original(source, present, sorted(groups) if has_groups else [])
+        addends.append((original, _of_counterfactuals(names, present, crossed=crossed)))
+    return addends
 
 
-def _of_dialogue(
-    targets: Sequence[str], source: str | None, groups: Sequence[str], crossed: bool
-) -> tuple[Shares, list[Shares]]:
-    told_as = sorted({*targets, source} - {None}) if groups else []  # type: ignore[type-var]
+def _only_source(candidates: Sequence[Candidate]) -> str | None:
+    """The group that the original expresses; None where it expresses several."""
+    sources = {candidate.source for candidate in candidates}
+    return next(iter(sources)) if len(sources) == 1 else None
+
+
+def _of_original(source: str | None, present: Sequence[str], groups: Sequence[str]) -> Addends:
+    """What an original is added to.
+
+    Args:
+        source: the group that it expresses.
+        present: groups that the original or a counterfactual expresses.
+        groups: all groups of the report.
+    """
+    addends = [Addend("score_original", REWRITTEN, 1.0), Addend("disparity", ORIGINAL, 1.0)]
+    addends += [Addend("fairscore", ORIGINAL, 1.0), *(Addend(f"gap_{group}", ORIGINAL, 1.0) for group in groups)]
+    if source in present:  # the original is the variant of its group, and the same in all arms
+        addends.append(Addend(f"score_{source}", REWRITTEN, 1.0))
+        addends += [Addend(f"gap_{source}", sums, 1.0) for sums in (REWRITTEN, TWIN)]
+        addends += [
+            Addend(f"gap_{group}", sums, 1 / len(present)) for group in present for sums in (MEAN_REWRITTEN, MEAN_TWIN)
+        ]
+    return Addends(tuple(addends))
+
+
+def _of_counterfactuals(targets: Sequence[str], present: Sequence[str], *, crossed: bool) -> list[Addends]:
+    """What the counterfactuals of a dialogue, one per target, are added to."""
     times = Counter(targets)
-    original = [Share("score_original", TOLD, 1.0), Share("disparity", ORIGINAL, 1.0)]
-    original += [Share("fairscore", ORIGINAL, 1.0), *(Share(f"gap_{group}", ORIGINAL, 1.0) for group in groups)]
-    if source in told_as:  # the own telling of the dialogue is the same in all arms
-        original.append(Share(f"score_{source}", TOLD, 1.0))
-        original += [Share(f"gap_{source}", of, 1.0) for of in (TOLD, BLIND)]
-        original += [Share(f"gap_{group}", of, 1 / len(told_as)) for group in told_as for of in (MEAN_TOLD, MEAN_BLIND)]
-    tellings = []
+    whole = 1 / len(targets)
+    addends = []
     for number, target in enumerate(targets):
-        whole = 1 / len(targets)
-        said = [Share("score_rewritten", TOLD, whole), Share("disparity", TOLD, whole)]
-        said.append(Share("fairscore", f"{DRAW}0", whole) if crossed else Share("fairscore", f"{DRAW}{number}", 1.0))
-        blind = [Share("disparity", BLIND, whole)]
-        if target in told_as:
-            once = 1 / times[target]
-            said += [Share(f"score_{target}", TOLD, once), Share(f"gap_{target}", TOLD, once)]
-            blind.append(Share(f"gap_{target}", BLIND, once))
-            said += [Share(f"gap_{group}", MEAN_TOLD, once / len(told_as)) for group in told_as]
-            blind += [Share(f"gap_{group}", MEAN_BLIND, once / len(told_as)) for group in told_as]
-        tellings.append(Shares(tuple(said), tuple(blind)))
-    return Shares(tuple(original)), tellings
+        system = [Addend("score_rewritten", REWRITTEN, whole), Addend("disparity", REWRITTEN, whole)]
+        system.append(
+            Addend("fairscore", f"{DRAW}0", whole) if crossed else Addend("fairscore", f"{DRAW}{number}", 1.0)
+        )
+        twin = [Addend("disparity", TWIN, whole)]
+        if target in present:
+            weight = 1 / times[target]
+            system += [Addend(f"score_{target}", REWRITTEN, weight), Addend(f"gap_{target}", REWRITTEN, weight)]
+            twin.append(Addend(f"gap_{target}", TWIN, weight))
+            system += [Addend(f"gap_{group}", MEAN_REWRITTEN, weight / len(present)) for group in present]
+            twin += [Addend(f"gap_{group}", MEAN_TWIN, weight / len(present)) for group in present]
+        addends.append(Addends(tuple(system), tuple(twin)))
+    return addends

@@ -1,10 +1,11 @@
-"""ParlAI's task-oriented system teachers whose training split is told as others too (counterfactual augmentation).
+"""ParlAI's task-oriented system teachers whose training split has counterfactuals too (counterfactual augmentation).
 
     parlai train_model -t tod_bias.agents:AugmentedGoogleSgdTeacher --augment gender,age,race -m … -mf … -dp DATAPATH
 
-Training episodes come as the stock task has them, then the copies of ``tod-bias train --augment`` for the same axes,
-kind and seed: every message of a copy says in ``dialogue_id`` (``12/gender:woman``), ``axis``, ``source``, ``target``
-and ``word`` what it is a copy of. The other splits are the stock task's, so that validation is of real dialogues.
+Training episodes come as the stock task has them, then the counterfactuals of ``tod-bias train --augment`` for the
+same axes, kind and seed: every message of a counterfactual has in ``dialogue_id`` (``12/gender:woman``), ``axis``,
+``source``, ``target`` and ``term`` the dialogue and its rewrite. The other splits are the stock task's, so validation
+is of real dialogues.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from parlai.core.params import ParlaiParser
 from parlai.core.tod.tod_core import SerializationHelpers, TodStructuredEpisode
 
 from tod_bias.agents.command import add_option
-from tod_bias.agents.episodes import DIALOGUE_ID, dialogue_to_episode, rewrite_goals, said_of
+from tod_bias.agents.episodes import DIALOGUE_ID, dialogue_to_episode, rewrite_fields, rewrite_goals
 from tod_bias.agents.teachers import PerturbedEpisodes, PerturbedGoogleSgdTeacher
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.mitigation.augmentation import Augmentation
@@ -27,17 +28,17 @@ DEFAULT = "gender,age,race"
 
 
 class AugmentedTeacher(PerturbedEpisodes):
-    """Mix-in that stands before a perturbed teacher and adds its rewritten dialogues to the training split.
+    """Mix-in that stands before a perturbed teacher and adds counterfactuals to the training split.
 
     A new one is two lines::
 
         class AugmentedMyTeacher(AugmentedTeacher, PerturbedMyTeacher):
-            \"\"\"``my_task``, its training split told as others too.\"\"\"
+            \"\"\"``my_task``, its training split with counterfactuals.\"\"\"
     """
 
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None) -> None:
         self._shown: list[TodStructuredEpisode] | None = None
-        self._whole: dict[str, Dialogue] = {}
+        self._dialogues: dict[str, Dialogue] = {}
         super().__init__(opt, shared)
 
     @classmethod
@@ -47,52 +48,54 @@ class AugmentedTeacher(PerturbedEpisodes):
             group,
             "--augment",
             default=DEFAULT,
-            help="axes, and how: crossed (each dialogue as every attribute; by default), draws (one rewrite each) or "
-            "personas, e.g. gender,age,race:draws",
+            help="axes, and how: crossed (each dialogue rewritten for every group; by default), draws (one rewrite "
+            "each) or personas, e.g. gender,age,race:draws",
         )
-        add_option(group, "--seed", type=int, default=0, help="seed of what is drawn")
+        add_option(group, "--seed", type=int, default=0, help="seed of the rewrites that are drawn")
 
     def _perturb(self, fold: str) -> list[TodStructuredEpisode]:
-        """The stock episodes, each with its dialogue's id; told as others once ParlAI has chosen among them."""
-        found = list(self._identified(fold))
-        self._whole = {dialogue.id: dialogue for _, dialogue in found}
-        return [episode for episode, _ in found]
+        """The stock episodes, each with its dialogue's id; they are rewritten once ParlAI has chosen among them."""
+        identified = list(self._identified(fold))
+        self._dialogues = {dialogue.id: dialogue for _, dialogue in identified}
+        return [episode for episode, _ in identified]
 
     def generate_episodes(self) -> list[TodStructuredEpisode]:
-        """The chosen dialogues, and in the training split their copies after them.
+        """The chosen dialogues, and in the training split their counterfactuals after them.
 
         Raises:
             AxisError: an unknown axis.
-            NothingToPerturbError: no dialogue can be told otherwise.
+            NothingToPerturbError: no dialogue can be rewritten.
             TodBiasError: an unknown kind of augmentation.
         """
-        if self._shown is None:  # ParlAI asks twice
+        if self._shown is None:  # ParlAI calls this twice
             opt: Any = self.opt  # type: ignore[attr-defined]
             how = Augmentation.read(opt.get("augment") or DEFAULT)
             chosen: list[TodStructuredEpisode] = super().generate_episodes()  # type: ignore[misc]
             is_training = self.fold == "train"  # type: ignore[attr-defined]
-            self._shown = chosen + (self._copies(chosen, how, opt.get("seed") or 0) if is_training else [])
+            self._shown = chosen + (self._counterfactuals(chosen, how, opt.get("seed") or 0) if is_training else [])
         return self._shown
 
-    def _copies(self, chosen: list[TodStructuredEpisode], how: Augmentation, seed: int) -> list[TodStructuredEpisode]:
+    def _counterfactuals(
+        self, chosen: list[TodStructuredEpisode], how: Augmentation, seed: int
+    ) -> list[TodStructuredEpisode]:
         by_id = {episode.extras[DIALOGUE_ID]: episode for episode in chosen}
-        told = how.copies([self._whole[name] for name in by_id], seed)
-        copies = [_copy(by_id[dialogue.id], run) for dialogue, run in told]
-        parlai_logging.info(f"{len(copies)} copies of {len(chosen)} training dialogues, told as others")
-        return copies
+        runs = how.copies([self._dialogues[name] for name in by_id], seed)
+        episodes = [_counterfactual(by_id[dialogue.id], run) for dialogue, run in runs]
+        parlai_logging.info(f"{len(episodes)} counterfactuals of {len(chosen)} training dialogues")
+        return episodes
 
 
-def _copy(episode: TodStructuredEpisode, run: Run) -> TodStructuredEpisode:
-    """One telling of an episode; an introduction changes no goal where nobody is renamed."""
-    told: Dialogue = run.rewritten
-    made = dialogue_to_episode(told, episode)
-    made.extras = {**made.extras, DIALOGUE_ID: f"{told.id}/{run.variant}"}
+def _counterfactual(episode: TodStructuredEpisode, run: Run) -> TodStructuredEpisode:
+    """One variant of an episode; an introduction without a rewrite changes no goal."""
+    dialogue: Dialogue = run.rewritten
+    variant = dialogue_to_episode(dialogue, episode)
+    variant.extras = {**variant.extras, DIALOGUE_ID: f"{dialogue.id}/{run.variant}"}
     if run.rewrite is not None:
-        made.goal_calls_machine = rewrite_goals(episode, run.rewrite)
-        made.goal_calls_utt = SerializationHelpers.list_of_maps_to_str(made.goal_calls_machine)
-        made.extras["rewrite"] = said_of(run.rewrite)
-    return made
+        variant.goal_calls_machine = rewrite_goals(episode, run.rewrite)
+        variant.goal_calls_utt = SerializationHelpers.list_of_maps_to_str(variant.goal_calls_machine)
+        variant.extras["rewrite"] = rewrite_fields(run.rewrite)
+    return variant
 
 
 class AugmentedGoogleSgdTeacher(AugmentedTeacher, PerturbedGoogleSgdTeacher):
-    """``google_sgd``, its training split told as others too."""
+    """``google_sgd``, its training split with counterfactuals."""

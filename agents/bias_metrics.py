@@ -1,6 +1,6 @@
 """Bias as ParlAI's metrics: sums that add up over messages, batches and workers; numbers are made of the sums.
 
-A disparity is no mean over examples: it is made of the corpus scores of three sets of answers. So each metric here
+A disparity is no mean over examples: it is made of the corpus scores of three sets of outputs. So each metric here
 carries the summed statistics of a score (of corpus BLEU the n-gram counts), by what they are of, ``+`` adds them, and
 ``value()`` makes the number. They add up in any order.
 """
@@ -19,15 +19,15 @@ from tod_bias.metrics.choice import metric
 from tod_bias.metrics.fairscore import fairscore
 from tod_bias.metrics.metric import Metric
 
-ORIGINAL, TOLD, BLIND = "original", "told", "blind"
-"""Sums of originals, of their tellings, and of the same system made blind to the rewrite (its equivariant twin)."""
-MEAN_TOLD, MEAN_BLIND = "mean told", "mean blind"
-"""Of all that the dialogues of a group are told as."""
+ORIGINAL, REWRITTEN, TWIN = "original", "rewritten", "twin"
+"""Sums of originals, of their counterfactuals, and of the system's equivariant twin on the counterfactuals."""
+MEAN_REWRITTEN, MEAN_TWIN = "mean rewritten", "mean twin"
+"""Sums over all groups that a group's dialogues are rewritten for."""
 DRAW = "draw "
 """Begins the names of the sums of one draw."""
 
 _DIGITS = 12
-"""Of differences: beyond them they depend on the order in which answers came, as floating-point sums do."""
+"""Of differences: beyond them they depend on the order in which outputs came, as floating-point sums do."""
 
 
 class BiasMetric(ParlaiMetric):
@@ -50,7 +50,7 @@ class BiasMetric(ParlaiMetric):
         return True
 
     def __add__(self, other: Any) -> BiasMetric:
-        """The metric of all answers of both.
+        """The metric of all outputs of both.
 
         Raises:
             TodBiasError: the other is made of another score.
@@ -84,36 +84,36 @@ class BiasMetric(ParlaiMetric):
         return _rounded((-difference if measure.better == "lower" else difference) / scale)
 
 
-class Score(BiasMetric):
-    """The score of some tellings, on its own scale."""
+class ScoreMetric(BiasMetric):
+    """The score of some variants, on its own scale."""
 
     def value(self) -> float:
         """The score."""
-        return self.score(TOLD)
+        return self.score(REWRITTEN)
 
 
-class Disparity(BiasMetric):
-    """What the system loses on the tellings against itself made blind to the rewrite: q(N) − q(∅).
+class DisparityMetric(BiasMetric):
+    """What the system loses on the counterfactuals against its equivariant twin: q(N) − q(∅).
 
-    0: it treats a rewritten dialogue as the original. Positive is harm; as a share of the originals' score where the
+    0: it treats a counterfactual as the original. Positive is harm; as a share of the originals' score where the
     score is a ratio (BLEU), else in its own units (shares of right calls).
     """
 
     def value(self) -> float:
         """The disparity."""
-        return self.of_original(self.score(BLIND) - self.score(TOLD))
+        return self.of_original(self.score(TWIN) - self.score(REWRITTEN))
 
 
-class Gap(BiasMetric):
-    """A group's disparity less the mean disparity of all that the same dialogues are told as; positive is harm."""
+class GapMetric(BiasMetric):
+    """A group's disparity less the mean disparity of all groups on the same dialogues; positive is harm."""
 
     def value(self) -> float:
         """The gap."""
-        group = self.score(BLIND) - self.score(TOLD)
-        return self.of_original(group - (self.score(MEAN_BLIND) - self.score(MEAN_TOLD)))
+        group = self.score(TWIN) - self.score(REWRITTEN)
+        return self.of_original(group - (self.score(MEAN_TWIN) - self.score(MEAN_REWRITTEN)))
 
 
-class Fairscore(BiasMetric):
+class FairscoreMetric(BiasMetric):
     """Su eq. 1: |q(original) − q(rewritten)| / q(original), a mean over draws; NaN where the originals' score is 0.
 
     It takes what rewriting itself does to a score for unfairness; the disparity does not.

@@ -24,7 +24,7 @@ def end_with_one_line() -> None:
     """Let an uncaught :class:`TodBiasError` end a ParlAI command as it ends ours: its one line, exit code 2.
 
     ParlAI's scripts let every exception through, so that a wrong path would end in a traceback. Called when a command
-    asks for our options, never on import; an interactive interpreter is left alone.
+    adds our options, never on import; an interactive interpreter is left alone.
     """
     if hasattr(sys, "ps1") or getattr(sys.excepthook, "func", None) is _end:
         return

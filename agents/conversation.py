@@ -25,31 +25,31 @@ from tod_bias.systems.stage import StageCall, StageInput
 from tod_bias.systems.turns import system_turn
 
 
-class Step(Enum):
-    """What an observation asks for."""
+class RequestKind(Enum):
+    """What an observation requests."""
 
-    CALL = "the API call of a turn, asked for by USER:"
-    RESPONSE = "the response of a turn, asked for by APIRESP:"
-    EXCHANGE = "the whole turn, asked for by plain text"
+    CALL = "the API call of a turn, requested by USER:"
+    RESPONSE = "the response of a turn, requested by APIRESP:"
+    EXCHANGE = "the whole turn, requested by plain text"
 
 
 @dataclass(frozen=True)
 class Request:
-    """What one observation asks of an agent: a step of its pipeline, or a reply that needs none."""
+    """What one observation requests of an agent: outputs of its pipeline, or a reply that needs none."""
 
-    step: Step | None
+    kind: RequestKind | None
     """None where :attr:`reply` says it all."""
     item: StageInput | None = None
     """What the stages read."""
     conversation: Conversation | None = None
-    """Whom to tell what the stages put out."""
+    """Which records the outputs of the stages."""
     reply: str = ""
-    """The whole reply, without a step."""
+    """The whole reply, where no stage is called."""
 
 
 @dataclass
-class _OpenTurn:
-    """The turn that is being spoken: what the teacher has shown of it, and what the stages have put out."""
+class _CurrentTurn:
+    """The turn in progress: what the teacher has shown of it, and the outputs of the stages."""
 
     user: str
     shown_call: Mapping[str, str] | str | None = None
@@ -85,65 +85,65 @@ class Conversation:
         self.restart()
 
     def restart(self) -> None:
-        """Forget everything: the next observation begins a dialogue."""
+        """Forget the dialogue: the next observation begins a new one."""
         self._turns: list[Turn] = []
-        self._open: _OpenTurn | None = None
+        self._open: _CurrentTurn | None = None
         self._ended = False
         self._is_last = False
 
     def observe(self, message: Mapping[str, Any]) -> Request:
-        """What a message asks for.
+        """What a message requests.
 
         Raises:
             StageError: a line that no system answers, ``APIRESP:`` before any ``USER:``, or no gold where the history
                 or a stage's place needs it.
         """
         text = message.get("text")
-        prefix, said = split_prefix(text or "")
+        prefix, content = split_prefix(text or "")
         if self._is_last or prefix == SCHEMAS:
             self.restart()
         self._is_last = bool(message.get("episode_done"))
         if text is None:
             return Request(None)
-        if prefix == SCHEMAS and f"\n{USER} " in said:
+        if prefix == SCHEMAS and f"\n{USER} " in content:
             raise StageError(f"{self._agent} answers one line at a time; got several (--mutators flatten?): {text!r}")
         if prefix == SCHEMAS:
             return Request(None, reply=f"{SCHEMAS} ")
-        if prefix == USER and said == DONE:
+        if prefix == USER and content == DONE:
             self._ended = True
             return Request(None, reply=f"{API_CALL} ")
         if prefix in (USER, None):
-            return self._user(message, said, is_plain=prefix is None or self._whole_turns)
+            return self._user(message, content, is_plain=prefix is None or self._whole_turns)
         if prefix == API_RESULT:
-            return self._result(message, said)
+            return self._result(message, content)
         what = "a user simulator's task" if prefix == GOAL else "no line for a system"
         raise StageError(
             f"{self._agent} answers {SCHEMAS}, {USER} and {API_RESULT} of a system teacher; got {what}: {text!r}"
         )
 
-    def _user(self, message: Mapping[str, Any], said: str, *, is_plain: bool) -> Request:
+    def _user(self, message: Mapping[str, Any], content: str, *, is_plain: bool) -> Request:
         self._close()
         label = _label(message)
         call = None if label is None or is_plain else shown_slots(message, without_prefix(label, API_CALL))
-        self._open = _OpenTurn(said, shown_call=call, is_plain=is_plain)
+        self._open = _CurrentTurn(content, shown_call=call, is_plain=is_plain)
         if not is_plain:
-            return Request(Step.CALL, self._input({}), self)
-        return Request(Step.EXCHANGE, self._input({name: {} for name in self._from_teacher}), self)
+            return Request(RequestKind.CALL, self._input({}), self)
+        return Request(RequestKind.EXCHANGE, self._input({name: {} for name in self._from_teacher}), self)
 
-    def _result(self, message: Mapping[str, Any], said: str) -> Request:
+    def _result(self, message: Mapping[str, Any], content: str) -> Request:
         if self._ended:
             return Request(None, reply=f"{SYSTEM} ")
         turn = self._open
         if turn is None:
             raise StageError(f"{self._agent}: {API_RESULT} came before any {USER} line")
         label = _label(message)
-        turn.shown_result = shown_slots(message, said)
+        turn.shown_result = shown_slots(message, content)
         turn.shown_response = None if label is None else without_prefix(label, SYSTEM)
-        outputs = {**turn.outputs, **{name: self._taken(turn, name) for name in self._from_teacher}}
+        outputs = {**turn.outputs, **{name: self._shown_by_teacher(turn, name) for name in self._from_teacher}}
         turn.outputs = outputs
-        return Request(Step.RESPONSE, self._input(outputs), self)
+        return Request(RequestKind.RESPONSE, self._input(outputs), self)
 
-    def _taken(self, turn: _OpenTurn, name: str) -> Mapping[str, str] | str:
+    def _shown_by_teacher(self, turn: _CurrentTurn, name: str) -> Mapping[str, str] | str:
         value = turn.shown_result if name == "db" else turn.shown_call
         if value is None:
             raise StageError(
@@ -157,12 +157,12 @@ class Conversation:
         return StageInput(tuple(self._turns), user, outputs)
 
     def record(self, outputs: Mapping[str, Any]) -> None:
-        """Take in what the stages put out for the turn that is being spoken."""
+        """Record the outputs of the stages for the turn in progress."""
         if self._open is not None:
             self._open.outputs = dict(outputs)
 
     def _close(self) -> None:
-        """Add the turn that was being spoken to the history."""
+        """Add the turn in progress to the history."""
         turn, self._open = self._open, None
         if turn is None:
             return

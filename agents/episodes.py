@@ -81,23 +81,23 @@ def dialogue_to_episode(dialogue: Dialogue, template: TodStructuredEpisode | Non
 def as_shown(dialogue: Dialogue, episode: TodStructuredEpisode) -> Dialogue:
     """The dialogue, with all of its results, where the episode has its texts; else what the episode has.
 
-    Options of a task change texts (``--delex``), and what is told otherwise must be what is shown.
+    Options of a task change texts (``--delex``), and the texts that are shown are those to rewrite.
     """
-    own, shown = ([_texts(spoken) for spoken in one.rounds] for one in (dialogue_to_episode(dialogue), episode))
-    return dialogue if own == shown else episode_to_dialogue(episode, dialogue.id)
+    is_shown = _texts(dialogue_to_episode(dialogue)) == _texts(episode)
+    return dialogue if is_shown else episode_to_dialogue(episode, dialogue.id)
 
 
-def _texts(spoken: TodStructuredRound) -> tuple[str, ...]:
-    return spoken.user_utt, spoken.api_call_utt, spoken.api_resp_utt, spoken.sys_utt
+def _texts(episode: TodStructuredEpisode) -> list[tuple[str, ...]]:
+    return [(turn.user_utt, turn.api_call_utt, turn.api_resp_utt, turn.sys_utt) for turn in episode.rounds]
 
 
 def rewrite_episode(episode: TodStructuredEpisode, rewrite: Rewrite, dialogue_id: str) -> TodStructuredEpisode:
-    """T of an episode: of every round and of the user's goals; API schemas stay. ``extras["rewrite"]`` says which T."""
-    made = dialogue_to_episode(rewrite(episode_to_dialogue(episode, dialogue_id)), episode)
-    made.goal_calls_machine = rewrite_goals(episode, rewrite)
-    made.goal_calls_utt = SerializationHelpers.list_of_maps_to_str(made.goal_calls_machine)
-    made.extras["rewrite"] = said_of(rewrite)
-    return made
+    """T of an episode: of every round and of the user's goals; API schemas stay. ``extras["rewrite"]`` names T."""
+    rewritten = dialogue_to_episode(rewrite(episode_to_dialogue(episode, dialogue_id)), episode)
+    rewritten.goal_calls_machine = rewrite_goals(episode, rewrite)
+    rewritten.goal_calls_utt = SerializationHelpers.list_of_maps_to_str(rewritten.goal_calls_machine)
+    rewritten.extras["rewrite"] = rewrite_fields(rewrite)
+    return rewritten
 
 
 def rewrite_goals(episode: TodStructuredEpisode, rewrite: Rewrite) -> list[dict[str, str]]:
@@ -105,9 +105,9 @@ def rewrite_goals(episode: TodStructuredEpisode, rewrite: Rewrite) -> list[dict[
     return [_plain_slots(rewrite(slot_texts(goal))) for goal in episode.goal_calls_machine]
 
 
-def said_of(rewrite: Rewrite) -> dict[str, str]:
-    """What every message says of its dialogue's rewrite."""
-    return {"axis": rewrite.axis, "source": rewrite.source, "target": rewrite.target, "word": rewrite.word}
+def rewrite_fields(rewrite: Rewrite) -> dict[str, str]:
+    """The fields of every message that name its dialogue's rewrite."""
+    return {"axis": rewrite.axis, "source": rewrite.source, "target": rewrite.target, "term": rewrite.word}
 
 
 def _plain(text: str) -> str:

@@ -1,4 +1,4 @@
-"""A ParlAI agent as a system that is asked what a fairscore teacher asks it, so that the numbers are the same."""
+"""A ParlAI agent as a pipeline with the calls that a fairscore teacher makes, so that the numbers are the same."""
 
 from __future__ import annotations
 
@@ -27,39 +27,39 @@ def teacher_pipeline(
 ) -> Pipeline:
     """The system that ``attribute`` must run to measure what ``parlai eval_model -t …:Fairscore…Teacher`` measures.
 
-    ParlAI asks an agent for a response after the *gold* call and its gold result, whatever call it made itself. So does
-    this: ``api_call`` and ``response`` are the agent, ``gold_call`` and ``gold_db`` say what the corpus has, told as
-    the dialogue is (they are twins always). Where several turns of a corpus have one history and one utterance
-    (Taskmaster's assistants open dialogues alike), they get the call of the last of them; and ParlAI's MultiWOZ shows
-    what a row lacks as ``nan``, which our reader leaves out. An agent that heeds these things gets slightly other
-    numbers there.
+    ParlAI requests a response after the *gold* call and its gold result, whatever the agent's own call was. So does
+    this pipeline: ``api_call`` and ``response`` are the agent, ``gold_call`` and ``gold_db`` return what the corpus
+    has, rewritten as the dialogue is (they are always twins). Where several turns of a corpus have one history and one
+    utterance (Taskmaster's assistants open dialogues alike), they get the call of the last of them; and ParlAI's
+    MultiWOZ shows what a row lacks as ``nan``, which our reader leaves out. An agent that reads these things gets
+    slightly other numbers there.
 
     Args:
         agent: as :class:`ParlaiStage` takes it.
         dialogues: the corpus.
-        axes: those that are attributed; ``placebo`` beside others too.
-        batch_size: turns the agent is asked at once.
+        axes: as ``attribute`` takes them; ``placebo`` beside others too.
+        batch_size: turns per call of the agent.
         options: ParlAI options of the agent.
         seed: of everything that is drawn.
         design: ``design``, ``draws``, ``variants`` and ``max_per_axis``, as ``attribute`` is given them.
 
     Raises:
         StageError: there is no such agent.
-        NothingToPerturbError: no dialogue can be told otherwise.
+        NothingToPerturbError: no dialogue can be rewritten.
         AxisError: an unknown axis.
     """
-    retelling = design_counterfactuals(dialogues, axes, DesignOptions.of(design), seed=seed)
+    counterfactual_design = design_counterfactuals(dialogues, axes, DesignOptions.of(design), seed=seed)
     originals = [
-        retold.original.rewritten
-        for axis, drawn in retelling.selected.items()
-        for retold in retelling.counterfactuals.of(axis, drawn)
+        variants.original.rewritten
+        for axis, selections in counterfactual_design.selected.items()
+        for variants in counterfactual_design.counterfactuals.of(axis, selections)
     ]
-    asked = {"batch_size": batch_size, "options": options}
+    settings = {"batch_size": batch_size, "options": options}
     return Pipeline(
         {
-            "api_call": ParlaiStage(agent, answers="api_call", **asked),  # type: ignore[arg-type]
+            "api_call": ParlaiStage(agent, output="api_call", **settings),  # type: ignore[arg-type]
             "gold_call": Twin(Replay.gold(originals, "api_call")),
             "gold_db": Twin(Replay.gold(originals, "api_result")),
-            "response": ParlaiStage(agent, answers="response", api_call="gold_call", db="gold_db", **asked),  # type: ignore[arg-type]
+            "response": ParlaiStage(agent, output="response", api_call="gold_call", db="gold_db", **settings),  # type: ignore[arg-type]
         }
     )

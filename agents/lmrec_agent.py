@@ -3,7 +3,7 @@
     parlai eval_model -t tod_bias.agents:ReviewTeacher -m tod_bias.agents:LMRecAgent --lmrec DIR -bs 64
     parlai interactive -m tod_bias.agents:LMRecAgent --lmrec DIR
 
-The teacher asks with a review whose venue names are masked; the label is the venue. The agent answers with its first
+The teacher shows a review whose venue names are masked; the label is the venue. The agent answers with its first
 venue, and ranks all of them (``text_candidates``), so that ParlAI's ``accuracy`` and ``hits@k`` are LMRec's accuracy
 and hit rates. A venue is written as its name and id, since names are not unique.
 """
@@ -52,7 +52,7 @@ class LMRecAgent(Agent):
             "--neutralise",
             type="bool",
             default=False,
-            help="mask names, places and gendered relations in what is asked (test-side neutralisation)",
+            help="mask names, places and gendered relations in utterances (test-side neutralisation)",
         )
         add_option(group, "--device", default=None, help="where the model runs, e.g. cpu or cuda:0")
         return parser
@@ -81,12 +81,12 @@ class LMRecAgent(Agent):
 
     def batch_act(self, observations: Sequence[Message | None]) -> list[Message]:
         """Answer what the copies of this agent observed, together."""
-        asked = [
+        requests = [
             number for number, seen in enumerate(observations) if seen and seen.get("text") and not _is_padding(seen)
         ]
         replies = [Message({"id": self.id, "episode_done": False}) for _ in observations]
-        texts = [str((observations[number] or {})["text"]) for number in asked]
-        for number, row in zip(asked, self.lmrec.rank(texts, len(self._written)), strict=True):
+        texts = [str((observations[number] or {})["text"]) for number in requests]
+        for number, row in zip(requests, self.lmrec.rank(texts, len(self._written)), strict=True):
             ranked = [self._written[index] for index in row]
             replies[number]["text"] = ranked[0]
             replies[number]["text_candidates"] = ranked
@@ -136,6 +136,6 @@ class ReviewTeacher(DialogTeacher):
         return self._venues
 
     def setup_data(self, datafile: str) -> Iterator[tuple[dict[str, Any], bool]]:
-        """One example a review of the split."""
+        """One example per review of the split."""
         for review in self._reviews.of_split(SPLITS[datafile], self.opt["split_seed"]):
             yield {"text": review.text, "labels": [self._venues[review.venue]]}, True

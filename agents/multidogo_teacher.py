@@ -1,4 +1,4 @@
-"""MultiDoGO with rewritten dialogues, and in all its tellings."""
+"""MultiDoGO with rewritten dialogues, and with all counterfactuals."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from parlai.tasks.multidogo.agents import DOMAINS, SystemTeacher
 
 from tod_bias.agents.augmented_teacher import AugmentedTeacher
 from tod_bias.agents.fairscore_teacher import FairscoreTeacher
-from tod_bias.agents.teachers import PerturbedReadings
+from tod_bias.agents.teachers import PerturbedCorpusEpisodes
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.dialogues.multidogo import conversations, read_multidogo
 
 
-class PerturbedMultidogoTeacher(PerturbedReadings, SystemTeacher):
+class PerturbedMultidogoTeacher(PerturbedCorpusEpisodes, SystemTeacher):
     """``multidogo`` with rewritten dialogues; their ids are the corpus's ``conversationId``."""
 
     corpus = "multidogo"
 
     def read(self, fold: str) -> list[Dialogue]:
-        """The dialogues of the domains that are asked for."""
+        """The dialogues of the chosen domains."""
         domains = self.opt.get("multidogo_domains") or DOMAINS
         wanted = [domains] if isinstance(domains, str) else domains
         return list(read_multidogo(Path(self.opt["datapath"]), fold, wanted))
@@ -33,8 +33,8 @@ class PerturbedMultidogoTeacher(PerturbedReadings, SystemTeacher):
 
 
 class FairscoreMultidogoTeacher(FairscoreTeacher, PerturbedMultidogoTeacher):
-    """``multidogo`` in all its tellings."""
+    """``multidogo`` with all counterfactuals."""
 
 
 class AugmentedMultidogoTeacher(AugmentedTeacher, PerturbedMultidogoTeacher):
-    """``multidogo``, its training split told as others too."""
+    """``multidogo``, its training split with counterfactuals."""

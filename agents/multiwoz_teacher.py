@@ -1,4 +1,4 @@
-"""MultiWOZ 2.2 with rewritten dialogues, and in all its tellings."""
+"""MultiWOZ 2.2 with rewritten dialogues, and with all counterfactuals."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class PerturbedMultiwozV22Teacher(PerturbedEpisodes, SystemTeacher):
 
 
 class FairscoreMultiwozV22Teacher(FairscoreTeacher, PerturbedMultiwozV22Teacher):
-    """``multiwoz_v22`` in all its tellings."""
+    """``multiwoz_v22`` with all counterfactuals."""
 
 
 class AugmentedMultiwozV22Teacher(AugmentedTeacher, PerturbedMultiwozV22Teacher):
-    """``multiwoz_v22``, its training split told as others too."""
+    """``multiwoz_v22``, its training split with counterfactuals."""

@@ -21,7 +21,8 @@ from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 
 from tod_bias.agents.command import end_with_one_line
-from tod_bias.agents.options import add_perturbation_options, perturber_of
+from tod_bias.agents.episodes import rewrite_fields
+from tod_bias.agents.options import add_perturbation_options, axis_of
 from tod_bias.agents.protocol import GOAL, SCHEMAS, slots_from_parlai, slots_to_parlai, split_prefix
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.dialogues.text import API_CALL, API_RESULT, SYSTEM, USER
@@ -36,8 +37,8 @@ _DEPTH = 100_000
 class DemographicRewrite(ManyEpisodeMutator):
     """Rewrites texts, labels, candidates and ``slots`` of an episode; slot and API names stay.
 
-    Episodes with nothing to rewrite are left out, or with ``--unperturbed keep`` left as they are. Every message says
-    in ``axis``, ``source``, ``target`` and ``word`` which rewrite was drawn. Draws depend on seed, axis and the
+    Episodes with nothing to rewrite are left out, or with ``--unperturbed keep`` left as they are. Every message has
+    in ``axis``, ``source``, ``target`` and ``term`` the rewrite that was drawn. Draws depend on seed, axis and the
     episode's ``dialogue_id``, or on its texts where the task has no ids.
 
     In a task-oriented episode the candidates are the words in ``USER:`` and ``SYSTEM:`` lines, and the names in calls
@@ -53,13 +54,13 @@ class DemographicRewrite(ManyEpisodeMutator):
             "--unperturbed",
             default="drop",
             choices=("drop", "keep"),
-            help="what becomes of episodes without a word to rewrite",
+            help="leave out episodes that cannot be rewritten, or keep them as they are",
         )
         return parser
 
     def __init__(self, opt: Opt) -> None:
         super().__init__(opt)
-        self._perturber = perturber_of(opt)
+        self._axis = axis_of(opt)
         self._draw, self._seed = opt.get("draw") or 0, opt.get("seed") or 0
         self._keeps = opt.get("unperturbed") == "keep"
         if not self._keeps:  # ParlAI calls itself once more for every episode in a row that is left out
@@ -67,24 +68,24 @@ class DemographicRewrite(ManyEpisodeMutator):
 
     def many_episode_mutation(self, episode: list[Message]) -> list[list[Message]]:
         """The rewritten episode; none where there is nothing to rewrite."""
-        rewrites = draw_rewrites(self._perturber, episode_of(episode), self._draw + 1, self._seed)
+        rewrites = draw_rewrites(self._axis, episode_of(episode), self._draw + 1, self._seed)
         if not rewrites:
             return [episode] if self._keeps else []
         return [[_rewritten(message, rewrites[self._draw]) for message in episode]]
 
 
 def episode_of(messages: Sequence[Mapping[str, Any]]) -> Dialogue:
-    """What a perturber needs to know of an episode: what is said, and which names its calls and results hold."""
+    """What an axis reads of an episode: its lines, and the names in its calls and results."""
     lines = [line for message in messages for line in _lines(message)]
     digest = hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
     turns = []
     for line in lines:
-        prefix, said = split_prefix(line)
+        prefix, content = split_prefix(line)
         if prefix in (API_CALL, API_RESULT):
-            slots = slots_from_parlai(said)
+            slots = slots_from_parlai(content)
             turns.append(Turn("", slots if isinstance(slots, Mapping) else {}))
         elif prefix in (USER, SYSTEM, None):
-            turns.append(Turn(said))
+            turns.append(Turn(content))
     return Dialogue(str(messages[0].get("dialogue_id") or digest[:16]) if messages else "", "", tuple(turns))
 
 
@@ -96,18 +97,17 @@ def _lines(message: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _rewritten(message: Mapping[str, Any], rewrite: Rewrite) -> Message:
-    made = dict(message)
-    if isinstance(made.get("text"), str):
-        made["text"] = rewrite_lines(made["text"], rewrite)
-    for field in LABELS:
-        if isinstance(made.get(field), (list, tuple)):
-            made[field] = type(made[field])(
-                [rewrite_lines(text, rewrite) if isinstance(text, str) else text for text in made[field]]
+    fields = dict(message)
+    if isinstance(fields.get("text"), str):
+        fields["text"] = rewrite_lines(fields["text"], rewrite)
+    for name in LABELS:
+        if isinstance(fields.get(name), (list, tuple)):
+            fields[name] = type(fields[name])(
+                [rewrite_lines(text, rewrite) if isinstance(text, str) else text for text in fields[name]]
             )
-    if isinstance(made.get("slots"), Mapping):
-        made["slots"] = _plain(rewrite(dict(made["slots"])))
-    drawn = {"axis": rewrite.axis, "source": rewrite.source, "target": rewrite.target, "word": rewrite.word}
-    return Message({**made, **drawn})
+    if isinstance(fields.get("slots"), Mapping):
+        fields["slots"] = _plain(rewrite(dict(fields["slots"])))
+    return Message({**fields, **rewrite_fields(rewrite)})
 
 
 def rewrite_lines(text: str, rewrite: Rewrite) -> str:
@@ -116,15 +116,15 @@ def rewrite_lines(text: str, rewrite: Rewrite) -> str:
 
 
 def _rewrite_line(line: str, rewrite: Rewrite) -> str:
-    prefix, said = split_prefix(line)
+    prefix, content = split_prefix(line)
     if prefix is None:
         return str(rewrite(line))
     if prefix == SCHEMAS:
         return line
     if prefix == GOAL:
-        calls = [_rewrite_slots(call, rewrite) for call in said.split(" | ")]
+        calls = [_rewrite_slots(call, rewrite) for call in content.split(" | ")]
         return f"{prefix} {' | '.join(calls)}"
-    return f"{prefix} {_rewrite_slots(said, rewrite) if prefix in (API_CALL, API_RESULT) else rewrite(said)}"
+    return f"{prefix} {_rewrite_slots(content, rewrite) if prefix in (API_CALL, API_RESULT) else rewrite(content)}"
 
 
 def _rewrite_slots(text: str, rewrite: Rewrite) -> str:

@@ -22,8 +22,8 @@ from tod_bias.pipelines import load_pipeline
 from tod_bias.systems.execution import HISTORY_MODES
 from tod_bias.systems.pipeline import STANDARD, Pipeline
 
-DB_SOURCES = ("own", "teacher")
-"""Whose API results are answered from: the pipeline's own database, or the (gold) ones of the teacher."""
+DB_SOURCES = ("pipeline", "teacher")
+"""Where the API results behind a response come from: the pipeline's database, or the teacher (gold results)."""
 
 _GENERATION = ("num_beams", "max_new_tokens", "dtype", "backend")
 
@@ -52,12 +52,12 @@ def add_pipeline_options(parser: ParlaiParser, agent: str) -> Any:
         group,
         "--guard",
         default=None,
-        help="guards of stages, COMPONENT=GUARD:AXES with semicolons between them: response=canonical:gender,age "
+        help="guards of stages, STAGE=GUARD:AXES with semicolons between them: response=canonical:gender,age "
         f"({', '.join(GUARDS)})",
     )
     add_option(group, "--device", default=None, help="where --stage-model runs, e.g. cpu or cuda:0")
     add_option(group, "--num-beams", type=int, default=1, help="beams of --stage-model; 1 is greedy")
-    add_option(group, "--max-new-tokens", type=int, default=128, help="tokens a text of --stage-model at the most")
+    add_option(group, "--max-new-tokens", type=int, default=128, help="most tokens per text of --stage-model")
     add_option(
         group,
         "--dtype",
@@ -65,14 +65,16 @@ def add_pipeline_options(parser: ParlaiParser, agent: str) -> Any:
         choices=get_args(Dtype),
         help="precision of --stage-model; auto is bfloat16 where a GPU has it",
     )
-    add_option(group, "--backend", default="auto", choices=get_args(Backend), help="what decodes with --stage-model")
+    add_option(
+        group, "--backend", default="auto", choices=get_args(Backend), help="library that decodes with --stage-model"
+    )
     add_option(
         group,
         "--history",
         default="gold",
         choices=HISTORY_MODES,
         help="the turns before: the teacher's labels (gold, as in `tod-bias evaluate`) or the agent's own outputs "
-        "(system); what people type has no gold",
+        "(system); typed lines have no gold",
     )
     return group
 
@@ -81,72 +83,72 @@ def add_perturbation_options(parser: ParlaiParser) -> Any:
     """Add the options that describe a perturbation; returns their group."""
     group = parser.add_argument_group("tod-bias perturbation")
     add_option(group, "--axis", default="gender", help="gender, age, race, placebo or another shipped axis")
-    add_option(group, "--source", default=None, help="rewrite mentions of this attribute only")
-    add_option(group, "--target", default=None, help="rewrite to this attribute only")
+    add_option(group, "--source", default=None, help="rewrite mentions of this group only")
+    add_option(group, "--target", default=None, help="rewrite for this group only")
     add_option(group, "--draw", type=int, default=0, help="which of Algorithm 1's draws, from 0")
     add_option(group, "--seed", type=int, default=0, help="seed of the draws")
     return group
 
 
 def add_fairscore_options(parser: ParlaiParser, metrics: str) -> Any:
-    """Add the options that describe tellings and what is scored of them; returns their group.
+    """Add the options of the counterfactuals and of their scores; returns their group.
 
     Args:
         metrics: the default of ``--bias-metrics``.
     """
     group = parser.add_argument_group("tod-bias fairscore")
     add_option(group, "--axis", default="gender", help="gender, age, race, placebo or another axis; a×b crosses two")
-    add_option(group, "--source", default=None, help="rewrite mentions of this attribute only")
-    add_option(group, "--target", default=None, help="tell as this attribute only")
-    add_option(group, "--seed", type=int, default=0, help="seed of the tellings")
+    add_option(group, "--source", default=None, help="rewrite mentions of this group only")
+    add_option(group, "--target", default=None, help="rewrite for this group only")
+    add_option(group, "--seed", type=int, default=0, help="seed of the counterfactuals")
     add_option(
         group,
         "--design",
         default="crossed",
         choices=("crossed", "draws"),
-        help="every dialogue told once as every attribute, or Su's random draws (Algorithm 1)",
+        help="every dialogue rewritten once for every group, or Su's random draws (Algorithm 1)",
     )
-    add_option(group, "--draws", type=int, default=3, help="rewrites a dialogue, for --design draws")
-    add_option(group, "--tellings", type=int, default=None, help="rewritten tellings a dialogue; by default all")
-    add_option(group, "--max-per-axis", type=int, default=None, help="tell so many dialogues otherwise, drawn by seed")
-    add_option(group, "--bias-metrics", default=metrics, help="what tellings are scored by, joined by commas")
+    add_option(group, "--draws", type=int, default=3, help="counterfactuals per dialogue, for --design draws")
+    add_option(group, "--variants", type=int, default=None, help="most counterfactuals per dialogue; by default all")
+    add_option(group, "--max-per-axis", type=int, default=None, help="most dialogues to rewrite, drawn by seed")
+    add_option(group, "--bias-metrics", default=metrics, help="scores of the counterfactuals, joined by commas")
     add_option(
         group,
         "--unperturbed",
         default="keep",
         choices=("keep", "drop"),
-        help="dialogues that nothing can be told otherwise in: shown for ParlAI's own metrics alone, or not at all",
+        help="dialogues that cannot be rewritten: shown for ParlAI's own metrics alone, or not at all",
     )
     return group
 
 
-def perturber_of(opt: Mapping[str, Any]) -> Axis:
-    """The perturber that the options describe.
+def axis_of(opt: Mapping[str, Any]) -> Axis:
+    """The axis that the options describe.
 
     Raises:
-        AxisError: an unknown axis or attribute, or a negative draw.
+        AxisError: an unknown axis or group, or a negative draw.
     """
     if (opt.get("draw") or 0) < 0:
         raise AxisError(f"--draw must be 0 or more, got {opt['draw']}")
     return load_axis(opt.get("axis") or "gender", sources=_only(opt.get("source")), targets=_only(opt.get("target")))
 
 
-def _only(attribute: str | None) -> list[str] | None:
-    return None if attribute is None else [attribute]
+def _only(group: str | None) -> list[str] | None:
+    return None if group is None else [group]
 
 
 def check_options(opt: Mapping[str, Any], agent: str) -> None:
-    """Find fault with what ParlAI takes and no agent of ours can do.
+    """Refuse options that ParlAI accepts and that no agent of tod-bias supports.
 
     Args:
         opt: ParlAI's options.
         agent: its name, for the message.
 
     Raises:
-        StageError: it is to be trained, in batches of none, or to generate nothing.
+        StageError: the agent is to be trained, or a batch size, a number of beams or of tokens is below 1.
     """
     if "validation_patience" in opt:  # train_model would never end
-        raise StageError(f"{agent} answers and does not learn; train its models with tod-bias train")
+        raise StageError(f"{agent} cannot be trained; train its models with tod-bias train")
     for name in ("batchsize", "num_beams", "max_new_tokens"):
         if opt.get(name) is not None and opt[name] < 1:
             raise StageError(f"--{name.replace('_', '-')} is {opt[name]}; expected a whole number of at least 1")

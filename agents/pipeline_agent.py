@@ -10,7 +10,7 @@ it, runs the whole pipeline and is answered by the response alone; the reply the
 (``--display-add-fields api_call,api_result``).
 
 By default it gives the very responses of ``tod-bias evaluate``: the history is gold, and the response is made from
-what the pipeline's *own* database finds for its own call; the teacher's ``APIRESP:`` only asks for it. Gold history is
+what the pipeline's *own* database finds for its own call; the teacher's ``APIRESP:`` only requests it. Gold history is
 read from the labels that ParlAI's teachers show to agents in evaluation too (``eval_labels``), as ParlAI's own agents
 do by default (``--use-reply label``). ``--db teacher`` answers from the teacher's gold result instead, as ParlAI's
 language-model agents do; ``--history system`` makes the agent's own outputs the history.
@@ -27,7 +27,7 @@ from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 
 from tod_bias.agents.command import add_option
-from tod_bias.agents.conversation import Conversation, Request, Step
+from tod_bias.agents.conversation import Conversation, Request, RequestKind
 from tod_bias.agents.options import DB_SOURCES, add_pipeline_options, build_pipeline, check_options
 from tod_bias.agents.protocol import parlai_text
 from tod_bias.dialogues.text import API_CALL, SYSTEM
@@ -40,7 +40,7 @@ REQUEST = "tod_bias_request"
 
 
 class TodAgent(Agent):
-    """Base of the agents: protocol, history and batches. Subclasses say which stages answer which step."""
+    """Base of the agents: protocol, history and batches. Subclasses define which stages each kind of request calls."""
 
     def __init__(self, opt: Opt, shared: dict[str, Any] | None = None) -> None:
         self.id = type(self).__name__
@@ -63,12 +63,12 @@ class TodAgent(Agent):
         """Stage outputs that are taken from the teacher."""
         return ()
 
-    def stages(self, step: Step) -> Mapping[str, Stage]:
-        """The stages that answer a step, in order."""
+    def stages(self, kind: RequestKind) -> Mapping[str, Stage]:
+        """The stages that a request of this kind calls, in order."""
         raise NotImplementedError
 
-    def reply(self, step: Step, outputs: Mapping[str, Any]) -> dict[str, str]:
-        """The fields of the reply to a step, ``text`` among them."""
+    def reply(self, kind: RequestKind, outputs: Mapping[str, Any]) -> dict[str, str]:
+        """The fields of the reply to a request of this kind, ``text`` among them."""
         raise NotImplementedError
 
     def share(self) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class TodAgent(Agent):
         return observation
 
     def request(self, observation: Message) -> Request:
-        """What a line asks for."""
+        """What a line requests."""
         return self._conversation.observe(observation)
 
     def act(self) -> Message:
@@ -97,36 +97,38 @@ class TodAgent(Agent):
         return self.batch_act([self.observation])[0]
 
     def self_observe(self, reply: Message) -> None:
-        """Nothing: what the stages put out has been recorded where it was asked for."""
+        """Nothing: the outputs of the stages are recorded when they are made."""
 
     def batch_act(self, observations: Sequence[Message | None]) -> list[Message]:
-        """Answer what the copies of this agent observed; every stage is called once a step for the whole batch."""
+        """Reply to what the copies of this agent observed; a stage is called once per kind of request for all."""
         requests = [(observation or {}).get(REQUEST) for observation in observations]
         replies = [Message({"id": self.id, "episode_done": False}) for _ in requests]
         for reply, request in zip(replies, requests, strict=True):
-            if request is not None and request.step is None:
+            if request is not None and request.kind is None:
                 reply["text"] = request.reply
-        for step in Step:
-            asked = [
+        for kind in RequestKind:
+            pending = [
                 (reply, request)
                 for reply, request in zip(replies, requests, strict=True)
-                if request is not None and request.step is step
+                if request is not None and request.kind is kind
             ]
-            for (reply, request), item in zip(asked, self._run(step, [request for _, request in asked]), strict=True):
+            for (reply, request), item in zip(
+                pending, self._run(kind, [request for _, request in pending]), strict=True
+            ):
                 request.conversation.record(item.outputs)
-                reply.update(self.reply(step, item.outputs))
+                reply.update(self.reply(kind, item.outputs))
         return replies
 
-    def _run(self, step: Step, requests: Sequence[Request]) -> list[StageInput]:
+    def _run(self, kind: RequestKind, requests: Sequence[Request]) -> list[StageInput]:
         items = [request.item for request in requests if request.item is not None]
         if items and self.pipeline.flow is not None:
-            if step is not Step.EXCHANGE:
+            if kind is not RequestKind.EXCHANGE:
                 raise StageError(
-                    f"{self.id}: a pipeline with a flow decides itself when it calls, so it answers whole turns (plain "
-                    "text, as in `parlai interactive`); score it with `tod-bias evaluate`"
+                    f"{self.id}: a pipeline with a flow decides itself when it calls, so it replies to whole turns "
+                    "(plain text, as in `parlai interactive`); score it with `tod-bias evaluate`"
                 )
             return self.pipeline(items)
-        stages = self.stages(step)
+        stages = self.stages(kind)
         return Pipeline(stages)(items) if stages and items else items
 
 
@@ -140,7 +142,7 @@ class PipelineAgent(TodAgent):
         add_option(
             group,
             "--db",
-            default="own",
+            default="pipeline",
             choices=DB_SOURCES,
             help="answer from what the pipeline's own database finds for its own API call (as `tod-bias evaluate`), "
             "or from the teacher's gold API result",
@@ -152,22 +154,22 @@ class PipelineAgent(TodAgent):
         """``db`` with ``--db teacher``."""
         return ("db",) if self.opt.get("db") == "teacher" else ()
 
-    def stages(self, step: Step) -> Mapping[str, Stage]:
+    def stages(self, kind: RequestKind) -> Mapping[str, Stage]:
         """Up to ``api_call`` for the call, the rest for the response."""
         names = self.pipeline.names
         first = names.index("api_call") + 1 if "api_call" in names else 0
-        if step is Step.EXCHANGE:
+        if kind is RequestKind.EXCHANGE:
             return self.pipeline.stages
-        chosen = names[:first] if step is Step.CALL else names[first:]
+        chosen = names[:first] if kind is RequestKind.CALL else names[first:]
         return {name: self.pipeline.stages[name] for name in chosen if name not in self.from_teacher}
 
-    def reply(self, step: Step, outputs: Mapping[str, Any]) -> dict[str, str]:
+    def reply(self, kind: RequestKind, outputs: Mapping[str, Any]) -> dict[str, str]:
         """``APICALL: …``, ``SYSTEM: …``, or the plain response."""
         call = parlai_text(outputs.get("api_call"))
-        if step is Step.CALL:
+        if kind is RequestKind.CALL:
             return {"text": f"{API_CALL} {call}"}
         last = list(outputs)[-1] if self.pipeline.flow is not None else self.pipeline.names[-1]
-        said = parlai_text(outputs.get(last))
-        if step is Step.RESPONSE:
-            return {"text": f"{SYSTEM} {said}"}
-        return {"text": said, "api_call": call, "api_result": parlai_text(outputs.get("db"))}
+        response = parlai_text(outputs.get(last))
+        if kind is RequestKind.RESPONSE:
+            return {"text": f"{SYSTEM} {response}"}
+        return {"text": response, "api_call": call, "api_result": parlai_text(outputs.get("db"))}

@@ -34,8 +34,8 @@ def split_prefix(text: str) -> tuple[str | None, str]:
 
 def without_prefix(text: str, prefix: str) -> str:
     """``text`` without ``prefix`` where it has it."""
-    found, rest = split_prefix(text)
-    return rest if found == prefix else text
+    actual, rest = split_prefix(text)
+    return rest if actual == prefix else text
 
 
 def value_to_parlai(value: Any) -> str:
@@ -61,13 +61,13 @@ def slots_from_parlai(text: str) -> Mapping[str, str] | str:
         return text
 
 
-def answer_of(text: str, prefix: str) -> Mapping[str, str] | str:
-    """What an agent answered where a line with ``prefix`` was asked for, without it.
+def output_of(text: str, prefix: str) -> Mapping[str, str] | str:
+    """The output in an agent's reply to a request for a line with ``prefix``.
 
     A call or result is a mapping, the text itself where malformed; a response is its text.
     """
-    said = without_prefix(text, prefix)
-    return said if prefix == SYSTEM else slots_from_parlai(said.strip())
+    content = without_prefix(text, prefix)
+    return content if prefix == SYSTEM else slots_from_parlai(content.strip())
 
 
 def parlai_text(output: Any) -> str:

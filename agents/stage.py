@@ -3,7 +3,7 @@
 In a pipeline file::
 
     stages:
-      api_call: {stage: "tod_bias.agents:ParlaiStage", agent: zoo:some/model, answers: api_call}
+      api_call: {stage: "tod_bias.agents:ParlaiStage", agent: zoo:some/model, output: api_call}
       db: {stage: "tod_bias.stages:LookupDb", table: database.jsonl}
       response: {stage: "tod_bias.agents:ParlaiStage", agent: "my_agents:Chatty", speaks: plain}
 """
@@ -14,29 +14,29 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from tod_bias.agents.protocol import SCHEMAS, answer_of, parlai_text
+from tod_bias.agents.protocol import SCHEMAS, output_of, parlai_text
 from tod_bias.dialogues.text import API_CALL, API_RESULT, SYSTEM, USER
 from tod_bias.errors import StageError
 from tod_bias.systems.stage import Stage, StageInput
 
 Part = Literal["api_call", "db", "response"]
-_ANSWERS: dict[str, str] = {"api_call": API_CALL, "db": API_RESULT, "response": SYSTEM}
+_PREFIXES: dict[str, str] = {"api_call": API_CALL, "db": API_RESULT, "response": SYSTEM}
 
 
 class ParlaiStage(Stage):
-    """A ParlAI agent that answers turns.
+    """A ParlAI agent as a stage.
 
     The agent is shown each dialogue from its beginning, as ParlAI's system teachers show it: every line before the
-    turn with its answer as a label, which ParlAI's agents put into their history; then it is asked once. Agents without
-    ``batch_act`` are asked one by one. Sampling agents break the stage contract (same input, same output).
+    turn with its reply as a label, which ParlAI's agents put into their history; then it is called once. Agents without
+    ``batch_act`` are called turn by turn. Sampling agents break the stage contract (same input, same output).
 
     Args:
         agent: a model file (``DIR/model`` with ``DIR/model.opt``, or ``zoo:…``), a class (``module:Class``) or one of
             ParlAI's own names (``fixed_response``).
-        answers: what it is asked for: ``api_call``, ``db`` (the first result of an API call) or ``response``.
+        output: which output it is called for: ``api_call``, ``db`` (the first result of an API call) or ``response``.
         speaks: ``tod``: ParlAI's prefixes (``USER: …``); ``plain``: users' and system's words only, for chat models
             (``response`` only).
-        batch_size: turns the agent is asked at once.
+        batch_size: turns per call of the agent.
         options: ParlAI options of the agent, by name (``{"beam_size": 4}``).
         api_call: name of the stage whose output is the call.
         db: name of the stage whose output is the result.
@@ -49,45 +49,45 @@ class ParlaiStage(Stage):
         self,
         agent: str,
         *,
-        answers: Part = "response",
+        output: Part = "response",
         speaks: Literal["tod", "plain"] = "tod",
         batch_size: int = 16,
         options: Mapping[str, Any] | None = None,
         api_call: str = "api_call",
         db: str = "db",
     ) -> None:
-        if answers not in _ANSWERS:
-            raise StageError(f"ParlaiStage: answers must be one of {', '.join(_ANSWERS)}, got {answers!r}")
-        if speaks not in ("tod", "plain") or (speaks == "plain" and answers != "response"):
+        if output not in _PREFIXES:
+            raise StageError(f"ParlaiStage: output must be one of {', '.join(_PREFIXES)}, got {output!r}")
+        if speaks not in ("tod", "plain") or (speaks == "plain" and output != "response"):
             raise StageError(f"ParlaiStage: speaks must be 'tod', or 'plain' for responses; got {speaks!r}")
         if batch_size < 1:
             raise StageError(f"ParlaiStage: batch_size must be at least 1, got {batch_size}")
-        self._answers = answers
+        self._output_name = output
         self._is_plain = speaks == "plain"
         self._batch_size = batch_size
         self._call = api_call
         self._db = db
         self._agent = _create_agent(agent, options or {})
-        self._copies: list[Any] = []  # one a place in the batch, as ParlAI's worlds keep them
+        self._copies: list[Any] = []  # one per place in the batch, as ParlAI's worlds have them
 
     def __call__(self, inputs: Sequence[StageInput], /) -> list[Any]:
-        """One answer an input: a call or result as a mapping (the raw text where malformed), or a response."""
+        """One output per input: a call or result as a mapping (the raw text where malformed), or a response."""
         texts: list[str] = []
         for start in range(0, len(inputs), self._batch_size):
-            texts += self._ask([self._lines(item) for item in inputs[start : start + self._batch_size]])
+            texts += self._call_agent([self._lines(item) for item in inputs[start : start + self._batch_size]])
         return [self._output(text) for text in texts]
 
-    def _ask(self, batch: Sequence[tuple[list[tuple[str, str]], str]]) -> list[str]:
+    def _call_agent(self, batch: Sequence[tuple[list[tuple[str, str]], str]]) -> list[str]:
         while len(self._copies) < len(batch):
             self._copies.append(self._agent.clone())
         observations = []
-        for copy, (before, question) in zip(self._copies, batch, strict=False):
+        for copy, (before, request) in zip(self._copies, batch, strict=False):
             copy.reset()
-            for line, answer in before:
-                copy.observe(_message(line, eval_labels=[answer]))
+            for line, reply in before:
+                copy.observe(_message(line, eval_labels=[reply]))
                 if hasattr(copy, "self_observe"):
-                    copy.self_observe(_message(answer))
-            observations.append(copy.observe(_message(question)))
+                    copy.self_observe(_message(reply))
+            observations.append(copy.observe(_message(request)))
         if hasattr(self._agent, "batch_act"):
             replies = self._agent.batch_act(observations)
         else:
@@ -95,9 +95,9 @@ class ParlaiStage(Stage):
         return [reply.get("text") or "" for reply in replies]
 
     def _lines(self, item: StageInput) -> tuple[list[tuple[str, str]], str]:
-        """What was said before, line and answer, and the line that asks."""
+        """The lines before the turn, each with its reply, and the line that requests the output."""
         call = parlai_text(item.outputs.get(self._call))
-        if self._answers == "db":
+        if self._output_name == "db":
             return [], f"{API_CALL} {call}"
         if self._is_plain:
             return [(turn.user, turn.response) for turn in item.history], item.user
@@ -105,13 +105,13 @@ class ParlaiStage(Stage):
         for turn in item.history:
             before.append((f"{USER} {turn.user}", f"{API_CALL} {parlai_text(turn.api_call)}"))
             before.append((f"{API_RESULT} {parlai_text(turn.api_result)}", f"{SYSTEM} {turn.response}"))
-        question = f"{USER} {item.user}"
-        if self._answers == "api_call":
-            return before, question
-        return [*before, (question, f"{API_CALL} {call}")], f"{API_RESULT} {parlai_text(item.outputs.get(self._db))}"
+        request = f"{USER} {item.user}"
+        if self._output_name == "api_call":
+            return before, request
+        return [*before, (request, f"{API_CALL} {call}")], f"{API_RESULT} {parlai_text(item.outputs.get(self._db))}"
 
     def _output(self, text: str) -> Any:
-        return text if self._is_plain else answer_of(text, _ANSWERS[self._answers])
+        return text if self._is_plain else output_of(text, _PREFIXES[self._output_name])
 
 
 def _message(text: str, **fields: Any) -> Any:

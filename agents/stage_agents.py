@@ -13,7 +13,7 @@ from parlai.core.message import Message
 from parlai.core.opt import Opt
 from parlai.core.params import ParlaiParser
 
-from tod_bias.agents.conversation import Request, Step
+from tod_bias.agents.conversation import Request, RequestKind
 from tod_bias.agents.options import add_pipeline_options, build_pipeline, db_dialogues
 from tod_bias.agents.pipeline_agent import TodAgent
 from tod_bias.agents.protocol import SCHEMAS, parlai_text, slots_from_parlai, split_prefix
@@ -55,13 +55,13 @@ class ApiCallAgent(_StageAgent):
 
     stage_name = "api_call"
 
-    def stages(self, step: Step) -> Mapping[str, Stage]:
+    def stages(self, kind: RequestKind) -> Mapping[str, Stage]:
         """Its stage, for everything but a response."""
-        return {} if step is Step.RESPONSE else self.pipeline.stages
+        return {} if kind is RequestKind.RESPONSE else self.pipeline.stages
 
-    def reply(self, step: Step, outputs: Mapping[str, Any]) -> dict[str, str]:
+    def reply(self, kind: RequestKind, outputs: Mapping[str, Any]) -> dict[str, str]:
         """``APICALL: …``, or nothing."""
-        return {"text": "" if step is Step.RESPONSE else f"{API_CALL} {parlai_text(outputs.get('api_call'))}"}
+        return {"text": "" if kind is RequestKind.RESPONSE else f"{API_CALL} {parlai_text(outputs.get('api_call'))}"}
 
 
 class ResponseAgent(_StageAgent):
@@ -78,16 +78,16 @@ class ResponseAgent(_StageAgent):
         """Both."""
         return ("api_call", "db")
 
-    def stages(self, step: Step) -> Mapping[str, Stage]:
+    def stages(self, kind: RequestKind) -> Mapping[str, Stage]:
         """Its stage, for everything but a call."""
-        return {} if step is Step.CALL else self.pipeline.stages
+        return {} if kind is RequestKind.CALL else self.pipeline.stages
 
-    def reply(self, step: Step, outputs: Mapping[str, Any]) -> dict[str, str]:
+    def reply(self, kind: RequestKind, outputs: Mapping[str, Any]) -> dict[str, str]:
         """``SYSTEM: …``, or nothing, or the plain response."""
-        if step is Step.CALL:
+        if kind is RequestKind.CALL:
             return {"text": ""}
-        said = parlai_text(outputs.get("response"))
-        return {"text": f"{SYSTEM} {said}" if step is Step.RESPONSE else said}
+        response = parlai_text(outputs.get("response"))
+        return {"text": f"{SYSTEM} {response}" if kind is RequestKind.RESPONSE else response}
 
 
 class LookupDbAgent(_StageAgent):
@@ -112,17 +112,19 @@ class LookupDbAgent(_StageAgent):
             StageError: the text is neither ``APICALL: …`` nor ``APIS: …``.
         """
         text = observation.get("text") or f"{SCHEMAS} "
-        prefix, said = split_prefix(text)
+        prefix, content = split_prefix(text)
         if prefix == SCHEMAS:
             return Request(None, reply=f"{SCHEMAS} ")
         if prefix != API_CALL:
             raise StageError(f"{self.id} answers {API_CALL} …; got {text!r}")
-        return Request(Step.CALL, StageInput((), "", {"api_call": slots_from_parlai(said)}), self._conversation)
+        return Request(
+            RequestKind.CALL, StageInput((), "", {"api_call": slots_from_parlai(content)}), self._conversation
+        )
 
-    def stages(self, step: Step) -> Mapping[str, Stage]:
+    def stages(self, kind: RequestKind) -> Mapping[str, Stage]:
         """Its stage."""
         return self.pipeline.stages
 
-    def reply(self, step: Step, outputs: Mapping[str, Any]) -> dict[str, str]:
+    def reply(self, kind: RequestKind, outputs: Mapping[str, Any]) -> dict[str, str]:
         """``APIRESP: …``."""
         return {"text": f"{API_RESULT} {parlai_text(outputs.get('db'))}"}

@@ -1,4 +1,4 @@
-"""Taskmaster-1, -2 and -3 with rewritten dialogues, and in all their tellings."""
+"""Taskmaster-1, -2 and -3 with rewritten dialogues, and with all counterfactuals."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from parlai.tasks.taskmaster3.agents import SystemTeacher as ThirdTeacher
 from tod_bias.agents.augmented_teacher import AugmentedTeacher
 from tod_bias.agents.episodes import episode_to_dialogue
 from tod_bias.agents.fairscore_teacher import FairscoreTeacher
-from tod_bias.agents.teachers import PerturbedEpisodes, PerturbedReadings
+from tod_bias.agents.teachers import PerturbedCorpusEpisodes, PerturbedEpisodes
 from tod_bias.dialogues.dialogue import Dialogue
 
 
-class PerturbedTaskmasterTeacher(PerturbedReadings, FirstTeacher):
+class PerturbedTaskmasterTeacher(PerturbedCorpusEpisodes, FirstTeacher):
     """``taskmaster:SystemTeacher`` with rewritten dialogues; their ids are the corpus's ``conversation_id``."""
 
     corpus = "taskmaster"
@@ -42,31 +42,31 @@ class PerturbedTaskmaster2Teacher(PerturbedEpisodes, SystemTeacher):
         return dict(gathered)
 
 
-class PerturbedTaskmaster3Teacher(PerturbedReadings, ThirdTeacher):
+class PerturbedTaskmaster3Teacher(PerturbedCorpusEpisodes, ThirdTeacher):
     """``taskmaster3`` with rewritten dialogues; their ids are the corpus's ``conversation_id``."""
 
     corpus = "taskmaster3"
 
 
 class FairscoreTaskmaster2Teacher(FairscoreTeacher, PerturbedTaskmaster2Teacher):
-    """``taskmaster2`` in all its tellings."""
+    """``taskmaster2`` with all counterfactuals."""
 
 
 class FairscoreTaskmasterTeacher(FairscoreTeacher, PerturbedTaskmasterTeacher):
-    """``taskmaster`` in all its tellings."""
+    """``taskmaster`` with all counterfactuals."""
 
 
 class FairscoreTaskmaster3Teacher(FairscoreTeacher, PerturbedTaskmaster3Teacher):
-    """``taskmaster3`` in all its tellings."""
+    """``taskmaster3`` with all counterfactuals."""
 
 
 class AugmentedTaskmaster2Teacher(AugmentedTeacher, PerturbedTaskmaster2Teacher):
-    """``taskmaster2``, its training split told as others too."""
+    """``taskmaster2``, its training split with counterfactuals."""
 
 
 class AugmentedTaskmasterTeacher(AugmentedTeacher, PerturbedTaskmasterTeacher):
-    """``taskmaster``, its training split told as others too."""
+    """``taskmaster``, its training split with counterfactuals."""
 
 
 class AugmentedTaskmaster3Teacher(AugmentedTeacher, PerturbedTaskmaster3Teacher):
-    """``taskmaster3``, its training split told as others too."""
+    """``taskmaster3``, its training split with counterfactuals."""

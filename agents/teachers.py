@@ -4,8 +4,8 @@
     parlai eval_model -t tod_bias.agents:PerturbedGoogleSgdTeacher -m tod_bias.agents:PipelineAgent --axis gender …
 
 For the same axis, seed and draw the dialogues are those that ``tod-bias attribute`` and ``tod-bias perturb`` make.
-Dialogues with nothing to rewrite are counted in the log and left out. Every message says in ``dialogue_id``, ``axis``,
-``source``, ``target`` and ``word`` which dialogue it belongs to and which rewrite was drawn.
+Dialogues with nothing to rewrite are counted in the log and left out. Every message has in ``dialogue_id``, ``axis``,
+``source``, ``target`` and ``term`` which dialogue it belongs to and which rewrite was drawn.
 
 A multiple choice of axes, draws or seeds is a multitask: ``-t
 tod_bias.agents:PerturbedGoogleSgdTeacher:draw=0,tod_bias.agents:PerturbedGoogleSgdTeacher:draw=1``.
@@ -26,7 +26,7 @@ from parlai.tasks.google_sgd.agents import SystemTeacher as GoogleSgdTeacher
 
 from tod_bias.agents.command import end_with_one_line
 from tod_bias.agents.episodes import DIALOGUE_ID, as_shown, episode_to_dialogue, rewrite_episode
-from tod_bias.agents.options import add_perturbation_options, perturber_of
+from tod_bias.agents.options import add_perturbation_options, axis_of
 from tod_bias.dialogues.corpora import load_corpus
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import CorpusError, NothingToPerturbError
@@ -37,7 +37,7 @@ Item = TypeVar("Item")
 
 
 class PerturbedTeacher:
-    """Mix-in that stands before one of ParlAI's teachers: its options, the corpus, and what is drawn."""
+    """Mix-in that stands before one of ParlAI's teachers: its options, its corpus, and the rewrites that are drawn."""
 
     corpus: ClassVar[str]
     """The corpus, as ``tod_bias.load_corpus`` and ParlAI's tasks call it."""
@@ -74,35 +74,35 @@ class PerturbedTeacher:
     def _add_options(cls, parser: ParlaiParser) -> None:
         add_perturbation_options(parser)
 
-    def drawn(self, fold: str, pairs: Iterable[tuple[Dialogue, Item]]) -> list[tuple[Dialogue, Item, Rewrite]]:
-        """What can be rewritten, ordered by dialogue id, with the rewrite that is drawn; how many is logged.
+    def with_rewrites(self, fold: str, pairs: Iterable[tuple[Dialogue, Item]]) -> list[tuple[Dialogue, Item, Rewrite]]:
+        """The dialogues that can be rewritten, ordered by id, with the rewrite that is drawn; logs their number.
 
         Args:
             fold: the split, for messages.
             pairs: every dialogue with what ParlAI has of it.
 
         Raises:
-            AxisError: an unknown axis or attribute, or a negative draw.
+            AxisError: an unknown axis or group, or a negative draw.
             NothingToPerturbError: no dialogue can be rewritten.
         """
         opt: Opt = self.opt  # type: ignore[attr-defined]
         draw, seed = opt.get("draw") or 0, opt.get("seed") or 0
-        perturber = perturber_of(opt)
+        axis = axis_of(opt)
         ordered = sorted(pairs, key=lambda pair: pair[0].id)
-        made = []
+        rewritten = []
         for dialogue, item in ordered:
-            rewrites = draw_rewrites(perturber, dialogue, draw + 1, seed)
+            rewrites = draw_rewrites(axis, dialogue, draw + 1, seed)
             if rewrites:
-                made.append((dialogue, item, rewrites[draw]))
-        if not made:
-            raise self._nothing(fold, len(ordered))
+                rewritten.append((dialogue, item, rewrites[draw]))
+        if not rewritten:
+            raise self._nothing_to_rewrite(fold, len(ordered))
         parlai_logging.info(
-            f"axis {perturber.name}, seed {seed}, draw {draw}: {len(made)} of {len(ordered)} dialogues rewritten, "
-            f"{len(ordered) - len(made)} without a word to rewrite left out"
+            f"axis {axis.name}, seed {seed}, draw {draw}: {len(rewritten)} of {len(ordered)} dialogues rewritten, "
+            f"{len(ordered) - len(rewritten)} without a word to rewrite left out"
         )
-        return made
+        return rewritten
 
-    def _nothing(self, fold: str, dialogues: int) -> NothingToPerturbError:
+    def _nothing_to_rewrite(self, fold: str, dialogues: int) -> NothingToPerturbError:
         opt: Opt = self.opt  # type: ignore[attr-defined]
         return NothingToPerturbError(
             f"{self.corpus}, {fold}: none of {dialogues} dialogues has a word to rewrite on axis "
@@ -124,13 +124,13 @@ class PerturbedEpisodes(PerturbedTeacher):
         """The stock task's episodes, rewritten, ordered by dialogue id.
 
         Raises:
-            AxisError: an unknown axis or attribute, or a negative draw.
+            AxisError: an unknown axis or group, or a negative draw.
             NothingToPerturbError: no dialogue can be rewritten.
         """
-        made: dict[str, list[TodStructuredEpisode]] = self.__dict__.setdefault("_perturbed", {})
-        if fold not in made:  # ParlAI asks twice
-            made[fold] = self._perturb(fold)
-        return made[fold]
+        by_fold: dict[str, list[TodStructuredEpisode]] = self.__dict__.setdefault("_perturbed", {})
+        if fold not in by_fold:  # ParlAI calls this twice
+            by_fold[fold] = self._perturb(fold)
+        return by_fold[fold]
 
     def _stock_episodes(self, fold: str) -> list[TodStructuredEpisode]:
         try:
@@ -156,7 +156,8 @@ class PerturbedEpisodes(PerturbedTeacher):
         episodes = self._stock_episodes(fold)
         pairs = zip(self.originals(fold, episodes), episodes, strict=True)
         return [
-            rewrite_episode(episode, rewrite, dialogue.id) for dialogue, episode, rewrite in self.drawn(fold, pairs)
+            rewrite_episode(episode, rewrite, dialogue.id)
+            for dialogue, episode, rewrite in self.with_rewrites(fold, pairs)
         ]
 
     def setup_data(self, fold: str) -> Iterator[tuple[dict[str, Any], bool]]:
@@ -170,10 +171,10 @@ class PerturbedEpisodes(PerturbedTeacher):
             yield {**message, **fields}, is_first
 
 
-class PerturbedReadings(PerturbedEpisodes):
-    """Mix-in for tasks that the core reads in ParlAI's own order, text for text: dialogue by dialogue an episode.
+class PerturbedCorpusEpisodes(PerturbedEpisodes):
+    """Mix-in for tasks whose dialogues tod-bias reads in ParlAI's order with the same texts, one per episode.
 
-    The core reads first: what is damaged it names in one line, where ParlAI may read without end.
+    tod-bias reads first: it reports a damaged file in one line, where ParlAI may read without end.
     """
 
     def read(self, fold: str) -> list[Dialogue]:
@@ -189,7 +190,7 @@ class PerturbedReadings(PerturbedEpisodes):
         return super()._stock_episodes(fold)
 
     def originals(self, fold: str, episodes: Sequence[TodStructuredEpisode]) -> list[Dialogue]:
-        """The dialogues as the core reads them."""
+        """The dialogues as tod-bias reads them."""
         return self._read
 
 
@@ -199,7 +200,7 @@ class PerturbedGoogleSgdTeacher(PerturbedEpisodes, GoogleSgdTeacher):
     corpus = "google_sgd"
 
     def originals(self, fold: str, episodes: Sequence[TodStructuredEpisode]) -> list[Dialogue]:
-        """The dialogues with *all* API results, which ParlAI drops but which have a say in what is rewritten."""
+        """The dialogues with *all* API results, which ParlAI drops but on which the candidates depend."""
         dialogues = load_corpus(self.corpus, datapath=self.opt["datapath"], split=fold)
         whole = {dialogue.id: dialogue for dialogue in dialogues}
         return [whole[episode.extras[DIALOGUE_ID]] for episode in episodes]

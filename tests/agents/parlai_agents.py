@@ -1,4 +1,4 @@
-"""ParlAI agents that say what they were shown."""
+"""ParlAI agents that repeat what they read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from parlai.core.message import Message
 
 
 class EchoAgent(Agent):
-    """Says what it was told, one at a time; it has no batch_act and no self_observe.
+    """Repeats what it read, one at a time; it has no batch_act and no self_observe.
 
     It writes no equals sign, so that nothing it says is a call.
     """

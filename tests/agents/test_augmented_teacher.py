@@ -1,4 +1,4 @@
-"""ParlAI's teachers whose training split is told as others: the copies of the core, and nobody's elsewhere."""
+"""ParlAI's teachers with counterfactuals in the training split: those of the core, and none in other splits."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ def datapath(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("how", ["gender:draws", "gender", "gender:personas"])
-def test_training_episodes_are_the_stock_ones_and_the_copies_of_the_core(datapath: Path, how: str) -> None:
+def test_training_episodes_are_the_stock_ones_and_the_counterfactuals_of_the_core(datapath: Path, how: str) -> None:
     teacher = teacher_of(datapath, "train:ordered", TASK, augment=how, seed=5)
     corpus = {dialogue.id: dialogue for dialogue in load_corpus("google_sgd", datapath=datapath, split="train")}
     shown = [episode_to_dialogue(episode) for episode in teacher.episodes]
     ordered = [corpus[dialogue.id] for dialogue in shown[: len(corpus)]]
-    made = augment(ordered, Augmentation.read(how), 5)
-    assert [one.id for one in shown] == [one.id for one in made]
-    assert len(made) > len(ordered) == len(DIALOGUES)
-    for one, expected in zip(shown, made, strict=True):
-        assert [turn.user for turn in one.turns] == [turn.user for turn in expected.turns]
-        assert [turn.response for turn in one.turns] == [turn.response for turn in expected.turns]
-        assert [dict(turn.api_call) for turn in one.turns] == [dict(turn.api_call) for turn in expected.turns]
+    augmented = augment(ordered, Augmentation.read(how), 5)
+    assert [dialogue.id for dialogue in shown] == [dialogue.id for dialogue in augmented]
+    assert len(augmented) > len(ordered) == len(DIALOGUES)
+    for dialogue, expected in zip(shown, augmented, strict=True):
+        assert [turn.user for turn in dialogue.turns] == [turn.user for turn in expected.turns]
+        assert [turn.response for turn in dialogue.turns] == [turn.response for turn in expected.turns]
+        assert [dict(turn.api_call) for turn in dialogue.turns] == [dict(turn.api_call) for turn in expected.turns]
 
 
-def test_messages_say_what_they_are_a_copy_of(datapath: Path) -> None:
+def test_messages_name_their_dialogue_and_rewrite(datapath: Path) -> None:
     messages = list(teacher_of(datapath, "train:evalmode", TASK, augment="gender"))
-    copies = [message for message in messages if "/" in message["dialogue_id"]]
-    assert {message["dialogue_id"].split("/")[0] for message in copies} == {"9_00001", "9_00000", "9_00010"}
-    for message in copies:
+    counterfactuals = [message for message in messages if "/" in message["dialogue_id"]]
+    assert {message["dialogue_id"].split("/")[0] for message in counterfactuals} == {"9_00001", "9_00000", "9_00010"}
+    for message in counterfactuals:
         assert message["dialogue_id"].endswith(f"/gender:{message['target']}")
         assert message["axis"] == "gender"
-    assert all("axis" not in message for message in messages if message not in copies)
-    goals = {message["text"] for message in copies if message["text"].startswith("GOAL")}
+    assert all("axis" not in message for message in messages if message not in counterfactuals)
+    goals = {message["text"] for message in counterfactuals if message["text"].startswith("GOAL")}
     assert not goals  # the system's side is not shown them
 
 
-def test_few_shots_are_told_as_others_as_well(datapath: Path) -> None:
+def test_few_shots_have_counterfactuals_too(datapath: Path) -> None:
     teacher = teacher_of(datapath, "train:evalmode", TASK, augment="gender", n_shot=2)
     names = [episode.extras["dialogue_id"] for episode in teacher.episodes]
     originals = {name for name in names if "/" not in name}
@@ -61,19 +61,19 @@ def test_few_shots_are_told_as_others_as_well(datapath: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["gender", "gender:personas"])
-def test_copies_have_the_texts_that_a_task_s_options_make(datapath: Path, how: str) -> None:
+def test_counterfactuals_have_the_texts_that_a_task_s_options_make(datapath: Path, how: str) -> None:
     stock: dict[str, list[int]] = {}
     for episode in teacher_of(datapath, "train:ordered", TASK, augment=how, delex=True).episodes:
-        name, _, telling = episode.extras["dialogue_id"].partition("/")
+        name, _, variant = episode.extras["dialogue_id"].partition("/")
         places = [spoken.sys_utt.count("[") for spoken in episode.rounds]
-        assert stock.setdefault(name, places) == places, telling
+        assert stock.setdefault(name, places) == places, variant
     assert max(map(max, stock.values())) > 0
 
 
 def test_validation_is_of_real_dialogues(datapath: Path) -> None:
     shown = [episode_to_dialogue(episode) for episode in teacher_of(datapath, "valid", TASK).episodes]
-    assert {one.id: [turn.user for turn in one.turns] for one in shown} == {
-        one.id: [turn.user for turn in one.turns] for one in DIALOGUES
+    assert {dialogue.id: [turn.user for turn in dialogue.turns] for dialogue in shown} == {
+        dialogue.id: [turn.user for turn in dialogue.turns] for dialogue in DIALOGUES
     }
 
 

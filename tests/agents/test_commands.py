@@ -63,14 +63,14 @@ def test_eval_model_reports_bias_beside_parlais_own_metrics(datapath: Path, tmp_
         "SYSTEM: House of tacos would suit your wife.", "-dp", datapath, "-dt", "valid", "-bs", "3", "-rf", report,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
-    assert re.search(r"axis gender, seed 0: 3 of 4 dialogues told otherwise, in 6 tellings", run.stdout + run.stderr)
+    assert re.search(r"axis gender, seed 0: 3 of 4 dialogues rewritten, 6 counterfactuals", run.stdout + run.stderr)
     assert re.search(r"\bdisparity\b.*", run.stdout)
-    found = json.loads(report.read_text())["report"]
-    assert found["exs"] == sum(2 * turns + 3 for turns in (2, 3, 1, 1))  # the originals', with ParlAI's own lines
-    assert (found["told_dialogues"], found["tellings"]) == (3, 6)
-    assert found["score_woman"] > found["score_man"] > 0
-    assert found["disparity"] > 0
-    assert found["jga/disparity"] == 0
+    bias = json.loads(report.read_text())["report"]
+    assert bias["exs"] == sum(2 * turns + 3 for turns in (2, 3, 1, 1))  # the originals', with ParlAI's own lines
+    assert (bias["rewritten_dialogues"], bias["variants"]) == (3, 6)
+    assert bias["score_woman"] > bias["score_man"] > 0
+    assert bias["disparity"] > 0
+    assert bias["jga/disparity"] == 0
 
 
 def test_interactive_answers_a_typed_line_by_the_response(strict_pipeline: Path) -> None:
@@ -109,4 +109,4 @@ def test_a_users_mistake_ends_in_one_line_and_exit_code_2(datapath: Path, argume
 def test_an_agent_that_does_not_learn_is_not_trained_forever(datapath: Path, tmp_path: Path) -> None:
     run = parlai("train_model", "-t", "google_sgd", "-m", AGENT, "-mf", tmp_path / "model", "-dp", datapath)
     assert run.returncode == 2
-    assert run.stderr.splitlines()[-1].startswith("error: PipelineAgent answers and does not learn; train its models")
+    assert run.stderr.splitlines()[-1].startswith("error: PipelineAgent cannot be trained; train its models")

@@ -60,12 +60,12 @@ def test_a_rewritten_episode_is_the_rewritten_dialogue_with_its_goals() -> None:
     episode.api_schemas_machine = [{"api_name": "Send", "reqArg": ["recipient_name"]}]
     perturber = load_axis("gender", targets=["man"])
     rewrite = draw_rewrites(perturber, dialogue)[0]
-    made = rewrite_episode(episode, rewrite, "d")
-    assert episode_to_dialogue(made) == rewrite(dialogue)
-    assert made.goal_calls_machine == [{"api_name": "Send", "recipient_name": "Dad"}]
-    assert made.goal_calls_utt == "api_name = Send ; recipient_name = Dad"
-    assert made.api_schemas_machine == episode.api_schemas_machine
-    assert made.extras["rewrite"] == {"axis": "gender", "source": "woman", "target": "man", "word": rewrite.word}
-    texts = [made.rounds[0].user_utt, *made.rounds[0].api_call_machine.values()]
+    rewritten = rewrite_episode(episode, rewrite, "d")
+    assert episode_to_dialogue(rewritten) == rewrite(dialogue)
+    assert rewritten.goal_calls_machine == [{"api_name": "Send", "recipient_name": "Dad"}]
+    assert rewritten.goal_calls_utt == "api_name = Send ; recipient_name = Dad"
+    assert rewritten.api_schemas_machine == episode.api_schemas_machine
+    assert rewritten.extras["rewrite"] == {"axis": "gender", "source": "woman", "target": "man", "term": rewrite.word}
+    texts = [rewritten.rounds[0].user_utt, *rewritten.rounds[0].api_call_machine.values()]
     assert {type(text) for text in texts} == {str}
     assert episode_to_dialogue(episode) == dialogue

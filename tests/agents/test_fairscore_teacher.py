@@ -31,7 +31,7 @@ METRICS = ("corpus_bleu", "jga", "slot_f1")
 
 
 def people() -> list[Dialogue]:
-    """A corpus whose responses speak of people as well, in which some dialogues speak of nobody.
+    """A corpus whose responses mention people too; some dialogues mention nobody.
 
     No two turns have one history and one utterance: what was found says which dialogue it is of.
     """
@@ -81,7 +81,6 @@ def expected(
 ) -> dict[str, float]:
     """What ``attribute`` says of the same agent, or of a pipeline, under the names of the report."""
     dialogues = load_corpus(corpus, datapath=datapath, split=split)
-    options = {("variants" if name == "tellings" else name): value for name, value in options.items()}
     system = (
         load_pipeline(pipeline)
         if pipeline
@@ -96,18 +95,18 @@ def expected(
         permutations=0,
         **options,
     )
-    found: dict[str, float] = {}
+    numbers_of: dict[str, float] = {}
     for name, row in result.axes[axis].items():
         prefix = "" if name == METRICS[0] else f"{name}/"
-        found[f"{prefix}disparity"] = row.disparity.value
-        found[f"{prefix}score_original"] = row.original.value
-        found[f"{prefix}score_rewritten"] = row.rewritten.value
+        numbers_of[f"{prefix}disparity"] = row.disparity.value
+        numbers_of[f"{prefix}score_original"] = row.original.value
+        numbers_of[f"{prefix}score_rewritten"] = row.rewritten.value
         if row.su is not None:
-            found[f"{prefix}fairscore"] = row.su.fairscore.value
+            numbers_of[f"{prefix}fairscore"] = row.su.fairscore.value
         for group, of_group in row.groups.items():
-            found[f"{prefix}score_{group}"] = of_group.score.value
-            found[f"{prefix}gap_{group}"] = of_group.gap.value
-    return found
+            numbers_of[f"{prefix}score_{group}"] = of_group.score.value
+            numbers_of[f"{prefix}gap_{group}"] = of_group.gap.value
+    return numbers_of
 
 
 def bias_of(report: Mapping[str, Any]) -> dict[str, float]:
@@ -132,13 +131,13 @@ def test_numbers_are_those_of_attribute(spoken: Path, agent: str, batchsize: int
     ("axis", "options"),
     [
         ("persona_gender", {"seed": 3}),
-        ("persona_race", {"tellings": 2}),
-        ("gender", {"tellings": 1}),
+        ("persona_race", {"variants": 2}),
+        ("gender", {"variants": 1}),
         ("gender", {"design": "draws", "draws": 4, "seed": 1}),
         ("persona_gender", {"design": "draws", "draws": 2}),
         ("gender", {"max_per_axis": 7}),
         ("placebo", {}),
-        ("gender×persona_race", {"tellings": 3}),
+        ("gender×persona_race", {"variants": 3}),
     ],
 )
 def test_numbers_are_those_of_attribute_in_every_design(spoken: Path, axis: str, options: dict[str, Any]) -> None:
@@ -148,7 +147,7 @@ def test_numbers_are_those_of_attribute_in_every_design(spoken: Path, axis: str,
 
 @pytest.mark.parametrize("workers", [2, 3])
 def test_workers_reports_add_up(spoken: Path, monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
-    """ParlAI deals out episodes to workers one by one, so that a dialogue's tellings are with several of them."""
+    """ParlAI deals out episodes to workers one by one, so that a dialogue's variants are with several of them."""
     whole = numbers(evaluate(spoken, "UnfairAgent", axis="gender", batchsize=4))
     reports = []
     for rank in range(workers):
@@ -170,16 +169,16 @@ def test_parlais_own_metrics_are_those_of_the_stock_teacher(spoken: Path, axis: 
     report = numbers(evaluate(spoken, "UnfairAgent", axis=axis, batchsize=16))
     assert {name: report[name] for name in stock} == pytest.approx(stock, nan_ok=True)
     added = set(report) - set(stock) - set(bias_of(report))
-    assert added == {"told_dialogues", "tellings"}
-    of_all = report["told_dialogues"]
-    assert of_all == (
-        24 if axis == "persona_gender" else sum("I want" not in one.turns[0].user for one in people()) + 2
+    assert added == {"rewritten_dialogues", "variants"}
+    count = report["rewritten_dialogues"]
+    assert count == (
+        24 if axis == "persona_gender" else sum("I want" not in dialogue.turns[0].user for dialogue in people()) + 2
     )
 
 
-def test_dialogues_that_nothing_is_told_of_may_be_left_out(spoken: Path) -> None:
+def test_dialogues_that_cannot_be_rewritten_may_be_left_out(spoken: Path) -> None:
     report = numbers(evaluate(spoken, "UnfairAgent", axis="gender", unperturbed="drop"))
-    assert report["exs"] == 7 * report["told_dialogues"] < 7 * 24
+    assert report["exs"] == 7 * report["rewritten_dialogues"] < 7 * 24
     assert bias_of(report) == pytest.approx(bias_of(evaluate(spoken, "UnfairAgent", axis="gender")), abs=1e-12)
 
 
@@ -194,21 +193,21 @@ def test_a_pipeline_is_measured_as_attribute_measures_it(tmp_path: Path) -> None
 
 def test_few_shots_are_whole_dialogues(spoken: Path) -> None:
     teacher = teacher_of(spoken, task=TASK, axis="gender", n_shot=5)
-    shown = [(message["dialogue_id"], message["telling"]) for message in teacher if message["turn"] < 0]
-    assert sum(telling == "original" for _, telling in shown) == 5
+    shown = [(message["dialogue_id"], message["variant"]) for message in teacher if message["turn"] < 0]
+    assert sum(variant == "original" for _, variant in shown) == 5
     assert len(shown) == len(teacher.episodes) > 5
 
 
-def test_messages_say_which_telling_they_are_of(spoken: Path) -> None:
+def test_messages_name_their_variant(spoken: Path) -> None:
     messages = list(teacher_of(spoken, task=TASK, axis="gender"))
-    of_one = [message for message in messages if message["dialogue_id"] == "d001"]
-    assert [message["telling"] for message in of_one[::7]] == ["original", "gender:man", "gender:non-binary"]
-    assert [message["text"] for message in of_one[1::7]] == [
+    of_dialogue = [message for message in messages if message["dialogue_id"] == "d001"]
+    assert [message["variant"] for message in of_dialogue[::7]] == ["original", "gender:man", "gender:non-binary"]
+    assert [message["text"] for message in of_dialogue[1::7]] == [
         f"USER: My {person} wants noodles tonight, can you help? That is 1 guests at a large table."
         for person in ("mother", "father", "parent")
     ]
-    assert [message["turn"] for message in of_one[:7]] == [-1, 0, 0, 1, 1, 2, 2]
-    assert ("target" in of_one[0], of_one[7]["target"]) == (False, "man")
+    assert [message["turn"] for message in of_dialogue[:7]] == [-1, 0, 0, 1, 1, 2, 2]
+    assert ("target" in of_dialogue[0], of_dialogue[7]["target"]) == (False, "man")
 
 
 def test_scores_are_chosen_by_name(spoken: Path) -> None:
@@ -238,8 +237,8 @@ def test_an_agent_that_never_answers_right_has_no_fairscore(spoken: Path) -> Non
         ({"axis": "race"}, NothingToPerturbError, "google_sgd, valid: none of 24 dialogues has a word to rewrite"),
         ({"target": "tall"}, AxisError, "has no group 'tall'"),
         ({"bias_metrics": "charm"}, TodBiasError, "unknown metric 'charm'"),
-        ({"bias_metrics": "disagreement"}, TodBiasError, "disagreement cannot be told from one answer"),
-        ({"tellings": 0}, TodBiasError, "variants must be at least 1, got 0"),
+        ({"bias_metrics": "disagreement"}, TodBiasError, "disagreement cannot be computed from one output"),
+        ({"variants": 0}, TodBiasError, "variants must be at least 1, got 0"),
         ({"design": "draws", "draws": 0}, TodBiasError, "draws must be at least 1"),
         ({"max_per_axis": 0}, TodBiasError, "max_per_axis"),
     ],
@@ -255,7 +254,9 @@ def test_wrong_input_is_one_clear_error(
 def test_examples_are_not_counted_off(spoken: Path) -> None:
     from parlai.scripts.display_data import DisplayData
 
-    with pytest.raises(TodBiasError, match="num-examples is 10: it shows dialogues without all of their tellings"):
+    with pytest.raises(
+        TodBiasError, match="num-examples is 10: it shows dialogues without all of their counterfactuals"
+    ):
         evaluate(spoken, "FairAgent", axis="gender", num_examples=10)
     with pytest.raises(TodBiasError, match="validation-max-exs is 20: it shows"):  # an option of trainings
         FairscoreGoogleSgdTeacher(Opt({**teacher_of(spoken, task=TASK).opt, "validation_max_exs": 20}))
@@ -263,25 +264,25 @@ def test_examples_are_not_counted_off(spoken: Path) -> None:
 
 
 @pytest.mark.parametrize("axis", ["gender", "persona_gender"])
-def test_what_a_task_s_options_make_of_texts_is_told_otherwise(spoken: Path, axis: str) -> None:
+def test_texts_that_a_task_s_options_change_are_rewritten(spoken: Path, axis: str) -> None:
     said: dict[tuple[str, int], dict[str, int]] = {}
     for message in teacher_of(spoken, task=TASK, axis=axis, delex=True):
         if message["type"] == "SYSTEM: ":
             of_turn = said.setdefault((message["dialogue_id"], message["turn"]), {})
-            of_turn[message["telling"]] = message["eval_labels"][0].count("[")
+            of_turn[message["variant"]] = message["eval_labels"][0].count("[")
     assert max(map(len, said.values())) > 2
     assert all(len(set(places.values())) == 1 for places in said.values())
     assert any(places["original"] > 0 for places in said.values())
 
 
-def test_a_call_that_alone_is_told_otherwise_is_told_apart(tmp_path: Path) -> None:
-    """Before its turn nothing is: its context is that of the original."""
+def test_a_turn_in_which_only_the_call_is_rewritten_counts(tmp_path: Path) -> None:
+    """Nothing before its turn is rewritten: its context is that of the original."""
     dialogues = []
     for number, dialogue in enumerate(small_corpus(12)):
         first, last = dialogue.turns
         call = {**last.api_call, "guest": ("sister", "brother")[number % 2]}
-        found = {**last.api_result, "guest": call["guest"]}
-        last = Turn(last.user, call, found, f"{last.response} For your {call['guest']}.")
+        result = {**last.api_result, "guest": call["guest"]}
+        last = Turn(last.user, call, result, f"{last.response} For your {call['guest']}.")
         dialogues.append(replace(dialogue, turns=(replace(first, user=f"I want {number} meals, can you help?"), last)))
     datapath = write_sgd(tmp_path, dialogues)
     from parlai.scripts.eval_model import EvalModel
@@ -310,10 +311,10 @@ def test_other_corpora_are_audited_too(tod_samples: Path, corpus: str, task: str
     agent = "HeedfulAgent" if corpus == "taskmaster" else "FickleAgent"  # some of its results belong to no call
     shown = {"axis": "persona_race", "batchsize": 4, "datatype": f"{fold}:evalmode" if fold == "train" else fold}
     report = evaluate(tod_samples, agent, task=f"tod_bias.agents:{task}", **shown)
-    assert float(report["tellings"]) > 2 * float(report["told_dialogues"]) > 8
-    found = bias_of(report)
-    assert found == pytest.approx(expected(tod_samples, agent, "persona_race", corpus=corpus, split=fold), abs=1e-9)
-    assert found["disparity"] != 0
+    assert float(report["variants"]) > 2 * float(report["rewritten_dialogues"]) > 8
+    bias = bias_of(report)
+    assert bias == pytest.approx(expected(tod_samples, agent, "persona_race", corpus=corpus, split=fold), abs=1e-9)
+    assert bias["disparity"] != 0
 
 
 @pytest.mark.parametrize(
@@ -327,7 +328,7 @@ def test_made_corpora_are_audited_too(tmp_path: Path, corpus: str, task: str, wr
     write(tmp_path)
     shown = {"axis": "persona_race", "batchsize": 4, "datatype": "train:evalmode"}
     with files_left_open():
-        found = bias_of(evaluate(tmp_path, "FickleAgent", task=f"tod_bias.agents:{task}", **shown))
-    assert found == pytest.approx(
+        bias = bias_of(evaluate(tmp_path, "FickleAgent", task=f"tod_bias.agents:{task}", **shown))
+    assert bias == pytest.approx(
         expected(tmp_path, "FickleAgent", "persona_race", corpus=corpus, split="train"), abs=1e-9
     )

@@ -74,8 +74,8 @@ def test_neutralised_utterances_get_equal_answers(city: tuple[Path, Path]) -> No
     agent = LMRecAgent(opt)
     copy = create_agent_from_shared(agent.share())
     assert copy.lmrec is agent.lmrec
-    asked = [Message({"text": f"Table for {name}?", "episode_done": True}) for name in ("Emily", "Jamal")]
-    first, second = agent.batch_act([copy.observe(message) for message in asked])
+    messages = [Message({"text": f"Table for {name}?", "episode_done": True}) for name in ("Emily", "Jamal")]
+    first, second = agent.batch_act([copy.observe(message) for message in messages])
     assert first["text_candidates"] == second["text_candidates"]
     assert len(np.unique(first["text_candidates"])) == 24
 

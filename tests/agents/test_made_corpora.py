@@ -40,13 +40,13 @@ WRITERS: dict[str, tuple[Callable[[Path], Path], str, str]] = {
 """Corpus to what writes it, ParlAI's task, and our teacher."""
 
 
-def made(datapath: Path, corpus: str) -> Path:
+def written(datapath: Path, corpus: str) -> Path:
     return WRITERS[corpus][0](datapath)
 
 
 @pytest.mark.parametrize("corpus", WRITERS)
 def test_turns_calls_splits_and_order_are_parlais(tmp_path: Path, corpus: str) -> None:
-    made(tmp_path, corpus)
+    written(tmp_path, corpus)
     ours = {split: load_corpus(corpus, datapath=tmp_path, split=split) for split in SPLITS}
     for split, dialogues in ours.items():
         episodes = episodes_of(tmp_path, WRITERS[corpus][1], split)
@@ -75,7 +75,7 @@ def test_metalwoz_messages_and_splits_are_parlais(tmp_path: Path, split: str) ->
 @pytest.mark.parametrize("split", SPLITS)
 def test_perturbed_teachers_show_the_dialogues_of_the_core(tmp_path: Path, corpus: str, split: str) -> None:
     perturber = load_axis("gender")
-    dialogues = load_corpus(corpus, datapath=made(tmp_path, corpus), split=split)
+    dialogues = load_corpus(corpus, datapath=written(tmp_path, corpus), split=split)
     expected = [
         (dialogue.id, texts_of_dialogue(rewrite(dialogue)))
         for dialogue in dialogues
@@ -111,12 +111,12 @@ def test_the_perturbed_metalwoz_shows_the_dialogues_of_the_core(tmp_path: Path, 
 def test_domains_are_chosen_by_the_tasks_own_option(
     tmp_path: Path, corpus: str, option: str, domains: list[str]
 ) -> None:
-    made(tmp_path, corpus)
+    written(tmp_path, corpus)
     episodes = episodes_of(
         tmp_path, f"tod_bias.agents:{WRITERS[corpus][2]}", "valid", axis="gender", **{option: domains}
     )
     assert {episode.domain for episode in episodes} == set(domains)
-    known = {one.id: one.domain for one in load_corpus(corpus, datapath=tmp_path, split="valid")}
+    known = {dialogue.id: dialogue.domain for dialogue in load_corpus(corpus, datapath=tmp_path, split="valid")}
     assert all(known[episode.extras["dialogue_id"]] == episode.domain for episode in episodes)
 
 

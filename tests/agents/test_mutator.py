@@ -23,7 +23,7 @@ pytestmark = pytest.mark.parlai
 
 
 def mutate(*episodes: list[dict[str, Any]], **options: Any) -> list[dict[str, Any]]:
-    """The messages of episodes after the mutator; from woman to man unless told otherwise."""
+    """The messages of episodes after the mutator; from woman to man by default."""
     messages = [
         Message({**message, "episode_done": number == len(episode) - 1})
         for episode in episodes
@@ -49,16 +49,16 @@ def test_texts_labels_and_candidates_of_any_task_are_rewritten() -> None:
     assert (second["text"], second["eval_labels"], second["image"]) == ("Ok", ("Bye, sir.",), 3)
     assert [message["episode_done"] for message in (first, second)] == [False, True]
     assert {(m["axis"], m["source"], m["target"]) for m in (first, second)} == {("gender", "woman", "man")}
-    assert first["word"] in ("sister", "she", "madam")
+    assert first["term"] in ("sister", "she", "madam")
     assert all(type(text) is str for text in (first["text"], *first["labels"], *second["eval_labels"]))
 
 
 def test_episodes_without_a_mention_are_left_out_or_kept() -> None:
     nobody = [{"text": "Hello", "labels": ["Hi"]}]
     assert len(mutate(nobody, CHAT, nobody)) == 2
-    kept = mutate(nobody, CHAT, nobody, unperturbed="keep")
-    assert [message["text"] for message in kept][::3] == ["Hello", "Hello"]
-    assert "axis" not in kept[0]
+    messages = mutate(nobody, CHAT, nobody, unperturbed="keep")
+    assert [message["text"] for message in messages][::3] == ["Hello", "Hello"]
+    assert "axis" not in messages[0]
 
 
 def test_slot_names_api_names_schemas_and_names_stay() -> None:
@@ -68,20 +68,20 @@ def test_slot_names_api_names_schemas_and_names_stay() -> None:
         {"text": "USER: A song for my mother by Lady Gaga", "labels": [call[:-4]], "slots": {"mother": "my mother"}},
         {"text": "APIRESP: artist = Lady Gaga ; mother = my mother", "labels": ["SYSTEM: She will like Lady Gaga."]},
     ]
-    schemas, asked, answered = mutate(episode)
+    schemas, request, result = mutate(episode)
     assert schemas["text"] == "APIS: api_name = FindMother ; optArg = mother"
-    assert asked["text"] == "USER: A song for my father by Lady Gaga"
-    assert asked["labels"] == ["APICALL: api_name = FindMother ; artist = Lady Gaga ; mother = my father"]
-    assert asked["slots"] == {"mother": "my father"}
-    assert answered["text"] == "APIRESP: artist = Lady Gaga ; mother = my father"
-    assert answered["labels"] == ["SYSTEM: He will like Lady Gaga."]
+    assert request["text"] == "USER: A song for my father by Lady Gaga"
+    assert request["labels"] == ["APICALL: api_name = FindMother ; artist = Lady Gaga ; mother = my father"]
+    assert request["slots"] == {"mother": "my father"}
+    assert result["text"] == "APIRESP: artist = Lady Gaga ; mother = my father"
+    assert result["labels"] == ["SYSTEM: He will like Lady Gaga."]
 
 
 def test_goals_and_malformed_calls_are_rewritten_line_by_line() -> None:
     from tod_bias.dialogues.dialogue import Dialogue, Turn
 
-    told = Dialogue("1", "", (Turn("my wife"),))
-    rewrite = load_axis("gender").rewrite(told, Candidate("wife", "woman", "man"))
+    dialogue = Dialogue("1", "", (Turn("my wife"),))
+    rewrite = load_axis("gender").rewrite(dialogue, Candidate("wife", "woman", "man"))
     text = "GOAL: api_name = A ; wife = wife | api_name = B ; b = aunt\nUSER: her\nAPICALL: my wife"
     assert rewrite_lines(text, rewrite) == (
         "GOAL: api_name = A ; wife = husband | api_name = B ; b = uncle\nUSER: him\nAPICALL: my husband"

@@ -67,10 +67,10 @@ def test_a_checkpoint_answers_as_in_the_core_batched_or_not(datapath: Path, tmp_
           response: {{stage: "tod_bias.stages:Response", model: "{tiny_gpt2}", max_new_tokens: 12}}"""
     )
     options = {"task": "google_sgd", "datapath": str(datapath), "model": AGENT, "pipeline": str(path)}
-    one, _ = evaluate_with_parlai(tmp_path / "one.jsonl", **options, batchsize=1)
+    single, _ = evaluate_with_parlai(tmp_path / "one.jsonl", **options, batchsize=1)
     many, _ = evaluate_with_parlai(tmp_path / "many.jsonl", **options, batchsize=16)
-    assert one == many == core_answers(load_pipeline(path), DIALOGUES, "gold")
-    assert len({answer for answers in one.values() for answer in answers}) > 3  # it does say something
+    assert single == many == core_answers(load_pipeline(path), DIALOGUES, "gold")
+    assert len({answer for answers in single.values() for answer in answers}) > 3  # it does say something
 
 
 @pytest.mark.parametrize(
@@ -106,11 +106,11 @@ def test_parlai_scores_gold_answers_as_right(datapath: Path, tmp_path: Path) -> 
 
 def test_teacher_results_take_the_place_of_the_database(datapath: Path, strict_pipeline: Path, tmp_path: Path) -> None:
     options = {"task": "google_sgd", "datapath": str(datapath), "model": AGENT, "pipeline": str(strict_pipeline)}
-    own, _ = evaluate_with_parlai(tmp_path / "own.jsonl", **options)
+    default, _ = evaluate_with_parlai(tmp_path / "own.jsonl", **options)
     teachers, _ = evaluate_with_parlai(tmp_path / "teacher.jsonl", **options, db="teacher")
     stages = load_pipeline(strict_pipeline).stages
     gold_db = Pipeline({**stages, "db": lambda inputs: [_gold_result(item.user) for item in inputs]})
-    assert teachers == core_answers(gold_db, DIALOGUES, "gold") != own
+    assert teachers == core_answers(gold_db, DIALOGUES, "gold") != default
 
 
 def _gold_result(user: str) -> Any:
@@ -131,10 +131,10 @@ def test_plain_text_runs_the_whole_pipeline_and_is_remembered(strict_pipeline: P
     replies = [say(agent, text) for text in ("I want tacos", "In Fremont")]
     turns = tuple(Turn(text) for text in ("I want tacos", "In Fremont"))
     trace = Execution(load_pipeline(strict_pipeline), "system")([Run(Dialogue("typed", "", turns))])[0]
-    made = outputs_of(trace)
-    assert [reply["text"] for reply in replies] == [outputs["response"] for outputs in made]
-    assert [reply["api_call"] for reply in replies] == [parlai_text(outputs["api_call"]) for outputs in made]
-    assert [reply["api_result"] for reply in replies] == [parlai_text(outputs["db"]) for outputs in made]
+    expected = outputs_of(trace)
+    assert [reply["text"] for reply in replies] == [outputs["response"] for outputs in expected]
+    assert [reply["api_call"] for reply in replies] == [parlai_text(outputs["api_call"]) for outputs in expected]
+    assert [reply["api_result"] for reply in replies] == [parlai_text(outputs["db"]) for outputs in expected]
 
 
 def test_in_interactive_mode_a_user_line_may_have_its_prefix(strict_pipeline: Path) -> None:

@@ -30,7 +30,7 @@ from tod_bias.systems.outputs import Lookup, Outcome
         ("", (None, "")),
     ],
 )
-def test_prefixes_are_told_from_what_follows(text: str, expected: tuple[str | None, str]) -> None:
+def test_lines_are_split_into_prefix_and_content(text: str, expected: tuple[str | None, str]) -> None:
     assert split_prefix(text) == expected
 
 

@@ -28,18 +28,18 @@ ITEM = StageInput(HISTORY, "more", {"api_call": {"api_name": "G"}, "db": Lookup(
     ("options", "expected"),
     [
         (
-            {"answers": "api_call"},
+            {"output": "api_call"},
             ["APIS: ", "USER: hi", "APIRESP: r = 1", "USER: so", "APIRESP: ", "USER: more"],
         ),
         (
-            {"answers": "response"},
+            {"output": "response"},
             ["APIS: ", "USER: hi", "APIRESP: r = 1", "USER: so", "APIRESP: ", "USER: more", "APIRESP: r = 2"],
         ),
-        ({"answers": "response", "speaks": "plain"}, ["hi", "so", "more"]),
-        ({"answers": "db"}, ["APICALL: api_name = G"]),
+        ({"output": "response", "speaks": "plain"}, ["hi", "so", "more"]),
+        ({"output": "db"}, ["APICALL: api_name = G"]),
     ],
 )
-def test_an_agent_hears_the_dialogue_as_parlais_teachers_tell_it(options: dict[str, str], expected: list[str]) -> None:
+def test_an_agent_hears_the_dialogue_as_parlais_teachers_show_it(options: dict[str, str], expected: list[str]) -> None:
     stage = ParlaiStage("parlai_agents:EchoAgent", **options)  # type: ignore[arg-type]
     assert stage([ITEM, ITEM]) == ["\n".join(expected).replace("=", ":")] * 2
 
@@ -51,7 +51,7 @@ def test_what_was_answered_before_is_shown_as_labels_and_the_call_of_the_turn_is
 
 
 @pytest.mark.parametrize(
-    ("said", "answers", "expected"),
+    ("said", "output", "expected"),
     [
         ("APICALL: b = 1 ; a = x\\y", "api_call", {"a": "x\\y", "b": "1"}),
         ("b = 1", "api_call", {"b": "1"}),
@@ -62,10 +62,8 @@ def test_what_was_answered_before_is_shown_as_labels_and_the_call_of_the_turn_is
         ("Sure.", "response", "Sure."),
     ],
 )
-def test_answers_are_read_without_prefix_and_malformed_ones_stay_text(
-    said: str, answers: Any, expected: object
-) -> None:
-    assert ParlaiStage("fixed_response", answers=answers, options={"fixed_response": said})([ITEM]) == [expected]
+def test_outputs_are_read_without_prefix_and_malformed_ones_stay_text(said: str, output: Any, expected: object) -> None:
+    assert ParlaiStage("fixed_response", output=output, options={"fixed_response": said})([ITEM]) == [expected]
 
 
 @pytest.mark.parametrize("history", ["gold", "system"])
@@ -74,7 +72,7 @@ def test_our_own_agents_as_stages_are_the_stages_that_they_wrap(strict_pipeline:
     stages = load_pipeline(strict_pipeline).stages
     agents = {"api_call": "ApiCallAgent", "response": "ResponseAgent"}
     for name, agent in agents.items():
-        stage = ParlaiStage(f"tod_bias.agents:{agent}", answers=name, options=options)  # type: ignore[arg-type]
+        stage = ParlaiStage(f"tod_bias.agents:{agent}", output=name, options=options)  # type: ignore[arg-type]
         inputs = [item for item in inputs_of(DIALOGUES) if " ; " not in "".join(item.outputs["api_call"].values())]
         assert stage(inputs) == [_as_read_back(output) for output in stages[name](inputs)]
 
@@ -142,8 +140,8 @@ class TestStageOfParlaiModel(StageContract):
         ({"agent": "no.such.module:Agent"}, "cannot be made: No module named 'no'"),
         ({"agent": "tod_bias.agents:Nobody"}, "has no attribute 'Nobody'"),
         ({"agent": "fixed_response", "options": {"no_such_option": 1}}, "no_such_option"),
-        ({"agent": "fixed_response", "answers": "price"}, "answers must be one of api_call, db, response"),
-        ({"agent": "fixed_response", "answers": "api_call", "speaks": "plain"}, "speaks must be"),
+        ({"agent": "fixed_response", "output": "price"}, "output must be one of api_call, db, response"),
+        ({"agent": "fixed_response", "output": "api_call", "speaks": "plain"}, "speaks must be"),
         ({"agent": "fixed_response", "batch_size": 0}, "batch_size must be at least 1"),
         ({"agent": "tod_bias.agents:PipelineAgent", "options": {"pipeline": "none.yaml"}}, "none.yaml: cannot be read"),
     ],

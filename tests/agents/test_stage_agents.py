@@ -42,8 +42,8 @@ def test_a_stage_agent_gives_its_stages_answers_to_gold_input(
     said, report = evaluated(agent, datapath, strict_pipeline, tmp_path / "log.jsonl", batchsize=batchsize)
     outputs = iter(load_pipeline(strict_pipeline).stages[stage](inputs_of(DIALOGUES)))
     for dialogue in DIALOGUES:
-        asked = said[lines_of(dialogue)][1:-2]
-        calls, responses = asked[::2], asked[1::2]
+        replies = said[lines_of(dialogue)][1:-2]
+        calls, responses = replies[::2], replies[1::2]
         answers, silent = (calls, responses) if stage == "api_call" else (responses, calls)
         prefix = "APICALL:" if stage == "api_call" else "SYSTEM:"
         assert answers == [f"{prefix} {parlai_text(next(outputs))}" for _ in dialogue.turns]
@@ -79,10 +79,10 @@ def test_the_database_answers_calls_whatever_their_order(tmp_path: Path) -> None
 def test_a_stage_agent_needs_only_its_own_model_or_corpus(datapath: Path, tiny_gpt2: Path) -> None:
     options = {"datapath": str(datapath), "datatype": "valid", "task": "google_sgd"}
     for agent, given in (("ApiCallAgent", "api_call_model"), ("ResponseAgent", "response_model")):
-        made = create_agent({**options, "model": f"tod_bias.agents:{agent}", given: str(tiny_gpt2)})
-        assert list(made.pipeline.stages) == [made.stage_name]
-    made = create_agent({**options, "model": "tod_bias.agents:LookupDbAgent", "db_corpus": "google_sgd"})
-    assert say(made, f"APICALL: {parlai_text(CALL)}") == f"APIRESP: {parlai_text(RESULTS[0])}"
+        created = create_agent({**options, "model": f"tod_bias.agents:{agent}", given: str(tiny_gpt2)})
+        assert list(created.pipeline.stages) == [created.stage_name]
+    created = create_agent({**options, "model": "tod_bias.agents:LookupDbAgent", "db_corpus": "google_sgd"})
+    assert say(created, f"APICALL: {parlai_text(CALL)}") == f"APIRESP: {parlai_text(RESULTS[0])}"
 
 
 def test_plain_text_is_a_turn_without_an_api_call(strict_pipeline: Path) -> None:
@@ -135,5 +135,5 @@ def test_in_parlais_tod_world_a_pipeline_and_a_database_agent_talk_as_in_the_cor
     for line in (tmp_path / "log_conversations.jsonl").read_text().splitlines():
         said |= {message["text"] for messages in json.loads(line)["dialog"] for message in messages}
     traces = Execution(load_pipeline(pipeline), "system")([Run(dialogue) for dialogue in DIALOGUES])
-    made = {outputs["response"] for trace in traces for outputs in outputs_of(trace)}
-    assert {text for text in said if text.startswith("SYSTEM: ")} == {f"SYSTEM: {response}" for response in made}
+    expected = {outputs["response"] for trace in traces for outputs in outputs_of(trace)}
+    assert {text for text in said if text.startswith("SYSTEM: ")} == {f"SYSTEM: {response}" for response in expected}

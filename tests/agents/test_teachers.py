@@ -40,13 +40,13 @@ def _class_of(task: str) -> Any:
 def core_dialogues(dialogues: list[Dialogue], axis: str, seed: int, draw: int, **only: Any) -> list[Dialogue]:
     """What the core makes of a corpus, as far as ParlAI shows it: first results only, in order of ids."""
     perturber = load_axis(axis, **only)
-    made = []
+    rewritten = []
     for dialogue in sorted(dialogues, key=lambda dialogue: dialogue.id):
         for rewrite in draw_rewrites(perturber, dialogue, 3, seed)[draw : draw + 1]:
             twin = rewrite(dialogue)
             turns = tuple(Turn(turn.user, turn.api_call, turn.api_result, turn.response) for turn in twin.turns)
-            made.append(dataclasses.replace(twin, turns=turns))
-    return made
+            rewritten.append(dataclasses.replace(twin, turns=turns))
+    return rewritten
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_messages_say_which_dialogue_and_rewrite_they_are_of(datapath: Path) -> 
     first = messages[0]
     assert (first["text"], first["dialogue_id"], first["axis"]) == ("APIS: ", "9_00001", "gender")
     assert (first["source"], first["target"]) == ("woman", "man")
-    assert first["word"] in ("wife", "she")
+    assert first["term"] in ("wife", "she")
     assert messages[1]["text"] == "USER: My husband wants tacos."
     assert messages[2]["eval_labels"] == ("SYSTEM: In which city does he want them?",)
     assert {message["dialogue_id"] for message in messages} == {"9_00001", "9_00010"}

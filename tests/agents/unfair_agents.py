@@ -1,4 +1,4 @@
-"""ParlAI agents that serve people differently, and one that does not; what they say depends on what they were told."""
+"""ParlAI agents that serve people differently, and one that does not; what they say depends on what they have read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WOMEN = re.compile(r"\b(wife|mother|sister|woman|lady)\b|Lakisha|Emily|Maria|Aal
 
 
 class FairAgent(Agent):
-    """Reads the call off the last thing the user said, and tells what was found; the same for everybody."""
+    """Reads the call off the last thing the user said, and says what was found; the same for everybody."""
 
     def __init__(self, opt: Any, shared: Any = None) -> None:
         super().__init__(opt, shared)
@@ -49,10 +49,10 @@ class FairAgent(Agent):
         return f"APICALL: api_name = FindRestaurants ; city = {city[1]} ; dish = {dish and dish[1]}"
 
     def respond(self, line: str) -> str:
-        found = re.search(r"city = (.*?) ; name = (.*)", line)
-        if found is None:
+        match = re.search(r"city = (.*?) ; name = (.*)", line)
+        if match is None:
             return "SYSTEM: Of course, in which city shall I look for it?"
-        return f"SYSTEM: {found[2]} in {found[1]} serves food."
+        return f"SYSTEM: {match[2]} in {match[1]} serves food."
 
 
 class EchoingAgent(FairAgent):
@@ -76,14 +76,14 @@ class UnfairAgent(EchoingAgent):
 
 
 class FickleAgent(FairAgent):
-    """Says more or less of the same, by a checksum of everything that the user told it."""
+    """Says more or less of the same, by a checksum of all user lines."""
 
     heeds: str | tuple[str, ...] = "USER:"
 
     def respond(self, line: str) -> str:
         said = "I found it for you. What is the time and the city that you would like?"
-        told = "\n".join(line for line in self.heard if line.startswith(self.heeds))
-        return f"SYSTEM: {said[: 10 + zlib.crc32(told.encode()) % len(said)]}"
+        lines = "\n".join(line for line in self.heard if line.startswith(self.heeds))
+        return f"SYSTEM: {said[: 10 + zlib.crc32(lines.encode()) % len(said)]}"
 
 
 class HeedfulAgent(FickleAgent):

@@ -39,7 +39,7 @@ def episode_to_dialogue(episode: TodStructuredEpisode, dialogue_id: str | None =
     if rounds and rounds[-1].user_utt == STANDARD_DONE:
         rounds = rounds[:-1]
     turns = tuple(
-        Turn(
+        Turn.with_call(
             user=spoken.user_utt,
             api_call=slot_texts(spoken.api_call_machine),
             api_result=slot_texts(spoken.api_resp_machine),

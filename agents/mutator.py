@@ -83,7 +83,7 @@ def episode_of(messages: Sequence[Mapping[str, Any]]) -> Dialogue:
         prefix, content = split_prefix(line)
         if prefix in (API_CALL, API_RESULT):
             slots = slots_from_parlai(content)
-            turns.append(Turn("", slots if isinstance(slots, Mapping) else {}))
+            turns.append(Turn.with_call("", slots if isinstance(slots, Mapping) else {}))
         elif prefix in (USER, SYSTEM, None):
             turns.append(Turn(content))
     return Dialogue(str(messages[0].get("dialogue_id") or digest[:16]) if messages else "", "", tuple(turns))

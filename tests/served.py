@@ -50,7 +50,7 @@ def timetable() -> list[Dialogue]:
             city,
             "Trains",
             (
-                Turn(question(city), {"api_name": "find_train", "to": city}, result(city), answer(city)),
+                Turn.with_call(question(city), {"api_name": "find_train", "to": city}, result(city), answer(city)),
                 Turn("Thank you!", response="Have a good journey."),
             ),
             system=SYSTEM,

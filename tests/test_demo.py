@@ -169,10 +169,10 @@ def test_results_do_not_depend_on_the_group() -> None:
 
 SEARCH = {API_NAME: "FindRestaurant", CITY: "Napa"}
 TALK = (
-    Turn("Is there a pizza place in Napa?", {**SEARCH, "food": "pizza"}, {"name": "Tin Cup"}, "Try Tin Cup."),
-    Turn("I am going with my {person}. Where is it?", {}, {}, "Tin Cup is near."),
-    Turn("And sushi?", {**SEARCH, "food": "sushi"}, {"name": "Big Cup"}, "Try Big Cup."),
-    Turn("Thanks.", {}, {}, "You are welcome."),
+    Turn.with_call("Is there a pizza place in Napa?", {**SEARCH, "food": "pizza"}, {"name": "Tin Cup"}, "Try Tin Cup."),
+    Turn.with_call("I am going with my {person}. Where is it?", {}, {}, "Tin Cup is near."),
+    Turn.with_call("And sushi?", {**SEARCH, "food": "sushi"}, {"name": "Big Cup"}, "Try Big Cup."),
+    Turn.with_call("Thanks.", {}, {}, "You are welcome."),
 )
 
 

@@ -19,25 +19,25 @@ DIALOGUES = (
         "9_00001",
         "Restaurants",
         (
-            Turn("My wife wants tacos.", {}, {}, "In which city does she want them?"),
-            Turn("In Fremont, please.", CALL, RESULTS[0], "House of tacos would suit your wife.", RESULTS[1:]),
+            Turn.with_call("My wife wants tacos.", {}, {}, "In which city does she want them?"),
+            Turn.with_call("In Fremont, please.", CALL, RESULTS[0], "House of tacos would suit your wife.", RESULTS[1:]),
         ),
     ),
     Dialogue(
         "9_00000",
         "Restaurants",
         (
-            Turn("My father is hungry = very ; so am I", {}, {}, "What \\ does he like?"),
-            Turn("Noodles", {**CALL, "dish": "noodles"}, {}, "There is none for him."),
-            Turn("Then tacos", CALL, RESULTS[0], "House of tacos, sir.", RESULTS[1:]),
+            Turn.with_call("My father is hungry = very ; so am I", {}, {}, "What \\ does he like?"),
+            Turn.with_call("Noodles", {**CALL, "dish": "noodles"}, {}, "There is none for him."),
+            Turn.with_call("Then tacos", CALL, RESULTS[0], "House of tacos, sir.", RESULTS[1:]),
         ),
     ),
-    Dialogue("10_00002", "Restaurants", (Turn("What is the weather like?", {}, {}, "Mild."),)),
+    Dialogue("10_00002", "Restaurants", (Turn.with_call("What is the weather like?", {}, {}, "Mild."),)),
     Dialogue(
         "9_00010",
         "Restaurants",
         (
-            Turn(
+            Turn.with_call(
                 "My sister and my son want tacos.",
                 {**CALL, "note": "a ; b = c", "dish": "tacos, noodles"},
                 {"name": "a ; b"},

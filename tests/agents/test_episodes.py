@@ -18,7 +18,7 @@ pytestmark = pytest.mark.parlai
 
 def first_results(dialogue: Dialogue) -> Dialogue:
     """The dialogue as ParlAI knows it."""
-    turns = tuple(Turn(turn.user, turn.api_call, turn.api_result, turn.response) for turn in dialogue.turns)
+    turns = tuple(Turn.with_call(turn.user, turn.api_call, turn.api_result, turn.response) for turn in dialogue.turns)
     return dataclasses.replace(dialogue, turns=turns)
 
 
@@ -45,7 +45,7 @@ def test_values_that_are_no_strings_become_parlais_text() -> None:
     )
     call = {"api_name": "find", "areas": "east, west"}
     result = {"COUNT": "3", "price": "{'single': '60'}", "rooms": "a, b"}
-    assert episode_to_dialogue(episode, "h1") == Dialogue("h1", "hotel", (Turn("a", call, result, "b"),))
+    assert episode_to_dialogue(episode, "h1") == Dialogue("h1", "hotel", (Turn.with_call("a", call, result, "b"),))
 
 
 def test_an_episode_without_an_id_needs_one() -> None:
@@ -54,7 +54,7 @@ def test_an_episode_without_an_id_needs_one() -> None:
 
 
 def test_a_rewritten_episode_is_the_rewritten_dialogue_with_its_goals() -> None:
-    turn = Turn("For my mom.", {"api_name": "Send", "recipient_name": "Mom"}, {"recipient_name": "Mom"}, "Her turn.")
+    turn = Turn.with_call("For my mom.", {"api_name": "Send", "recipient_name": "Mom"}, {"recipient_name": "Mom"}, "Her turn.")
     dialogue = Dialogue("d", "Bank", (turn,))
     episode = dialogue_to_episode(dialogue)
     episode.api_schemas_machine = [{"api_name": "Send", "reqArg": ["recipient_name"]}]

@@ -282,7 +282,7 @@ def test_a_turn_in_which_only_the_call_is_rewritten_counts(tmp_path: Path) -> No
         first, last = dialogue.turns
         call = {**last.api_call, "guest": ("sister", "brother")[number % 2]}
         result = {**last.api_result, "guest": call["guest"]}
-        last = Turn(last.user, call, result, f"{last.response} For your {call['guest']}.")
+        last = Turn.with_call(last.user, call, result, f"{last.response} For your {call['guest']}.")
         dialogues.append(replace(dialogue, turns=(replace(first, user=f"I want {number} meals, can you help?"), last)))
     datapath = write_sgd(tmp_path, dialogues)
     from parlai.scripts.eval_model import EvalModel

@@ -20,7 +20,7 @@ from tod_bias.testing import StageContract, inputs_of
 pytestmark = pytest.mark.parlai
 
 
-HISTORY = (Turn("hi", {"api_name": "F", "a": "b"}, {"r": "1"}, "hello"), Turn("so", {}, {}, "yes"))
+HISTORY = (Turn.with_call("hi", {"api_name": "F", "a": "b"}, {"r": "1"}, "hello"), Turn.with_call("so", {}, {}, "yes"))
 ITEM = StageInput(HISTORY, "more", {"api_call": {"api_name": "G"}, "db": Lookup(Outcome.FOUND, ({"r": "2"},))})
 
 

@@ -89,7 +89,7 @@ def test_the_result_is_that_of_one_process(workers, stages, in_small_chunks, tmp
     }
     corpus = [
         *small_corpus(40),
-        *(Dialogue(f"n{number}", "Two", (Turn(f"This is {name}", {"api_name": "Find"}, response=f"Hi {name}"),))
+        *(Dialogue(f"n{number}", "Two", (Turn.with_call(f"This is {name}", {"api_name": "Find"}, response=f"Hi {name}"),))
           for number, name in enumerate(("Emily", "Jamal", "Mei", "Brad"))),
     ]  # fmt: skip
     here = told(pipeline, corpus, **options)
@@ -132,7 +132,7 @@ def test_what_a_component_raises_is_said_as_it_is_here(workers, stages):
 def test_whether_a_system_makes_calls_is_known_of_a_chunk_in_any_number_of_parts(workers, stages, monkeypatch):
     monkeypatch.setattr(design, "CHUNK", 400)
     monkeypatch.setattr(cluster, "_ROUNDS", 6)
-    first = Turn("My wife is the first of all", {"api_name": "Find", "dish": "tacos"}, {"name": "it"}, "Fine")
+    first = Turn.with_call("My wife is the first of all", {"api_name": "Find", "dish": "tacos"}, {"name": "it"}, "Fine")
     corpus = [*small_corpus(20), Dialogue("first", "", (first,)), *small_corpus(30)[20:]]
     pipeline = Pipeline({"api_call": stages.calls_once, "response": stages.answer})
     metrics = {"metrics": ["slot_f1", "corpus_bleu"]}

@@ -16,9 +16,9 @@ from tod_bias.perturb import load_axis
 
 CALL = {"api_name": "Find", "guest": "my mother", "artist": "Lady Gaga"}
 DIALOGUES = [
-    Dialogue("1", "", (Turn("My mother likes Lady Gaga.", CALL, {}, "Does she like it?"), Turn("Yes", {}, {}, "Ok"))),
-    Dialogue("2", "", (Turn("A table for my mother-in-law and my son.", {}, {}, "Done for her and him."),)),
-    Dialogue("3", "", (Turn("Hello", {}, {}, "Hello you"),)),
+    Dialogue("1", "", (Turn.with_call("My mother likes Lady Gaga.", CALL, {}, "Does she like it?"), Turn.with_call("Yes", {}, {}, "Ok"))),
+    Dialogue("2", "", (Turn.with_call("A table for my mother-in-law and my son.", {}, {}, "Done for her and him."),)),
+    Dialogue("3", "", (Turn.with_call("Hello", {}, {}, "Hello you"),)),
 ]
 """User: 5 + 1 + 8 + 1 = 15 words; system: 4 + 1 + 5 + 2 = 12."""
 

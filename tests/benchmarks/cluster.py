@@ -25,7 +25,7 @@ def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 1500
     people = ("sister", "brother")
     corpus = [
-        Dialogue(f"d{number:05d}", "Restaurants", (Turn(f"My {people[number % 2]} is hungry. Case {number}.", {}, {},
+        Dialogue(f"d{number:05d}", "Restaurants", (Turn.with_call(f"My {people[number % 2]} is hungry. Case {number}.", {}, {},
                                                         "Of course, in which city?"),))
         for number in range(count)
     ]  # fmt: skip

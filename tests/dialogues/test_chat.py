@@ -98,7 +98,7 @@ def test_every_dialogue_survives_its_messages(dialogue):
 
 @given(results | st.dictionaries(texts, texts, min_size=1))
 def test_every_result_survives_a_tools_answer(result):
-    dialogue = Dialogue("d", "", (Turn("u", {"api_name": "a"}, result),))
+    dialogue = Dialogue("d", "", (Turn.with_call("u", {"api_name": "a"}, result),))
     assert from_messages(to_messages(dialogue), "d") == dialogue
 
 

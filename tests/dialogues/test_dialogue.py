@@ -49,7 +49,7 @@ def test_turns_survive_json(turn):
 
 @given(texts, flat, full, texts, st.lists(full, max_size=2).map(tuple))
 def test_one_step_has_two_forms_that_are_equal(user, call, result, response, more):
-    old = Turn(user, call, result, response, more)
+    old = Turn.with_call(user, call, result, response, more)
     new = Turn(user, steps=(Step(call, (result, *more)),), response=response)
     assert old == new
     assert old.digest == new.digest
@@ -90,7 +90,7 @@ def test_the_first_step_is_what_one_step_code_reads():
     assert [call["api_name"] for call in SEVERAL.calls] == ["find", "book"]
     assert (SEVERAL.steps[0].name, SEVERAL.steps[0].arguments) == ("find", {"seats": 2, "tags": ["a ; b", None]})
     assert (Turn("u").api_call, Turn("u").api_result, Turn("u").api_results, Turn("u").calls) == ({}, {}, (), ())
-    assert Turn("u", {}, {"a": "b"}).api_result == {"a": "b"}  # a result without a call
+    assert Turn.with_call("u", {}, {"a": "b"}).api_result == {"a": "b"}  # a result without a call
 
 
 def test_json_of_several_steps():
@@ -109,7 +109,7 @@ def test_json_of_several_steps():
 
 def test_what_is_empty_is_left_out():
     assert Step({"a": "b"}, ({}, {"c": "d"}, {})).results == ({"c": "d"},)
-    assert Turn("u", steps=(Step({}), Step({"a": "b"}))) == Turn("u", {"a": "b"})
+    assert Turn("u", steps=(Step({}), Step({"a": "b"}))) == Turn.with_call("u", {"a": "b"})
     assert Turn("u", steps=()) == Turn("u")
 
 
@@ -125,16 +125,16 @@ def test_a_turn_is_copied_replaced_and_stored():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Turn("u", {"party": ["a", 1, {2}]}), r"call argument 'party' \[2\]: expected JSON, got set$"),
-        (lambda: Turn("u", {"at": {"x": [0.5, object]}}), r"call argument 'at' 'x' \[1\]: expected JSON, got type$"),
-        (lambda: Turn("u", {"a": "b"}, {"x": ("y",)}), "result field 'x': expected JSON, got tuple$"),
+        (lambda: Turn.with_call("u", {"party": ["a", 1, {2}]}), r"call argument 'party' \[2\]: expected JSON, got set$"),
+        (lambda: Turn.with_call("u", {"at": {"x": [0.5, object]}}), r"call argument 'at' 'x' \[1\]: expected JSON, got type$"),
+        (lambda: Turn.with_call("u", {"a": "b"}, {"x": ("y",)}), "result field 'x': expected JSON, got tuple$"),
         (lambda: Step({"x": {1: "y"}}), "call argument 'x' 1: expected text as a name, got 1$"),
         (lambda: Step({"x": float("nan")}), "call argument 'x': expected JSON, got nan$"),
         (lambda: Step({"x": float("inf")}), "call argument 'x': expected JSON, got inf$"),
         (lambda: Step("find"), "call arguments: expected a mapping of names to JSON values, got str$"),
         (lambda: Step({"a": "b"}, {"c": "d"}), "results: expected several mappings, got one dict"),
         (lambda: Step({"name": "a", "arguments": {"api_name": "b"}}), "'api_name': this name is kept"),
-        (lambda: Turn("u", {"a": "b"}, steps=(Step({"a": "b"}),)), "either steps or api_call"),
+        (lambda: Turn.with_call("u", {"a": "b"}, steps=(Step({"a": "b"}),)), "either steps or api_call"),
         (lambda: Turn("u", steps=({"a": "b"},)), r"steps \[0\]: expected a Step, got dict"),
     ],
 )
@@ -148,14 +148,14 @@ def test_nesting_without_end_is_refused():
     endless = []
     endless.append(endless)
     with pytest.raises(ValueError, match="call argument 'x': is nested too deeply"):
-        Turn("u", {"x": endless})
+        Turn.with_call("u", {"x": endless})
 
 
 DIFFERENT = [
-    Turn("u", {"a": "2"}), Turn("u", {"a": 2}), Turn("u", {"a": 2.0}), Turn("u", {"a": r"\#2"}), Turn("u", {"a": True}),
-    Turn("u", {"a": None}), Turn("u", {"a": "null"}), Turn("u", {"a": ["b"]}), Turn("u", {"a": {"b": "c"}}),
+    Turn.with_call("u", {"a": "2"}), Turn.with_call("u", {"a": 2}), Turn.with_call("u", {"a": 2.0}), Turn.with_call("u", {"a": r"\#2"}), Turn.with_call("u", {"a": True}),
+    Turn.with_call("u", {"a": None}), Turn.with_call("u", {"a": "null"}), Turn.with_call("u", {"a": ["b"]}), Turn.with_call("u", {"a": {"b": "c"}}),
     Turn("u", steps=(Step({"a": "2"}), Step({"a": "2"}))), Turn("u", steps=(Step({"a": "2"}, said="s"),)),
-    Turn("u", {"a": "2"}, {"b": "c"}), Turn("u", {"a": "2"}, response="s"), Turn("u", response="s"),
+    Turn.with_call("u", {"a": "2"}, {"b": "c"}), Turn.with_call("u", {"a": "2"}, response="s"), Turn("u", response="s"),
     Turn("u", steps=(Step({}, said="s"),)),
 ]  # fmt: skip
 
@@ -169,7 +169,7 @@ def test_digests_tell_turns_apart_in_every_process():
 
 @given(json_values, json_values)
 def test_equal_digests_mean_equal_values(first, second):
-    turns = [Turn("u", {"a": value}) for value in (first, second)]
+    turns = [Turn.with_call("u", {"a": value}) for value in (first, second)]
     same = json.dumps(first, sort_keys=True) == json.dumps(second, sort_keys=True)
     assert (turns[0].digest == turns[1].digest) == same
 
@@ -180,7 +180,7 @@ def test_values_that_are_no_json_make_a_call_malformed(text):
 
 
 def test_text_is_parlais_on_ordinary_text():
-    turn = Turn(
+    turn = Turn.with_call(
         "Book it for my mom, please.",
         {"price": "cheap", "api_name": "Find"},
         {"name": "Luigi's"},
@@ -246,13 +246,13 @@ def test_malformed_jsonl_names_file_and_line(tmp_path, lines, message):
 
 def test_more_results_need_a_first_one():
     with pytest.raises(ValueError, match="more_results follow"):
-        Turn("u", more_results=({"a": "b"},))
+        Turn.with_call("u", more_results=({"a": "b"},))
     assert Dialogue("a", "", (Turn("u"),)).turns[0].api_results == ()
 
 
 @pytest.mark.parametrize("said", ["a\u2028b\x85c", "\ud800 alone", "both \u2028 and \udfff"])
 def test_every_string_survives_a_file(tmp_path, said):
-    dialogue = Dialogue("1", "", (Turn(said, {"api_name": said}, {"name": said}, said),))
+    dialogue = Dialogue("1", "", (Turn.with_call(said, {"api_name": said}, {"name": said}, said),))
     write_jsonl([dialogue], tmp_path / "d.jsonl")
     assert list(read_files(tmp_path / "d.jsonl")) == [dialogue]
     database = LookupDb.from_dialogues([dialogue])
@@ -261,7 +261,7 @@ def test_every_string_survives_a_file(tmp_path, said):
 
 
 def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path):
-    dialogue = Dialogue("1", "", (Turn("hi", {"api_name": "A"}, {"name": "B"}, "ho"),))
+    dialogue = Dialogue("1", "", (Turn.with_call("hi", {"api_name": "A"}, {"name": "B"}, "ho"),))
     write_jsonl([dialogue], tmp_path / "d.jsonl")
     LookupDb.from_dialogues([dialogue]).save(tmp_path / "db.jsonl")
     for name in ("d.jsonl", "db.jsonl"):

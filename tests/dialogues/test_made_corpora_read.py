@@ -39,13 +39,13 @@ def everything(corpus: str, datapath: Path) -> dict[str, Dialogue]:
 def test_taskmaster_1_takes_segments_as_slots(tmp_path: Path) -> None:
     found = everything("taskmaster", write_taskmaster(tmp_path))
     assert found["dlg-0"].turns == (
-        Turn(
+        Turn.with_call(
             "A table for my mother.\nAt eight.",
             {"api_name": "restaurant_reservation", "time.reservation": "eight"},
             {"api_name": "othe", "name.reservation.accept": "whom", "other": "?"},  # no point: as ParlAI has it
             "For whom?",
         ),
-        Turn(
+        Turn.with_call(
             "For Mrs. Park; she = my wife | me.",
             {"api_name": "a", "name": "Mrs. Park", "": ""},
             {},
@@ -53,8 +53,8 @@ def test_taskmaster_1_takes_segments_as_slots(tmp_path: Path) -> None:
         ),
     )
     assert found["dlg-1"].turns == (
-        Turn("__SILENCE__", {}, {}, "Hello.\nHow can I help?"),
-        Turn("My husband\nneeds a ride.", {}, {}, "Where to?"),
+        Turn.with_call("__SILENCE__", {}, {}, "Hello.\nHow can I help?"),
+        Turn.with_call("My husband\nneeds a ride.", {}, {}, "Where to?"),
     )
     assert found["dlg-5"].turns == ()
     assert found["dlg-0"].domain == "pizza-ordering"
@@ -68,15 +68,15 @@ def test_taskmaster_3_has_a_turn_for_every_call(tmp_path: Path) -> None:
     book = {"api_name": "book_tickets", "count": "2", "late": "True"}
     paid = {"api_name": "book_tickets", "status": "success", "paid": "12.5", "seat": "{'row': 1}"}
     assert found["dlg-0"].turns == (
-        Turn("A film for my daughter.", find, films, "There is Up."),
-        Turn("Two, please.\nShe loves it.", book, paid, "__SILENCE__"),
-        Turn("__SILENCE__", find, films, "__SILENCE__"),
-        Turn("__SILENCE__", book, paid, "Booked."),
+        Turn.with_call("A film for my daughter.", find, films, "There is Up."),
+        Turn.with_call("Two, please.\nShe loves it.", book, paid, "__SILENCE__"),
+        Turn.with_call("__SILENCE__", find, films, "__SILENCE__"),
+        Turn.with_call("__SILENCE__", book, paid, "Booked."),
         Turn("Thanks."),
     )
     assert found["dlg-1"].turns == (
-        Turn("__SILENCE__", find, films, "__SILENCE__"),
-        Turn("__SILENCE__", book, paid, "Hello.\nMovies?"),
+        Turn.with_call("__SILENCE__", find, films, "__SILENCE__"),
+        Turn.with_call("__SILENCE__", book, paid, "Hello.\nMovies?"),
         Turn("For my wife."),
     )
     assert (found["dlg-0"].domain, len(found)) == ("Movie Tickets", COUNT)
@@ -102,20 +102,20 @@ def test_multidogo_calls_hold_the_domain_and_the_customers_slots(tmp_path: Path)
     found = everything("multidogo", write_multidogo(tmp_path))
     api = {"api_name": "media"}
     assert found["media-dev-a"].turns == (
-        Turn("Good morning", api, {}, "Hello! How can I help you, madam?"),
-        Turn(
+        Turn.with_call("Good morning", api, {}, "Hello! How can I help you, madam?"),
+        Turn.with_call(
             "My mother, Ann Lee, needs a seat\n2 seats",
             {**api, "first_name": "ann", "last_name": "lee", "count": "2"},
             {},
             "A seat for her.\nWhich one?",
         ),
-        Turn("9Cor 9D", {**api, "seat": "9d"}, {}, ""),
+        Turn.with_call("9Cor 9D", {**api, "seat": "9d"}, {}, ""),
     )
     assert found["media-dev-b"].turns == (
-        Turn("__SILENCE__", api, {}, "Hello, sir."),
-        Turn("bye", api, {}, "Bye, sir."),
+        Turn.with_call("__SILENCE__", api, {}, "Hello, sir."),
+        Turn.with_call("bye", api, {}, "Bye, sir."),
     )
-    assert found["media-dev-c"].turns == (Turn("my wife", api),)
+    assert found["media-dev-c"].turns == (Turn.with_call("my wife", api),)
     assert {name[-1] for name in found} == {"a", "b", "c"}
 
 
@@ -123,8 +123,8 @@ def test_msr_e2e_calls_gather_slots_and_stand_with_results(tmp_path: Path) -> No
     found = everything("msr_e2e", write_msr_e2e(tmp_path))
     gathered = {"api_name": "movie", "numberofpeople": "2", "moviename": "Up", "city": "Seattle = home"}
     assert found["movie-1"].turns == (
-        Turn("I and my wife want to see Up", {}, {}, "Which city?"),
-        Turn(
+        Turn.with_call("I and my wife want to see Up", {}, {}, "Which city?"),
+        Turn.with_call(
             "Seattle = home\ntonight",
             {**gathered, "date": "tonight"},
             {"api_name": "movie", "theater": "Regal#AMC", "starttime": "9pm", "price": "{$5#$6}"},
@@ -132,8 +132,8 @@ def test_msr_e2e_calls_gather_slots_and_stand_with_results(tmp_path: Path) -> No
         ),
         Turn("thank you, sir"),
     )
-    assert found["taxi-2"].turns[0] == Turn("__SILENCE__", {}, {"api_name": "taxi", "greeting": "hello"}, "Hello")
-    assert found["taxi-4"].turns == (Turn("__SILENCE__", {}, {}, "Anybody\tthere?\nMy husband?"),)
+    assert found["taxi-2"].turns[0] == Turn.with_call("__SILENCE__", {}, {"api_name": "taxi", "greeting": "hello"}, "Hello")
+    assert found["taxi-4"].turns == (Turn.with_call("__SILENCE__", {}, {}, "Anybody\tthere?\nMy husband?"),)
     assert len(found) == 3 * COUNT
     assert "taxi-1_2" in found  # the number of another dialogue
 

@@ -47,18 +47,18 @@ def test_turns_gather_utterances_and_calls_gather_slots(tmp_path: Path) -> None:
     assert (dialogue.id, dialogue.domain) == ("dlg-0", "music")
     track = {"api_name": "music", "genre": "rock", "name.track": "Hey Jude"}
     assert dialogue.turns == (
-        Turn("", {}, {"api_name": "music", "genre": "jazz"}, "Hello, how about jazz?"),
-        Turn("No.\nMy mom likes rock.", {}, {}, "Which song?"),
-        Turn(
+        Turn.with_call("", {}, {"api_name": "music", "genre": "jazz"}, "Hello, how about jazz?"),
+        Turn.with_call("No.\nMy mom likes rock.", {}, {}, "Which song?"),
+        Turn.with_call(
             "Hey Jude.",
             track,
             {"api_name": "music", "name.track": "Hey Jude", "name.artist": "the Beatles"},
             "Playing it\nby the Beatles.",
         ),
-        Turn(
+        Turn.with_call(
             "Now a film.", {"api_name": "film", "genre": "any"}, {"api_name": "film", "city": "which"}, "In which city?"
         ),
-        Turn("Bye.", {}, {}, ""),
+        Turn.with_call("Bye.", {}, {}, ""),
     )
 
 

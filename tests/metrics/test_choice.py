@@ -68,7 +68,7 @@ def test_shipped_metrics_keep_the_protocol(name):
     assert found.name == name
     assert found.label
     assert found.signature
-    gold = Turn("hi", {"api_name": "Find"}, {"name": "Nando's"}, "Nando's")
+    gold = Turn.with_call("hi", {"api_name": "Find"}, {"name": "Nando's"}, "Nando's")
     twin = ScoredTurn("hi", None, (), "no", gold)
     turns = [
         ScoredTurn("hi", ({"api_name": "Find"},), (), "Nando's is it", gold, twin),

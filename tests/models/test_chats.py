@@ -40,7 +40,7 @@ LONG = Dialogue(
     "l",
     "Seats",
     tuple(
-        Turn(f"I want {n} seats.", {"api_name": "find", "seats": n}, {"id": f"id{n}"}, f"Here are {n}.")
+        Turn.with_call(f"I want {n} seats.", {"api_name": "find", "seats": n}, {"id": f"id{n}"}, f"Here are {n}.")
         for n in range(9)
     ),
     system="Be kind.",

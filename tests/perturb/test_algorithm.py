@@ -15,7 +15,7 @@ DIALOGUE = Dialogue(
     "d1",
     "Banks",
     (
-        Turn(
+        Turn.with_call(
             "Send $20 to my Mom. She likes Lady Gaga.",
             {"api_name": "Transfer", "recipient_name": "Mom", "amount": "20"},
             {"recipient_name": "Mom", "artist": "Lady Gaga"},
@@ -35,7 +35,7 @@ def test_one_rewrite_changes_utterances_calls_and_results_alike_and_no_name() ->
     perturber = load_axis("gender")
     rewrite = perturber.rewrite(DIALOGUE, Candidate("she", "woman", "man"))
     twin = rewrite(DIALOGUE)
-    assert twin.turns[0] == Turn(
+    assert twin.turns[0] == Turn.with_call(
         "Send $20 to my Dad. He likes Lady Gaga.",
         {"api_name": "Transfer", "recipient_name": "Dad", "amount": "20"},
         {"recipient_name": "Dad", "artist": "Lady Gaga"},
@@ -67,7 +67,7 @@ def test_draws_cover_all_candidates() -> None:
 
 
 def test_a_dialogue_without_words_of_the_axis_has_no_draws() -> None:
-    plain = Dialogue("d2", "", (Turn("A table for two.", {}, {}, "Done."),))
+    plain = Dialogue("d2", "", (Turn.with_call("A table for two.", {}, {}, "Done."),))
     assert draw_rewrites(load_axis("gender"), plain) == ()
 
 
@@ -124,7 +124,7 @@ def test_signature_names_the_lexicon_by_content_and_the_choices() -> None:
 )
 def test_two_origins_become_two_origins_and_back(target: str, expected: str) -> None:
     call = {"api_name": "Find", "cuisine": "Indian"}
-    told = Dialogue("d", "", (Turn("Indian, Chinese or American?", call, {}, "Chinese and Indian."),))
+    told = Dialogue("d", "", (Turn.with_call("Indian, Chinese or American?", call, {}, "Chinese and Indian."),))
     rewrite = load_axis("race").rewrite(told, Candidate("indian", "asian", target))
     twin = rewrite(told)
     first, second = expected.split(" or ")[0].split(", ")

@@ -18,7 +18,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pets.tsv").write_text(PETS)
     (tmp_path / "text.txt").write_text("Meow, said Happy Kitten, the kitten.\n")
-    write_jsonl([Dialogue("d", "", (Turn("My kitten says meow.", {}, {}, "A kitten?"),))], "corpus.jsonl")
+    write_jsonl([Dialogue("d", "", (Turn.with_call("My kitten says meow.", {}, {}, "A kitten?"),))], "corpus.jsonl")
     return tmp_path
 
 

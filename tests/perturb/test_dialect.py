@@ -119,7 +119,7 @@ class TestDialogue:
     @given(st.lists(st.lists(st.sampled_from(CASES).map(lambda case: case[1]) | st.text(max_size=5)), max_size=4))
     def test_the_inverse_is_exact(self, said: list[list[str]]) -> None:
         turns = tuple(
-            Turn(" ".join(texts), {"x": texts[0] if texts else ""}, response="".join(texts)) for texts in said
+            Turn.with_call(" ".join(texts), {"x": texts[0] if texts else ""}, response="".join(texts)) for texts in said
         )
         dialogue = Dialogue("d", "", turns)
         for axis in (AAE, LEARNER):

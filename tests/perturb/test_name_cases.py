@@ -16,7 +16,7 @@ CASES = [tuple(line.split("\t")) for line in LINES if not line.startswith("#")]
 @pytest.mark.parametrize(("axis", "source", "target", "name", "slots", "text", "expected"), CASES)
 def test_renames_as_a_careful_person_would(axis, source, target, name, slots, text, expected) -> None:
     result = dict(pair.split("=", 1) for pair in slots.split("; ") if pair)
-    dialogue = Dialogue("d", "", (Turn(text, {"api_name": "find"} if result else {}, result),))
+    dialogue = Dialogue("d", "", (Turn.with_call(text, {"api_name": "find"} if result else {}, result),))
     perturber = load_axis(axis)
     words = {one.term: None for one in perturber.candidates(dialogue) if (one.source, one.target) == (source, target)}
     assert words or not slots

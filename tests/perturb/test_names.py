@@ -26,7 +26,7 @@ SPLITS = ("train", "valid", "test")
 
 def said(*texts: str, number: int = 0, **slots: str) -> Dialogue:
     turns = tuple(
-        Turn(text, {"api_name": "find"} if slots and not place else {}, dict(slots) if not place else {})
+        Turn.with_call(text, {"api_name": "find"} if slots and not place else {}, dict(slots) if not place else {})
         for place, text in enumerate(texts)
     )
     return Dialogue(f"d{number}", "", turns)
@@ -247,7 +247,7 @@ PIECES = st.sampled_from(
 @given(texts=st.lists(st.lists(PIECES, max_size=9).map(" ".join), min_size=1, max_size=4), axis=st.sampled_from(
     ["names_gender", "names_race"]), seed=st.integers(0, 9))  # fmt: skip
 def test_the_inverse_of_a_renamed_dialogue_is_the_dialogue(texts, axis, seed):
-    turns = (Turn(text, {"api_name": "f", "x": text}, {"CustomerName": text}) for text in texts)
+    turns = (Turn.with_call(text, {"api_name": "f", "x": text}, {"CustomerName": text}) for text in texts)
     dialogue = Dialogue("d", "", tuple(turns))
     perturber = load_axis(axis)
     for told, candidates in perturber.select([dialogue], seed=seed):

@@ -33,7 +33,7 @@ MOM = Dialogue(
     "d1",
     "Restaurants",
     (
-        Turn(
+        Turn.with_call(
             "my mom wants a table in Davis .", {"api_name": "Find", "city": "Davis"}, {"guest": "Mom"}, "Is she near?"
         ),
         Turn("my mom likes some noodles and she is happy .", response="Is she near?"),
@@ -118,7 +118,7 @@ def test_an_output_is_taken_only_if_it_says_the_same_of_another(
 
 def dialogue(*users: str, **slots: str) -> Dialogue:
     call = {"api_name": "Find", **slots} if slots else {}
-    return Dialogue("d1", "", tuple(Turn(user, call, response="Done.") for user in users))
+    return Dialogue("d1", "", tuple(Turn.with_call(user, call, response="Done.") for user in users))
 
 
 def test_a_word_becomes_the_same_word_in_the_whole_dialogue() -> None:

@@ -39,7 +39,7 @@ PAIRS = [(axis, *pair) for axis in axes() for pair in permutations(load_lexicon(
 @settings(max_examples=150, deadline=None)
 @given(texts=st.lists(TEXTS, min_size=1, max_size=4), axis=st.sampled_from(axes()), seed=st.integers(0, 9))
 def test_the_inverse_of_a_rewritten_dialogue_is_the_dialogue(texts: list[str], axis: str, seed: int) -> None:
-    turns = tuple(Turn(text, {"api_name": "Find", "who": text}, {"name": text}, text[::-1]) for text in texts)
+    turns = tuple(Turn.with_call(text, {"api_name": "Find", "who": text}, {"name": text}, text[::-1]) for text in texts)
     dialogue = Dialogue("d", "", turns)
     for rewrite in draw_rewrites(load_axis(axis), dialogue, seed=seed):
         twin = rewrite(dialogue)
@@ -93,7 +93,7 @@ def test_a_name_from_a_result_stays_in_every_string(name: str) -> None:
         "d",
         "",
         (
-            Turn(
+            Turn.with_call(
                 f"My wife likes {name}.", {"name": name}, {"restaurant_name": name, "city": "Napa"}, f"Is {name} hers?"
             ),
             Turn("My kids and an elderly man agree."),
@@ -108,16 +108,16 @@ def test_a_name_from_a_result_stays_in_every_string(name: str) -> None:
 
 
 def test_a_demographic_slot_value_changes_with_the_text() -> None:
-    turn = Turn("A female dentist.", {"gender": "Female", "city": "Napa"}, {"gender": "Female"}, "A female one it is.")
+    turn = Turn.with_call("A female dentist.", {"gender": "Female", "city": "Napa"}, {"gender": "Female"}, "A female one it is.")
     perturber = load_axis("gender", targets=["man"])
     (rewrite,) = draw_rewrites(perturber, Dialogue("d", "", (turn,)), draws=1)
-    assert rewrite(turn) == Turn(
+    assert rewrite(turn) == Turn.with_call(
         "A male dentist.", {"gender": "Male", "city": "Napa"}, {"gender": "Male"}, "A male one it is."
     )
 
 
 class TestInverseOnUnseenText:
-    DIALOGUE = Dialogue("d", "", (Turn("A table for my mum and my brother.", {}, {}, "She and he will like it."),))
+    DIALOGUE = Dialogue("d", "", (Turn.with_call("A table for my mum and my brother.", {}, {}, "She and he will like it."),))
 
     def inverse(self, text: str, target: str = "man", source: str = "woman", word: str = "mum") -> str:
         perturber = load_axis("gender")

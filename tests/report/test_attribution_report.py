@@ -25,7 +25,7 @@ def dialogues():
             f"{person}-{number}",
             "Restaurants",
             (
-                Turn(
+                Turn.with_call(
                     f"Is table {number} free for my {person}?", {}, {}, f"Yes , table {number} by the window is free ."
                 ),
             ),

@@ -140,9 +140,9 @@ def test_replay_refuses_what_it_has_not_seen():
 
 def test_gold_results_need_no_call():
     turns = (
-        Turn("Hi", {}, {}, "Yes?"),
-        Turn("So?", {}, {"name": "Nico"}, "Nico."),
-        Turn("And?", {"city": "Oslo"}, {}, "No."),
+        Turn.with_call("Hi", {}, {}, "Yes?"),
+        Turn.with_call("So?", {}, {"name": "Nico"}, "Nico."),
+        Turn.with_call("And?", {"city": "Oslo"}, {}, "No."),
     )
     replay = Replay.gold([Dialogue("d", "", turns)], "api_result")
     found = replay([StageInput(turns[:number], turn.user) for number, turn in enumerate(turns)])

@@ -151,8 +151,7 @@ def flat_call(name: Any, arguments: Slots) -> dict[str, Any]:
 class Turn:
     """One exchange: what the user said, the gold calls with their results, and the gold response.
 
-    ``Turn(user, steps=(Step(call, results), …), response=…)`` is the general form;
-    ``Turn(user, api_call, api_result, response, more_results)`` is the same with one step or none.
+    ``Turn(user, steps=(Step(call, results), …), response=…)``; :meth:`with_call` makes one with a single step.
     """
 
     __slots__ = ("_digest", "response", "steps", "user")
@@ -164,36 +163,33 @@ class Turn:
     response: str
     """The system's utterance."""
 
-    def __init__(
-        self,
-        user: str,
-        api_call: Slots | None = None,
-        api_result: Slots | None = None,
-        response: str = "",
-        more_results: Sequence[Slots] | None = None,
-        *,
-        steps: Iterable[Step] | None = None,
-    ) -> None:
-        if steps is None:
-            if more_results and (not api_result or not all(more_results)):
-                raise ValueError("more_results follow a non-empty api_result and hold no empty result")
-            kept: tuple[Step, ...] = ()
-            if api_call or api_result:
-                results = (api_result, *(more_results or ())) if api_result else ()
-                kept = (Step(api_call or {}, results),)
-        elif api_call is None and api_result is None and more_results is None:
-            kept = tuple(steps)
-            for number, step in enumerate(kept):
-                if not isinstance(step, Step):
-                    raise ValueError(f"steps [{number}]: expected a Step, got {type(step).__name__}")
-            kept = tuple(step for step in kept if step)
-        else:
-            raise ValueError(
-                "a turn takes either steps or api_call, api_result and more_results, not both; to change the call of "
-                "a turn, replace its steps"
-            )
-        for name, value in (("user", user), ("steps", kept), ("response", response), ("_digest", None)):
+    def __init__(self, user: str, *, steps: Iterable[Step] = (), response: str = "") -> None:
+        kept = tuple(steps)
+        for number, step in enumerate(kept):
+            if not isinstance(step, Step):
+                raise ValueError(f"steps [{number}]: expected a Step, got {type(step).__name__}")
+        given = (("user", user), ("steps", tuple(filter(None, kept))), ("response", response), ("_digest", None))
+        for name, value in given:
             object.__setattr__(self, name, value)
+
+    @classmethod
+    def with_call(
+        cls,
+        user: str,
+        call: Slots | None = None,
+        result: Slots | None = None,
+        response: str = "",
+        more_results: Sequence[Slots] = (),
+    ) -> Turn:
+        """A turn with one call and its results, or with none.
+
+        Raises:
+            ValueError: there are more results than the first, and one of them all is empty.
+        """
+        if more_results and (not result or not all(more_results)):
+            raise ValueError("more_results follow a non-empty result and hold no empty one")
+        results = (result, *more_results) if result else ()
+        return cls(user, steps=(Step(call or {}, results),), response=response)
 
     def __getstate__(self) -> tuple[str, tuple[Step, ...], str]:
         return self.user, self.steps, self.response
@@ -268,43 +264,27 @@ class Turn:
         return turn_to_text(self.user, self.steps, self.response, all_results=True)
 
     def to_json(self) -> dict[str, Any]:
-        """The turn as plain JSON types: with ``steps`` where there are several, or one with words or a tool's text."""
-        if len(self.steps) > 1 or any(step.said or step.content is not None for step in self.steps):
-            steps = [step.to_json() for step in self.steps]
-            return {"user": self.user, "steps": steps, "response": self.response}
-        record: dict[str, Any] = {
-            "user": self.user,
-            "api_call": plain(self.api_call),
-            "api_result": plain(self.api_result),
-            "response": self.response,
-        }
-        if self.more_results:
-            record["more_results"] = [plain(result) for result in self.more_results]
-        return record
+        """The turn as plain JSON types."""
+        return {"user": self.user, "steps": [step.to_json() for step in self.steps], "response": self.response}
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Turn:
-        """Read what :meth:`to_json` wrote; only ``user`` and ``response`` are required.
+        """Read what :meth:`to_json` wrote; ``steps`` may be left out.
 
         Raises:
             ValueError: a field is missing, unknown or of the wrong type; says which.
         """
-        _only(record, ("api_call", "api_result", "more_results", "response", "steps", "user"), "turn")
+        _only(record, ("response", "steps", "user"), "turn")
         for name in ("user", "response"):
             if not isinstance(record.get(name), str):
                 raise ValueError(f"turn field {name!r} must be a string, got {record.get(name)!r}")
-        if "steps" not in record:
-            call, result = (_slots(record.get(name) or {}, name) for name in ("api_call", "api_result"))
-            more = _results(record.get("more_results") or [], "more_results")
-            return cls(record["user"], call, result, record["response"], more)
-        if other := sorted(record.keys() - {"user", "steps", "response"}):
-            raise ValueError(f"a turn has either 'steps' or {other[0]!r}, not both")
-        if not isinstance(record["steps"], list):
-            raise ValueError(f"turn field 'steps' must be a list of objects, got {record['steps']!r}")
+        rows = record.get("steps", [])
+        if not isinstance(rows, list):
+            raise ValueError(f"turn field 'steps' must be a list of objects, got {rows!r}")
         steps = []
-        for number, step in enumerate(record["steps"], start=1):
+        for number, row in enumerate(rows, start=1):
             try:
-                steps.append(Step.from_json(step))
+                steps.append(Step.from_json(row))
             except ValueError as error:
                 raise ValueError(f"step {number}: {error}") from error
         return cls(record["user"], steps=steps, response=record["response"])

@@ -103,12 +103,12 @@ def _dialogue(name: str, domain: str, utterances: Sequence[_Utterance], seen: di
     gathered: dict[str, str] = {}
     response, result, position = _spoken("agent", utterances, 0, domain)
     if position:
-        turns.append(Turn(SILENCE, {}, result, response))
+        turns.append(Turn.with_call(SILENCE, {}, result, response))
     while position < len(utterances):
         user, slots, position = _spoken("user", utterances, position, domain)
         gathered |= slots
         response, result, position = _spoken("agent", utterances, position, domain)
-        turns.append(Turn(user, dict(gathered) if result else {}, result, response))
+        turns.append(Turn.with_call(user, dict(gathered) if result else {}, result, response))
     return Dialogue(unlike(f"{domain}-{name}", seen), domain, tuple(turns))
 
 

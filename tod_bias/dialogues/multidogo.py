@@ -122,7 +122,7 @@ def _turns(spoken: Sequence[tuple[str, str, dict[str, str]]], domain: str) -> It
     before = ""
     for number, (role, text, slots) in enumerate(spoken):
         if before == "agent" and role != "agent":
-            yield Turn("\n".join(users), call, result, "\n".join(responses))
+            yield Turn.with_call("\n".join(users), call, result, "\n".join(responses))
             users, call, result, responses = [], {API_NAME: domain}, {}, []
         if role == "customer":
             users.append(text)
@@ -133,7 +133,7 @@ def _turns(spoken: Sequence[tuple[str, str, dict[str, str]]], domain: str) -> It
             responses.append(text)
             result |= slots
         before = role
-    yield Turn("".join(users), call, result, "".join(responses))
+    yield Turn.with_call("".join(users), call, result, "".join(responses))
 
 
 # the corpus as it is handed out ---------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ def _turns(spoken: Sequence[Mapping[str, Any]], acts: Mapping[str, Any], ontolog
         if call == last:
             call, result = {}, {}
         last = call or last
-        yield Turn(user["utterance"], call, result, system["utterance"])
+        yield Turn.with_call(user["utterance"], call, result, system["utterance"])
 
 
 def _exchange(

@@ -128,7 +128,7 @@ def _turns_of_segments(utterances: list[Any]) -> Iterator[Turn]:
     while position < len(utterances):
         user, call, position = _spoken("USER", utterances, position)
         response, result, position = _spoken("ASSISTANT", utterances, position)
-        yield Turn(user, call, result, response)
+        yield Turn.with_call(user, call, result, response)
 
 
 def _turns_that_gather(utterances: list[Any]) -> Iterator[Turn]:
@@ -145,7 +145,7 @@ def _turns_that_gather(utterances: list[Any]) -> Iterator[Turn]:
         response, result, position = _spoken("ASSISTANT", utterances, position)
         if position == start:
             raise _unknown(utterances, position)
-        yield Turn(user, dict(gathered) if result and not opens else {}, result, response)
+        yield Turn.with_call(user, dict(gathered) if result and not opens else {}, result, response)
 
 
 def _spoken(speaker: str, utterances: list[Any], position: int) -> tuple[str, dict[str, str], int]:
@@ -181,7 +181,7 @@ def _turns_of_calls(utterances: list[Any]) -> Iterator[Turn]:
         users = [SILENCE if opens else user, *[SILENCE] * (len(calls) - 1)]
         responses = [*[SILENCE] * (len(calls) - 1), response]
         for said, (call, result), answer in zip(users, calls, responses, strict=True):
-            yield Turn(said, call, result, answer)
+            yield Turn.with_call(said, call, result, answer)
 
 
 Exchange = tuple[dict[str, str], dict[str, str]]

@@ -238,4 +238,4 @@ class _Scene:
     def _say(self, user: str, call: Mapping[str, str], response: str) -> None:
         found: Sequence[Mapping[str, str]] = self.found if call else ()
         first, more = (dict(found[0]), tuple(map(dict, found[1:]))) if found else ({}, ())
-        self.turns.append(Turn(with_articles(user), dict(call), first, with_articles(response), more))
+        self.turns.append(Turn.with_call(with_articles(user), dict(call), first, with_articles(response), more))

@@ -70,7 +70,7 @@ def corrupt_calls(dialogue: Dialogue, mentions: Mentions, seed: int) -> Dialogue
 
     def change(turn: Turn, earlier: Sequence[Turn]) -> Turn:
         call = {k: v for k, v in turn.api_call.items() if k != CITY}
-        return Turn(turn.user, call, turn.api_result, turn.response, turn.more_results)
+        return Turn.with_call(turn.user, call, turn.api_result, turn.response, turn.more_results)
 
     return _corrupt(dialogue, "age", mentions, seed, change)
 
@@ -101,5 +101,5 @@ def missed(dialogue: Dialogue, seed: int) -> Dialogue | None:
     last = rng.choice(lookups)
     turn = dialogue.turns[last]
     call = {name: text for name, text in turn.api_call.items() if name != CITY or rng.random() < 0.5}
-    blank = Turn(turn.user, call, {}, BY_API[call[API_NAME]].nothing)
+    blank = Turn.with_call(turn.user, call, {}, BY_API[call[API_NAME]].nothing)
     return dataclasses.replace(dialogue, turns=(*dialogue.turns[:last], blank))

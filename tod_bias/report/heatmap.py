@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tod_bias.report.notation import fixed
 from tod_bias.report.palette import GRID, MUTED, diverging, fixed_figure, place, strip, styled, text_on, text_width
-from tod_bias.report.reading import ALPHA, DAGGER, FEW_NOTE, has_few, is_starred, sides, words_of_pair
+from tod_bias.report.reading import ALPHA, DAGGER, FEW_NOTE, has_few, is_starred, sides, terms_of_pair
 from tod_bias.results import AxisResult, Gap
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def heatmap(outcome: AxisResult, limit: float) -> Figure:
             x, y = column + 0.03, row + 0.04
             corners.append([(x, y), (x + 0.94, y), (x + 0.94, y + 0.92), (x, y + 0.92)])
             colours.append(colour)
-            claimed = is_starred(outcome, pair, words_of_pair(outcome, pair))
+            claimed = is_starred(outcome, pair, terms_of_pair(outcome, pair))
             panel.text(
                 column + 0.5,
                 row + 0.5,
@@ -105,7 +105,7 @@ def _notes(outcome: AxisResult, names: Sequence[str], pairs: dict[str, Gap]) -> 
     notes = {
         f"+ the row is {more}, − {less}": True,
         f"* p < {ALPHA:g} (Holm), enough words": any(
-            is_starred(outcome, pair, words_of_pair(outcome, pair)) for pair in outcome.pairs.values()
+            is_starred(outcome, pair, terms_of_pair(outcome, pair)) for pair in outcome.pairs.values()
         ),
         f"{DAGGER} {FEW_NOTE}": any(has_few(pair.dialogues) for pair in outcome.pairs.values()),
         "gaps of these terms only, no claim about groups": outcome.verdict == "these terms only",

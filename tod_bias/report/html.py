@@ -21,7 +21,7 @@ from tod_bias.report.reading import (
     mark,
     short,
     side,
-    words_of_pair,
+    terms_of_pair,
 )
 from tod_bias.report.record import read_runs
 from tod_bias.report.sections import Section, both_ways, marks, minus, section_of, slug, unique
@@ -95,7 +95,7 @@ def render(sections: Sequence[Section], compared: Compared | None = None) -> str
         arm_label=notation.arm_label,
         is_starred=is_starred,
         is_matched=is_matched,
-        words_of_pair=words_of_pair,
+        terms_of_pair=terms_of_pair,
         side=side,
         ENOUGH_WORDS=ENOUGH_WORDS,
     )

@@ -24,7 +24,7 @@ from tod_bias.report.reading import (
     has_few,
     is_starred,
     read,
-    words_of_pair,
+    terms_of_pair,
 )
 from tod_bias.report.record import ORIGINAL, Run, read_turns
 from tod_bias.results import AuditResult, AxisResult, CorpusInfo, Gap, MetricInfo, RunError
@@ -210,7 +210,7 @@ def marks(outcomes: Sequence[AxisResult]) -> list[str]:
         for estimate, words in (
             (outcome.disparity, outcome.effective_terms),
             *((group.gap, group.effective_terms) for group in outcome.groups.values()),
-            *((pair, words_of_pair(outcome, pair)) for pair in outcome.pairs.values()),
+            *((pair, terms_of_pair(outcome, pair)) for pair in outcome.pairs.values()),
         )
     ]
     counts = [outcome.dialogues for outcome in outcomes]

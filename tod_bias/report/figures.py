@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tod_bias.report.forest import Block, Row, Texts, forest, part_colour
-from tod_bias.report.heatmap import MOST_ATTRIBUTES, attributes, heatmap, largest_gap
+from tod_bias.report.heatmap import MOST_GROUPS, heatmap, largest_gap, paired_groups
 from tod_bias.report.reading import is_starred, mark, sides
 from tod_bias.results import RESIDUAL, AxisResult, Estimate, Su
 
@@ -17,30 +17,30 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_ROWS = 80
-"""Rows of a figure; of more, only the table is given."""
+"""Rows of a figure; the report shows more only as a table."""
 
 
 def figures(outcomes: Sequence[AxisResult]) -> dict[str, Figure]:
-    """All figures of one metric by kind, ``groups``, ``pairs …`` with the axis, ``components`` and ``su``.
+    """All figures of one metric by kind, ``groups``, ``pairs …`` with the axis, ``stages`` and ``su``.
 
-    Those that there are no numbers for are left out.
+    Figures without numbers are left out.
     """
-    made: dict[str, Figure] = {}
+    drawn: dict[str, Figure] = {}
     if 0 < sum(len(outcome.groups) for outcome in _claiming(outcomes)) <= MOST_ROWS:
-        made["groups"] = groups(outcomes)
+        drawn["groups"] = groups(outcomes)
     limit = largest_gap(_claiming(outcomes))
     for outcome in _claiming(outcomes):
-        if 1 < len(attributes(outcome)) <= MOST_ATTRIBUTES:
-            made[f"pairs {outcome.axis}"] = heatmap(outcome, limit)
+        if 1 < len(paired_groups(outcome)) <= MOST_GROUPS:
+            drawn[f"pairs {outcome.axis}"] = heatmap(outcome, limit)
     if 0 < sum(2 + len(outcome.shares) for outcome in outcomes if outcome.shares) <= MOST_ROWS:
-        made["components"] = components(outcomes)
+        drawn["stages"] = contributions(outcomes)
     if any(outcome.su is not None for outcome in outcomes):
-        made["su"] = su(outcomes)
-    return made
+        drawn["su"] = su(outcomes)
+    return drawn
 
 
 def groups(outcomes: Sequence[AxisResult]) -> Figure:
-    """How much worse every group is served than the mean of groups, and the parts of that, an axis after the other."""
+    """The gap of every group from the mean of groups, with the contributions of stages, by axis."""
     blocks = [
         Block(
             outcome.axis,
@@ -58,16 +58,16 @@ def groups(outcomes: Sequence[AxisResult]) -> Figure:
         for outcome in _claiming(outcomes)
         if outcome.groups
     ]
-    return forest(blocks, _stages(outcomes), _texts(outcomes, "gap from the mean of groups", "its parts"))
+    return forest(blocks, _stages(outcomes), _texts(outcomes, "gap from the mean of groups", "contributions of stages"))
 
 
-def components(outcomes: Sequence[AxisResult]) -> Figure:
-    """The disparity of every axis with the parts that sum to it, what of it is above the placebo, and each part."""
+def contributions(outcomes: Sequence[AxisResult]) -> Figure:
+    """The disparity of every axis with the contributions that sum to it, what of it is above the placebo, and each."""
     stages = _stages(outcomes)
     blocks = [
         Block(outcome.axis, tuple(_rows(outcome, stages)), outcome.verdict) for outcome in outcomes if outcome.shares
     ]
-    return forest(blocks, stages, _texts(outcomes, "disparity and its parts", "parts, stacked"))
+    return forest(blocks, stages, _texts(outcomes, "disparity and contributions of stages", "contributions, stacked"))
 
 
 def _rows(outcome: AxisResult, stages: Sequence[str]) -> list[Row]:
@@ -93,16 +93,16 @@ def su(outcomes: Sequence[AxisResult]) -> Figure:
 
 
 def su_comparison(runs: Mapping[str, Sequence[AxisResult]]) -> Figure:
-    """Su's Fig. 4 of several runs: stacked contributions up to the fairscore, an axis after the other.
+    """Su's Fig. 4 of several runs: stacked contributions up to the fairscore, by axis.
 
-    Below each bar stand the signed disparity with its own parts, and the placebo of the same dialogues.
+    Below each bar are the signed disparity with its contributions, and the placebo of the same dialogues.
 
     Args:
-        runs: a run's name to its outcomes by one metric, one of which at least has Su's numbers.
+        runs: a run's name to its outcomes by one metric; at least one outcome has Su's numbers.
     """
     blocks = [
-        Block(axis, tuple(row for name, outcome in found if outcome.su is not None for row in _su_rows(name, outcome)))
-        for axis, found in _by_axis(runs)
+        Block(axis, tuple(row for name, outcome in by_run if outcome.su is not None for row in _su_rows(name, outcome)))
+        for axis, by_run in _by_axis(runs)
     ]
     every = [outcome for outcomes in runs.values() for outcome in outcomes]
     return _su_forest([block for block in blocks if block.rows], every, "fairscore (absolute); disparity (signed)")
@@ -119,7 +119,7 @@ def _su_rows(name: str, outcome: AxisResult) -> Iterator[Row]:
         outcome.shares,
         claimed=is_starred(outcome, outcome.disparity, outcome.effective_terms),
         quiet=True,
-        floor=None if disparity is None or above is None else disparity - above,
+        placebo=None if disparity is None or above is None else disparity - above,
     )
 
 
@@ -132,7 +132,7 @@ def _su_forest(blocks: Sequence[Block], outcomes: Sequence[AxisResult], left: st
     orders = dict.fromkeys(tuple(outcome.su.contributions) for outcome in outcomes if outcome.su is not None)
     named = list(dict.fromkeys([*stages, *(name for order in orders for name in order)]))
     order = f"in the order {', '.join(next(iter(orders)))}" if len(orders) == 1 else "in each run's order"
-    return forest(blocks, named, Texts(left, _shortened(f"Su's parts {order}"), "", ""))
+    return forest(blocks, named, Texts(left, _shortened(f"Su's shares {order}"), "", ""))
 
 
 def _by_axis(runs: Mapping[str, Sequence[AxisResult]]) -> list[tuple[str, list[tuple[str, AxisResult]]]]:
@@ -146,18 +146,17 @@ def _by_axis(runs: Mapping[str, Sequence[AxisResult]]) -> list[tuple[str, list[t
 
 
 def comparison(runs: Mapping[str, Sequence[AxisResult]]) -> Figure:
-    """Disparities of several runs by one metric with their parts, and what of them is above the placebo, an axis after
-    the other.
+    """Disparities of several runs by one metric with the contributions of stages, and what of them is above the placebo.
 
     Args:
         runs: a run's name to its outcomes by that metric; there is at least one.
     """
     every = [outcome for outcomes in runs.values() for outcome in outcomes]
     blocks = [
-        Block(axis, tuple(row for name, outcome in found for row in _compared_rows(name, outcome)))
-        for axis, found in _by_axis(runs)
+        Block(axis, tuple(row for name, outcome in by_run for row in _compared_rows(name, outcome)))
+        for axis, by_run in _by_axis(runs)
     ]
-    return forest(blocks, _stages(every), _texts(every, "disparity", "its parts"))
+    return forest(blocks, _stages(every), _texts(every, "disparity", "contributions of stages"))
 
 
 def _compared_rows(name: str, outcome: AxisResult) -> Iterator[Row]:
@@ -182,8 +181,8 @@ def _stages(outcomes: Sequence[AxisResult]) -> list[str]:
 
 def _texts(outcomes: Sequence[AxisResult], left: str, right: str) -> Texts:
     metric = outcomes[0].metric
-    kinds = {outcome.scale for outcome in outcomes}
-    unit = f"part of the originals' {metric.label}" if kinds == {"ratio"} else metric.label
+    scales = {outcome.scale for outcome in outcomes}
+    unit = f"share of the originals' {metric.label}" if scales == {"ratio"} else metric.label
     return Texts(f"{left}\n({_shortened(unit)})", right, *sides(metric.better, counterfactual=metric.counterfactual))
 
 

@@ -29,7 +29,7 @@ CELL_DARK, CELL_LIGHT = "#141414", "#ffffff"
 
 STAGE_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442")
 RESIDUAL_COLOUR = "#8d959e"
-FLOOR_COLOUR = "#d55e00"
+PLACEBO_COLOUR = "#d55e00"
 BAR: Mapping[str, Any] = {"edgecolor": MUTED, "hatchcolor": "white", "linewidth": 0.6}
 """Of all bars: an outline, as sky, orange and yellow are paler on white than the 3:1 that WCAG asks of graphics."""
 HATCHES = ("", "//", "..", "\\\\", "xx", "--", "oo")

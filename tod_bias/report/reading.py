@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tod_bias.report.notation import WORDS_FIXED, count, fixed, p_text, percent, with_interval
+from tod_bias.report.notation import TERMS_ONLY, count, fixed, p_text, percent, with_interval
 from tod_bias.results import DIFFERENT, AxisResult, Estimate, Gap, Group
 from tod_bias.statistics.needed import ENOUGH_WORDS
 
@@ -143,7 +143,7 @@ def amount(estimate: Estimate, outcome: AxisResult) -> str:
     write = percent if outcome.scale == "ratio" and not multiple else fixed
     if bounds is not None:
         low, high = bounds if value > 0 else (-bounds[1], -bounds[0])
-        interval = f" [{write(low)}, {write(high)}]{WORDS_FIXED if estimate.is_of_terms_only else ''}"
+        interval = f" [{write(low)}, {write(high)}]{TERMS_ONLY if estimate.is_of_terms_only else ''}"
     if not value:
         return f"{outcome.metric.label} {'not known' if estimate.value is None else 'unchanged'}{interval}"
     if multiple:

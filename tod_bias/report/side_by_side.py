@@ -1,4 +1,4 @@
-"""Several runs beside each other: what their settings do not share, and their disparities and gaps."""
+"""Several runs beside each other: the settings that differ, and their disparities and gaps."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tod_bias.results import Group, MetricInfo
 
 _SHARED = ("corpus", "stages", "config", "signature")
 """What should be the same in runs that are compared; differences are named in the report."""
-_LABEL = "Dots with intervals: the disparity of every axis in each run, and its parts; the tables hold the numbers."
+_LABEL = "Dots with intervals: the disparity of every axis in each run, and the contributions of stages; the tables hold the numbers."
 _SU_LABEL = (
-    "Bars: Su's fairscore of every axis in each run, stacked by component; the runs' own tables hold the numbers."
+    "Bars: Su's fairscore of every axis in each run, stacked by stage; the tables of the runs hold the numbers."
 )
 
 
@@ -41,7 +41,7 @@ class MetricCompared:
 
     def gaps(self, axis: str) -> list[tuple[str, list[tuple[Reading, Group] | None]]]:
         """Every group of an axis with its gap in each of the runs; ``None`` where a run has none."""
-        by_run = {section.run.name: reading for name, found in self.rows if name == axis for section, reading in found}
+        by_run = {section.run.name: reading for name, entries in self.rows if name == axis for section, reading in entries}
         readings = [by_run.get(section.run.name) for section in self.runs]
         names = dict.fromkeys(
             group.name
@@ -88,23 +88,23 @@ def compare(sections: Sequence[Section], folder: Path) -> Compared:
 
 
 def _compared(metric: MetricInfo, sections: Sequence[Section], folder: Path, name: str) -> MetricCompared:
-    found = {
+    measured = {
         section.run.name: (section, part)
         for section in sections
         for part in section.parts
         if part.metric.name == metric.name
     }
-    readings = [(section, reading) for section, part in found.values() for reading in part.readings]
+    readings = [(section, reading) for section, part in measured.values() for reading in part.readings]
     axes = dict.fromkeys(
         reading.outcome.axis for _, reading in sorted(readings, key=lambda entry: entry[1].outcome.is_placebo)
     )
     rows = [(axis, [entry for entry in readings if entry[1].outcome.axis == axis]) for axis in axes]
-    outcomes = {run: part.outcomes for run, (_, part) in found.items()}
+    outcomes = {run: part.outcomes for run, (_, part) in measured.items()}
     drawn = draw(comparison(outcomes), folder / f"{name}.svg", _LABEL, name)
     stacked = None
     if any(outcome.su is not None for every in outcomes.values() for outcome in every):
         stacked = draw(su_comparison(outcomes), folder / f"su-{name}.svg", _SU_LABEL, f"su-{name}")
-    return MetricCompared(metric, rows, [section for section, _ in found.values()], drawn, stacked)
+    return MetricCompared(metric, rows, [section for section, _ in measured.values()], drawn, stacked)
 
 
 def _gap(reading: Reading | None, name: str) -> tuple[Reading, Group] | None:
@@ -115,7 +115,7 @@ def _gap(reading: Reading | None, name: str) -> tuple[Reading, Group] | None:
 
 
 def differences(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
-    """What the runs do not share and should, to be compared: (name, value per run). Their stages are what differs."""
+    """Settings that should be equal in compared runs and are not: (name, value per run). Stages may differ."""
     named = [run.result.metrics for run in runs]
     common = [name for name in named[0] if all(name in metrics for metrics in named)]
     flat: list[Mapping[str, str]] = [dict(facts(_shared(run, common))) for run in runs]

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tod_bias.report.circumstances import circumstances
-from tod_bias.report.notation import WORDS_FIXED, count, fixed, p_cell, reference, with_interval
+from tod_bias.report.notation import TERMS_ONLY, count, fixed, p_cell, reference, with_interval
 from tod_bias.report.reading import DAGGER, FEW_NOTE, Reading, has_few, is_claimed, mark, read, side
 from tod_bias.report.sheets import new_table
 from tod_bias.results import DIFFERENT, AuditResult, AxisResult, Estimate
@@ -241,7 +241,7 @@ def notes(outcomes: Sequence[AxisResult]) -> list[str]:
     counts += [group.dialogues for outcome in outcomes for group in outcome.groups.values()]
     marks = {
         f"{DAGGER} {FEW_NOTE}": any(map(has_few, counts)),
-        f"{WORDS_FIXED} too few terms for an interval over terms: true of these terms only": any(
+        f"{TERMS_ONLY} too few terms for an interval over terms: true of these terms only": any(
             outcome.disparity.is_of_terms_only for outcome in outcomes
         ),
     }

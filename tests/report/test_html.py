@@ -9,7 +9,7 @@ import pytest
 
 from tod_bias.report.html import prose, write_report
 from tod_bias.report.page import accessible_page
-from tod_bias.report.sections import unordered_pairs, facts
+from tod_bias.report.sections import facts, unordered_pairs
 from tod_bias.results import RunError
 
 VOID = {"meta", "br", "path", "use", "link", "hr", "img"}

@@ -145,7 +145,7 @@ def test_differences_are_in_the_metrics_own_units_and_ratios_percentages(number,
 
 @pytest.mark.parametrize("name", ["disagreement", "call_disagreement"])
 def test_a_metric_that_compares_with_the_original_does_not_say_who_is_served_worse(name):
-    """A system that is worse to women differs from men's originals rewritten for women, and from women's rewritten for men."""
+    """A system that is worse to women treats both directions of rewriting differently."""
     metric = {"name": name, "label": "disagreement", "better": "lower", "counterfactual": True}
     reading = reading_of(result(metric, scale="difference"))
     assert "worse than" not in reading.result

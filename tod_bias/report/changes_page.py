@@ -119,7 +119,9 @@ def _quality(result: Comparison) -> Figure:
 def _disparities(blocks: Sequence[Block], result: Comparison, metric: str) -> Figure:
     about = result.metrics[metric]
     unit = f"share of the originals' {about.label}" if about.scale == "ratio" else about.label
-    texts = Texts(f"disparity\n({unit})", "contributions of stages", *sides(about.better, counterfactual=about.counterfactual))
+    texts = Texts(
+        f"disparity\n({unit})", "contributions of stages", *sides(about.better, counterfactual=about.counterfactual)
+    )
     return forest(blocks, result.stages.common, texts)
 
 

@@ -146,7 +146,7 @@ def _by_axis(runs: Mapping[str, Sequence[AxisResult]]) -> list[tuple[str, list[t
 
 
 def comparison(runs: Mapping[str, Sequence[AxisResult]]) -> Figure:
-    """Disparities of several runs by one metric with the contributions of stages, and what of them is above the placebo.
+    """Disparities of several runs by one metric with their contributions, and what of them is above the placebo.
 
     Args:
         runs: a run's name to its outcomes by that metric; there is at least one.

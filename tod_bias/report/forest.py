@@ -1,7 +1,7 @@
 """Dots with their intervals, and the contributions that they consist of beside them, for groups, stages and runs.
 
-Every row is a number with its interval; its contributions, if any, are stacked to the right of 0 where they are positive
-and to the left where they are negative, on the same scale.
+Every row is a number with its interval; its contributions, if any, are stacked to the right of 0 where they are positive and to
+the left where they are negative, on the same scale.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from tod_bias.report.notation import TERMS_ONLY, fixed
 from tod_bias.report.palette import (
     BAR,
-    PLACEBO_COLOUR,
     FONT_SIZE,
     GRID,
     HATCHES,
     INK,
     MUTED,
     PAPER,
+    PLACEBO_COLOUR,
     RESIDUAL_COLOUR,
     WIDTH,
     fixed_figure,
@@ -313,7 +313,9 @@ def _keys(
     if any(row.estimate.bounds is not None and not _is_terms_only(row.estimate) for row in rows):
         keys.append(("95% interval", Line2D([], [], color=INK, linewidth=1.5)))
     if any(_is_terms_only(row.estimate) for row in rows):
-        keys.append((f"95% interval of these terms only {TERMS_ONLY}", Line2D([], [], color=INK, linestyle=(0, (2, 1.2)))))
+        keys.append(
+            (f"95% interval of these terms only {TERMS_ONLY}", Line2D([], [], color=INK, linestyle=(0, (2, 1.2))))
+        )
     if any(row.placebo is not None for row in rows):
         keys.append(("placebo, same dialogues", Line2D([], [], **_PLACEBO)))
     if any(row.claimed for row in rows):

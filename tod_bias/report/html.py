@@ -24,7 +24,7 @@ from tod_bias.report.reading import (
     terms_of_pair,
 )
 from tod_bias.report.record import read_runs
-from tod_bias.report.sections import Section, unordered_pairs, marks, minus, section_of, slug, unique
+from tod_bias.report.sections import Section, marks, minus, section_of, slug, unique, unordered_pairs
 from tod_bias.report.side_by_side import Compared, compare
 from tod_bias.results import RunError
 from tod_bias.statistics.needed import ENOUGH_WORDS

@@ -73,7 +73,7 @@ def report_on(folders: Sequence[Path], out: Path | None = None, metrics: Sequenc
     for folder, kind in zip(folders, kinds, strict=True):
         if len(folders) > 1 and kind is not None and kind.file != RESULTS:
             raise RunError(
-                f"{folder}: holds what {kind.command} wrote; only runs of attribute are reported side by side, report it alone"
+                f"{folder}: holds what {kind.command} wrote; report it alone, as only runs of attribute are compared"
             )
     if len(folders) != 1 or kinds[0] is None or kinds[0].file == RESULTS:
         return write_report(folders, out, metrics), True

@@ -1,8 +1,9 @@
 """Plain-language readings of a run: what its numbers support, and what they do not.
 
-The verdict and the adjusted p-values stand in ``results.json`` (:mod:`tod_bias.audit.claims`); here they become
-sentences, and no sentence says more than they do. A group or a stage is named only where its own adjusted p-value, or
-interval, supports it; where the terms are too few for a claim about a group, every sentence says so. A *disparity* is a measured difference, its harm is one of quality of service, and nothing says why it arose.
+The verdict and the adjusted p-values are in ``results.json`` (:mod:`tod_bias.audit.claims`); here they become sentences,
+and no sentence says more than they do. A group or a stage is named only where its own adjusted p-value, or interval,
+supports it; where the terms are too few for a claim about a group, every sentence says so. A *disparity* is a measured
+difference, its harm is one of quality of service, and nothing says why it arose.
 """
 
 from __future__ import annotations
@@ -131,8 +132,8 @@ def sides(better: str, *, counterfactual: bool = False) -> tuple[str, str]:
 def amount(estimate: Estimate, outcome: AxisResult) -> str:
     """How much a score is lower or higher, with the metric's name: "BLEU 26% lower [21%, 31%]".
 
-    Estimates are positive where the service is worse; the wording and the interval here are of the score itself. What is
-    more than the originals' whole score is written as its multiple: nothing is 139% lower.
+    Estimates are positive where the service is worse; wording and interval here are of the score itself. What is more
+    than the originals' whole score is written as its multiple: nothing is 139% lower.
     """
     value = estimate.value or 0.0
     lower = value > 0 if outcome.metric.better != "lower" else value < 0
@@ -158,7 +159,7 @@ def short(term: str) -> str:
 
 
 def direction(value: float, outcome: AxisResult) -> str:
-    """``worse`` or ``better``; ``differently`` for a metric that is neither good nor bad, or compares with originals."""
+    """``worse`` or ``better``; ``differently`` for a metric that is neither, or that compares with originals."""
     if outcome.metric.better == "neither" or outcome.metric.counterfactual:
         return "differently"
     return "worse" if value > 0 else "better"

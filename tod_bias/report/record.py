@@ -20,8 +20,8 @@ _NUMBERS = ("turn", "sample")
 
 
 @dataclass(frozen=True)
-class Run:
-    """One run's folder, read."""
+class ReportedRun:
+    """A run as read from its folder, with the name that a report gives it."""
 
     folder: Path
     name: str
@@ -29,7 +29,7 @@ class Run:
     result: AuditResult
 
 
-def read_runs(folders: Sequence[str | Path]) -> list[Run]:
+def read_runs(folders: Sequence[str | Path]) -> list[ReportedRun]:
     """Read run folders, each once, under distinct names (the last parts of their paths).
 
     Raises:
@@ -39,7 +39,7 @@ def read_runs(folders: Sequence[str | Path]) -> list[Run]:
     if not unique:
         raise RunError("no run folder given; name at least one, for example runs/demo")
     results = [AuditResult.load(folder) for folder in unique]
-    return [Run(*row) for row in zip(unique, _names(unique), results, strict=True)]
+    return [ReportedRun(*row) for row in zip(unique, _names(unique), results, strict=True)]
 
 
 def _names(folders: Sequence[Path]) -> list[str]:

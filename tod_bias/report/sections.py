@@ -26,7 +26,7 @@ from tod_bias.report.reading import (
     read,
     terms_of_pair,
 )
-from tod_bias.report.record import ORIGINAL, Run, read_turns
+from tod_bias.report.record import ORIGINAL, ReportedRun, read_turns
 from tod_bias.results import AuditResult, AxisResult, CorpusInfo, Gap, MetricInfo, RunError
 from tod_bias.statistics.needed import ENOUGH_WORDS
 
@@ -151,7 +151,7 @@ class Section:
         return facts(settings(self.run.result))
 
 
-def section_of(run: Run, name: str, folder: Path, scorers: Sequence[Scorer] = ()) -> Section:
+def section_of(run: ReportedRun, name: str, folder: Path, scorers: Sequence[Scorer] = ()) -> Section:
     """Read a run's outcomes and turns, and write its figures.
 
     Args:
@@ -185,7 +185,7 @@ def section_of(run: Run, name: str, folder: Path, scorers: Sequence[Scorer] = ()
     return Section(run, name, parts, examples)
 
 
-def _metrics(run: Run, outcomes: Iterable[AxisResult]) -> list[MetricInfo]:
+def _metrics(run: ReportedRun, outcomes: Iterable[AxisResult]) -> list[MetricInfo]:
     """Those with results, in the run's order."""
     measured = {outcome.metric.name: outcome.metric for outcome in outcomes}
     return [measured[name] for name in dict.fromkeys([*run.result.metrics, *measured]) if name in measured]

@@ -21,9 +21,7 @@ from tod_bias.results import Group, MetricInfo
 _SHARED = ("corpus", "stages", "config", "signature")
 """What should be the same in runs that are compared; differences are named in the report."""
 _LABEL = "Dots with intervals: the disparity of every axis in each run, and the contributions of stages; the tables hold the numbers."
-_SU_LABEL = (
-    "Bars: Su's fairscore of every axis in each run, stacked by stage; the tables of the runs hold the numbers."
-)
+_SU_LABEL = "Bars: Su's fairscore of every axis in each run, stacked by stage; the tables of the runs hold the numbers."
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,9 @@ class MetricCompared:
 
     def gaps(self, axis: str) -> list[tuple[str, list[tuple[Reading, Group] | None]]]:
         """Every group of an axis with its gap in each of the runs; ``None`` where a run has none."""
-        by_run = {section.run.name: reading for name, entries in self.rows if name == axis for section, reading in entries}
+        by_run = {
+            section.run.name: reading for name, entries in self.rows if name == axis for section, reading in entries
+        }
         readings = [by_run.get(section.run.name) for section in self.runs]
         names = dict.fromkeys(
             group.name
@@ -114,7 +114,7 @@ def _gap(reading: Reading | None, name: str) -> tuple[Reading, Group] | None:
     return None if group is None else (reading, group)
 
 
-def differences(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
+def differences(runs: Sequence[ReportedRun]) -> list[tuple[str, list[str]]]:
     """Settings that should be equal in compared runs and are not: (name, value per run). Stages may differ."""
     named = [run.result.metrics for run in runs]
     common = [name for name in named[0] if all(name in metrics for metrics in named)]
@@ -124,7 +124,7 @@ def differences(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     return [(name, values) for name, values in rows if len(set(values)) > 1]
 
 
-def _shared(run: Run, common: Sequence[str]) -> dict[str, Any]:
+def _shared(run: ReportedRun, common: Sequence[str]) -> dict[str, Any]:
     """The settings of a run; of its metrics their names, and how those are scored that all runs have."""
     result = run.result
     record: dict[str, Any] = {key: value for key, value in settings(result).items() if key in _SHARED}

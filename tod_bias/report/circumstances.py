@@ -24,7 +24,7 @@ def _responses(result: AuditResult) -> list[str]:
     if result.responses is None:
         return []
     sentences = [
-        "Nothing is attributed to stages: the responses were saved, and an attribution must call stages with other inputs."
+        "Nothing is attributed to stages: the responses were saved, and an attribution needs calls with other inputs."
     ]
     unused = result.responses.unused
     if unused:

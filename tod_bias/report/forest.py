@@ -1,7 +1,7 @@
 """Dots with their intervals, and the contributions that they consist of beside them, for groups, stages and runs.
 
-Every row is a number with its interval; its contributions, if any, are stacked to the right of 0 where they are positive and to
-the left where they are negative, on the same scale.
+Every row is a number with its interval; its contributions, if any, are stacked on the same scale, positive ones to the
+right of 0 and negative ones to the left.
 """
 
 from __future__ import annotations

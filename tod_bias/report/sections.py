@@ -95,7 +95,7 @@ class MetricPart:
 class Section:
     """What the report shows of one run."""
 
-    run: Run
+    run: ReportedRun
     """The run."""
     id: str
     """The prefix of the page's anchors, unique among its runs."""

@@ -14,13 +14,13 @@ from tod_bias.report import notation
 from tod_bias.report.figures import comparison, su_comparison
 from tod_bias.report.page import draw
 from tod_bias.report.reading import Reading
-from tod_bias.report.record import Run
+from tod_bias.report.record import ReportedRun
 from tod_bias.report.sections import Section, facts, settings, slug, unique
 from tod_bias.results import Group, MetricInfo
 
 _SHARED = ("corpus", "stages", "config", "signature")
 """What should be the same in runs that are compared; differences are named in the report."""
-_LABEL = "Dots with intervals: the disparity of every axis in each run, and the contributions of stages; the tables hold the numbers."
+_LABEL = "Dots with intervals: the disparity of every axis in each run, and contributions of stages, as in the tables."
 _SU_LABEL = "Bars: Su's fairscore of every axis in each run, stacked by stage; the tables of the runs hold the numbers."
 
 
@@ -135,6 +135,6 @@ def _shared(run: ReportedRun, common: Sequence[str]) -> dict[str, Any]:
     return record | {"order of Su's parts": order} if (order := _order(run)) else record
 
 
-def _order(run: Run) -> list[str]:
+def _order(run: ReportedRun) -> list[str]:
     """In which Su's parts of a run were taken; nothing where it has none."""
     return next((list(row.su.contributions) for row in run.result.rows if row.su is not None), [])

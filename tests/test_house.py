@@ -154,7 +154,7 @@ def test_tests_mirror_the_rooms():
 
 MOST = {"lines": 60, "parameters": 8, "complexity": 15}
 """Of a function."""
-LEFT = {"lines": 1, "parameters": 1, "complexity": 48, "class names": 14, "fmt: skip": 34}
+LEFT = {"lines": 1, "parameters": 1, "complexity": 39, "class names": 12, "fmt: skip": 30}
 """How many are over it, or there twice, and may become fewer only."""
 
 

@@ -2,8 +2,8 @@
 
 The verdict and the adjusted p-values are in ``results.json`` (:mod:`tod_bias.audit.claims`); here they become
 sentences, and no sentence says more than they do. A group or a stage is named only where its own adjusted p-value, or
-interval, supports it; where the terms are too few for a claim about a group, every sentence says so. A *disparity* is a measured
-difference, its harm is one of quality of service, and nothing says why it arose.
+interval, supports it; where the terms are too few for a claim about a group, every sentence says so. A *disparity* is a
+measured difference, its harm is one of quality of service, and no sentence says why it arose.
 """
 
 from __future__ import annotations

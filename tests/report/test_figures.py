@@ -116,16 +116,16 @@ def bars(figure: Figure) -> list[Rectangle]:
 
 @pytest.mark.parametrize("axis", ["gender", "age", "race"])
 def test_stacked_parts_keep_their_sign_and_sum_to_the_disparity(make_results, axis):
-    (outcome,) = make_results(axes=(axis,)).rows
-    widths = [bar.get_width() for bar in bars(contributions([outcome]))]
-    assert sum(widths) == pytest.approx(outcome.disparity.value)
-    assert min(widths) == pytest.approx(min(part.value for part in outcome.shares.values()))
+    (axis_result,) = make_results(axes=(axis,)).rows
+    widths = [bar.get_width() for bar in bars(contributions([axis_result]))]
+    assert sum(widths) == pytest.approx(axis_result.disparity.value)
+    assert min(widths) == pytest.approx(min(part.value for part in axis_result.shares.values()))
 
 
 def test_parts_of_a_group_sum_to_its_gap(make_results):
-    (outcome,) = make_results(axes=("gender",)).rows
-    assert sum(bar.get_width() for bar in bars(groups([outcome]))) == pytest.approx(
-        sum(group.gap.value for group in outcome.groups.values())
+    (axis_result,) = make_results(axes=("gender",)).rows
+    assert sum(bar.get_width() for bar in bars(groups([axis_result]))) == pytest.approx(
+        sum(group.gap.value for group in axis_result.groups.values())
     )
 
 
@@ -146,9 +146,9 @@ def test_both_panels_have_one_scale_that_holds_every_value(make_results):
 
 
 def test_su_stacks_sum_to_the_fairscore(make_results):
-    (outcome,) = make_results(axes=("race",)).rows
-    figure = su([outcome])
-    assert sum(bar.get_width() for bar in bars(figure)) == pytest.approx(outcome.su.fairscore.value)
+    (axis_result,) = make_results(axes=("race",)).rows
+    figure = su([axis_result])
+    assert sum(bar.get_width() for bar in bars(figure)) == pytest.approx(axis_result.su.fairscore.value)
     assert "served worse →" not in texts(figure)
     assert "0.086" in texts(figure)
     assert "total v({db})" in texts(figure)
@@ -169,12 +169,12 @@ def test_only_claims_get_a_star_and_only_intervals_of_these_terms_the_other_mark
 def test_a_star_takes_terms_enough_whatever_the_p_value(gender):
     record, rows = gender
     record["groups"]["man"]["terms"]["effective"] = 5.9
-    outcomes = rows()
-    found = texts(groups(outcomes))
+    axis_results = rows()
+    found = texts(groups(axis_results))
     assert "−0.102*" in found
     assert "0.000" in found
     assert "0.000*" not in found
-    cells = texts(heatmap(outcomes[0], 1.0))
+    cells = texts(heatmap(axis_results[0], 1.0))
     assert "+0.204*†" in cells  # woman and non-binary
     assert "+0.102†" in cells  # man and woman
 
@@ -206,15 +206,15 @@ def test_cells_show_both_halves_and_mark_few_dialogues(gender):
     record, rows = gender
     for pair in record["pairs"].values():
         pair["p"] = 0.2
-    (outcome,) = rows()
-    cells = [text for text in texts(heatmap(outcome, 0.2)) if re.fullmatch(r"[+−]0\.\d+[*†]*", text)]
+    (axis_result,) = rows()
+    cells = [text for text in texts(heatmap(axis_result, 0.2)) if re.fullmatch(r"[+−]0\.\d+[*†]*", text)]
     assert cells == ["−0.102†", "−0.204†", "+0.102†", "−0.102", "+0.204†", "+0.102"]
 
 
 def test_heatmaps_explain_the_signs_that_they_use(make_results):
     def notes(axis: str) -> list[str]:
-        (outcome,) = make_results(axes=(axis,)).rows
-        return texts(heatmap(outcome, 0.2))[-1].split("\n")
+        (axis_result,) = make_results(axes=(axis,)).rows
+        return texts(heatmap(axis_result, 0.2))[-1].split("\n")
 
     assert [line[0] for line in notes("gender")] == ["+", "*", "†"]
     assert "served worse, − served better" in notes("gender")[0]
@@ -225,8 +225,8 @@ def test_pairs_that_no_dialogue_has_are_written_as_such(gender):
     record, rows = gender
     for name in ("woman>man", "man>woman"):
         del record["pairs"][name]
-    (outcome,) = rows()
-    found = texts(heatmap(outcome, 0.2))
+    (axis_result,) = rows()
+    found = texts(heatmap(axis_result, 0.2))
     assert found.count("n/a") == 2
     assert "n/a: no dialogue" in found[-1]
 

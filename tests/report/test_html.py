@@ -69,7 +69,7 @@ def report(tmp_path_factory, write_run) -> Path:
 @pytest.fixture
 def unpainted(monkeypatch) -> None:
     """Leaves out the figures of single runs, which take most of the time."""
-    monkeypatch.setattr("tod_bias.report.sections.figures", lambda outcomes: {})
+    monkeypatch.setattr("tod_bias.report.sections.figures", lambda axis_results: {})
 
 
 def part(text: str, start: str, end: str) -> str:
@@ -338,8 +338,8 @@ def test_any_record_becomes_rows(record, rows):
 
 
 def test_every_gap_is_listed_once_from_the_side_that_is_served_worse(make_results):
-    (outcome,) = make_results(axes=("gender",)).rows
-    assert [pair.name for pair in unordered_pairs(outcome)] == ["woman>non-binary", "woman>man", "man>non-binary"]
+    (axis_result,) = make_results(axes=("gender",)).rows
+    assert [pair.name for pair in unordered_pairs(axis_result)] == ["woman>non-binary", "woman>man", "man>non-binary"]
 
 
 def test_an_error_of_one_of_several_runs_names_its_folder(make_folder):

@@ -353,4 +353,4 @@ def test_no_group_is_ever_named_against_the_evidence(verdict, metric, values, p,
 
 def test_readings_have_the_order_of_their_axes_the_placebo_last(make_results):
     readings = read(make_results(axes=("placebo", "race", "gender")).rows)
-    assert [reading.outcome.verdict for reading in readings] == ["these terms only", "disparity", "placebo"]
+    assert [reading.axis_result.verdict for reading in readings] == ["these terms only", "disparity", "placebo"]

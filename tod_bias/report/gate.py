@@ -1,4 +1,4 @@
-"""The outcome of a check: for a terminal, as a JUnit file, and as a summary in Markdown."""
+"""The axis_result of a check: for a terminal, as a JUnit file, and as a summary in Markdown."""
 
 from __future__ import annotations
 

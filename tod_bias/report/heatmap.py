@@ -20,38 +20,38 @@ _WIDE, _HIGH, _LINE = 0.84, 0.4, 0.15
 _SMALL = 7.5
 
 
-def paired_groups(outcome: AxisResult) -> list[str]:
+def paired_groups(axis_result: AxisResult) -> list[str]:
     """The names that occur in pairs: groups in their order, then any others."""
-    named = [name for pair in outcome.pairs.values() for name in (pair.source, pair.target)]
-    groups = [group.name for group in outcome.groups.values() if group.name in named]
+    named = [name for pair in axis_result.pairs.values() for name in (pair.source, pair.target)]
+    groups = [group.name for group in axis_result.groups.values() if group.name in named]
     return list(dict.fromkeys([*groups, *named]))
 
 
-def largest_gap(outcomes: Sequence[AxisResult]) -> float:
+def largest_gap(axis_results: Sequence[AxisResult]) -> float:
     """The end of the scale of colours for all axes of a metric: the largest gap, for ratios at most 1."""
-    values = [abs(pair.value or 0.0) for outcome in outcomes for pair in outcome.pairs.values()]
+    values = [abs(pair.value or 0.0) for axis_result in axis_results for pair in axis_result.pairs.values()]
     largest = max(values, default=0.0) or 1.0
-    return min(1.0, largest) if any(outcome.scale == "ratio" for outcome in outcomes) else largest
+    return min(1.0, largest) if any(axis_result.scale == "ratio" for axis_result in axis_results) else largest
 
 
 @styled
-def heatmap(outcome: AxisResult, limit: float) -> Figure:
+def heatmap(axis_result: AxisResult, limit: float) -> Figure:
     """The group of the row against that of the column; the two halves differ only in sign.
 
     A claimed gap is bold with a star; a dagger marks few dialogues that are rewritten for both.
 
     Args:
-        outcome: of an axis and metric, with pairs.
+        axis_result: of an axis and metric, with pairs.
         limit: the end of the scale of colours (:func:`largest_gap`).
     """
     from matplotlib.collections import PolyCollection
     from matplotlib.colors import Normalize
 
-    names = paired_groups(outcome)
-    pairs = {pair.name: pair for pair in outcome.pairs.values()}
+    names = paired_groups(axis_result)
+    pairs = {pair.name: pair for pair in axis_result.pairs.values()}
     labels = [_folded(name, _WIDE - 0.1, 3) for name in names]
     rows = [_folded(name, 1.6, 2) for name in names]
-    notes = _notes(outcome, names, pairs)
+    notes = _notes(axis_result, names, pairs)
     left = max(text_width(row) for row in rows) + 0.25
     above = 0.34 + _LINE * max(label.count("\n") + 1 for label in labels)
     size = len(names)
@@ -73,7 +73,7 @@ def heatmap(outcome: AxisResult, limit: float) -> Figure:
             x, y = column + 0.03, row + 0.04
             corners.append([(x, y), (x + 0.94, y), (x + 0.94, y + 0.92), (x, y + 0.92)])
             colours.append(colour)
-            claimed = is_starred(outcome, pair, terms_of_pair(outcome, pair))
+            claimed = is_starred(axis_result, pair, terms_of_pair(axis_result, pair))
             panel.text(
                 column + 0.5,
                 row + 0.5,
@@ -99,16 +99,16 @@ def _cell(pair: Gap, *, claimed: bool) -> str:
     return f"{number}{'*' if claimed else ''}{DAGGER if has_few(pair.dialogues) else ''}"
 
 
-def _notes(outcome: AxisResult, names: Sequence[str], pairs: dict[str, Gap]) -> list[str]:
+def _notes(axis_result: AxisResult, names: Sequence[str], pairs: dict[str, Gap]) -> list[str]:
     """What the signs in the cells mean, one line per sign that occurs."""
-    more, less = sides(outcome.metric.better, counterfactual=outcome.metric.counterfactual)
+    more, less = sides(axis_result.metric.better, counterfactual=axis_result.metric.counterfactual)
     notes = {
         f"+ the row is {more}, − {less}": True,
         f"* p < {ALPHA:g} (Holm), enough terms": any(
-            is_starred(outcome, pair, terms_of_pair(outcome, pair)) for pair in outcome.pairs.values()
+            is_starred(axis_result, pair, terms_of_pair(axis_result, pair)) for pair in axis_result.pairs.values()
         ),
-        f"{DAGGER} {FEW_NOTE}": any(has_few(pair.dialogues) for pair in outcome.pairs.values()),
-        "gaps of these terms only, no claim about groups": outcome.verdict == "these terms only",
+        f"{DAGGER} {FEW_NOTE}": any(has_few(pair.dialogues) for pair in axis_result.pairs.values()),
+        "gaps of these terms only, no claim about groups": axis_result.verdict == "these terms only",
         "n/a: no dialogue is rewritten for both": any(
             source != target and f"{source}>{target}" not in pairs for source in names for target in names
         ),

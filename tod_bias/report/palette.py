@@ -66,7 +66,7 @@ STYLE: Mapping[str, object] = {
     "ytick.color": INK,
     "axes.facecolor": "none",
     "axes.unicode_minus": True,
-    "text.parse_math": False,  # $$ is a price and may stand in names, it is no formula
+    "text.parse_math": False,  # $$ is a price and may stand in names, and is no formula
     "grid.color": GRID,
     "hatch.linewidth": 0.6,
     "legend.frameon": False,
@@ -127,7 +127,7 @@ def styled(draw: Callable[..., Figure]) -> Callable[..., Figure]:
 
 
 def stage_colours(stages: Iterable[str]) -> dict[str, str]:
-    """A colour a stage, in order; they repeat after seven, where the hatching still tells stages apart."""
+    """One colour per stage, in order; they repeat after seven, where stages still differ in their hatching."""
     return {stage: STAGE_COLOURS[number % len(STAGE_COLOURS)] for number, stage in enumerate(stages)}
 
 

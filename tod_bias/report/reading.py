@@ -34,7 +34,7 @@ SHARES = ("disagreement", "call_disagreement", "refusal", "success", "jga", "slo
 class Reading:
     """One axis and metric in words."""
 
-    outcome: AxisResult
+    axis_result: AxisResult
     who: str
     """Which groups are served worse or better: what is claimed, or that nothing is."""
     where: str
@@ -61,17 +61,20 @@ class Reading:
     @property
     def is_claim(self) -> bool:
         """Whether a disparity of a group is claimed."""
-        return self.outcome.verdict == "disparity"
+        return self.axis_result.verdict == "disparity"
 
 
 def _sentences(*texts: str) -> str:
     return " ".join(text[:1].upper() + text[1:] for text in texts if text)
 
 
-def read(outcomes: Sequence[AxisResult]) -> list[Reading]:
+def read(axis_results: Sequence[AxisResult]) -> list[Reading]:
     """One reading per axis and metric, in the same order."""
-    has_placebo = any(outcome.is_placebo for outcome in outcomes)
-    return [_placebo_reading(outcome) if outcome.is_placebo else _reading(outcome, has_placebo) for outcome in outcomes]
+    has_placebo = any(axis_result.is_placebo for axis_result in axis_results)
+    return [
+        _placebo_reading(axis_result) if axis_result.is_placebo else _reading(axis_result, has_placebo)
+        for axis_result in axis_results
+    ]
 
 
 def has_few(dialogues: int | None) -> bool:
@@ -90,23 +93,23 @@ def is_claimed(estimate: Estimate, *, terms_only: bool = False) -> bool:
     return p is not None and p < ALPHA
 
 
-def is_starred(outcome: AxisResult, estimate: Estimate, terms: float | None) -> bool:
+def is_starred(axis_result: AxisResult, estimate: Estimate, terms: float | None) -> bool:
     """Whether a number gets the mark of a claim: its p-value, the verdict and its effective terms support one.
 
     Args:
-        outcome: that it belongs to.
+        axis_result: the results that the number belongs to.
         estimate: with its adjusted p-value.
         terms: effective terms that it rests on; ``None`` where the run does not say.
     """
     enough = terms is None or terms >= ENOUGH_WORDS
-    return outcome.verdict == "disparity" and enough and is_claimed(estimate)
+    return axis_result.verdict == "disparity" and enough and is_claimed(estimate)
 
 
-def terms_of_pair(outcome: AxisResult, pair: Gap) -> float | None:
+def terms_of_pair(axis_result: AxisResult, pair: Gap) -> float | None:
     """Effective terms of the group that has fewer."""
-    terms = {group.name: group.effective_terms for group in outcome.groups.values()}
+    terms = {group.name: group.effective_terms for group in axis_result.groups.values()}
     known = [number for name in (pair.source, pair.target) if (number := terms.get(name)) is not None]
-    return min(known, default=outcome.effective_terms)
+    return min(known, default=axis_result.effective_terms)
 
 
 def side(better: str, *, positive: bool = True, counterfactual: bool = False) -> str:
@@ -129,27 +132,27 @@ def sides(better: str, *, counterfactual: bool = False) -> tuple[str, str]:
     return side(better, counterfactual=counterfactual), side(better, positive=False, counterfactual=counterfactual)
 
 
-def amount(estimate: Estimate, outcome: AxisResult) -> str:
+def amount(estimate: Estimate, axis_result: AxisResult) -> str:
     """How much a score is lower or higher, with the metric's name: "BLEU 26% lower [21%, 31%]".
 
     Estimates are positive where the service is worse; wording and interval here are of the score itself. What is more
     than the originals' whole score is written as its multiple: nothing is 139% lower.
     """
     value = estimate.value or 0.0
-    lower = value > 0 if outcome.metric.better != "lower" else value < 0
+    lower = value > 0 if axis_result.metric.better != "lower" else value < 0
     sense = "lower" if lower else "higher"
     interval = ""
     bounds = estimate.bounds
-    multiple = outcome.scale == "ratio" and max(map(abs, (value, *(bounds or ())))) > 1
-    write = percent if outcome.scale == "ratio" and not multiple else fixed
+    multiple = axis_result.scale == "ratio" and max(map(abs, (value, *(bounds or ())))) > 1
+    write = percent if axis_result.scale == "ratio" and not multiple else fixed
     if bounds is not None:
         low, high = bounds if value > 0 else (-bounds[1], -bounds[0])
         interval = f" [{write(low)}, {write(high)}]{TERMS_ONLY if estimate.is_of_terms_only else ''}"
     if not value:
-        return f"{outcome.metric.label} {'not known' if estimate.value is None else 'unchanged'}{interval}"
+        return f"{axis_result.metric.label} {'not known' if estimate.value is None else 'unchanged'}{interval}"
     if multiple:
-        return f"{outcome.metric.label} {sense} by {write(abs(value))}{interval} times the originals'"
-    return f"{outcome.metric.label} {write(abs(value))} {sense}{interval}"
+        return f"{axis_result.metric.label} {sense} by {write(abs(value))}{interval} times the originals'"
+    return f"{axis_result.metric.label} {write(abs(value))} {sense}{interval}"
 
 
 def short(term: str) -> str:
@@ -158,73 +161,76 @@ def short(term: str) -> str:
     return term if len(parts) <= 2 else "/".join(parts[:2]) + " …"
 
 
-def direction(value: float, outcome: AxisResult) -> str:
+def direction(value: float, axis_result: AxisResult) -> str:
     """``worse`` or ``better``; ``differently`` for a metric that is neither, or that compares with originals."""
-    if outcome.metric.better == "neither" or outcome.metric.counterfactual:
+    if axis_result.metric.better == "neither" or axis_result.metric.counterfactual:
         return "differently"
     return "worse" if value > 0 else "better"
 
 
-def _reading(outcome: AxisResult, has_placebo: bool) -> Reading:
+def _reading(axis_result: AxisResult, has_placebo: bool) -> Reading:
     return Reading(
-        outcome=outcome,
-        who=_who(outcome),
-        where=_where(outcome),
-        missing=_short_of(outcome),
-        terms=_terms(outcome),
-        placebo=_placebo(outcome, has_placebo),
-        limits=_limits(outcome),
+        axis_result=axis_result,
+        who=_who(axis_result),
+        where=_where(axis_result),
+        missing=_short_of(axis_result),
+        terms=_terms(axis_result),
+        placebo=_placebo(axis_result, has_placebo),
+        limits=_limits(axis_result),
     )
 
 
-def _placebo_reading(outcome: AxisResult) -> Reading:
+def _placebo_reading(axis_result: AxisResult) -> Reading:
     text = (
-        f"rewording without demographic meaning: {amount(outcome.disparity, outcome)}; an axis claims only what is "
-        "above that in its own dialogues."
+        f"rewording without demographic meaning: {amount(axis_result.disparity, axis_result)}; an axis claims only "
+        "what is above that in its own dialogues."
     )
-    return Reading(outcome, text, "", "", "", "", "")
+    return Reading(axis_result, text, "", "", "", "", "")
 
 
-def _may_name(outcome: AxisResult, estimate: Estimate, terms: float | None) -> bool:
+def _may_name(axis_result: AxisResult, estimate: Estimate, terms: float | None) -> bool:
     """Whether a sentence may name a difference: as one of groups or, where the verdict says so, of these terms."""
-    if outcome.verdict == "these terms only":
+    if axis_result.verdict == "these terms only":
         return is_claimed(estimate, terms_only=True)
-    return is_starred(outcome, estimate, terms)
+    return is_starred(axis_result, estimate, terms)
 
 
-def _named_groups(outcome: AxisResult) -> list[Group]:
+def _named_groups(axis_result: AxisResult) -> list[Group]:
     """The groups whose gap a sentence may name, in their order."""
     return [
         group
-        for group in outcome.groups.values()
-        if _may_name(outcome, group.gap, group.effective_terms) and group.gap.value
+        for group in axis_result.groups.values()
+        if _may_name(axis_result, group.gap, group.effective_terms) and group.gap.value
     ]
 
 
-def _names_disparity(outcome: AxisResult) -> bool:
-    return _may_name(outcome, outcome.disparity, outcome.effective_terms) and bool(outcome.disparity.value)
+def _names_disparity(axis_result: AxisResult) -> bool:
+    return _may_name(axis_result, axis_result.disparity, axis_result.effective_terms) and bool(
+        axis_result.disparity.value
+    )
 
 
-def _who(outcome: AxisResult) -> str:
-    if outcome.verdict == "equivalent":
+def _who(axis_result: AxisResult) -> str:
+    if axis_result.verdict == "equivalent":
         return "no gap between groups, and no effect of rewriting, is larger than the margin."
-    if outcome.unmeasured:
-        return f"nothing is measured. {outcome.unmeasured}."
-    if "tests" in outcome.limiting_factors:
+    if axis_result.unmeasured:
+        return f"nothing is measured. {axis_result.unmeasured}."
+    if "tests" in axis_result.limiting_factors:
         return ""
-    if outcome.verdict not in DIFFERENT:
+    if axis_result.verdict not in DIFFERENT:
         return "these data cannot tell whether there is a disparity."
-    few = outcome.verdict == "these terms only"
+    few = axis_result.verdict == "these terms only"
     parts = []
-    disparity = outcome.disparity
-    if _names_disparity(outcome):
+    disparity = axis_result.disparity
+    if _names_disparity(axis_result):
+        how = direction(disparity.value or 0, axis_result)
         parts.append(
-            f"rewritten dialogues are answered {direction(disparity.value or 0, outcome)} than by the system's twin "
-            f"({amount(disparity, outcome)}, {_p(disparity, few)})"
+            f"rewritten dialogues are answered {how} than by the system's twin "
+            f"({amount(disparity, axis_result)}, {_p(disparity, few)})"
         )
-    groups = _named_groups(outcome)
-    parts += _on_either_side(groups, outcome)
-    if groups and outcome.metric.counterfactual:
+    groups = _named_groups(axis_result)
+    parts += _on_either_side(groups, axis_result)
+    if groups and axis_result.metric.counterfactual:
         parts.append("this metric does not tell which group is served worse")
     text = "; ".join(parts) or "something differs, and no single group or direction can be named"
     if few:
@@ -232,7 +238,7 @@ def _who(outcome: AxisResult) -> str:
     return f"{text}."
 
 
-def _on_either_side(groups: Sequence[Group], outcome: AxisResult) -> list[str]:
+def _on_either_side(groups: Sequence[Group], axis_result: AxisResult) -> list[str]:
     """The groups with a positive gap, and those with a negative one, largest first."""
     texts = []
     ordered = sorted(groups, key=lambda group: -abs(group.gap.value or 0))
@@ -240,34 +246,34 @@ def _on_either_side(groups: Sequence[Group], outcome: AxisResult) -> list[str]:
         chosen = [group for group in ordered if ((group.gap.value or 0) > 0) == positive]
         if chosen:
             listed = ", ".join(
-                f"{group.name} ({amount(group.gap, outcome)}{_in_some(group, outcome)})" for group in chosen[:3]
+                f"{group.name} ({amount(group.gap, axis_result)}{_in_some(group, axis_result)})" for group in chosen[:3]
             )
             more = f" and {len(chosen) - 3} more" if len(chosen) > 3 else ""
-            texts.append(f"{listed}{more}: {_than_average(chosen[0].gap.value or 0, outcome)}")
+            texts.append(f"{listed}{more}: {_than_average(chosen[0].gap.value or 0, axis_result)}")
     return texts
 
 
-def _in_some(group: Group, outcome: AxisResult) -> str:
+def _in_some(group: Group, axis_result: AxisResult) -> str:
     """In how many dialogues a group is looked at, where these are a part of those that the axis rests on."""
-    if group.dialogues is None or outcome.dialogues is None or group.dialogues >= outcome.dialogues:
+    if group.dialogues is None or axis_result.dialogues is None or group.dialogues >= axis_result.dialogues:
         return ""
-    return f" in {count(group.dialogues)} of {count(outcome.dialogues)} dialogues"
+    return f" in {count(group.dialogues)} of {count(axis_result.dialogues)} dialogues"
 
 
-def _than_average(gap: float, outcome: AxisResult) -> str:
-    if outcome.metric.counterfactual:
+def _than_average(gap: float, axis_result: AxisResult) -> str:
+    if axis_result.metric.counterfactual:
         return f"treated differently from the originals {'more' if gap > 0 else 'less'} often than on average"
-    return f"{direction(gap, outcome)} than on average"
+    return f"{direction(gap, axis_result)} than on average"
 
 
-def _where(outcome: AxisResult) -> str:
+def _where(axis_result: AxisResult) -> str:
     """The stages of the gap that is claimed and largest."""
-    named = _named(outcome)
-    if named is None or not outcome.shares:
+    named = _named(axis_result)
+    if named is None or not axis_result.shares:
         return ""
     total, shares, what, _ = named
     whole = total.value or 0.0
-    few = outcome.verdict == "these terms only"
+    few = axis_result.verdict == "these terms only"
     clear = {name: share for name, share in shares.items() if _excludes_zero(share, few)}
     towards = {name: share for name, share in clear.items() if _same_side(share, whole)}
     against = {name: share for name, share in clear.items() if name not in towards}
@@ -293,17 +299,17 @@ def _enters_in(shares: Mapping[str, Estimate], whole: float, what: str) -> str:
     return f"{'all' if share > 0.995 else 'most'} {what} enters in `{first}` ({size})"
 
 
-def _named(outcome: AxisResult) -> tuple[Estimate, Mapping[str, Estimate], str, Estimate | None] | None:
+def _named(axis_result: AxisResult) -> tuple[Estimate, Mapping[str, Estimate], str, Estimate | None] | None:
     """The largest gap or disparity that may be named, its contributions, what it is called, and what of a group's is
     above the placebo; None where there is none."""
-    if outcome.verdict not in DIFFERENT:
+    if axis_result.verdict not in DIFFERENT:
         return None
     named = [
-        (group.gap, group.shares, f"of the gap of {group.name}{_in_some(group, outcome)}", group.beyond_placebo)
-        for group in _named_groups(outcome)
+        (group.gap, group.shares, f"of the gap of {group.name}{_in_some(group, axis_result)}", group.beyond_placebo)
+        for group in _named_groups(axis_result)
     ]
-    if _names_disparity(outcome):
-        named.append((outcome.disparity, outcome.shares, "of the disparity", None))
+    if _names_disparity(axis_result):
+        named.append((axis_result.disparity, axis_result.shares, "of the disparity", None))
     return max(named, key=lambda entry: abs(entry[0].value or 0), default=None)
 
 
@@ -316,51 +322,51 @@ def _same_side(share: Estimate, whole: float) -> bool:
     return (share.value or 0) * whole > 0
 
 
-def _short_of(outcome: AxisResult) -> str:
+def _short_of(axis_result: AxisResult) -> str:
     """Why nothing is claimed of a group, where something speaks for it."""
     parts = []
-    if "tests" in outcome.limiting_factors:
+    if "tests" in axis_result.limiting_factors:
         why = "any rewording changes outputs, so this metric needs a placebo (--axes …,placebo)"
-        parts.append(f"nothing was tested: {why if outcome.metric.counterfactual else 'there are no permutations'}")
-    if "placebo" in outcome.limiting_factors:
-        beyond = outcome.beyond_placebo
+        parts.append(f"nothing was tested: {why if axis_result.metric.counterfactual else 'there are no permutations'}")
+    if "placebo" in axis_result.limiting_factors:
+        beyond = axis_result.beyond_placebo
         where = "" if beyond is None else f" in the {count(beyond.dialogues)} dialogues that have one"
-        whose = " of these terms" if "terms" in outcome.limiting_factors else ""
+        whose = " of these terms" if "terms" in axis_result.limiting_factors else ""
         parts.append(f"without the placebo it would be claimed{whose}: it is not above what rewording does{where}")
-    if "terms" in outcome.limiting_factors and (
-        outcome.effective_terms is None or outcome.effective_terms >= ENOUGH_WORDS
+    if "terms" in axis_result.limiting_factors and (
+        axis_result.effective_terms is None or axis_result.effective_terms >= ENOUGH_WORDS
     ):
-        parts.append(f"too few terms express {_few_terms(outcome)}; a claim about a group takes {ENOUGH_WORDS}")
-    if "other terms" in outcome.limiting_factors:
+        parts.append(f"too few terms express {_few_terms(axis_result)}; a claim about a group takes {ENOUGH_WORDS}")
+    if "other terms" in axis_result.limiting_factors:
         parts.append("it differs too much between the terms to say that others would show it")
-    if "other tests" in outcome.limiting_factors:
+    if "other tests" in axis_result.limiting_factors:
         parts.append("it would be claimed if it were the only test, but not among all axes and metrics that are tested")
     return f"{'; '.join(parts)}." if parts else ""
 
 
-def _few_terms(outcome: AxisResult) -> str:
+def _few_terms(axis_result: AxisResult) -> str:
     """The groups with few terms whose gaps are significant with these terms; the axis where it is none of them."""
     names = [
         f"{group.name} ({fixed(group.effective_terms, 1)})"
-        for group in outcome.groups.values()
+        for group in axis_result.groups.values()
         if group.effective_terms is not None
         and group.effective_terms < ENOUGH_WORDS
         and is_claimed(group.gap, terms_only=True)
     ]
     if not names:
-        return outcome.axis
+        return axis_result.axis
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
-def _terms(outcome: AxisResult) -> str:
-    if outcome.effective_terms is None:
+def _terms(axis_result: AxisResult) -> str:
+    if axis_result.effective_terms is None:
         return ""
-    number = fixed(outcome.effective_terms, 1)
+    number = fixed(axis_result.effective_terms, 1)
     text = f"it rests on {number} effective terms"
-    if outcome.effective_terms < ENOUGH_WORDS:
+    if axis_result.effective_terms < ENOUGH_WORDS:
         text += f"; a claim about a group takes {ENOUGH_WORDS}"
-    terms = sorted((term for term in outcome.terms if term.without is not None), key=lambda term: term.without or 0)
-    if terms and outcome.disparity.value:
+    terms = sorted((term for term in axis_result.terms if term.without is not None), key=lambda term: term.without or 0)
+    if terms and axis_result.disparity.value:
         low, high = terms[0], terms[-1]
         text += (
             f"; without “{short(low.term)}” the disparity would be {fixed(low.without, sign=True)}, without "
@@ -369,10 +375,10 @@ def _terms(outcome: AxisResult) -> str:
     return f"{text}."
 
 
-def _placebo(outcome: AxisResult, has_placebo: bool) -> str:
-    beyond = outcome.beyond_placebo
+def _placebo(axis_result: AxisResult, has_placebo: bool) -> str:
+    beyond = axis_result.beyond_placebo
     if beyond is None:
-        if outcome.verdict in DIFFERENT:
+        if axis_result.verdict in DIFFERENT:
             why = "no placebo fits its dialogues" if has_placebo else "there is no placebo (--axes …,placebo)"
             return f"{why}, so part of this may be what any rewording does."
         return ""
@@ -380,44 +386,44 @@ def _placebo(outcome: AxisResult, has_placebo: bool) -> str:
         return ""
     whose = ""
     above: Estimate = beyond
-    if (named := _named(outcome)) and named[3] is not None:
+    if (named := _named(axis_result)) and named[3] is not None:
         whose, above = f"{named[2].removeprefix('of ')} ", named[3]
     text = f"{whose}above placebo rewording of the same {count(beyond.dialogues)} dialogues: "
     text += with_interval(above, sign=True)
     changed, by_placebo = (beyond.edits.get(name) for name in ("axis", "placebo"))
     if changed is not None and by_placebo is not None:
         text += f" ({fixed(changed, 1)} words changed per dialogue, by the placebo {fixed(by_placebo, 1)})"
-        if not is_matched(outcome):
+        if not is_matched(axis_result):
             text += "; the placebo changes fewer words, so some of this may be an effect of rewording more"
     return f"{text}."
 
 
-def is_matched(outcome: AxisResult) -> bool:
+def is_matched(axis_result: AxisResult) -> bool:
     """Whether the placebo changes about as many words as the axis, :data:`DOSE` of them at least."""
-    edits = {} if outcome.beyond_placebo is None else outcome.beyond_placebo.edits
+    edits = {} if axis_result.beyond_placebo is None else axis_result.beyond_placebo.edits
     changed, by_placebo = (edits.get(name) for name in ("axis", "placebo"))
     return not changed or by_placebo is None or by_placebo >= DOSE * changed
 
 
-def _limits(outcome: AxisResult) -> str:
-    if outcome.unmeasured or "tests" in outcome.limiting_factors:
+def _limits(axis_result: AxisResult) -> str:
+    if axis_result.unmeasured or "tests" in axis_result.limiting_factors:
         return ""
     parts = []
-    unit = "" if outcome.scale == "ratio" else f" of {outcome.metric.label}"
-    if outcome.equivalent_within is not None and outcome.verdict != "disparity":
-        parts.append(f"a gap beyond ±{fixed(outcome.equivalent_within)}{unit} is ruled out")
-    if outcome.mde is not None and outcome.mde >= 1 and _is_share(outcome):
+    unit = "" if axis_result.scale == "ratio" else f" of {axis_result.metric.label}"
+    if axis_result.equivalent_within is not None and axis_result.verdict != "disparity":
+        parts.append(f"a gap beyond ±{fixed(axis_result.equivalent_within)}{unit} is ruled out")
+    if axis_result.mde is not None and axis_result.mde >= 1 and _is_share(axis_result):
         parts.append("not even the largest possible disparity would be found in four of five such runs")
-    elif outcome.mde is not None:
-        parts.append(f"a disparity of {fixed(outcome.mde)}{unit} would be found in four of five such runs")
-    elif outcome.effective_terms is not None and outcome.disparity.ci is None:
+    elif axis_result.mde is not None:
+        parts.append(f"a disparity of {fixed(axis_result.mde)}{unit} would be found in four of five such runs")
+    elif axis_result.effective_terms is not None and axis_result.disparity.ci is None:
         parts.append("so few terms do not show how large a disparity the run could have found")
     return f"{'; '.join(parts)}." if parts else ""
 
 
-def _is_share(outcome: AxisResult) -> bool:
+def _is_share(axis_result: AxisResult) -> bool:
     """Whether a disparity of 1 is the largest possible."""
-    return outcome.metric.name in SHARES or (outcome.scale == "ratio" and outcome.metric.better == "higher")
+    return axis_result.metric.name in SHARES or (axis_result.scale == "ratio" and axis_result.metric.better == "higher")
 
 
 def _p(estimate: Estimate, few: bool) -> str:

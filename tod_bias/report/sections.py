@@ -51,43 +51,45 @@ class MetricPart:
     """By kind, as inline SVG: see :func:`tod_bias.report.figures.figures`."""
 
     @property
-    def outcomes(self) -> list[AxisResult]:
+    def axis_results(self) -> list[AxisResult]:
         """One per axis, the placebo last."""
-        return [reading.outcome for reading in self.readings]
+        return [reading.axis_result for reading in self.readings]
 
     @property
     def claiming(self) -> list[Reading]:
         """Those of axes that may claim something."""
-        return [reading for reading in self.readings if not reading.outcome.is_placebo]
+        return [reading for reading in self.readings if not reading.axis_result.is_placebo]
 
     @property
     def placebo(self) -> AxisResult | None:
         """The placebo."""
-        return next((outcome for outcome in self.outcomes if outcome.is_placebo), None)
+        return next((axis_result for axis_result in self.axis_results if axis_result.is_placebo), None)
 
     @property
     def stages(self) -> list[str]:
         """In the pipeline's order."""
-        return list(dict.fromkeys(stage for outcome in self.outcomes for stage in outcome.shares))
+        return list(dict.fromkeys(stage for axis_result in self.axis_results for stage in axis_result.shares))
 
     @property
     def arm_keys(self) -> list[str]:
         """All arms, those with fewer replaced stages first."""
-        keys = dict.fromkeys(key for outcome in self.outcomes for key in outcome.arms)
+        keys = dict.fromkeys(key for axis_result in self.axis_results for key in axis_result.arms)
         return sorted(keys, key=lambda key: (len(key.split(",")) if key else 0, key))
 
     @property
     def largest_arm(self) -> float:
         """The largest score of an arm, for bars; 0 where one is negative, and there are no bars."""
-        values = [value for outcome in self.outcomes for value in outcome.arms.values() if value is not None]
+        values = [
+            value for axis_result in self.axis_results for value in axis_result.arms.values() if value is not None
+        ]
         return max(values, default=0.0) if min(values, default=0.0) >= 0 else 0.0
 
     @property
     def units(self) -> list[tuple[str, list[str]]]:
         """``ratio`` and ``difference``, each with the axes whose gaps have that scale."""
         axes: dict[str, list[str]] = {}
-        for outcome in self.outcomes:
-            axes.setdefault(outcome.scale, []).append(outcome.axis)
+        for axis_result in self.axis_results:
+            axes.setdefault(axis_result.scale, []).append(axis_result.axis)
         return list(axes.items())
 
 
@@ -107,8 +109,12 @@ class Section:
     @property
     def axes(self) -> list[str]:
         """In the order of the results, the placebo last."""
-        outcomes = [outcome for part in self.parts for outcome in part.outcomes]
-        return list(dict.fromkeys(outcome.axis for outcome in sorted(outcomes, key=lambda outcome: outcome.is_placebo)))
+        axis_results = [axis_result for part in self.parts for axis_result in part.axis_results]
+        return list(
+            dict.fromkeys(
+                axis_result.axis for axis_result in sorted(axis_results, key=lambda axis_result: axis_result.is_placebo)
+            )
+        )
 
     @property
     def corpus(self) -> CorpusInfo:
@@ -152,7 +158,7 @@ class Section:
 
 
 def section_of(run: ReportedRun, name: str, folder: Path, scorers: Sequence[Scorer] = ()) -> Section:
-    """Read a run's outcomes and turns, and write its figures.
+    """Read a run's axis_results and turns, and write its figures.
 
     Args:
         run: read from its folder.
@@ -164,9 +170,9 @@ def section_of(run: ReportedRun, name: str, folder: Path, scorers: Sequence[Scor
         RunError: a value or column is not as expected; the message names the run's folder.
     """
     turns = read_turns(run.folder, [ORIGINAL, UNSWAPPED])
-    outcomes = run.result.rows
-    metrics = _metrics(run, outcomes)
-    axes = list(dict.fromkeys(outcome.axis for outcome in outcomes))
+    axis_results = run.result.rows
+    metrics = _metrics(run, axis_results)
+    axes = list(dict.fromkeys(axis_result.axis for axis_result in axis_results))
     try:
         examples = None if turns is None else excerpts(turns, run.result.stages, axes, metrics, scorers)
     except RunError as error:
@@ -175,7 +181,7 @@ def section_of(run: ReportedRun, name: str, folder: Path, scorers: Sequence[Scor
     names: set[str] = set()
     parts = []
     for metric in metrics:
-        chosen = [outcome for outcome in outcomes if outcome.metric.name == metric.name]
+        chosen = [axis_result for axis_result in axis_results if axis_result.metric.name == metric.name]
         drawn = {}
         for kind, figure in figures(chosen).items():
             file = unique(slug(f"{kind} {metric.name}"), names)
@@ -185,39 +191,39 @@ def section_of(run: ReportedRun, name: str, folder: Path, scorers: Sequence[Scor
     return Section(run, name, parts, examples)
 
 
-def _metrics(run: ReportedRun, outcomes: Iterable[AxisResult]) -> list[MetricInfo]:
+def _metrics(run: ReportedRun, axis_results: Iterable[AxisResult]) -> list[MetricInfo]:
     """Those with results, in the run's order."""
-    measured = {outcome.metric.name: outcome.metric for outcome in outcomes}
+    measured = {axis_result.metric.name: axis_result.metric for axis_result in axis_results}
     return [measured[name] for name in dict.fromkeys([*run.result.metrics, *measured]) if name in measured]
 
 
-def unordered_pairs(outcome: AxisResult) -> list[Gap]:
+def unordered_pairs(axis_result: AxisResult) -> list[Gap]:
     """Every gap once, from the side that is served worse, the largest first; undefined ones last."""
     seen: set[frozenset[str]] = set()
     pairs = []
-    for pair in sorted(outcome.pairs.values(), key=lambda pair: (pair.value is None, -(pair.value or 0.0))):
+    for pair in sorted(axis_result.pairs.values(), key=lambda pair: (pair.value is None, -(pair.value or 0.0))):
         if (ends := frozenset((pair.source, pair.target))) not in seen:
             seen.add(ends)
             pairs.append(pair)
     return pairs
 
 
-def marks(outcomes: Sequence[AxisResult]) -> list[str]:
+def marks(axis_results: Sequence[AxisResult]) -> list[str]:
     """What the marks in tables mean, of those that occur."""
     numbers = [
-        (outcome, estimate, terms)
-        for outcome in outcomes
+        (axis_result, estimate, terms)
+        for axis_result in axis_results
         for estimate, terms in (
-            (outcome.disparity, outcome.effective_terms),
-            *((group.gap, group.effective_terms) for group in outcome.groups.values()),
-            *((pair, terms_of_pair(outcome, pair)) for pair in outcome.pairs.values()),
+            (axis_result.disparity, axis_result.effective_terms),
+            *((group.gap, group.effective_terms) for group in axis_result.groups.values()),
+            *((pair, terms_of_pair(axis_result, pair)) for pair in axis_result.pairs.values()),
         )
     ]
-    counts = [outcome.dialogues for outcome in outcomes]
-    counts += [outcome.beyond_placebo.dialogues for outcome in outcomes if outcome.beyond_placebo]
-    for outcome in outcomes:
-        counts += [group.dialogues for group in outcome.groups.values()] + [
-            pair.dialogues for pair in outcome.pairs.values()
+    counts = [axis_result.dialogues for axis_result in axis_results]
+    counts += [axis_result.beyond_placebo.dialogues for axis_result in axis_results if axis_result.beyond_placebo]
+    for axis_result in axis_results:
+        counts += [group.dialogues for group in axis_result.groups.values()] + [
+            pair.dialogues for pair in axis_result.pairs.values()
         ]
     notes = {
         f"* p < {ALPHA:g} after Holm's adjustment over everything that the run claims, and at least {ENOUGH_WORDS} "

@@ -46,8 +46,8 @@ class MetricCompared:
         names = dict.fromkeys(
             group.name
             for reading in readings
-            if reading is not None and not reading.outcome.is_placebo
-            for group in reading.outcome.groups.values()
+            if reading is not None and not reading.axis_result.is_placebo
+            for group in reading.axis_result.groups.values()
         )
         return [(name, [_gap(reading, name) for reading in readings]) for name in names]
 
@@ -96,21 +96,21 @@ def _compared(metric: MetricInfo, sections: Sequence[Section], folder: Path, nam
     }
     readings = [(section, reading) for section, part in measured.values() for reading in part.readings]
     axes = dict.fromkeys(
-        reading.outcome.axis for _, reading in sorted(readings, key=lambda entry: entry[1].outcome.is_placebo)
+        reading.axis_result.axis for _, reading in sorted(readings, key=lambda entry: entry[1].axis_result.is_placebo)
     )
-    rows = [(axis, [entry for entry in readings if entry[1].outcome.axis == axis]) for axis in axes]
-    outcomes = {run: part.outcomes for run, (_, part) in measured.items()}
-    drawn = draw(comparison(outcomes), folder / f"{name}.svg", _LABEL, name)
+    rows = [(axis, [entry for entry in readings if entry[1].axis_result.axis == axis]) for axis in axes]
+    axis_results = {run: part.axis_results for run, (_, part) in measured.items()}
+    drawn = draw(comparison(axis_results), folder / f"{name}.svg", _LABEL, name)
     stacked = None
-    if any(outcome.su is not None for every in outcomes.values() for outcome in every):
-        stacked = draw(su_comparison(outcomes), folder / f"su-{name}.svg", _SU_LABEL, f"su-{name}")
+    if any(axis_result.su is not None for every in axis_results.values() for axis_result in every):
+        stacked = draw(su_comparison(axis_results), folder / f"su-{name}.svg", _SU_LABEL, f"su-{name}")
     return MetricCompared(metric, rows, [section for section, _ in measured.values()], drawn, stacked)
 
 
 def _gap(reading: Reading | None, name: str) -> tuple[Reading, Group] | None:
     if reading is None:
         return None
-    group = reading.outcome.groups.get(name)
+    group = reading.axis_result.groups.get(name)
     return None if group is None else (reading, group)
 
 

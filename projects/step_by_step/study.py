@@ -125,7 +125,7 @@ def examples(folder: Path) -> None:
     for found in chosen:
         for one in found.chosen[:2]:
             print(
-                f"\n{found.axis}: {one.source} > {one.target}, {one.word!r}; dialogue {one.dialogue}, turn {one.turn}"
+                f"\n{found.axis}: {one.source} > {one.target}, {one.term!r}; dialogue {one.dialogue}, turn {one.turn}"
             )
             for part in (one.user, *one.outputs):
                 print(f"  {part.name} before: {_marked(part.before)}\n  {part.name} after:  {_marked(part.after)}")

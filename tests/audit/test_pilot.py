@@ -45,7 +45,7 @@ WITHOUT = {
     "no resamples": ({"mde": None, "ci": None, "ci_terms_only": None}, None, "--bootstrap 0"),
     "no resamples of dialogues": ({"mde_se_terms_only": None, "ci_terms_only": None}, 0.05, "--bootstrap 0"),
     "nothing varies": (
-        {"mde": None, "ci_terms_only": (0, 0), "mde_se": 0.0, "mde_se_terms_only": 0.0}, None, "nothing spreads",
+        {"mde": None, "ci_terms_only": (0, 0), "mde_se": 0.0, "mde_se_terms_only": 0.0}, None, "nothing varies",
     ),
     "no interval": ({"mde": None}, None, "no interval"),
 }  # fmt: skip
@@ -66,4 +66,4 @@ def test_what_is_told_and_what_terms_are_too_few_for_needs_no_reason():
 
 def test_no_number_of_dialogues_is_a_number_in_a_file():
     rows = power(results(mde_se_terms_only=0.01), 0.04)
-    assert to_json(rows, 0.04)["axes"][0]["needed"] == "more words"
+    assert to_json(rows, 0.04)["axes"][0]["needed"] == "more terms"

@@ -98,6 +98,7 @@ RENAMED: tuple[tuple[str, str], ...] = (
     (r"(plan\.json:)dialogues\.perturbable\.", r"\1rewritable."),
     (r"(plan\.json:)dialogues\.audited\.", r"\1audited."),
     (r"(plan\.json:)words\.", r"\1effective_terms."),
+    (r"(plan\.json:axes\.\d+)\.words$", r"\1.effective_terms"),
     (r"(plan\.json:placebo\..*)\.words_changed\.", r"\1.edits."),
     (r"(plan\.json:)components\.(.*)\.asked$", r"\1stages.\2.calls"),
     (r"(plan\.json:)components\.(.*)\.(?:distinct|tokens)\.", r"\1stages.\2."),
@@ -111,6 +112,7 @@ REWORDED = {
     "other words": "other terms",
     "recorded": "gold",
     "mended": "fixed",
+    "more words": "more terms",
 }
 """Golden values of verdicts, limiting factors and histories, and today's."""
 DROPPED = (

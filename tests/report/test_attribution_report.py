@@ -52,11 +52,11 @@ def test_a_planted_component_is_named_from_the_files_that_the_main_job_writes(tm
     found.save(tmp_path)
 
     reading, length = read(AuditResult.load(tmp_path).rows)
-    assert reading.outcome.verdict == "these terms only"  # there are three of them
+    assert reading.axis_result.verdict == "these terms only"  # there are three of them
     assert "woman" in reading.who.split("worse than on average")[0]
     assert "`response`" in reading.where
-    assert "`api_call`" not in reading.found
-    assert "worse" not in length.found
+    assert "`api_call`" not in reading.result
+    assert "worse" not in length.result
 
     page = write_report([tmp_path]).read_text(encoding="utf-8")
     assert re.search(rf"<mark>({'|'.join(PEOPLE)})</mark>", page)

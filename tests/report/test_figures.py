@@ -14,7 +14,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from tod_bias.report.figures import comparison, components, figures, groups, su, su_comparison
+from tod_bias.report.figures import comparison, contributions, figures, groups, su, su_comparison
 from tod_bias.report.heatmap import heatmap, largest_gap
 from tod_bias.report.palette import STAGE_COLOURS, inline, new_figure, text_on, to_svg
 from tod_bias.results import AuditResult, AxisResult
@@ -74,11 +74,11 @@ def gender(make_record) -> tuple[dict[str, Any], Callable[[], list[AxisResult]]]
     return record["axes"]["gender"]["corpus_bleu"], lambda: AuditResult.model_validate(record).rows
 
 
-def test_a_metric_gets_groups_a_heatmap_an_axis_components_and_where_it_is_a_ratio_su(make_results):
+def test_a_metric_gets_groups_a_heatmap_per_axis_stages_and_where_it_is_a_ratio_su(make_results):
     made = all_figures(make_results(axes=("gender", "race", "placebo"), metrics=("corpus_bleu", "refusal")))
     assert list(made) == [
-        "corpus_bleu groups", "corpus_bleu pairs gender", "corpus_bleu pairs race", "corpus_bleu components",
-        "corpus_bleu su", "refusal groups", "refusal pairs gender", "refusal pairs race", "refusal components",
+        "corpus_bleu groups", "corpus_bleu pairs gender", "corpus_bleu pairs race", "corpus_bleu stages",
+        "corpus_bleu su", "refusal groups", "refusal pairs gender", "refusal pairs race", "refusal stages",
     ]  # fmt: skip
 
 
@@ -116,27 +116,27 @@ def bars(figure: Figure) -> list[Rectangle]:
 
 @pytest.mark.parametrize("axis", ["gender", "age", "race"])
 def test_stacked_parts_keep_their_sign_and_sum_to_the_disparity(make_results, axis):
-    (outcome,) = make_results(axes=(axis,)).rows
-    widths = [bar.get_width() for bar in bars(components([outcome]))]
-    assert sum(widths) == pytest.approx(outcome.disparity.value)
-    assert min(widths) == pytest.approx(min(part.value for part in outcome.shares.values()))
+    (axis_result,) = make_results(axes=(axis,)).rows
+    widths = [bar.get_width() for bar in bars(contributions([axis_result]))]
+    assert sum(widths) == pytest.approx(axis_result.disparity.value)
+    assert min(widths) == pytest.approx(min(part.value for part in axis_result.shares.values()))
 
 
 def test_parts_of_a_group_sum_to_its_gap(make_results):
-    (outcome,) = make_results(axes=("gender",)).rows
-    assert sum(bar.get_width() for bar in bars(groups([outcome]))) == pytest.approx(
-        sum(group.gap.value for group in outcome.groups.values())
+    (axis_result,) = make_results(axes=("gender",)).rows
+    assert sum(bar.get_width() for bar in bars(groups([axis_result]))) == pytest.approx(
+        sum(group.gap.value for group in axis_result.groups.values())
     )
 
 
 def test_negative_parts_are_stacked_left_of_zero_and_positive_ones_right(make_results):
-    for bar in bars(components(make_results(axes=("race",)).rows)):
+    for bar in bars(contributions(make_results(axes=("race",)).rows)):
         ends = sorted((bar.get_x(), bar.get_x() + bar.get_width()))
         assert ends[1] <= 1e-12 if bar.get_width() < 0 else ends[0] >= -1e-12
 
 
 def test_both_panels_have_one_scale_that_holds_every_value(make_results):
-    figure = components(make_results().rows)
+    figure = contributions(make_results().rows)
     left, right = figure.axes
     assert left.get_xlim() == right.get_xlim()
     low, high = left.get_xlim()
@@ -146,9 +146,9 @@ def test_both_panels_have_one_scale_that_holds_every_value(make_results):
 
 
 def test_su_stacks_sum_to_the_fairscore(make_results):
-    (outcome,) = make_results(axes=("race",)).rows
-    figure = su([outcome])
-    assert sum(bar.get_width() for bar in bars(figure)) == pytest.approx(outcome.su.fairscore.value)
+    (axis_result,) = make_results(axes=("race",)).rows
+    figure = su([axis_result])
+    assert sum(bar.get_width() for bar in bars(figure)) == pytest.approx(axis_result.su.fairscore.value)
     assert "served worse →" not in texts(figure)
     assert "0.086" in texts(figure)
     assert "total v({db})" in texts(figure)
@@ -162,19 +162,19 @@ def test_only_claims_get_a_star_and_only_intervals_of_these_terms_the_other_mark
         found = " ".join(texts(figure))
         if "su" not in kind:
             assert ("*" in found) == starred, kind
-        if "groups" in kind or "components" in kind:
+        if "groups" in kind or "stages" in kind:
             assert ("‡" in found) == fixed, kind
 
 
 def test_a_star_takes_terms_enough_whatever_the_p_value(gender):
     record, rows = gender
     record["groups"]["man"]["terms"]["effective"] = 5.9
-    outcomes = rows()
-    found = texts(groups(outcomes))
+    axis_results = rows()
+    found = texts(groups(axis_results))
     assert "−0.102*" in found
     assert "0.000" in found
     assert "0.000*" not in found
-    cells = texts(heatmap(outcomes[0], 1.0))
+    cells = texts(heatmap(axis_results[0], 1.0))
     assert "+0.204*†" in cells  # woman and non-binary
     assert "+0.102†" in cells  # man and woman
 
@@ -198,7 +198,7 @@ def test_the_unit_is_named(make_results):
         groups(make_results(axes=("gender",), metrics=(metric,)).rows).axes[0].get_xlabel()
         for metric in ("corpus_bleu", "refusal")
     )
-    assert ratio == "gap from the mean of groups\n(part of the originals' BLEU)"
+    assert ratio == "gap from the mean of groups\n(share of the originals' BLEU)"
     assert difference == "gap from the mean of groups\n(refusals)"
 
 
@@ -206,15 +206,15 @@ def test_cells_show_both_halves_and_mark_few_dialogues(gender):
     record, rows = gender
     for pair in record["pairs"].values():
         pair["p"] = 0.2
-    (outcome,) = rows()
-    cells = [text for text in texts(heatmap(outcome, 0.2)) if re.fullmatch(r"[+−]0\.\d+[*†]*", text)]
+    (axis_result,) = rows()
+    cells = [text for text in texts(heatmap(axis_result, 0.2)) if re.fullmatch(r"[+−]0\.\d+[*†]*", text)]
     assert cells == ["−0.102†", "−0.204†", "+0.102†", "−0.102", "+0.204†", "+0.102"]
 
 
 def test_heatmaps_explain_the_signs_that_they_use(make_results):
     def notes(axis: str) -> list[str]:
-        (outcome,) = make_results(axes=(axis,)).rows
-        return texts(heatmap(outcome, 0.2))[-1].split("\n")
+        (axis_result,) = make_results(axes=(axis,)).rows
+        return texts(heatmap(axis_result, 0.2))[-1].split("\n")
 
     assert [line[0] for line in notes("gender")] == ["+", "*", "†"]
     assert "served worse, − served better" in notes("gender")[0]
@@ -225,8 +225,8 @@ def test_pairs_that_no_dialogue_has_are_written_as_such(gender):
     record, rows = gender
     for name in ("woman>man", "man>woman"):
         del record["pairs"][name]
-    (outcome,) = rows()
-    found = texts(heatmap(outcome, 0.2))
+    (axis_result,) = rows()
+    found = texts(heatmap(axis_result, 0.2))
     assert found.count("n/a") == 2
     assert "n/a: no dialogue" in found[-1]
 
@@ -242,7 +242,7 @@ def test_what_a_run_has_not_is_not_drawn(gender):
     record, rows = gender
     for key in ("pairs", "groups", "su"):
         del record[key]
-    assert list(figures(rows())) == ["components"]
+    assert list(figures(rows())) == ["stages"]
     del record["contributions"]
     assert list(figures(rows())) == []
 
@@ -252,7 +252,7 @@ def test_numbers_without_intervals_have_no_whisker(gender):
     shares = [part["shapley"] for part in record["contributions"].values()]
     for estimate in (record["disparity"], record["beyond_placebo"], *shares):
         estimate["ci"] = estimate["terms_only"] = None
-    figure = components(rows())
+    figure = contributions(rows())
     assert all(len(line.get_xdata()) == 1 for line in figure.axes[0].lines if line.get_marker() == "o")
     assert not any("interval" in text for text in texts(figure))
 
@@ -282,18 +282,18 @@ def test_runs_beside_each_other_show_su_the_signed_disparity_and_the_placebo_of_
 def test_su_s_parts_of_runs_in_other_orders_are_said_to_be(gender):
     record, rows = gender
     one = rows()
-    assert "Su's parts in the order db, api_call, response" in texts(su_comparison({"a": one, "b": one}))
+    assert "Su's shares in the order db, api_call, response" in texts(su_comparison({"a": one, "b": one}))
     record["su"]["attribution"]["order"] = ["api_call", "db", "response"]
-    assert "Su's parts in each run's order" in texts(su_comparison({"a": one, "b": rows()}))
+    assert "Su's shares in each run's order" in texts(su_comparison({"a": one, "b": rows()}))
 
 
 def test_the_same_numbers_give_the_same_file(make_results):
-    first, second = (to_svg(components(make_results(axes=("gender",)).rows)) for _ in range(2))
+    first, second = (to_svg(contributions(make_results(axes=("gender",)).rows)) for _ in range(2))
     assert first == second
 
 
 def test_an_inlined_figure_has_its_own_ids_and_no_prolog(make_results):
-    svg = to_svg(components(make_results(axes=("gender",)).rows))
+    svg = to_svg(contributions(make_results(axes=("gender",)).rows))
     html = inline(svg, "run-1", 'Bars of "gender" & more')
     assert html.startswith("<svg ")
     assert 'aria-label="Bars of &quot;gender&quot; &amp; more"' in html
@@ -319,7 +319,7 @@ def test_parts_of_zero_draw_nothing_over_the_line_at_zero(gender):
     record, rows = gender
     for part in record["contributions"].values():
         part["shapley"]["value"] = 0.0
-    assert bars(components(rows())) == []
+    assert bars(contributions(rows())) == []
 
 
 @pytest.mark.parametrize("name", ["\udcff", "a\x00\x1b[31m", "$x_1$ \\frac{", "<b>&amp;"])

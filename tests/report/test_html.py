@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tod_bias.report.html import prose, write_report
-from tod_bias.report.page import audible
-from tod_bias.report.sections import both_ways, facts
+from tod_bias.report.page import accessible_page
+from tod_bias.report.sections import facts, unordered_pairs
 from tod_bias.results import RunError
 
 VOID = {"meta", "br", "path", "use", "link", "hr", "img"}
@@ -69,7 +69,7 @@ def report(tmp_path_factory, write_run) -> Path:
 @pytest.fixture
 def unpainted(monkeypatch) -> None:
     """Leaves out the figures of single runs, which take most of the time."""
-    monkeypatch.setattr("tod_bias.report.sections.figures", lambda outcomes: {})
+    monkeypatch.setattr("tod_bias.report.sections.figures", lambda axis_results: {})
 
 
 def part(text: str, start: str, end: str) -> str:
@@ -79,7 +79,7 @@ def part(text: str, start: str, end: str) -> str:
 def test_one_run_writes_its_report_and_figures_into_its_own_folder(report):
     assert report.name == "report.html"
     assert report.parent.name == "demo"
-    kinds = ("groups", "components", "pairs-age", "pairs-gender", "pairs-race")
+    kinds = ("groups", "stages", "pairs-age", "pairs-gender", "pairs-race")
     expected = {f"{kind}-{metric}.svg" for kind in kinds for metric in ("corpus_bleu", "refusal")}
     assert {path.name for path in (report.parent / "figures").iterdir()} == expected | {"su-corpus_bleu.svg"}
 
@@ -101,8 +101,8 @@ def test_the_page_is_well_formed_and_needs_nothing_else(report):
 def test_the_groups_come_first_and_su_after_the_disparity(report):
     _, checker = parsed(report)
     assert [heading.split(":")[0] for heading in checker.headings] == [
-        "Groups", "Gaps between every two groups", "Components", "Words", "The floor",
-        "What is ruled out, and what could have been seen", "Disparity",
+        "Groups", "Gaps between every two groups", "Stages", "Terms", "Placebo",
+        "What is ruled out, and what could have been found", "Disparity",
         "Su's fairscore and attribution, for comparison with the paper", "Arms",
         "The other metrics", "Examples", "What these numbers can and cannot show",
         "Record of the run",
@@ -140,7 +140,7 @@ def test_the_page_shows(report, words):
 def test_every_metric_is_complete_the_first_in_the_open(report):
     text = report.read_text(encoding="utf-8")
     before, after = text.split('<details class="metric"')
-    for name in ("groups", "pairs", "components", "words", "floor", "power", "disparity", "arms"):
+    for name in ("groups", "pairs", "stages", "terms", "placebo", "power", "disparity", "arms"):
         assert f'id="demo-corpus_bleu-{name}"' in before
         assert f'id="demo-refusal-{name}"' in after
     assert "demo-corpus_bleu-su" in before
@@ -244,7 +244,7 @@ def test_the_barest_record_gives_a_page(tmp_path):
     record = {"schema": 3, "axes": {"gender": {"corpus_bleu": {"disparity": {"value": None}}}}}
     (tmp_path / "results.json").write_text(json.dumps(record))
     text, _ = parsed(write_report([tmp_path]))
-    assert "as two groups" in text
+    assert "for two groups" in text
     assert "attributed nothing" in text
     assert "svg" not in text.split("</style>")[1]
 
@@ -290,7 +290,7 @@ def test_fairscores_of_several_runs_are_stacked_side_by_side(make_folder):
     folders = [make_folder(name, keep_turns=False) for name in ("gpt2", "bart")]
     path = write_report(folders)
     compared = part(path.read_text(encoding="utf-8"), 'id="comparison"', "<article")
-    assert "Su's own numbers" in compared
+    assert "Su's numbers" in compared
     drawn = (path.parent / "figures" / "su-comparison-corpus_bleu.svg").read_text(encoding="utf-8")
     for text in ("gpt2", "bart", "gender", "fairscore (absolute)"):
         assert text in drawn
@@ -338,8 +338,8 @@ def test_any_record_becomes_rows(record, rows):
 
 
 def test_every_gap_is_listed_once_from_the_side_that_is_served_worse(make_results):
-    (outcome,) = make_results(axes=("gender",)).rows
-    assert [pair.name for pair in both_ways(outcome)] == ["woman>non-binary", "woman>man", "man>non-binary"]
+    (axis_result,) = make_results(axes=("gender",)).rows
+    assert [pair.name for pair in unordered_pairs(axis_result)] == ["woman>non-binary", "woman>man", "man>non-binary"]
 
 
 def test_an_error_of_one_of_several_runs_names_its_folder(make_folder):
@@ -355,7 +355,7 @@ def test_cells_say_what_they_head_and_what_scrolls_has_a_name():
         '<table><thead><tr><th class="text"></th><th>p</th></tr></thead>'
         '<tbody><tr><th class="name">woman</th><td>1</td></tr></tbody></table></div>'
     )
-    assert audible(page) == (
+    assert accessible_page(page) == (
         '<h2 id="a">Gaps &amp; <code>db</code></h2>'
         '<div class="scroll" role="group" tabindex="0" aria-label="Gaps &amp; db">'
         '<table><thead><tr><td class="text"></td><th scope="col">p</th></tr></thead>'

@@ -34,7 +34,7 @@ def test_only_attributions_stand_side_by_side(tmp_path):
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "words.json").write_text("{}")
-    with pytest.raises(RunError, match="only runs of attribute stand side by side"):
+    with pytest.raises(RunError, match="report it alone"):
         report_on([tmp_path / "one", tmp_path / "other"])
 
 

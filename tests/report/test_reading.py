@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tod_bias.audit import claims
-from tod_bias.report.reading import amount, direction, has_few, is_starred, mark, read, short, side, words_of_pair
+from tod_bias.report.reading import amount, direction, has_few, is_starred, mark, read, short, side, terms_of_pair
 from tod_bias.results import (
     AuditResult,
     AxisResult,
@@ -30,7 +30,7 @@ BLEU = {"name": "corpus_bleu", "label": "BLEU", "better": "higher"}
 REFUSALS = {"name": "refusal", "label": "refusals", "better": "lower"}
 LENGTH = {"name": "length", "label": "length", "better": "neither"}
 VERDICTS = tuple(filter(None, get_args(Verdict)))
-CLAIMS = ("worse", "better", "otherwise", "enters in", "enter in")
+CLAIMS = ("worse", "better", "differently", "enters in", "enter in")
 
 
 def estimate(value, half=0.02, p=0.001, p_terms_only=0.001, *, enough=True):
@@ -76,7 +76,7 @@ def reading_of(row):
 
 def said(row):
     reading = reading_of(row)
-    return f"{reading.found} {reading.grounds}".strip()
+    return f"{reading.result} {reading.grounds}".strip()
 
 
 def test_a_disparity_names_groups_stages_terms_and_what_is_beyond_the_placebo():
@@ -88,8 +88,8 @@ def test_a_disparity_names_groups_stages_terms_and_what_is_beyond_the_placebo():
         (worse, ("woman", "BLEU 20% lower [18%, 22%]", "worse than on average")),
         (better, ("man", "BLEU 20% higher [18%, 22%]", "better than on average")),
         (reading.where, ("man", "`response`", "-0.200")),
-        (reading.words, ("8.2", "“mom/dad …”", "+0.090", "“kid”", "+0.110")),
-        (reading.floor, ("90 dialogues", "+0.080 [+0.060, +0.100]", "1.6", "1.5")),
+        (reading.terms, ("8.2", "“mom/dad …”", "+0.090", "“kid”", "+0.110")),
+        (reading.placebo, ("90 dialogues", "+0.080 [+0.060, +0.100]", "1.6", "1.5")),
         (reading.limits, ("0.050",)),
     ):
         assert [fact for fact in facts if fact not in text] == []
@@ -104,8 +104,8 @@ def test_a_disparity_names_groups_stages_terms_and_what_is_beyond_the_placebo():
         (BLEU, -0.1, "better", "higher"),
         (REFUSALS, 0.1, "worse", "higher"),
         (REFUSALS, -0.1, "better", "lower"),
-        (LENGTH, 0.1, "otherwise", "lower"),
-        (LENGTH, -0.1, "otherwise", "higher"),
+        (LENGTH, 0.1, "differently", "lower"),
+        (LENGTH, -0.1, "differently", "higher"),
     ],
 )
 def test_harm_has_the_direction_that_the_metric_gives_it(metric, value, served, sense):
@@ -145,16 +145,15 @@ def test_differences_are_in_the_metrics_own_units_and_ratios_percentages(number,
 
 @pytest.mark.parametrize("name", ["disagreement", "call_disagreement"])
 def test_a_metric_that_compares_with_the_original_does_not_say_who_is_served_worse(name):
-    """A system that is worse to women differs from men's originals told as women, and from women's told as men."""
+    """A system that is worse to women treats both directions of rewriting differently."""
     metric = {"name": name, "label": "disagreement", "better": "lower", "counterfactual": True}
     reading = reading_of(result(metric, scale="difference"))
-    assert "worse than" not in reading.found
-    assert "better than" not in reading.found
-    assert "answered otherwise than the same system" in reading.who
+    assert "worse than" not in reading.result
+    assert "better than" not in reading.result
+    assert "answered differently" in reading.who
     assert "disagreement 0.100 higher" in reading.who
-    assert "otherwise than their originals more often" in reading.who
-    assert "this metric does not tell" in reading.who
-    assert side("lower", counterfactual=True) == "told apart more"
+    assert "does not tell which group is served worse" in reading.who
+    assert "worse" not in side("lower", counterfactual=True)
 
 
 @pytest.mark.parametrize(
@@ -171,11 +170,11 @@ def test_what_is_beyond_the_placebo_is_that_of_the_gap_that_is_claimed(gap, whos
     ("factors", "changes", "facts"),
     [
         (["placebo"], {}, ["without the placebo it would be claimed:", "90 dialogues"]),
-        (["terms", "placebo"], {"terms": 1.0}, ["without the placebo it would be claimed of these words:"]),
+        (["terms", "placebo"], {"terms": 1.0}, ["without the placebo it would be claimed of these terms:"]),
         (["other terms"], {}, ["differs too much"]),
-        (["other tests"], {}, ["by itself it would be claimed"]),
+        (["other tests"], {}, ["among all axes and metrics"]),
         (["tests"], {}, ["no permutations"]),
-        (["tests"], {"metric": REFUSALS | {"counterfactual": True}}, ["takes a placebo (--axes …,placebo)"]),
+        (["tests"], {"metric": REFUSALS | {"counterfactual": True}}, ["needs a placebo (--axes …,placebo)"]),
         (["terms"], {}, ["man (2.0)", "woman (2.0)", "takes 6"]),
         (["terms"], {"terms": 2.0}, []),
     ],
@@ -186,7 +185,7 @@ def test_a_verdict_below_a_disparity_says_why(factors, changes, facts):
     assert [fact for fact in facts if fact not in reading.missing] == []
     assert bool(reading.missing) == bool(facts)
     assert bool(reading.limits) == (factors != ["tests"])
-    assert ("takes 6" in reading.words) == ("terms" in changes)
+    assert ("takes 6" in reading.terms) == ("terms" in changes)
 
 
 def test_every_factor_of_the_studies_has_its_reason():
@@ -201,11 +200,11 @@ def test_sentences_claim_no_more_than_the_verdict(verdict, metric):
     reading = reading_of(row)
     assert reading.is_claim == (verdict == "disparity")
     if verdict == "these terms only":
-        assert reading.found.startswith("With these ")
-        assert "need not speak for the groups" in reading.found
+        assert reading.result.startswith("With these ")
+        assert "need not speak for the groups" in reading.result
     elif verdict != "disparity":
-        assert not any(word in reading.found for word in CLAIMS)
-        assert "p=" not in reading.found
+        assert not any(word in reading.result for word in CLAIMS)
+        assert "p=" not in reading.result
     assert is_starred(row, row.disparity, row.effective_terms) == (verdict == "disparity")
 
 
@@ -216,9 +215,9 @@ def test_only_what_its_own_p_value_carries_is_named(verdict):
     text = said(result(verdict=verdict, disparity=weak, groups=groups))
     assert re.search(r"\bwoman\b", text)
     assert not re.search(r"\bman\b", text)
-    assert "blind to the rewrite" not in text
+    assert "twin" not in text
     none = reading_of(result(verdict=verdict, disparity=weak, groups={"woman": group(weak)}))
-    assert "woman" not in none.found
+    assert "woman" not in none.result
     assert none.where == ""
 
 
@@ -234,8 +233,8 @@ def test_of_these_terms_p_values_with_terms_as_they_are_count_and_stages_are_nam
     assert "p=0.001" in reading.who
     assert "[18%, 22%]‡" in reading.who
     assert "`response`" in reading.where
-    assert "1.4" in reading.words
-    assert "takes 6" in reading.words
+    assert "1.4" in reading.terms
+    assert "takes 6" in reading.terms
 
 
 def test_a_group_that_is_looked_at_in_a_part_of_the_dialogues_is_named_with_their_number():
@@ -257,7 +256,7 @@ def test_an_unmeasured_metric_is_said_to_be_one_and_nothing_else():
     [
         ({"db": (0.08, 0.02), "response": (0.12, 0.02)}, ["most", "`response` (+0.120 of +0.200)"]),
         ({"db": (-0.05, 0.02), "response": (0.25, 0.02)}, ["more than all", "`response` (+0.250", "`db` (-0.050)"]),
-        ({"db": (0.1, 0.2), "response": (0.1, 0.2)}, ["no single component"]),
+        ({"db": (0.1, 0.2), "response": (0.1, 0.2)}, ["no single stage"]),
         ({"a": (0.1, 0.02), "b": (0.1, 0.02)}, ["`a` (+0.100), `b` (+0.100) of +0.2"]),
     ],
 )
@@ -266,7 +265,7 @@ def test_stages_are_named_only_where_their_interval_leaves_out_zero(parts, facts
     where = reading_of(result(groups={"woman": group(estimate(0.2), parts=named)})).where
     assert "gap of woman" in where
     assert [fact for fact in facts if fact not in where] == []
-    assert ("`" in where) == ("no single component" not in facts)
+    assert ("`" in where) == ("no single stage" not in facts)
 
 
 def test_no_stage_is_spoken_of_where_none_can_be_known():
@@ -284,13 +283,13 @@ def test_no_stage_is_spoken_of_where_none_can_be_known():
 )
 def test_what_the_placebo_does_is_said_as_it_is(placebo, has_one, facts):
     rows = [result(beyond_placebo=placebo), *([result(axis="placebo", verdict="placebo")] if has_one else [])]
-    text = read(rows)[0].floor
+    text = read(rows)[0].placebo
     assert [fact for fact in facts if fact not in text] == []
 
 
 def test_the_placebo_claims_nothing():
     reading = reading_of(result(axis="placebo", verdict="placebo"))
-    assert "BLEU 10% lower" in reading.found
+    assert "BLEU 10% lower" in reading.result
     assert reading.grounds == ""
 
 
@@ -328,7 +327,7 @@ def test_a_pair_rests_on_the_terms_of_the_group_that_has_fewer():
     pairs = {name: Gap(**dict(estimate(0.1)), dialogues=9) for name in ("man>woman", "x>y")}
     groups = {"man": group(estimate(0.1), 3.0), "woman": group(estimate(0.1), 9.0)}
     row = result(groups=groups, pairs=pairs)
-    assert [words_of_pair(row, pair) for pair in row.pairs.values()] == [3.0, 8.2]
+    assert [terms_of_pair(row, pair) for pair in row.pairs.values()] == [3.0, 8.2]
 
 
 number = st.floats(-0.5, 0.5)
@@ -343,7 +342,7 @@ def test_no_group_is_ever_named_against_the_evidence(verdict, metric, values, p,
     gaps = [estimate(value, 0.1, p, p_terms_only, enough=enough) for value in values]
     row = result(metric, verdict, disparity=gaps[0], groups={"woman": group(gaps[1], terms)}, terms=terms)
     reading = reading_of(row)
-    if re.search(r"told as|blind to the rewrite|enters in|of the gap of|woman", reading.found):
+    if re.search(r"twin|on average|enters in|of the gap of|woman", reading.result):
         assert verdict in ("disparity", "these terms only")
         counts = p if verdict == "disparity" else p_terms_only
         assert counts is not None
@@ -354,4 +353,4 @@ def test_no_group_is_ever_named_against_the_evidence(verdict, metric, values, p,
 
 def test_readings_have_the_order_of_their_axes_the_placebo_last(make_results):
     readings = read(make_results(axes=("placebo", "race", "gender")).rows)
-    assert [reading.outcome.verdict for reading in readings] == ["these terms only", "disparity", "placebo"]
+    assert [reading.axis_result.verdict for reading in readings] == ["these terms only", "disparity", "placebo"]

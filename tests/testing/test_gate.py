@@ -96,7 +96,7 @@ def test_what_cannot_be_told_says_how_many_dialogues_would():
     """(0.05 - 0.03) / (1.645 + 0.842) = 0.00804 is the error that is needed, where 200 dialogues have 0.05."""
     found = gate(UNCLEAR, 0.05)
     assert found.verdicts[0].needed == pytest.approx(200 * (0.05 / 0.00804) ** 2, rel=0.01)
-    assert "dialogues would tell" in pages.why(found.record["values"][0])
+    assert "dialogues would be enough" in pages.why(found.record["values"][0])
     terms = gate(results(0.03, error=0.05, these=0.01), 0.05).verdicts[0]  # what is due to terms stays
     assert terms.needed == float("inf")
 

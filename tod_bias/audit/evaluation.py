@@ -108,7 +108,7 @@ def evaluate(
     Args:
         pipeline: the system; JGA is of its stage ``api_call``, BLEU of its last stage.
         dialogues: at least one.
-        metrics: by name, or of one's own.
+        metrics: by name, or of the user.
         history: ``gold`` (teacher-forced) or ``system`` (free-running).
         bootstrap: resamples of dialogues; 0 for no intervals.
         seed: of the resamples.

@@ -1,4 +1,4 @@
-"""Before anything is spent: which dialogues an audit would rewrite, how often it would call each stage, and how long.
+"""Before anything is spent: the dialogues that an audit would rewrite, its calls of each stage, and their time.
 
 What needs no outputs is counted exactly: dialogues, variants, and the calls of the stage that is called first (in a
 flow, which may call it again, so many at least). Every later call depends on outputs, so it has an upper bound, and an
@@ -47,7 +47,7 @@ class StagePlan(Record):
 
     calls: int | None = None
     exact: int | None = None
-    """Different calls; likewise the next three."""
+    """Different calls, where their number is known; the next three are bounds and an estimate of it."""
     at_least: int | None = None
     at_most: int | None = None
     estimate: int | None = None
@@ -116,7 +116,7 @@ def plan(
     Args:
         pipeline: the system.
         dialogues: the corpus.
-        axes: names or axes of one's own.
+        axes: names, or axes of the user.
         config: every option; by default all at their defaults.
         sample_size: dialogues that are run to time local stages; 0 calls nothing.
         settings: single options by name, over those of ``config``.
@@ -166,7 +166,7 @@ def _made(design: CounterfactualDesign, chunk: Mapping[str, Sequence[SelectedDia
 
 @dataclass
 class _Counts:
-    """What is counted without any output."""
+    """Numbers that need no outputs."""
 
     variants: int = 0
     """Originals among them."""
@@ -183,9 +183,9 @@ class _Counts:
 
     def add(self, pipeline: Pipeline, made: Mapping[str, Sequence[Variants]], *, teacher_forced: bool) -> None:
         """Count one chunk."""
-        every = [variants for some in made.values() for variants in some]
-        originals = {(one.original.dialogue.id, one.original.variant): one.original for one in every}
-        runs = [*originals.values(), *(run for one in every for run in one.rewritten)]
+        every = [variants for of_axis in made.values() for variants in of_axis]
+        originals = {(some.original.dialogue.id, some.original.variant): some.original for some in every}
+        runs = [*originals.values(), *(run for some in every for run in some.rewritten)]
         self.variants += len(runs)
         for run in runs:
             turns = len(run.dialogue.turns)
@@ -196,7 +196,7 @@ class _Counts:
             if teacher_forced:
                 self._count_first(pipeline, run.rewritten)
         for axis, some in made.items():
-            self.edits.setdefault(axis, []).extend(one.edits for one in some if one.edits is not None)
+            self.edits.setdefault(axis, []).extend(variants.edits for variants in some if variants.edits is not None)
 
     def _count_first(self, pipeline: Pipeline, dialogue: Dialogue) -> None:
         for number, turn in enumerate(dialogue.turns):
@@ -227,8 +227,8 @@ class _Counts:
 
 
 @dataclass(frozen=True)
-class _Timed:
-    """What a sample of dialogues cost, of one stage."""
+class _SampleCost:
+    """The cost of a sample of dialogues, of one stage."""
 
     calls: int
     distinct: int
@@ -238,76 +238,91 @@ class _Timed:
     """Read and written, of a language model."""
 
 
-def _timed(pipeline: Pipeline, design: CounterfactualDesign, config: AuditConfig, size: int) -> dict[str, _Timed]:
-    """Run a few dialogues; nothing where none is run."""
-    audited = {entry.dialogue.id for some in design.selected.values() for entry in some}
-    dialogues = [dialogue for dialogue in design.dialogues if dialogue.id in audited]
-    chosen = {dialogue.id for dialogue in sample(dialogues, size, config.seed)} if size else set()
-    sampled = {axis: [one for one in some if one.dialogue.id in chosen] for axis, some in design.selected.items()}
-    every = (variants for some in _made(design, sampled).values() for variants in some)
-    runs: list[Run] = [run for variants in every for run in (variants.original, *variants.rewritten)]
+def _timed(pipeline: Pipeline, design: CounterfactualDesign, config: AuditConfig, size: int) -> dict[str, _SampleCost]:
+    """Run a few dialogues: stage to cost; empty where none is run."""
+    runs = _sampled_runs(design, config, size)
     if not runs:
         return {}
     generators = {name: generator_of(stage) for name, stage in pipeline.stages.items()}
     for generator in filter(None, generators.values()):
         generator.keep_in(None)
-        _ = generator.model  # loading it is no part of answering
-    before = {name: (one.cost.read, one.cost.written) for name, one in generators.items() if one is not None}
+        _ = generator.model  # its loading is not timed
+    before = {name: _tokens(generator) for name, generator in generators.items()}
     execution = Execution(pipeline, config.run.history)
     execution(runs)
     arms = 2 ** len(pipeline.names)
     arms_of_turns = sum(len(run.dialogue.turns) * (1 if run.rewrite is None else arms) for run in runs)
-    timed = {}
-    for name, component in execution.callers.items():
+    costs = {}
+    for name, caller in execution.callers.items():
         tokens = None
-        model = generators[name]
-        if model is not None:
-            shared = sum(other is model for other in generators.values())  # stages share a model's count of tokens
-            read, written = before[name]
-            tokens = (model.cost.read - read) / shared, (model.cost.written - written) / shared
-        cost = component.cost
-        timed[name] = _Timed(cost.calls, cost.distinct, cost.seconds, arms_of_turns, tokens)
-    return timed
+        if generators[name] is not None:
+            shared = sum(other is generators[name] for other in generators.values())  # stages of one model share counts
+            after = _tokens(generators[name])
+            tokens = (after[0] - before[name][0]) / shared, (after[1] - before[name][1]) / shared
+        cost = caller.cost
+        costs[name] = _SampleCost(cost.calls, cost.distinct, cost.seconds, arms_of_turns, tokens)
+    return costs
 
 
-def _stage(pipeline: Pipeline, name: str, counts: _Counts, timed: _Timed | None) -> StagePlan:
+def _sampled_runs(design: CounterfactualDesign, config: AuditConfig, size: int) -> list[Run]:
+    """The originals and counterfactuals of a sample of the audited dialogues."""
+    audited = {entry.dialogue.id for some in design.selected.values() for entry in some}
+    dialogues = [dialogue for dialogue in design.dialogues if dialogue.id in audited]
+    chosen = {dialogue.id for dialogue in sample(dialogues, size, config.seed)} if size else set()
+    sampled = {axis: [entry for entry in some if entry.dialogue.id in chosen] for axis, some in design.selected.items()}
+    every = (variants for some in _made(design, sampled).values() for variants in some)
+    return [run for variants in every for run in (variants.original, *variants.rewritten)]
+
+
+def _tokens(generator: Any) -> tuple[int, int]:
+    """The tokens that a language model has read and written; 0 for other stages."""
+    return (0, 0) if generator is None else (generator.cost.read, generator.cost.written)
+
+
+def _stage(pipeline: Pipeline, name: str, counts: _Counts, sampled: _SampleCost | None) -> StagePlan:
     calls = counts.all_calls(2 ** len(pipeline.names))
-    exact = at_most = None
-    if pipeline.flow is None:
-        place = pipeline.names.index(name)
-        # the arms before it differ in 2**place ways, called plainly and by the twin
-        at_most = calls
-        if counts.calls:
-            at_most = min(counts.plain + counts.rewritten * 2 ** (place + 1), calls + counts.plain)
-        if place == 0 and counts.calls and not isinstance(pipeline.stages[name], Twin):
-            exact = len(counts.calls)
-    estimate: float | None = exact
-    if exact is None and timed is not None and timed.calls:
-        expected = timed.calls / timed.arms_of_turns * calls  # a flow does not call every stage
-        estimate = timed.distinct / timed.calls * expected
-        estimate = estimate if at_most is None else min(estimate, at_most)
-    scale = None
-    if timed is not None and timed.distinct and estimate is not None:
-        scale = estimate / timed.distinct
-    tokens = None if timed is None or scale is None else timed.tokens
-    return StagePlan(
+    exact, at_most = (None, None) if pipeline.flow is not None else _bounds(pipeline, name, counts, calls)
+    estimate = _estimate(sampled, exact, at_most, calls)
+    planned = StagePlan(
         calls=calls if pipeline.flow is None else None,
         exact=exact,
         at_least=len(counts.begun[name]) if name in counts.begun else None,
         at_most=at_most,
         estimate=None if estimate is None else round(estimate),
-        read=None if tokens is None or scale is None else round(tokens[0] * scale),
-        written=None if tokens is None or scale is None else round(tokens[1] * scale),
-        seconds=None if timed is None or scale is None else round(timed.seconds * scale, 1),
         remote=is_remote(pipeline, name),
     )
+    if sampled is None or not sampled.distinct or estimate is None:
+        return planned
+    scale = estimate / sampled.distinct
+    read, written = (None, None) if sampled.tokens is None else (round(number * scale) for number in sampled.tokens)
+    return planned.model_copy(update={"read": read, "written": written, "seconds": round(sampled.seconds * scale, 1)})
+
+
+def _bounds(pipeline: Pipeline, name: str, counts: _Counts, calls: int) -> tuple[int | None, int]:
+    """Different calls of a stage of a straight pipeline: exactly, where that is known, and at most."""
+    if not counts.calls:
+        return None, calls
+    place = pipeline.names.index(name)
+    # the stages before it are replaced in 2**place ways, and it is called as it is and by its twin
+    at_most = min(counts.plain + counts.rewritten * 2 ** (place + 1), calls + counts.plain)
+    is_known = place == 0 and not isinstance(pipeline.stages[name], Twin)
+    return len(counts.calls) if is_known else None, at_most
+
+
+def _estimate(sampled: _SampleCost | None, exact: int | None, at_most: int | None, calls: int) -> float | None:
+    """Different calls of a stage, from those of the sample."""
+    if exact is not None or sampled is None or not sampled.calls:
+        return exact
+    expected = sampled.calls / sampled.arms_of_turns * calls  # a flow does not call every stage
+    estimate = sampled.distinct / sampled.calls * expected
+    return estimate if at_most is None else min(estimate, at_most)
 
 
 def _effective_terms(axis: Axis, selected: Sequence[SelectedDialogue]) -> float:
     """Effective terms that a claim would rest on, as the run counts them."""
-    members = [membership(axis, one) for one in selected]
-    every = [(number, candidate) for number, one in enumerate(selected) for candidate in one.candidates]
-    sources = [_only({candidate.source for candidate in one.candidates}) for one in selected]
+    members = [membership(axis, entry) for entry in selected]
+    every = [(number, candidate) for number, entry in enumerate(selected) for candidate in entry.candidates]
+    sources = [_only({candidate.source for candidate in entry.candidates}) for entry in selected]
     return effective_terms_of(
         VariantIndex(
             groups=axis.groups,
@@ -324,13 +339,13 @@ def _effective_terms(axis: Axis, selected: Sequence[SelectedDialogue]) -> float:
 
 
 def _only(names: Iterable[str]) -> str:
-    """The one name; empty where there are several."""
+    """The only name; empty where there are several."""
     first, *others = names
     return "" if others else first
 
 
 def _detectable(sizes: Mapping[str, tuple[int, float]]) -> dict[str, tuple[float, float] | None]:
-    """By axis what its dialogues and effective terms could show, with all axes adjusted for."""
+    """By axis the smallest disparity that its dialogues and effective terms could show, adjusted for all axes."""
     smallest: dict[str, tuple[float, float] | None] = {}
     for axis, (dialogues, terms) in sizes.items():
         low, high = detectable_in_spreads(dialogues, terms, (1 - LEVEL) / len(sizes))
@@ -339,7 +354,7 @@ def _detectable(sizes: Mapping[str, tuple[int, float]]) -> dict[str, tuple[float
 
 
 def table(result: Plan) -> Table:
-    """A plan for the terminal: a row per stage."""
+    """A plan for the terminal: one row per stage."""
     view = new_table("\n".join(_title(result)))
     for column in ("stage", "calls", "different", "tokens read", "written", "seconds"):
         view.add_column(column, justify="left" if column == "stage" else "right")

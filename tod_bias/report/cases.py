@@ -1,4 +1,4 @@
-"""What is said of regression cases: for people, on a terminal, and as a JUnit file."""
+"""Regression cases as text, as tables of a terminal, as a JUnit file and as Markdown."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from tod_bias.report.sheets import new_table
 
 FIXED = "fixed"
 _SHOWN = 10
-"""Cases that are named on a terminal."""
+"""How many cases are named on a terminal."""
 
 
 def headline(record: Mapping[str, Any]) -> str:
-    """One sentence: how many are fixed, and what is with the others.
+    """One sentence: how many are fixed, and the states of the others.
 
     Args:
         record: the content of ``check.json`` of cases.
     """
     states = Counter(case["state"] for case in record["cases"])
     whole = len(record["cases"])
-    said = f"{count(states.pop(FIXED, 0))} of {count(whole)} case{'s' * (whole != 1)} fixed"
+    first = f"{count(states.pop(FIXED, 0))} of {count(whole)} case{'s' * (whole != 1)} fixed"
     words = {"remains": "remain", "levelled down": "levelled down", "unanswered": "without an output"}
-    return ", ".join([said, *(f"{count(states[name])} {word}" for name, word in words.items() if states[name])])
+    return ", ".join([first, *(f"{count(states[name])} {word}" for name, word in words.items() if states[name])])
 
 
 def line(case: Mapping[str, Any]) -> str:
@@ -51,22 +51,22 @@ def line(case: Mapping[str, Any]) -> str:
 
 
 def text(case: Mapping[str, Any]) -> str:
-    """One case to read: which groups, what was said, and what each stage put out for both variants.
+    """One case to read: the groups, the user's text, and the output of each stage for both variants.
 
     Args:
         case: one of the record's.
     """
     rows = [line(case), f"{case['target']} instead of {case['source']} ({case['term']}), {_place(case)}"]
-    for one in case["earlier"]:
-        rows += _pair(f"user in turn {one['turn']}", one["original"], one["rewritten"])
+    for turn in case["earlier"]:
+        rows += _pair(f"user in turn {turn['turn']}", turn["original"], turn["rewritten"])
     rows += _pair("user", case["user"]["original"], case["user"]["rewritten"])
     outputs = (case["now"] or {}).get("outputs") or {}
     same = []
-    for name, given in outputs.items():
-        if given.get("expected", "") == given.get("rewritten", ""):
+    for name, output in outputs.items():
+        if output.get("expected", "") == output.get("rewritten", ""):
             same.append(name)
         else:
-            rows += _pair(name, given.get("expected", ""), given.get("rewritten", ""), "expected")
+            rows += _pair(name, output.get("expected", ""), output.get("rewritten", ""), "expected")
     if same:
         rows.append(f"  the same from {', '.join(same)}")
     rows.append(f"  gold response: {case['reference']['rewritten']}")
@@ -79,10 +79,10 @@ def _place(case: Mapping[str, Any]) -> str:
     return f"turn {case['turn']}{after}"
 
 
-def _pair(name: str, one: str, other: str, first: str = "original") -> list[str]:
-    if one == other:
-        return [f"  {name}: {one}"]
-    return [f"  {name}, {first}: {one or '(nothing)'}", f"  {name}, rewritten: {other or '(nothing)'}"]
+def _pair(name: str, before: str, rewritten: str, first: str = "original") -> list[str]:
+    if before == rewritten:
+        return [f"  {name}: {before}"]
+    return [f"  {name}, {first}: {before or '(nothing)'}", f"  {name}, rewritten: {rewritten or '(nothing)'}"]
 
 
 def table(record: Mapping[str, Any]) -> RenderableType:
@@ -93,21 +93,21 @@ def table(record: Mapping[str, Any]) -> RenderableType:
     """
     view = new_table("Cases, by the stage that the harm entered at", (0, 1, 0, 0))
     states = (FIXED, "remains", "levelled down", "unanswered")
-    there = [state for state in states if any(case["state"] == state for case in record["cases"])]
+    occurring = [state for state in states if any(case["state"] == state for case in record["cases"])]
     for heading in ("axis", "stage"):
         view.add_column(heading, overflow="fold")
-    for heading in ("cases", *there):
+    for heading in ("cases", *occurring):
         view.add_column(heading, justify="right")
     groups: dict[tuple[str, str], list[str]] = {}
     for case in record["cases"]:
         groups.setdefault((case["axis"], case["before"]["stage"]), []).append(case["state"])
-    for (axis, stage), found in groups.items():
-        view.add_row(axis, stage, count(len(found)), *(count(found.count(state)) for state in there))
-    open_ones = [case for case in record["cases"] if case["state"] != FIXED]
-    said = [line(case) for case in open_ones[:_SHOWN]]
-    if len(open_ones) > _SHOWN:
-        said.append(f"… and {count(len(open_ones) - _SHOWN)} more")
-    return Group(view, *(Text(one, style="dim") for one in said))
+    for (axis, stage), members in groups.items():
+        view.add_row(axis, stage, count(len(members)), *(count(members.count(state)) for state in occurring))
+    not_fixed = [case for case in record["cases"] if case["state"] != FIXED]
+    lines = [line(case) for case in not_fixed[:_SHOWN]]
+    if len(not_fixed) > _SHOWN:
+        lines.append(f"… and {count(len(not_fixed) - _SHOWN)} more")
+    return Group(view, *(Text(shown, style="dim") for shown in lines))
 
 
 def written(cases: Sequence[Mapping[str, Any]]) -> RenderableType:
@@ -119,21 +119,21 @@ def written(cases: Sequence[Mapping[str, Any]]) -> RenderableType:
     view = new_table("Cases, by the stage that the harm enters at", (0, 1, 0, 0))
     for heading in ("axis", "stage"):
         view.add_column(heading, overflow="fold")
-    for heading in ("cases", "largest\nharm", "smallest", "turns\na case"):
+    for heading in ("cases", "largest\nharm", "smallest", "turns\nper case"):
         view.add_column(heading, justify="right")
     groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for case in cases:
         groups.setdefault((case["axis"], case["stage"]), []).append(case)
-    for names, found in groups.items():
-        harms = [case["harm"] for case in found]
-        turns = sum(len(case["turns"]) for case in found) / len(found)
+    for names, members in groups.items():
+        harms = [case["harm"] for case in members]
+        turns = sum(len(case["turns"]) for case in members) / len(members)
         ends = fixed(max(harms), sign=True), fixed(min(harms), sign=True)
-        view.add_row(*names, count(len(found)), *ends, fixed(turns, 1))
+        view.add_row(*names, count(len(members)), *ends, fixed(turns, 1))
     return view
 
 
 def junit(record: Mapping[str, Any]) -> str:
-    """JUnit XML: a suite an axis, a testcase a case; one without an answer is an error.
+    """JUnit XML: one suite per axis, one testcase per case; a case without an output is an error.
 
     Args:
         record: the content of ``check.json`` of cases.
@@ -149,8 +149,8 @@ def junit(record: Mapping[str, Any]) -> str:
             entry = ElementTree.SubElement(suite, "testcase", {**names, "time": "0"})
             if case["state"] != FIXED:
                 kind = "error" if case["state"] == "unanswered" else "failure"
-                found = ElementTree.SubElement(entry, kind, {"message": legal(line(case)), "type": case["state"]})
-                found.text = legal(text(case))
+                element = ElementTree.SubElement(entry, kind, {"message": legal(line(case)), "type": case["state"]})
+                element.text = legal(text(case))
     ElementTree.indent(root, " ")
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 

@@ -10,14 +10,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tod_bias.report.notation import WORDS_FIXED, count, fixed, p_cell
+from tod_bias.report.notation import TERMS_ONLY, count, fixed, p_cell
 from tod_bias.results import Change, Comparison
 
-_THESE = "inconclusive"
+_UNDECIDED = "inconclusive"
 _HEADINGS = ("", "before", "after", "change [95%]", "p\n(Holm)", "verdict")
 _QUALITY = "the originals' scores"
 _WIDEST = 20
-"""Cells of what changes, the names of groups and components in it, at the most."""
+"""Columns of a terminal that the name of what changes takes at most."""
 
 
 def rows(result: Comparison) -> Iterator[tuple[str, str, str, Change]]:
@@ -40,65 +40,65 @@ def rows(result: Comparison) -> Iterator[tuple[str, str, str, Change]]:
 
 
 def verdict(change: Change) -> str:
-    """The verdict; that of these words, with a mark, where there is none of the group."""
+    """The verdict; that of these terms only, with a mark, where there is none of the group."""
     these = change.terms_only_verdict
-    return f"{these}{WORDS_FIXED}" if change.verdict == _THESE != these else change.verdict
+    return f"{these}{TERMS_ONLY}" if change.verdict == _UNDECIDED != these else change.verdict
 
 
 def bounds(change: Change) -> str:
-    """The interval that goes with a change's verdict; that of these words, with a mark, where the verdict is theirs or
-    there is none of the group."""
+    """The interval of a change; that of these terms only, with a mark, where the verdict is of them or there is no
+    other."""
     estimate = change.change
-    kinds = [(estimate.ci, ""), (estimate.terms_only.ci if estimate.terms_only else None, WORDS_FIXED)]
-    for ci, mark in reversed(kinds) if verdict(change).endswith(WORDS_FIXED) else kinds:
+    kinds = [(estimate.ci, ""), (estimate.terms_only.ci if estimate.terms_only else None, TERMS_ONLY)]
+    for ci, mark in reversed(kinds) if verdict(change).endswith(TERMS_ONLY) else kinds:
         if ci is not None:
             return f"[{fixed(ci[0], sign=True)}, {fixed(ci[1], sign=True)}]{mark}"
     return ""
 
 
 def p_value(change: Change) -> str:
-    """The adjusted p-value that goes with a verdict; that of these words, with a mark, where the verdict is theirs."""
-    if verdict(change).endswith(WORDS_FIXED):
-        return p_cell(change.change.terms_only_p) + WORDS_FIXED
+    """The adjusted p-value of a change; that of these terms only, with a mark, where the verdict is of them."""
+    if verdict(change).endswith(TERMS_ONLY):
+        return p_cell(change.change.terms_only_p) + TERMS_ONLY
     return p_cell(change.change.adjusted_p)
 
 
 def sentences(result: Comparison) -> list[str]:
-    """What a reader should know beside the numbers."""
-    found = []
+    """Notes on the numbers."""
+    notes = []
     if result.same:
-        found.append("No telling is scored otherwise in one run than in the other, with any components swapped.")
+        notes.append("Every counterfactual has the same score in both runs, whichever stages are replaced by twins.")
     systems = result.stages
     if systems.before != systems.after:
         common = ", ".join(systems.common) or "none"
-        found.append(
-            f"The systems have other components ({', '.join(systems.before)}; {', '.join(systems.after)}): "
-            f"contributions are compared for those of both: {common}."
+        notes.append(
+            f"The systems have different stages ({', '.join(systems.before)}; {', '.join(systems.after)}): "
+            f"contributions are compared for those in both: {common}."
         )
     lost = {axis: number for axis, number in result.left_out.items() if number}
     if lost:
-        found.append(
-            "Left out, as one of the runs lacks an answer: "
+        notes.append(
+            "Left out, as one of the runs lacks an output: "
             + ", ".join(f"{count(number)} dialogues ({axis})" for axis, number in lost.items())
             + "."
         )
     if result.margin is None:
-        found.append("No margin is set, so nothing is called equivalent; no shown change does not mean the same.")
+        notes.append("No margin is set, so nothing is called equivalent; a change that is not shown may exist.")
     else:
         margins = f"{result.margin:g}"
         if result.quality_margin != result.margin:
             margins += f", of scores within {result.quality_margin:g}"
-        found.append(f"equivalent: the change is shown to be within {margins}; inconclusive does not mean the same.")
-    found.append(
-        "better: nearer to 0 for disparities, gaps and parts (positive is harm), for scores as the metric says."
+        notes.append(f"equivalent: the change is shown to be within {margins}; inconclusive does not mean equal.")
+    notes.append(
+        "better: nearer to 0 for disparities, gaps and contributions (positive is harm), for scores as the metric says."
     )
-    if any(WORDS_FIXED in verdict(change) + bounds(change) for _, _, _, change in rows(result)):
-        found.append(f"{WORDS_FIXED} true of these terms only: they are too few, or others might not show it")
-    return found
+    if any(TERMS_ONLY in verdict(change) + bounds(change) for _, _, _, change in rows(result)):
+        notes.append(f"{TERMS_ONLY} true of these terms only: they are too few, or other terms might not show it")
+    return notes
 
 
 def table(result: Comparison) -> RenderableType:
-    """A row a change, an axis and metric after the other under a line that names them, all in the same columns.
+    """One row per change, under a line per axis and metric, all in the same columns.
 
     Args:
         result: the content of ``compare.json``.
@@ -121,12 +121,16 @@ def table(result: Comparison) -> RenderableType:
             last = place + 1 == len(widths)
             numbers = place > 0 and not last
             view.add_column(
-                heading if number == 0 else "", justify="right" if numbers else "left", no_wrap=numbers,
-                overflow="fold", min_width=width, max_width=width,
-            )  # fmt: skip
+                heading if number == 0 else "",
+                justify="right" if numbers else "left",
+                no_wrap=numbers,
+                overflow="fold",
+                min_width=width,
+                max_width=width,
+            )
         for row in block:
             view.add_row(*map(Text, row))
         name = f"{axis}: {result.metrics[metric].label}" if axis else _QUALITY
         parts += [Text(f"\n{name}", style="bold"), view]
-    title = f"{result.before} > {result.after}: changes, paired by dialogue and telling"
+    title = f"{result.before} > {result.after}: changes, paired by dialogue and counterfactual"
     return Group(Text(title, style="italic"), *parts, Text(), *(Text(text, style="dim") for text in sentences(result)))

@@ -24,7 +24,7 @@ _SHOWN = ("better", "worse", "changed")
 _QUALITY = "Dots with intervals: how much each score of the original dialogues changed; the table holds the numbers."
 _DISPARITY = (
     "Dots with intervals: the disparity of every axis before and after, and its change, paired by dialogue; stacked "
-    "bars: its parts by component; the tables hold the numbers."
+    "bars: the contributions of stages; the tables hold the numbers."
 )
 
 
@@ -41,13 +41,13 @@ def write_changes(result: Comparison, folder: str | Path, runs: Sequence[AuditRe
     pictures = own_folder(place, FIGURES)
     names = _names(result.before, result.after)
     taken: set[str] = set()
-    drawn = []
+    figures = []
     for metric, about in result.metrics.items():
         blocks = list(_blocks(result, metric, names, runs))
         if blocks:
             name = unique(slug(f"changes {metric}"), taken)
             figure = _disparities(blocks, result, metric)
-            drawn.append((metric, about.label, draw(figure, pictures / f"{name}.svg", _DISPARITY, name)))
+            figures.append((metric, about.label, draw(figure, pictures / f"{name}.svg", _DISPARITY, name)))
     quality = None
     if result.quality:
         quality = draw(_quality(result), pictures / "quality.svg", _QUALITY, "quality")
@@ -58,9 +58,9 @@ def write_changes(result: Comparison, folder: str | Path, runs: Sequence[AuditRe
         result=result,
         readings=list(_readings(result)),
         quality=quality,
-        drawn=drawn,
+        drawn=figures,
         tables=_tables(result),
-        said=[minus(text) for text in sentences(result)],
+        notes=[minus(text) for text in sentences(result)],
         sides={
             metric: side(about.better, counterfactual=about.counterfactual) for metric, about in result.metrics.items()
         },
@@ -72,15 +72,15 @@ def write_changes(result: Comparison, folder: str | Path, runs: Sequence[AuditRe
 
 
 def _names(before: str, after: str) -> tuple[str, str]:
-    """What the runs are called: the last parts of their paths that differ."""
-    one, other = Path(before), Path(after)
-    if one.name != other.name:
-        return one.name or before, other.name or after
+    """Short names of the runs: those of their folders where they differ."""
+    names = Path(before).name, Path(after).name
+    if names[0] != names[1]:
+        return names[0] or before, names[1] or after
     return before, after
 
 
 def _readings(result: Comparison) -> Iterator[tuple[str, bool, str, str]]:
-    """Verdict, whether it shows a change, what of, and the numbers; quality and disparities only."""
+    """Verdict, whether it shows a change, of which score, and the numbers; quality and disparities only."""
     for axis, metric, what, change in rows(result):
         if what in ("quality", "disparity"):
             label = result.metrics[metric].label
@@ -90,18 +90,18 @@ def _readings(result: Comparison) -> Iterator[tuple[str, bool, str, str]]:
 
 
 def _tables(result: Comparison) -> list[tuple[str, list[tuple[Any, ...]]]]:
-    """A table for the quality and one a metric: its title, and its rows."""
-    found: dict[str, list[tuple[Any, ...]]] = {}
+    """One table for the quality and one per metric: its title, and its rows."""
+    tables: dict[str, list[tuple[Any, ...]]] = {}
     last = ""
     for axis, metric, what, change in rows(result):
         label = result.metrics[metric].label
         title = label if axis else "Quality"
-        own = found.setdefault(title, [])
-        first = (axis if not own or axis != last else "") if axis else label
+        table = tables.setdefault(title, [])
+        first = (axis if not table or axis != last else "") if axis else label
         last = axis
         numbers = fixed(change.before), fixed(change.after), fixed(change.change.value, sign=True), bounds(change)
-        own.append((first, what, *map(minus, numbers), p_value(change), verdict(change)))
-    return list(found.items())
+        table.append((first, what, *map(minus, numbers), p_value(change), verdict(change)))
+    return list(tables.items())
 
 
 def _quality(result: Comparison) -> Figure:
@@ -118,8 +118,10 @@ def _quality(result: Comparison) -> Figure:
 
 def _disparities(blocks: Sequence[Block], result: Comparison, metric: str) -> Figure:
     about = result.metrics[metric]
-    unit = f"part of the originals' {about.label}" if about.scale == "ratio" else about.label
-    texts = Texts(f"disparity\n({unit})", "its parts", *sides(about.better, counterfactual=about.counterfactual))
+    unit = f"share of the originals' {about.label}" if about.scale == "ratio" else about.label
+    texts = Texts(
+        f"disparity\n({unit})", "contributions of stages", *sides(about.better, counterfactual=about.counterfactual)
+    )
     return forest(blocks, result.stages.common, texts)
 
 
@@ -134,14 +136,14 @@ def _blocks(
         shown = []
         for which, name, run in zip(("before", "after"), names, runs, strict=True):
             parts = {stage: Estimate(value=part[which]) for stage, part in row.contributions.items()}
-            shown.append(Row(name, _own(whole[which], run, axis, metric), parts or None))
+            shown.append(Row(name, _with_interval(whole[which], run, axis, metric), parts or None))
         is_shown = whole.verdict in _SHOWN
         shown.append(Row("change", whole.change, claimed=is_shown, quiet=not is_shown))
         yield Block(axis, tuple(shown), verdict(whole))
 
 
-def _own(value: float | None, run: AuditResult | None, axis: str, metric: str) -> Estimate:
-    """A run's own disparity with its interval, where that is of the dialogues that are compared."""
+def _with_interval(value: float | None, run: AuditResult | None, axis: str, metric: str) -> Estimate:
+    """The disparity of one run, with its interval where that is of the compared dialogues."""
     row = None if run is None else run.axes.get(axis, {}).get(metric)
     if value is None or row is None or row.disparity.value is None or abs(row.disparity.value - value) > 1e-6:
         return Estimate(value=value)

@@ -1,4 +1,4 @@
-"""What a reader must know of how a run went: outputs that are missing, malformed or drawn."""
+"""What was unusual in a run: outputs that are missing, malformed or drawn."""
 
 from __future__ import annotations
 
@@ -7,25 +7,24 @@ from tod_bias.results import AuditResult
 
 
 def circumstances(result: AuditResult) -> list[str]:
-    """Sentences about a run as a whole; none where nothing was unusual."""
+    """Sentences about the run as a whole; none where nothing was unusual."""
     return [*_responses(result), *_lost(result), *_outcomes(result), *_precision(result), *_samples(result)]
 
 
 _UNUSED = {
-    "dialogue": "whose dialogue is none of this run",
-    "variant": "whose variant is none of this run",
+    "dialogue": "whose dialogue is not in this run",
+    "variant": "whose variant is not in this run",
     "pair": "whose dialogue has no such variant here",
-    "turn": "of a turn that there is not",
+    "turn": "of a turn that does not exist",
 }
-"""Why a response that was saved belongs to nothing."""
+"""Why a saved response was not used."""
 
 
 def _responses(result: AuditResult) -> list[str]:
     if result.responses is None:
         return []
     sentences = [
-        "Nothing is attributed to stages: the responses were saved, and to attribute a disparity stages must be called "
-        "with inputs that this system never got."
+        "Nothing is attributed to stages: the responses were saved, and an attribution needs calls with other inputs."
     ]
     unused = result.responses.unused
     if unused:
@@ -54,7 +53,7 @@ def _lost(result: AuditResult) -> list[str]:
         sentence += " Why: " + "; ".join(f"{why} ({number})" for why, number in lost.reasons.items()) + "."
     groups = [number for name, number in lost.variants.items() if name != "original"]
     if len(groups) == 1 or len(set(groups)) > 1:
-        sentence += " Whether calls fail more often for a group is a finding of its own, which no score here shows."
+        sentence += " Whether calls fail more often for a group is a separate question that no score here answers."
     return [sentence]
 
 

@@ -1,4 +1,4 @@
-"""The terminal that tables are printed on: names from files steer nothing there."""
+"""The terminal that tables are printed on; control characters in texts from files have no effect there."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u
 def shown(text: str) -> str:
     """A text whose control characters, escapes of a terminal and turns of the direction of writing can be seen.
 
-    What joins letters or keeps them apart (U+200C, U+200D) stays: languages are written with it.
+    Joiners and non-joiners (U+200C, U+200D) stay: some languages are written with them.
 
     >>> shown("a" + chr(27) + "[31m" + chr(0x202E))
     'a␛[31m�'
     """
-    return _STEERING.sub(lambda found: chr(0x2400 + ord(found[0])) if found[0] < " " else "\ufffd", text)
+    return _STEERING.sub(lambda match: chr(0x2400 + ord(match[0])) if match[0] < " " else "\ufffd", text)
 
 
 def echo(text: str, *, err: bool = False) -> None:

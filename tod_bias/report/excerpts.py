@@ -1,4 +1,4 @@
-"""Turns to look at: where rewriting changed the score most, with what every stage put out (as in Su Table 2)."""
+"""Turns to look at: where rewriting changed the score most, with the output of every stage (as in Su Table 2)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UNSWAPPED = ""
 _KEYS = ["axis", "dialogue", "turn", "variant", "sample", "role", "source", "group", "term", "arm", "user", "reference"]
 
 _ALIKE = 0.4
-"""Below this similarity, marking the few words that two texts share by chance only distracts."""
+"""Below this similarity, texts share words by chance only, and are marked as a whole."""
 
 Segments = tuple[tuple[str, bool], ...]
 """A text in pieces; ``True`` marks those that differ from the text it is compared with."""
@@ -57,19 +57,19 @@ class Excerpt:
     turn: int
     """Counted from 1."""
     source: str
-    """The attribute rewritten."""
+    """The group of the original."""
     target: str
-    """The attribute it is rewritten to."""
-    word: str
-    """The word that was drawn."""
+    """The group it is rewritten for."""
+    term: str
+    """The term that expresses that group."""
     user: Difference
     """What the user said."""
     earlier: tuple[int, Difference] | None
     """Where the user's words are the same: the last earlier turn, counted from 1, that was rewritten."""
     outputs: tuple[Difference, ...]
-    """What each stage put out where that differs, in the pipeline's order."""
+    """Outputs that differ, in the pipeline's order."""
     same: tuple[str, ...]
-    """The stages that put out the same."""
+    """The stages whose outputs are equal."""
     reference: Difference
     """The gold response."""
     before: float
@@ -93,7 +93,7 @@ class Excerpts:
     rose: int
     """Rewritten turns whose score is higher."""
     turns: int
-    """All rewritten turns that have a score, over all tellings."""
+    """All rewritten turns that have a score, over all counterfactuals."""
 
 
 def excerpts(
@@ -101,35 +101,35 @@ def excerpts(
     stages: Sequence[str],
     axes: Sequence[str],
     metrics: Sequence[MetricInfo],
-    own: Sequence[Scorer] = (),
+    scorers: Sequence[Scorer] = (),
     *,
     most: int = 4,
 ) -> list[Excerpts] | None:
     """Choose for each axis the turns whose score changes most between the original and the rewritten dialogue.
 
     A dialogue is shown once and a (source, target) pair twice at most, so that one odd dialogue does not fill the list.
-    Tellings that only exchange neutral words for an axis' floor are left out.
+    Placebos are left out.
 
     Args:
         turns: rows of ``turns.parquet``, at least of the arms :data:`UNSWAPPED` and ``original``.
         stages: the pipeline's stages in order.
         axes: the axes in the order wanted; those without turns are left out.
-        metrics: the run's, in order; the first that is shipped or among ``own`` decides.
-        own: metrics of one's own, which are not imported by the names in a run's folder.
+        metrics: the run's, in order; the first that is shipped or among ``scorers`` decides.
+        scorers: the user's metrics; those that a run's folder names are not imported.
         most: how many turns to choose for an axis.
 
     Returns:
-        One entry an axis; ``None`` where no metric of the run gives single turns a score.
+        One entry per axis; ``None`` where no metric of the run gives single turns a score.
 
     Raises:
         RunError: a column is missing.
     """
     if missing := [name for name in [*_KEYS, *stages] if name not in turns.columns]:
         raise RunError(f"turns.parquet: expected a column {missing[0]!r}; repeat the run to write the file again")
-    found = _scorer(turns, metrics, {one.name: one for one in own})
-    if found is None:
+    scored = _scorer(turns, metrics, {scorer.name: scorer for scorer in scorers})
+    if scored is None:
         return None
-    metric, scorer = found
+    metric, scorer = scored
     turns = turns[turns["role"].isin(("original", "group")) & (turns["sample"] == 0)]
     texts = ["user", "reference", *stages]
     turns = turns.assign(
@@ -157,12 +157,12 @@ def excerpts(
 
 
 def _scorer(
-    turns: pd.DataFrame, metrics: Sequence[MetricInfo], own: Mapping[str, Scorer]
+    turns: pd.DataFrame, metrics: Sequence[MetricInfo], scorers: Mapping[str, Scorer]
 ) -> tuple[MetricInfo, Scorer] | None:
-    """The first metric whose statistics are in the table, and what makes scores of them."""
+    """The first metric whose statistics are in the table, and its scorer."""
     for metric in metrics:
         try:
-            scorer = own.get(metric.name) or (METRICS[metric.name]() if metric.name in METRICS else None)
+            scorer = scorers.get(metric.name) or (METRICS[metric.name]() if metric.name in METRICS else None)
         except TodBiasError:  # what it needs is not installed
             continue
         if scorer is not None and set(scorer.columns) <= set(turns):
@@ -207,7 +207,7 @@ def _excerpt(row: dict[str, Any], stages: Sequence[str], earlier: tuple[int, Dif
         turn=int(row["turn"]) + 1,
         source=str(row["source"]),
         target=str(row["group"]),
-        word=str(row["term"]),
+        term=str(row["term"]),
         user=_difference(row, "user"),
         earlier=earlier,
         outputs=tuple(output for output in outputs if not output.is_empty),

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tod_bias.report.forest import Block, Row, Texts, forest, part_colour
-from tod_bias.report.heatmap import MOST_ATTRIBUTES, attributes, heatmap, largest_gap
+from tod_bias.report.heatmap import MOST_GROUPS, heatmap, largest_gap, paired_groups
 from tod_bias.report.reading import is_starred, mark, sides
 from tod_bias.results import RESIDUAL, AxisResult, Estimate, Su
 
@@ -17,109 +17,125 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_ROWS = 80
-"""Rows of a figure; of more, only the table is given."""
+"""Rows of a figure; the report shows more only as a table."""
 
 
-def figures(outcomes: Sequence[AxisResult]) -> dict[str, Figure]:
-    """All figures of one metric by kind, ``groups``, ``pairs …`` with the axis, ``components`` and ``su``.
+def figures(axis_results: Sequence[AxisResult]) -> dict[str, Figure]:
+    """All figures of one metric by kind, ``groups``, ``pairs …`` with the axis, ``stages`` and ``su``.
 
-    Those that there are no numbers for are left out.
+    Figures without numbers are left out.
     """
-    made: dict[str, Figure] = {}
-    if 0 < sum(len(outcome.groups) for outcome in _claiming(outcomes)) <= MOST_ROWS:
-        made["groups"] = groups(outcomes)
-    limit = largest_gap(_claiming(outcomes))
-    for outcome in _claiming(outcomes):
-        if 1 < len(attributes(outcome)) <= MOST_ATTRIBUTES:
-            made[f"pairs {outcome.axis}"] = heatmap(outcome, limit)
-    if 0 < sum(2 + len(outcome.shares) for outcome in outcomes if outcome.shares) <= MOST_ROWS:
-        made["components"] = components(outcomes)
-    if any(outcome.su is not None for outcome in outcomes):
-        made["su"] = su(outcomes)
-    return made
+    drawn: dict[str, Figure] = {}
+    if 0 < sum(len(axis_result.groups) for axis_result in _claiming(axis_results)) <= MOST_ROWS:
+        drawn["groups"] = groups(axis_results)
+    limit = largest_gap(_claiming(axis_results))
+    for axis_result in _claiming(axis_results):
+        if 1 < len(paired_groups(axis_result)) <= MOST_GROUPS:
+            drawn[f"pairs {axis_result.axis}"] = heatmap(axis_result, limit)
+    if 0 < sum(2 + len(axis_result.shares) for axis_result in axis_results if axis_result.shares) <= MOST_ROWS:
+        drawn["stages"] = contributions(axis_results)
+    if any(axis_result.su is not None for axis_result in axis_results):
+        drawn["su"] = su(axis_results)
+    return drawn
 
 
-def groups(outcomes: Sequence[AxisResult]) -> Figure:
-    """How much worse every group is served than the mean of groups, and the parts of that, an axis after the other."""
+def groups(axis_results: Sequence[AxisResult]) -> Figure:
+    """The gap of every group from the mean of groups, with the contributions of stages, by axis."""
     blocks = [
         Block(
-            outcome.axis,
+            axis_result.axis,
             tuple(
                 Row(
                     f"{group.name}{mark(group.dialogues)}",
                     group.gap,
                     group.shares,
-                    claimed=is_starred(outcome, group.gap, group.effective_terms),
+                    claimed=is_starred(axis_result, group.gap, group.effective_terms),
                 )
-                for group in outcome.groups.values()
+                for group in axis_result.groups.values()
             ),
-            outcome.verdict,
+            axis_result.verdict,
         )
-        for outcome in _claiming(outcomes)
-        if outcome.groups
+        for axis_result in _claiming(axis_results)
+        if axis_result.groups
     ]
-    return forest(blocks, _stages(outcomes), _texts(outcomes, "gap from the mean of groups", "its parts"))
+    return forest(
+        blocks, _stages(axis_results), _texts(axis_results, "gap from the mean of groups", "contributions of stages")
+    )
 
 
-def components(outcomes: Sequence[AxisResult]) -> Figure:
-    """The disparity of every axis with the parts that sum to it, what of it is above the placebo, and each part."""
-    stages = _stages(outcomes)
+def contributions(axis_results: Sequence[AxisResult]) -> Figure:
+    """The disparity of every axis with the contributions that sum to it, what of it is above the placebo, and each."""
+    stages = _stages(axis_results)
     blocks = [
-        Block(outcome.axis, tuple(_rows(outcome, stages)), outcome.verdict) for outcome in outcomes if outcome.shares
+        Block(axis_result.axis, tuple(_rows(axis_result, stages)), axis_result.verdict)
+        for axis_result in axis_results
+        if axis_result.shares
     ]
-    return forest(blocks, stages, _texts(outcomes, "disparity and its parts", "parts, stacked"))
+    return forest(
+        blocks, stages, _texts(axis_results, "disparity and contributions of stages", "contributions, stacked")
+    )
 
 
-def _rows(outcome: AxisResult, stages: Sequence[str]) -> list[Row]:
-    claimed = is_starred(outcome, outcome.disparity, outcome.effective_terms)
-    name = f"disparity{mark(outcome.dialogues)}"
-    rows = [Row(name, outcome.disparity, outcome.shares, claimed=claimed)]
-    if outcome.beyond_placebo is not None:
-        rows.append(Row(f"above placebo{mark(outcome.beyond_placebo.dialogues)}", outcome.beyond_placebo, quiet=True))
-    rows += [Row(part, estimate, colour=part_colour(part, stages)) for part, estimate in outcome.shares.items()]
+def _rows(axis_result: AxisResult, stages: Sequence[str]) -> list[Row]:
+    claimed = is_starred(axis_result, axis_result.disparity, axis_result.effective_terms)
+    name = f"disparity{mark(axis_result.dialogues)}"
+    rows = [Row(name, axis_result.disparity, axis_result.shares, claimed=claimed)]
+    if axis_result.beyond_placebo is not None:
+        rows.append(
+            Row(f"above placebo{mark(axis_result.beyond_placebo.dialogues)}", axis_result.beyond_placebo, quiet=True)
+        )
+    rows += [Row(part, estimate, colour=part_colour(part, stages)) for part, estimate in axis_result.shares.items()]
     return rows
 
 
-def su(outcomes: Sequence[AxisResult]) -> Figure:
+def su(axis_results: Sequence[AxisResult]) -> Figure:
     """Su's stacked contributions (Fig. 4), absolute and in the paper's order, up to the fairscore."""
     blocks = []
-    for outcome in outcomes:
-        if outcome.su is not None:
-            rows = [Row("fairscore v(∅)", outcome.su.fairscore, _su_parts(outcome.su))]
-            if outcome.su.total is not None:
-                rows.append(Row("total v({db})", outcome.su.total, quiet=True))
-            blocks.append(Block(outcome.axis, tuple(rows)))
-    return _su_forest(blocks, outcomes)
+    for axis_result in axis_results:
+        if axis_result.su is not None:
+            rows = [Row("fairscore v(∅)", axis_result.su.fairscore, _su_parts(axis_result.su))]
+            if axis_result.su.total is not None:
+                rows.append(Row("total v({db})", axis_result.su.total, quiet=True))
+            blocks.append(Block(axis_result.axis, tuple(rows)))
+    return _su_forest(blocks, axis_results)
 
 
 def su_comparison(runs: Mapping[str, Sequence[AxisResult]]) -> Figure:
-    """Su's Fig. 4 of several runs: stacked contributions up to the fairscore, an axis after the other.
+    """Su's Fig. 4 of several runs: stacked contributions up to the fairscore, by axis.
 
-    Below each bar stand the signed disparity with its own parts, and the placebo of the same dialogues.
+    Below each bar are the signed disparity with its contributions, and the placebo of the same dialogues.
 
     Args:
-        runs: a run's name to its outcomes by one metric, one of which at least has Su's numbers.
+        runs: a run's name to its axis_results by one metric; at least one axis_result has Su's numbers.
     """
     blocks = [
-        Block(axis, tuple(row for name, outcome in found if outcome.su is not None for row in _su_rows(name, outcome)))
-        for axis, found in _by_axis(runs)
+        Block(
+            axis,
+            tuple(
+                row for name, axis_result in by_run if axis_result.su is not None for row in _su_rows(name, axis_result)
+            ),
+        )
+        for axis, by_run in _by_axis(runs)
     ]
-    every = [outcome for outcomes in runs.values() for outcome in outcomes]
+    every = [axis_result for axis_results in runs.values() for axis_result in axis_results]
     return _su_forest([block for block in blocks if block.rows], every, "fairscore (absolute); disparity (signed)")
 
 
-def _su_rows(name: str, outcome: AxisResult) -> Iterator[Row]:
-    if outcome.su is None:
+def _su_rows(name: str, axis_result: AxisResult) -> Iterator[Row]:
+    if axis_result.su is None:
         return
-    yield Row(f"{name}{mark(outcome.dialogues)}", outcome.su.fairscore, _su_parts(outcome.su))
-    disparity, above = outcome.disparity.value, None if outcome.beyond_placebo is None else outcome.beyond_placebo.value
+    yield Row(f"{name}{mark(axis_result.dialogues)}", axis_result.su.fairscore, _su_parts(axis_result.su))
+    disparity, above = (
+        axis_result.disparity.value,
+        None if axis_result.beyond_placebo is None else axis_result.beyond_placebo.value,
+    )
     yield Row(
         "signed disparity",
-        outcome.disparity,
-        outcome.shares,
-        claimed=is_starred(outcome, outcome.disparity, outcome.effective_terms),
+        axis_result.disparity,
+        axis_result.shares,
+        claimed=is_starred(axis_result, axis_result.disparity, axis_result.effective_terms),
         quiet=True,
-        floor=None if disparity is None or above is None else disparity - above,
+        placebo=None if disparity is None or above is None else disparity - above,
     )
 
 
@@ -127,63 +143,76 @@ def _su_parts(su: Su) -> dict[str, Estimate]:
     return {**su.contributions, RESIDUAL: su.residual}
 
 
-def _su_forest(blocks: Sequence[Block], outcomes: Sequence[AxisResult], left: str = "fairscore (absolute)") -> Figure:
-    stages = _stages(outcomes)
-    orders = dict.fromkeys(tuple(outcome.su.contributions) for outcome in outcomes if outcome.su is not None)
+def _su_forest(
+    blocks: Sequence[Block], axis_results: Sequence[AxisResult], left: str = "fairscore (absolute)"
+) -> Figure:
+    stages = _stages(axis_results)
+    orders = dict.fromkeys(
+        tuple(axis_result.su.contributions) for axis_result in axis_results if axis_result.su is not None
+    )
     named = list(dict.fromkeys([*stages, *(name for order in orders for name in order)]))
     order = f"in the order {', '.join(next(iter(orders)))}" if len(orders) == 1 else "in each run's order"
-    return forest(blocks, named, Texts(left, _shortened(f"Su's parts {order}"), "", ""))
+    return forest(blocks, named, Texts(left, _shortened(f"Su's shares {order}"), "", ""))
 
 
 def _by_axis(runs: Mapping[str, Sequence[AxisResult]]) -> list[tuple[str, list[tuple[str, AxisResult]]]]:
     """Axes, the placebo last, each with the runs that have it."""
-    every = [outcome for outcomes in runs.values() for outcome in outcomes]
-    axes = dict.fromkeys(outcome.axis for outcome in sorted(every, key=lambda outcome: outcome.is_placebo))
+    every = [axis_result for axis_results in runs.values() for axis_result in axis_results]
+    axes = dict.fromkeys(
+        axis_result.axis for axis_result in sorted(every, key=lambda axis_result: axis_result.is_placebo)
+    )
     return [
-        (axis, [(name, outcome) for name, outcomes in runs.items() for outcome in outcomes if outcome.axis == axis])
+        (
+            axis,
+            [
+                (name, axis_result)
+                for name, axis_results in runs.items()
+                for axis_result in axis_results
+                if axis_result.axis == axis
+            ],
+        )
         for axis in axes
     ]
 
 
 def comparison(runs: Mapping[str, Sequence[AxisResult]]) -> Figure:
-    """Disparities of several runs by one metric with their parts, and what of them is above the placebo, an axis after
-    the other.
+    """Disparities of several runs by one metric with their contributions, and what of them is above the placebo.
 
     Args:
-        runs: a run's name to its outcomes by that metric; there is at least one.
+        runs: a run's name to its axis_results by that metric; there is at least one.
     """
-    every = [outcome for outcomes in runs.values() for outcome in outcomes]
+    every = [axis_result for axis_results in runs.values() for axis_result in axis_results]
     blocks = [
-        Block(axis, tuple(row for name, outcome in found for row in _compared_rows(name, outcome)))
-        for axis, found in _by_axis(runs)
+        Block(axis, tuple(row for name, axis_result in by_run for row in _compared_rows(name, axis_result)))
+        for axis, by_run in _by_axis(runs)
     ]
-    return forest(blocks, _stages(every), _texts(every, "disparity", "its parts"))
+    return forest(blocks, _stages(every), _texts(every, "disparity", "contributions of stages"))
 
 
-def _compared_rows(name: str, outcome: AxisResult) -> Iterator[Row]:
+def _compared_rows(name: str, axis_result: AxisResult) -> Iterator[Row]:
     yield Row(
-        f"{name}{mark(outcome.dialogues)}",
-        outcome.disparity,
-        outcome.shares,
-        claimed=is_starred(outcome, outcome.disparity, outcome.effective_terms),
-        quiet=outcome.is_placebo,
+        f"{name}{mark(axis_result.dialogues)}",
+        axis_result.disparity,
+        axis_result.shares,
+        claimed=is_starred(axis_result, axis_result.disparity, axis_result.effective_terms),
+        quiet=axis_result.is_placebo,
     )
-    if outcome.beyond_placebo is not None:
-        yield Row(f"above placebo{mark(outcome.beyond_placebo.dialogues)}", outcome.beyond_placebo, quiet=True)
+    if axis_result.beyond_placebo is not None:
+        yield Row(f"above placebo{mark(axis_result.beyond_placebo.dialogues)}", axis_result.beyond_placebo, quiet=True)
 
 
-def _claiming(outcomes: Sequence[AxisResult]) -> list[AxisResult]:
-    return [outcome for outcome in outcomes if not outcome.is_placebo]
+def _claiming(axis_results: Sequence[AxisResult]) -> list[AxisResult]:
+    return [axis_result for axis_result in axis_results if not axis_result.is_placebo]
 
 
-def _stages(outcomes: Sequence[AxisResult]) -> list[str]:
-    return list(dict.fromkeys(stage for outcome in outcomes for stage in outcome.shares))
+def _stages(axis_results: Sequence[AxisResult]) -> list[str]:
+    return list(dict.fromkeys(stage for axis_result in axis_results for stage in axis_result.shares))
 
 
-def _texts(outcomes: Sequence[AxisResult], left: str, right: str) -> Texts:
-    metric = outcomes[0].metric
-    kinds = {outcome.scale for outcome in outcomes}
-    unit = f"part of the originals' {metric.label}" if kinds == {"ratio"} else metric.label
+def _texts(axis_results: Sequence[AxisResult], left: str, right: str) -> Texts:
+    metric = axis_results[0].metric
+    scales = {axis_result.scale for axis_result in axis_results}
+    unit = f"share of the originals' {metric.label}" if scales == {"ratio"} else metric.label
     return Texts(f"{left}\n({_shortened(unit)})", right, *sides(metric.better, counterfactual=metric.counterfactual))
 
 

@@ -1,7 +1,7 @@
-"""Dots with their intervals, and beside them the parts that they consist of: one drawing for groups, components, runs.
+"""Dots with their intervals, and the contributions that they consist of beside them, for groups, stages and runs.
 
-Every row is a number with its interval; where it has parts, these are stacked to the right of 0 where they are positive
-and to the left where they are negative, on the same scale.
+Every row is a number with its interval; its contributions, if any, are stacked on the same scale, positive ones to the
+right of 0 and negative ones to the left.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tod_bias.report.notation import WORDS_FIXED, fixed
+from tod_bias.report.notation import TERMS_ONLY, fixed
 from tod_bias.report.palette import (
     BAR,
-    FLOOR_COLOUR,
     FONT_SIZE,
     GRID,
     HATCHES,
     INK,
     MUTED,
     PAPER,
+    PLACEBO_COLOUR,
     RESIDUAL_COLOUR,
     WIDTH,
     fixed_figure,
@@ -39,9 +39,14 @@ if TYPE_CHECKING:
 _ROW, _TITLE, _AXIS, _KEY = 0.23, 0.3, 0.6, 0.24  # inches: a row, a block's title, what is below, a row of keys
 _GAP = 0.12
 _SMALL = 8.0
-_FLOOR: dict[str, Any] = {
-    "marker": "|", "markersize": 13, "markeredgewidth": 2.2, "color": FLOOR_COLOUR, "linestyle": "none", "zorder": 2
-}  # fmt: skip
+_PLACEBO: dict[str, Any] = {
+    "marker": "|",
+    "markersize": 13,
+    "markeredgewidth": 2.2,
+    "color": PLACEBO_COLOUR,
+    "linestyle": "none",
+    "zorder": 2,
+}
 _LONGEST = 2.4
 """Inches that labels may take; longer ones are cut, as the table beside the figure holds them in full."""
 
@@ -53,14 +58,14 @@ class Row:
     label: str
     estimate: Estimate
     parts: Mapping[str, Estimate] | None = None
-    """What it consists of, by component."""
+    """The contributions that it consists of, by stage."""
     claimed: bool = False
     """Whether it gets the star of a claim."""
     colour: str = INK
     quiet: bool = False
     """Whether it only serves for comparison."""
-    floor: float | None = None
-    """What the placebo shows in the same dialogues."""
+    placebo: float | None = None
+    """The disparity of the placebo in the same dialogues."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Texts:
-    """What stands around the rows."""
+    """The labels around the rows."""
 
     left: str
     """Below the dots."""
@@ -92,7 +97,7 @@ def forest(blocks: Sequence[Block], stages: Sequence[str], texts: Texts) -> Figu
 
     Args:
         blocks: from top to bottom; there is at least one row.
-        stages: components in the order of their colours.
+        stages: in the order of their colours.
         texts: of the axes.
     """
     rows = [row for block in blocks for row in block.rows]
@@ -136,7 +141,7 @@ def forest(blocks: Sequence[Block], stages: Sequence[str], texts: Texts) -> Figu
 
 
 def part_colour(part: str, stages: Sequence[str]) -> str:
-    """The colour of a component, or of the residual."""
+    """The colour of a stage, or of the residual."""
     return RESIDUAL_COLOUR if part == RESIDUAL else stage_colours(stages).get(part, INK)
 
 
@@ -149,7 +154,7 @@ def _span(rows: Sequence[Row]) -> tuple[float, float]:
     """The scale: all values, intervals and stacks, 0 among them."""
     ends = [0.0]
     for row in rows:
-        ends += [end for end in (row.estimate.value, row.floor, *(row.estimate.bounds or ())) if end is not None]
+        ends += [end for end in (row.estimate.value, row.placebo, *(row.estimate.bounds or ())) if end is not None]
         values = [part.value or 0.0 for part in (row.parts or {}).values()]
         ends += [sum(value for value in values if value > 0), sum(value for value in values if value < 0)]
     low, high = min(ends), max(ends)
@@ -159,11 +164,11 @@ def _span(rows: Sequence[Row]) -> tuple[float, float]:
 
 def _number(row: Row, *, signed: bool) -> str:
     text = fixed(row.estimate.value, sign=signed).replace("-", "−")
-    return f"{text}{'*' if row.claimed else ''}{WORDS_FIXED if _is_fixed(row.estimate) else ''}"
+    return f"{text}{'*' if row.claimed else ''}{TERMS_ONLY if _is_terms_only(row.estimate) else ''}"
 
 
-def _is_fixed(estimate: Estimate) -> bool:
-    """Whether the interval shown is that of these words."""
+def _is_terms_only(estimate: Estimate) -> bool:
+    """Whether the interval shown is that of these terms only."""
     return estimate.is_of_terms_only
 
 
@@ -207,14 +212,14 @@ def _cut(label: str, inches: float) -> str:
     """Without its middle where it is too wide: names of runs differ at their ends."""
     if text_width(label) <= inches:
         return label
-    kept = len(label) - 1
-    while kept and text_width(_ends(label, kept)) > inches:
-        kept -= 1
-    return _ends(label, kept)
+    length = len(label) - 1
+    while length and text_width(_ends(label, length)) > inches:
+        length -= 1
+    return _ends(label, length)
 
 
-def _ends(label: str, kept: int) -> str:
-    return f"{label[: kept - kept // 2]}…{label[len(label) - kept // 2 :]}"
+def _ends(label: str, length: int) -> str:
+    return f"{label[: length - length // 2]}…{label[len(label) - length // 2 :]}"
 
 
 def _dot(panel: Axes, row: Row, height: float) -> None:
@@ -222,10 +227,10 @@ def _dot(panel: Axes, row: Row, height: float) -> None:
     if value is None:
         return
     colour = MUTED if row.quiet else row.colour
-    if row.floor is not None:
-        panel.plot([row.floor], [height], **_FLOOR)
+    if row.placebo is not None:
+        panel.plot([row.placebo], [height], **_PLACEBO)
     if bounds is not None:
-        dashes = (0, (2, 1.2)) if _is_fixed(row.estimate) else "solid"
+        dashes = (0, (2, 1.2)) if _is_terms_only(row.estimate) else "solid"
         panel.plot(list(bounds), [height, height], color=colour, linewidth=1.5, linestyle=dashes, zorder=3)
     panel.plot(
         [value],
@@ -264,7 +269,7 @@ def _stack(panel: Axes, row: Row, height: float, parts: Sequence[str], stages: S
 
 
 def _has_sum(row: Row, span: tuple[float, float]) -> bool:
-    """Whether a mark shows where the parts add up to: they do not end there, as some are on the other side of 0."""
+    """Whether a mark shows the sum of the contributions: their signs differ, so the stack does not end there."""
     values = [part.value or 0.0 for part in (row.parts or {}).values()]
     sides = sum(value for value in values if value > 0), -sum(value for value in values if value < 0)
     return row.estimate.value is not None and min(sides) > 0.01 * (span[1] - span[0])
@@ -305,14 +310,16 @@ def _keys(
     ]
     if any(_has_sum(row, span) for row in rows):
         keys.append(("their sum", Line2D([], [], color=INK, marker="D", markersize=4, linestyle="none")))
-    if any(row.estimate.bounds is not None and not _is_fixed(row.estimate) for row in rows):
+    if any(row.estimate.bounds is not None and not _is_terms_only(row.estimate) for row in rows):
         keys.append(("95% interval", Line2D([], [], color=INK, linewidth=1.5)))
-    if any(_is_fixed(row.estimate) for row in rows):
-        keys.append((f"95% interval of these words {WORDS_FIXED}", Line2D([], [], color=INK, linestyle=(0, (2, 1.2)))))
-    if any(row.floor is not None for row in rows):
-        keys.append(("placebo, same dialogues", Line2D([], [], **_FLOOR)))
+    if any(_is_terms_only(row.estimate) for row in rows):
+        keys.append(
+            (f"95% interval of these terms only {TERMS_ONLY}", Line2D([], [], color=INK, linestyle=(0, (2, 1.2))))
+        )
+    if any(row.placebo is not None for row in rows):
+        keys.append(("placebo, same dialogues", Line2D([], [], **_PLACEBO)))
     if any(row.claimed for row in rows):
-        keys.append(("* p < 0.05 (Holm), enough words", Line2D([], [], color=INK, marker="o", linestyle="none")))
+        keys.append(("* p < 0.05 (Holm), enough terms", Line2D([], [], color=INK, marker="o", linestyle="none")))
     return keys
 
 

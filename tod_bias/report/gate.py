@@ -1,4 +1,4 @@
-"""What a gate says: for a terminal, as a JUnit file, and as a summary in Markdown."""
+"""The axis_result of a check: for a terminal, as a JUnit file, and as a summary in Markdown."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from tod_bias.report.notation import count, fixed
 from tod_bias.report.sheets import new_table
 
 TITLES = {"within": "passed", "above": "failed", "cannot tell": "cannot tell"}
-"""What the states are called."""
+"""The states in words."""
 
 
 def _needed(row: Mapping[str, Any]) -> str:
-    """How many dialogues would tell."""
+    """How many dialogues would be enough."""
     needed = row["needed"]
     if needed is None:
         return ""
     if math.isinf(needed):
-        return "no number of dialogues with these terms would tell: more terms"
-    return f"about {count(needed)} dialogues would tell if it is as seen (here {count(row['dialogues'])})"
+        return "no number of dialogues with these terms is enough: add terms"
+    return f"about {count(needed)} dialogues would be enough if the value is as seen (here {count(row['dialogues'])})"
 
 
 def why(row: Mapping[str, Any]) -> str:
-    """Why it cannot be told; empty where it can."""
+    """Why a value is undecided; empty where it is not."""
     return "; ".join(filter(None, (row["reason"], _needed(row)))) if row["state"] == "cannot tell" else ""
 
 
@@ -90,7 +90,7 @@ def table(record: Mapping[str, Any]) -> RenderableType:
 
 
 def junit(record: Mapping[str, Any]) -> str:
-    """JUnit XML: a suite per axis and metric, a case per value; what cannot be told is an error, so that it is seen.
+    """JUnit XML: a suite per axis and metric, a case per value; an undecided value is an error, so that it is noticed.
 
     Args:
         record: the content of ``check.json``.
@@ -130,7 +130,7 @@ def _counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def legal(text: str) -> str:
-    """Without the characters that XML 1.0 has not."""
+    """Text with the characters that XML 1.0 forbids replaced."""
     return re.sub(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text)
 
 

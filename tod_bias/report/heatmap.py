@@ -1,4 +1,4 @@
-"""Gaps between every two attributes of an axis as coloured cells (Su Fig. 5, paired on the same dialogues)."""
+"""Gaps between every two groups of an axis as coloured cells (Su Fig. 5, paired on the same dialogues)."""
 
 from __future__ import annotations
 
@@ -8,50 +8,50 @@ from typing import TYPE_CHECKING
 
 from tod_bias.report.notation import fixed
 from tod_bias.report.palette import GRID, MUTED, diverging, fixed_figure, place, strip, styled, text_on, text_width
-from tod_bias.report.reading import ALPHA, DAGGER, FEW_NOTE, has_few, is_starred, sides, words_of_pair
+from tod_bias.report.reading import ALPHA, DAGGER, FEW_NOTE, has_few, is_starred, sides, terms_of_pair
 from tod_bias.results import AxisResult, Gap
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOST_ATTRIBUTES = 16
-"""Of more, cells cannot be read and only the table is given."""
+MOST_GROUPS = 16
+"""With more groups, cells cannot be read, and the report shows only the table."""
 _WIDE, _HIGH, _LINE = 0.84, 0.4, 0.15
 _SMALL = 7.5
 
 
-def attributes(outcome: AxisResult) -> list[str]:
-    """The attributes that stand in pairs: groups in their order, then any others."""
-    named = [name for pair in outcome.pairs.values() for name in (pair.source, pair.target)]
-    groups = [group.name for group in outcome.groups.values() if group.name in named]
+def paired_groups(axis_result: AxisResult) -> list[str]:
+    """The names that occur in pairs: groups in their order, then any others."""
+    named = [name for pair in axis_result.pairs.values() for name in (pair.source, pair.target)]
+    groups = [group.name for group in axis_result.groups.values() if group.name in named]
     return list(dict.fromkeys([*groups, *named]))
 
 
-def largest_gap(outcomes: Sequence[AxisResult]) -> float:
-    """Where the colours end, the same for all axes of a metric: at the largest gap, for ratios at 1 at the most."""
-    values = [abs(pair.value or 0.0) for outcome in outcomes for pair in outcome.pairs.values()]
+def largest_gap(axis_results: Sequence[AxisResult]) -> float:
+    """The end of the scale of colours for all axes of a metric: the largest gap, for ratios at most 1."""
+    values = [abs(pair.value or 0.0) for axis_result in axis_results for pair in axis_result.pairs.values()]
     largest = max(values, default=0.0) or 1.0
-    return min(1.0, largest) if any(outcome.scale == "ratio" for outcome in outcomes) else largest
+    return min(1.0, largest) if any(axis_result.scale == "ratio" for axis_result in axis_results) else largest
 
 
 @styled
-def heatmap(outcome: AxisResult, limit: float) -> Figure:
-    """Told as the row against told as the column; both halves, which differ in sign alone.
+def heatmap(axis_result: AxisResult, limit: float) -> Figure:
+    """The group of the row against that of the column; the two halves differ only in sign.
 
-    Bold with a star where the gap is claimed, a dagger where few dialogues are told as both.
+    A claimed gap is bold with a star; a dagger marks few dialogues that are rewritten for both.
 
     Args:
-        outcome: of an axis and metric, with pairs.
-        limit: where the colours end (:func:`largest_gap`).
+        axis_result: of an axis and metric, with pairs.
+        limit: the end of the scale of colours (:func:`largest_gap`).
     """
     from matplotlib.collections import PolyCollection
     from matplotlib.colors import Normalize
 
-    names = attributes(outcome)
-    pairs = {pair.name: pair for pair in outcome.pairs.values()}
+    names = paired_groups(axis_result)
+    pairs = {pair.name: pair for pair in axis_result.pairs.values()}
     labels = [_folded(name, _WIDE - 0.1, 3) for name in names]
     rows = [_folded(name, 1.6, 2) for name in names]
-    notes = _notes(outcome, names, pairs)
+    notes = _notes(axis_result, names, pairs)
     left = max(text_width(row) for row in rows) + 0.25
     above = 0.34 + _LINE * max(label.count("\n") + 1 for label in labels)
     size = len(names)
@@ -73,7 +73,7 @@ def heatmap(outcome: AxisResult, limit: float) -> Figure:
             x, y = column + 0.03, row + 0.04
             corners.append([(x, y), (x + 0.94, y), (x + 0.94, y + 0.92), (x, y + 0.92)])
             colours.append(colour)
-            claimed = is_starred(outcome, pair, words_of_pair(outcome, pair))
+            claimed = is_starred(axis_result, pair, terms_of_pair(axis_result, pair))
             panel.text(
                 column + 0.5,
                 row + 0.5,
@@ -89,7 +89,7 @@ def heatmap(outcome: AxisResult, limit: float) -> Figure:
     panel.xaxis.tick_top()
     strip(panel, keep=())
     inches, down = figure.get_size_inches()
-    figure.text(0.1 / inches, 1 - 0.05 / down, "told as the row, against told as the column", color=MUTED, va="top")
+    figure.text(0.1 / inches, 1 - 0.05 / down, "the row's group against the column's", color=MUTED, va="top")
     figure.text(0.1 / inches, 0.04 / down, "\n".join(notes), fontsize=_SMALL, color=MUTED, va="bottom", linespacing=1.3)
     return figure
 
@@ -99,18 +99,18 @@ def _cell(pair: Gap, *, claimed: bool) -> str:
     return f"{number}{'*' if claimed else ''}{DAGGER if has_few(pair.dialogues) else ''}"
 
 
-def _notes(outcome: AxisResult, names: Sequence[str], pairs: dict[str, Gap]) -> list[str]:
-    """What the signs in the cells mean, a line each; only of those that are there."""
-    more, less = sides(outcome.metric.better, counterfactual=outcome.metric.counterfactual)
+def _notes(axis_result: AxisResult, names: Sequence[str], pairs: dict[str, Gap]) -> list[str]:
+    """What the signs in the cells mean, one line per sign that occurs."""
+    more, less = sides(axis_result.metric.better, counterfactual=axis_result.metric.counterfactual)
     notes = {
         f"+ the row is {more}, − {less}": True,
-        f"* p < {ALPHA:g} (Holm), enough words": any(
-            is_starred(outcome, pair, words_of_pair(outcome, pair)) for pair in outcome.pairs.values()
+        f"* p < {ALPHA:g} (Holm), enough terms": any(
+            is_starred(axis_result, pair, terms_of_pair(axis_result, pair)) for pair in axis_result.pairs.values()
         ),
-        f"{DAGGER} {FEW_NOTE}": any(has_few(pair.dialogues) for pair in outcome.pairs.values()),
-        "gaps of these terms only, no claim about groups": outcome.verdict == "these terms only",
-        "n/a: no dialogue is told as both": any(
-            one != other and f"{one}>{other}" not in pairs for one in names for other in names
+        f"{DAGGER} {FEW_NOTE}": any(has_few(pair.dialogues) for pair in axis_result.pairs.values()),
+        "gaps of these terms only, no claim about groups": axis_result.verdict == "these terms only",
+        "n/a: no dialogue is rewritten for both": any(
+            source != target and f"{source}>{target}" not in pairs for source in names for target in names
         ),
     }
     return [note for note, applies in notes.items() if applies]
@@ -127,7 +127,7 @@ def _folded(name: str, inches: float, most: int) -> str:
         if lines[-1] and text_width(lines[-1] + part) > inches:
             lines.append("")
         lines[-1] += part
-    kept = [line for line in lines if line]
-    if len(kept) > most:
-        kept = [*kept[: most - 1], f"{kept[most - 1].rstrip()[:-1]}…"]
-    return "\n".join(kept) or name
+    lines = [line for line in lines if line]
+    if len(lines) > most:
+        lines = [*lines[: most - 1], f"{lines[most - 1].rstrip()[:-1]}…"]
+    return "\n".join(lines) or name

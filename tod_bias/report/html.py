@@ -21,10 +21,10 @@ from tod_bias.report.reading import (
     mark,
     short,
     side,
-    words_of_pair,
+    terms_of_pair,
 )
 from tod_bias.report.record import read_runs
-from tod_bias.report.sections import Section, both_ways, marks, minus, section_of, slug, unique
+from tod_bias.report.sections import Section, marks, minus, section_of, slug, unique, unordered_pairs
 from tod_bias.report.side_by_side import Compared, compare
 from tod_bias.results import RunError
 from tod_bias.statistics.needed import ENOUGH_WORDS
@@ -37,7 +37,7 @@ def write_report(folders: Sequence[Path], out: Path | None = None, metrics: Sequ
         folders: run folders, each with ``results.json`` and, for examples, ``turns.parquet``.
         out: the folder to write to, or an ``.html`` file; ``None`` writes into the run's own folder, or for several
             runs into the folder that holds them all.
-        metrics: of one's own, by which turns are shown too; those that a folder names are not imported.
+        metrics: the user's, by which turns are shown too; those that a folder names are not imported.
 
     Returns:
         The path of the report.
@@ -75,9 +75,14 @@ def render(sections: Sequence[Section], compared: Compared | None = None) -> str
         compared: how they differ, for several.
     """
     numbers = (
-        notation.fixed, notation.interval, notation.with_interval, notation.p_cell, notation.p_text, notation.percent,
+        notation.fixed,
+        notation.interval,
+        notation.with_interval,
+        notation.p_cell,
+        notation.p_text,
+        notation.percent,
         notation.count,
-    )  # fmt: skip
+    )
     return render_page(
         TEMPLATES / "report.html.j2",
         {
@@ -87,7 +92,7 @@ def render(sections: Sequence[Section], compared: Compared | None = None) -> str
             "prose": prose,
             "slug": slug,
             "short": short,
-            "both_ways": both_ways,
+            "unordered_pairs": unordered_pairs,
             "reference": notation.reference,
         },
         sections=sections,
@@ -95,7 +100,7 @@ def render(sections: Sequence[Section], compared: Compared | None = None) -> str
         arm_label=notation.arm_label,
         is_starred=is_starred,
         is_matched=is_matched,
-        words_of_pair=words_of_pair,
+        terms_of_pair=terms_of_pair,
         side=side,
         ENOUGH_WORDS=ENOUGH_WORDS,
     )

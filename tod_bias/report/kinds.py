@@ -17,12 +17,12 @@ from tod_bias.results import RESULTS, AuditResult, Comparison, RunError
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of folder that a command leaves."""
+    """A kind of folder that a command writes."""
 
     file: str
-    """The file that tells it."""
+    """The file that identifies it."""
     command: str
-    """Which writes it."""
+    """The command that writes it."""
     otherwise: str = "repeat the command to write its page again"
     """What to look at where there is no page."""
 
@@ -31,27 +31,27 @@ _REPORTED = {file: Kind(file, command) for file, command in WITH_REPORT.items()}
 COMPARISON, AUDIT = _REPORTED["compare.json"], _REPORTED["audit.json"]
 KINDS = (
     *_REPORTED.values(),
-    Kind("comparison.json", "associate compare", "its numbers stand in comparison.json"),
+    Kind("comparison.json", "associate compare", "its numbers are in comparison.json"),
     Kind("mitigation.json", "mitigate", "look at mitigation.svg, and at mitigated.yaml for the pipeline to use"),
-    Kind("evaluation.json", "evaluate", "its scores stand in evaluation.json"),
+    Kind("evaluation.json", "evaluate", "its scores are in evaluation.json"),
     Kind("words.json", "words", "look at words.csv and figures/words.svg"),
-    Kind("coverage.json", "words --coverage", "its shares stand in coverage.json"),
+    Kind("coverage.json", "words --coverage", "its shares are in coverage.json"),
     Kind("plan.json", "plan", "run attribute with the same options"),
     Kind("cases.jsonl", "cases", "check them with `tod-bias check --cases`"),
-    Kind("quality.json", "recommend evaluate", "its scores stand in quality.json"),
+    Kind("quality.json", "recommend evaluate", "its scores are in quality.json"),
     Kind("bias.csv", "recommend mitigate", "look at bias.csv, quality.csv and mitigation.svg"),
-    Kind("statistics.json", "recommend statistics", "its numbers stand in statistics.json"),
-    Kind("database.json", "database check", "what it found stands in database.json"),
-    Kind("check.json", "check", "what it found stands in check.json"),
-    Kind("counterfactuals.jsonl", "export", "the dialogues stand in counterfactuals.jsonl"),
+    Kind("statistics.json", "recommend statistics", "its numbers are in statistics.json"),
+    Kind("database.json", "database check", "its results are in database.json"),
+    Kind("check.json", "check", "its results are in check.json"),
+    Kind("counterfactuals.jsonl", "export", "the dialogues are in counterfactuals.jsonl"),
     Kind("config.json", "train or recommend train", "a model: audit it with attribute or recommend audit, --model"),
     Kind("embeddings.npz", "associate train", "audit it with `tod-bias associate --embeddings`"),
 )
-"""The first whose file is there is what a folder is: the others may lie beside an attribution."""
+"""In order: a folder is of the first kind whose file it holds, as an attribution may hold files of others."""
 
 
 def kind_of(folder: Path) -> Kind | None:
-    """What a folder holds; None for one that no command left."""
+    """What a folder holds; None for one that no command wrote."""
     return next((kind for kind in KINDS if (folder / kind.file).is_file()), None)
 
 
@@ -73,7 +73,7 @@ def report_on(folders: Sequence[Path], out: Path | None = None, metrics: Sequenc
     for folder, kind in zip(folders, kinds, strict=True):
         if len(folders) > 1 and kind is not None and kind.file != RESULTS:
             raise RunError(
-                f"{folder}: holds what {kind.command} wrote; only runs of attribute stand side by side, report it alone"
+                f"{folder}: holds what {kind.command} wrote; report it alone, as only runs of attribute are compared"
             )
     if len(folders) != 1 or kinds[0] is None or kinds[0].file == RESULTS:
         return write_report(folders, out, metrics), True
@@ -94,7 +94,7 @@ def _comparison(folder: Path, out: Path) -> Path:
 
 
 def _results(folder: Any) -> AuditResult | None:
-    """``results.json`` of one of the compared runs; None where it is gone, as the comparison holds its own numbers."""
+    """``results.json`` of one of the compared runs; None where it is gone; the comparison holds its numbers."""
     try:
         return AuditResult.load(folder)
     except RunError:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def name_of(attempt: Mapping[str, Any]) -> str:
-    """Its fixes in words."""
+    """The fixes of an attempt, in words."""
     return "; ".join(
         f"{fix['stage']}: {'missing rows' if fix['kind'] == 'rows' else fix['kind']} ({', '.join(fix['axes'])})"
         for fix in attempt["fixes"]
@@ -39,8 +39,8 @@ def table(record: Mapping[str, Any]) -> Table:
     for attempt in record["attempts"]:
         quality = attempt["quality"][metric]
         values = [
-            f"{axis} {fixed(one['before'], sign=True)} → {fixed(one['after'], sign=True)}"
-            for axis, one in _disparities(attempt, metric)
+            f"{axis} {fixed(disparity['before'], sign=True)} → {fixed(disparity['after'], sign=True)}"
+            for axis, disparity in _disparities(attempt, metric)
         ]
         view.add_row(
             name_of(attempt),
@@ -53,47 +53,47 @@ def table(record: Mapping[str, Any]) -> Table:
 
 
 def _is_sufficient(attempt: Mapping[str, Any]) -> str:
-    """Whether it is sufficient, and what is not shown where it is."""
+    """Whether an attempt is sufficient, and what is not shown where it is."""
     if not attempt["sufficient"]:
         return str(attempt["reason"])
-    found = "yes" if attempt["evidence"] == "shown" else "yes: seen, not shown"
-    return found if attempt["quality_metrics"] else f"{found}; quality was not measured"
+    answer = "yes" if attempt["evidence"] == "shown" else "yes: seen, not shown"
+    return answer if attempt["quality_metrics"] else f"{answer}; quality was not measured"
 
 
 def notes(record: Mapping[str, Any]) -> list[str]:
-    """What a reader must know beside the table, a line each.
+    """Notes on the table, one line each.
 
     Args:
         record: the content of ``mitigation.json``.
     """
-    found = [
+    lines = [
         f"Not looked at: {axis} (claimed by {', '.join(metrics)} only; --metric)"
         for axis, metrics in record["other_metrics"].items()
     ]
     chosen = record["chosen"]
     if chosen is None:
-        return found
+        return lines
     if record["unconfirmed"]:
-        found.append(
+        lines.append(
             f"It was chosen among {record['tried']} on the same dialogues; at a level divided by these it is not shown "
             f"({record['unconfirmed']}): confirm it on other dialogues."
         )
     if chosen["evidence"] != "shown":
-        found.append(
-            f"Seen, not shown: where no dialogue differs any more, they (or their terms) are too few to show that none "
+        lines.append(
+            f"Seen, not shown: no dialogue differs any more, but the dialogues or terms are too few to show that none "
             f"would by more than {record['margin']:g}."
         )
     if not chosen["quality_metrics"]:
-        found.append(
+        lines.append(
             f"Quality was not measured: {record['metric']} does not tell a good answer from a bad one; repeat the run "
-            "with one that does, corpus_bleu say, in --metrics."
+            "with one that does, for example corpus_bleu, in --metrics."
         )
-    return found
+    return lines
 
 
 def _new_calls(attempt: Mapping[str, Any], record: Mapping[str, Any]) -> str:
-    """How much was new: of a run with language models the share of its tokens, else calls."""
-    before, new = (sum(one["tokens"].values()) for one in (record, attempt))
+    """The new calls; in a run with language models, their share of its tokens."""
+    before, new = (sum(source["tokens"].values()) for source in (record, attempt))
     return f"{100 * new / before:.1f}% tokens" if before else f"{sum(attempt['new_calls'].values()):,} calls"
 
 
@@ -105,14 +105,14 @@ def _disparities(attempt: Mapping[str, Any], metric: str) -> Iterator[tuple[str,
 
 @styled
 def picture(record: Mapping[str, Any], label: str) -> Figure:
-    """Quality against disparity, an axis after the other: the system as it is, and with each fix.
+    """Quality against disparity by axis: the system as it is, and with each fix.
 
     Args:
         record: the content of ``mitigation.json``.
         label: of the metric.
     """
     metric = record["metric"]
-    axes = [axis for axis, found in record["scores_before"].items() if metric in found]
+    axes = [axis for axis, scores in record["scores_before"].items() if metric in scores]
     figure = new_figure(WIDTH, 2.4 * len(axes) + 0.6)
     panels = figure.subplots(len(axes), 2, squeeze=False, width_ratios=[1.25, 1])
     for (panel, names), axis in zip(panels, axes, strict=True):
@@ -122,8 +122,8 @@ def picture(record: Mapping[str, Any], label: str) -> Figure:
         panel.axvspan(-record["margin"], record["margin"], color=MUTED, alpha=0.18, linewidth=0, zorder=0)
         panel.axvline(0, color=MUTED, linewidth=0.8, zorder=1)
         _point(panel, record["scores_before"][axis][metric], "as it is", INK, "s", filled=True)
-        own = [one for one in record["attempts"] if metric in one["scores_after"].get(axis, {})]
-        for number, attempt in enumerate(own):
+        measured = [attempt for attempt in record["attempts"] if metric in attempt["scores_after"].get(axis, {})]
+        for number, attempt in enumerate(measured):
             name = textwrap.fill(name_of(attempt), 38) + ("" if attempt["sufficient"] else " (not sufficient)")
             colour = STAGE_COLOURS[number % len(STAGE_COLOURS)]
             _point(panel, attempt["scores_after"][axis][metric], name, colour, "o", filled=attempt["sufficient"])
@@ -138,14 +138,23 @@ def picture(record: Mapping[str, Any], label: str) -> Figure:
 def _point(panel: Axes, measured: Mapping[str, Any], name: str, colour: str, marker: str, *, filled: bool) -> None:
     disparity, quality = measured["disparity"], measured["original"]
     panel.errorbar(
-        [disparity["value"]], [quality["value"]], xerr=_bars(disparity), yerr=_bars(quality),
-        marker=marker, color=colour, markerfacecolor=colour if filled else PAPER, linestyle="none", linewidth=1.2,
-        label=name, zorder=3,
-    )  # fmt: skip
+        [disparity["value"]],
+        [quality["value"]],
+        xerr=_bars(disparity),
+        yerr=_bars(quality),
+        marker=marker,
+        color=colour,
+        markerfacecolor=colour if filled else PAPER,
+        linestyle="none",
+        linewidth=1.2,
+        label=name,
+        zorder=3,
+    )
 
 
-def _bars(found: Mapping[str, Any]) -> list[list[float]] | None:
-    bounds: Sequence[float] | None = found["ci"] or (found.get("terms_only") or {}).get("ci")
-    if bounds is None or found["value"] is None:
+def _bars(estimate: Mapping[str, Any]) -> list[list[float]] | None:
+    bounds: Sequence[float] | None = estimate["ci"] or (estimate.get("terms_only") or {}).get("ci")
+    value = estimate["value"]
+    if bounds is None or value is None:
         return None
-    return [[max(0.0, found["value"] - bounds[0])], [max(0.0, bounds[1] - found["value"])]]
+    return [[max(0.0, value - bounds[0])], [max(0.0, bounds[1] - value)]]

@@ -1,6 +1,6 @@
 """How numbers are written, the same in the terminal, the figures and the report.
 
-Scores, gaps and their parts have three decimals, intervals are in brackets, and a
+Scores, gaps and contributions have three decimals, intervals are in brackets, and a
 p-value below 0.001 is ``p<0.001``. What is undefined is ``n/a``.
 """
 
@@ -21,16 +21,16 @@ def fixed(value: float | None, decimals: int = 3, *, sign: bool = False) -> str:
     return f"{rounded:+.{decimals}f}" if sign and rounded else f"{rounded:.{decimals}f}"
 
 
-WORDS_FIXED = "‡"
-"""Beside an interval for which words are not a sample, as there are too few of them."""
+TERMS_ONLY = "‡"
+"""The mark of an interval of these terms only: they are too few to be treated as a sample."""
 
 
 def interval(estimate: Estimate, *, sign: bool = False) -> str:
-    """The 95% interval in brackets; that of these words, with a mark, where words are too few; ``""`` without any."""
+    """The 95% interval in brackets; that of these terms, with a mark, where terms are too few; ``""`` without any."""
     bounds = estimate.bounds
     if bounds is None:
         return ""
-    mark = WORDS_FIXED if estimate.is_of_terms_only else ""
+    mark = TERMS_ONLY if estimate.is_of_terms_only else ""
     return f"[{fixed(bounds[0], sign=sign)}, {fixed(bounds[1], sign=sign)}]{mark}"
 
 
@@ -55,11 +55,11 @@ def p_text(p_value: float | None) -> str:
 
 
 REFERENCES = {"neutral": "as the corpus has it", "neutral-introduction": "a neutral introduction"}
-"""Tellings that are nobody's, and what they are."""
+"""Reference variants by name, in words."""
 
 
 def reference(name: str) -> str:
-    """What a telling that is nobody's is."""
+    """A reference variant in words."""
     return REFERENCES.get(name, name)
 
 
@@ -72,7 +72,7 @@ def percent(share: float | None) -> str:
 
 
 def count(number: Any) -> str:
-    """A count with thousands set apart; what a damaged record has in its place, as it is."""
+    """A count with separated thousands; anything else that a damaged record holds, as text."""
     if number is None:
         return MISSING
     return f"{number:,.0f}" if isinstance(number, int | float) else str(number)[:40]

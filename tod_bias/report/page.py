@@ -1,7 +1,7 @@
-"""Pages: every report of the project is one HTML file that needs nothing else, of one shell and one style.
+"""Pages: every report is one self-contained HTML file; all share one layout and one style.
 
 A report's template extends ``page.html.j2`` (blocks ``title`` and ``main``) and may import ``parts.html.j2`` (lists of
-sentences, notes, figures, tables); it lies in :mod:`tod_bias.report` or beside the code that has something to say.
+sentences, notes, figures, tables); it lies in :mod:`tod_bias.report` or beside the code that uses it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 def render_page(template: Path, filters: Mapping[str, Callable[..., Any]] | None = None, **content: Any) -> str:
-    """HTML of a template; the filters ``p`` (p-values) and ``count`` are there, and all else is escaped.
+    """HTML of a template; the filters ``p`` (p-values) and ``count`` are available, and everything else is escaped.
 
     Args:
         template: a Jinja file; those beside it and those of :mod:`tod_bias.report` can be imported and extended.
@@ -46,7 +46,7 @@ def render_page(template: Path, filters: Mapping[str, Callable[..., Any]] | None
         undefined=jinja2.StrictUndefined,
     )
     environment.filters |= {"p": p_cell, "count": count, **(filters or {})}
-    return shown(audible(environment.get_template(template.name).render(content)))
+    return shown(accessible_page(environment.get_template(template.name).render(content)))
 
 
 _PARTS = re.compile(
@@ -56,25 +56,25 @@ _PARTS = re.compile(
 )
 
 
-def audible(html: str) -> str:
-    """A page for those who hear it, or who have no mouse: cells say what they head, and what scrolls can be reached."""
+def accessible_page(html: str) -> str:
+    """A page for screen readers and keyboards: header cells have a scope, and what scrolls can be focused."""
     heading, in_head = "", False
 
-    def better(found: re.Match[str]) -> str:
+    def accessible(match: re.Match[str]) -> str:
         nonlocal heading, in_head
-        if found["heading"] is not None:
-            heading = " ".join(re.sub(r"<[^>]*>", " ", found["heading"]).split()).replace('"', "&quot;")
-        elif found["head"] is not None:
-            in_head = not found["head"]
-        elif found["kind"] is not None:
-            return f'<{found["kind"]} class="scroll" role="group" tabindex="0" aria-label="{heading}">'
-        elif not found["cell"].strip():
-            return f"<td{found['how']}></td>"  # an empty cell heads nothing
+        if match["heading"] is not None:
+            heading = " ".join(re.sub(r"<[^>]*>", " ", match["heading"]).split()).replace('"', "&quot;")
+        elif match["head"] is not None:
+            in_head = not match["head"]
+        elif match["kind"] is not None:
+            return f'<{match["kind"]} class="scroll" role="group" tabindex="0" aria-label="{heading}">'
+        elif not match["cell"].strip():
+            return f"<td{match['how']}></td>"  # an empty cell heads nothing
         else:
-            return f'<th scope="{"col" if in_head else "row"}"{found["how"]}>{found["cell"]}</th>'
-        return found[0]
+            return f'<th scope="{"col" if in_head else "row"}"{match["how"]}>{match["cell"]}</th>'
+        return match[0]
 
-    return _PARTS.sub(better, html)
+    return _PARTS.sub(accessible, html)
 
 
 def write_page(path: Path, template: Path, **content: Any) -> Path:

@@ -29,7 +29,7 @@ CELL_DARK, CELL_LIGHT = "#141414", "#ffffff"
 
 STAGE_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442")
 RESIDUAL_COLOUR = "#8d959e"
-FLOOR_COLOUR = "#d55e00"
+PLACEBO_COLOUR = "#d55e00"
 BAR: Mapping[str, Any] = {"edgecolor": MUTED, "hatchcolor": "white", "linewidth": 0.6}
 """Of all bars: an outline, as sky, orange and yellow are paler on white than the 3:1 that WCAG asks of graphics."""
 HATCHES = ("", "//", "..", "\\\\", "xx", "--", "oo")
@@ -66,7 +66,7 @@ STYLE: Mapping[str, object] = {
     "ytick.color": INK,
     "axes.facecolor": "none",
     "axes.unicode_minus": True,
-    "text.parse_math": False,  # $$ is a price and may stand in names, it is no formula
+    "text.parse_math": False,  # $$ is a price and may stand in names, and is no formula
     "grid.color": GRID,
     "hatch.linewidth": 0.6,
     "legend.frameon": False,
@@ -127,7 +127,7 @@ def styled(draw: Callable[..., Figure]) -> Callable[..., Figure]:
 
 
 def stage_colours(stages: Iterable[str]) -> dict[str, str]:
-    """A colour a stage, in order; they repeat after seven, where the hatching still tells stages apart."""
+    """One colour per stage, in order; they repeat after seven, where stages still differ in their hatching."""
     return {stage: STAGE_COLOURS[number % len(STAGE_COLOURS)] for number, stage in enumerate(stages)}
 
 

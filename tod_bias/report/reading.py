@@ -1,9 +1,9 @@
 """Plain-language readings of a run: what its numbers support, and what they do not.
 
-The verdict and the adjusted p-values stand in ``results.json`` (:mod:`tod_bias.audit.claims`); here they become
-sentences, and no sentence says more than they do. A group or a component is named only where its own adjusted p-value,
-or interval, carries it; where the words are too few for a claim about a group, every sentence says so. Words follow the
-field: a *disparity* is a measured difference, its harm is one of quality of service, and nothing says why it arose.
+The verdict and the adjusted p-values are in ``results.json`` (:mod:`tod_bias.audit.claims`); here they become
+sentences, and no sentence says more than they do. A group or a stage is named only where its own adjusted p-value, or
+interval, supports it; where the terms are too few for a claim about a group, every sentence says so. A *disparity* is a
+measured difference, its harm is one of quality of service, and no sentence says why it arose.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tod_bias.report.notation import WORDS_FIXED, count, fixed, p_text, percent, with_interval
+from tod_bias.report.notation import TERMS_ONLY, count, fixed, p_text, percent, with_interval
 from tod_bias.results import DIFFERENT, AxisResult, Estimate, Gap, Group
 from tod_bias.statistics.needed import ENOUGH_WORDS
 
@@ -22,7 +22,7 @@ FEW = 15
 DAGGER = "†"
 FEW_NOTE = f"fewer than {FEW} dialogues: intervals are too narrow"
 MOST = 0.5
-"""A component holds "most" of a gap above this share."""
+"""A stage contributes "most" of a gap above this share."""
 _ROUNDING = 1e-9
 DOSE = 0.75
 """The share of an axis' changed words that its placebo has to change to be called matched."""
@@ -34,48 +34,51 @@ SHARES = ("disagreement", "call_disagreement", "refusal", "success", "jga", "slo
 class Reading:
     """One axis and metric in words."""
 
-    outcome: AxisResult
+    axis_result: AxisResult
     who: str
-    """Who is served how: what is claimed, or that nothing is."""
+    """Which groups are served worse or better: what is claimed, or that nothing is."""
     where: str
-    """Which components it enters in; empty where nothing is claimed."""
+    """Which stages it enters in; empty where nothing is claimed."""
     missing: str
-    """What a disparity of a group would take that is not there; empty where nothing speaks for one."""
-    words: str
-    """What it rests on."""
-    floor: str
+    """What a claim about a group lacks; empty where no evidence speaks for one."""
+    terms: str
+    """The terms that it rests on."""
+    placebo: str
     """What any rewording does; empty without a placebo."""
     limits: str
     """What is shown to be absent, and what could not have been seen."""
 
     @property
-    def found(self) -> str:
-        """Who is served how, which components that enters in, and why no more is said."""
+    def result(self) -> str:
+        """Which groups are served worse or better, which stages that enters in, and why no more is claimed."""
         return _sentences(self.who, self.where, self.missing)
 
     @property
     def grounds(self) -> str:
         """What that rests on, and what could not have been seen."""
-        return _sentences(self.words, self.floor, self.limits)
+        return _sentences(self.terms, self.placebo, self.limits)
 
     @property
     def is_claim(self) -> bool:
         """Whether a disparity of a group is claimed."""
-        return self.outcome.verdict == "disparity"
+        return self.axis_result.verdict == "disparity"
 
 
 def _sentences(*texts: str) -> str:
     return " ".join(text[:1].upper() + text[1:] for text in texts if text)
 
 
-def read(outcomes: Sequence[AxisResult]) -> list[Reading]:
-    """One reading an axis and metric, in the same order."""
-    has_floor = any(outcome.is_placebo for outcome in outcomes)
-    return [_floor_reading(outcome) if outcome.is_placebo else _reading(outcome, has_floor) for outcome in outcomes]
+def read(axis_results: Sequence[AxisResult]) -> list[Reading]:
+    """One reading per axis and metric, in the same order."""
+    has_placebo = any(axis_result.is_placebo for axis_result in axis_results)
+    return [
+        _placebo_reading(axis_result) if axis_result.is_placebo else _reading(axis_result, has_placebo)
+        for axis_result in axis_results
+    ]
 
 
 def has_few(dialogues: int | None) -> bool:
-    """Whether so few dialogues are looked at that an interval covers less than it says."""
+    """Whether the dialogues are so few that an interval covers less than it says."""
     return dialogues is not None and dialogues < FEW
 
 
@@ -84,29 +87,29 @@ def mark(dialogues: int | None) -> str:
     return DAGGER if has_few(dialogues) else ""
 
 
-def is_claimed(estimate: Estimate, *, these_words: bool = False) -> bool:
-    """Whether a difference may be named: its adjusted p-value, or the one with words as they are."""
-    p = estimate.terms_only_p if these_words else estimate.claimed_p
+def is_claimed(estimate: Estimate, *, terms_only: bool = False) -> bool:
+    """Whether a difference may be named, by its adjusted p-value or by that of these terms only."""
+    p = estimate.terms_only_p if terms_only else estimate.claimed_p
     return p is not None and p < ALPHA
 
 
-def is_starred(outcome: AxisResult, estimate: Estimate, words: float | None) -> bool:
-    """Whether a number gets the mark of a claim: it speaks for a group, as do the verdict and the words it rests on.
+def is_starred(axis_result: AxisResult, estimate: Estimate, terms: float | None) -> bool:
+    """Whether a number gets the mark of a claim: its p-value, the verdict and its effective terms support one.
 
     Args:
-        outcome: that it belongs to.
+        axis_result: the results that the number belongs to.
         estimate: with its adjusted p-value.
-        words: effective words that it rests on; ``None`` where the run does not say.
+        terms: effective terms that it rests on; ``None`` where the run does not say.
     """
-    enough = words is None or words >= ENOUGH_WORDS
-    return outcome.verdict == "disparity" and enough and is_claimed(estimate)
+    enough = terms is None or terms >= ENOUGH_WORDS
+    return axis_result.verdict == "disparity" and enough and is_claimed(estimate)
 
 
-def words_of_pair(outcome: AxisResult, pair: Gap) -> float | None:
-    """Effective words of the attribute that has fewer."""
-    words = {group.name: group.effective_terms for group in outcome.groups.values()}
-    known = [number for name in (pair.source, pair.target) if (number := words.get(name)) is not None]
-    return min(known, default=outcome.effective_terms)
+def terms_of_pair(axis_result: AxisResult, pair: Gap) -> float | None:
+    """Effective terms of the group that has fewer."""
+    terms = {group.name: group.effective_terms for group in axis_result.groups.values()}
+    known = [number for name in (pair.source, pair.target) if (number := terms.get(name)) is not None]
+    return min(known, default=axis_result.effective_terms)
 
 
 def side(better: str, *, positive: bool = True, counterfactual: bool = False) -> str:
@@ -115,10 +118,10 @@ def side(better: str, *, positive: bool = True, counterfactual: bool = False) ->
     Args:
         better: which scores are, ``higher``, ``lower`` or ``neither``.
         positive: the side.
-        counterfactual: whether the metric compares with the original, and so says how often answers are other ones.
+        counterfactual: whether the metric compares with the original, and so says how often outputs differ.
     """
     if counterfactual:
-        return "told apart more" if positive else "told apart less"
+        return f"treated differently {'more' if positive else 'less'} often"
     if better == "neither":
         return "lower" if positive else "higher"
     return "served worse" if positive else "served better"
@@ -129,218 +132,242 @@ def sides(better: str, *, counterfactual: bool = False) -> tuple[str, str]:
     return side(better, counterfactual=counterfactual), side(better, positive=False, counterfactual=counterfactual)
 
 
-def amount(estimate: Estimate, outcome: AxisResult) -> str:
+def amount(estimate: Estimate, axis_result: AxisResult) -> str:
     """How much a score is lower or higher, with the metric's name: "BLEU 26% lower [21%, 31%]".
 
-    Estimates are positive where the service is worse; the words and the interval here are of the score itself. What is
-    more than the originals' whole score is told as its multiple: nothing is 139% lower.
+    Estimates are positive where the service is worse; wording and interval here are of the score itself. What is more
+    than the originals' whole score is written as its multiple: nothing is 139% lower.
     """
     value = estimate.value or 0.0
-    lower = value > 0 if outcome.metric.better != "lower" else value < 0
+    lower = value > 0 if axis_result.metric.better != "lower" else value < 0
     sense = "lower" if lower else "higher"
     interval = ""
     bounds = estimate.bounds
-    multiple = outcome.scale == "ratio" and max(map(abs, (value, *(bounds or ())))) > 1
-    write = percent if outcome.scale == "ratio" and not multiple else fixed
+    multiple = axis_result.scale == "ratio" and max(map(abs, (value, *(bounds or ())))) > 1
+    write = percent if axis_result.scale == "ratio" and not multiple else fixed
     if bounds is not None:
         low, high = bounds if value > 0 else (-bounds[1], -bounds[0])
-        interval = f" [{write(low)}, {write(high)}]{WORDS_FIXED if estimate.is_of_terms_only else ''}"
+        interval = f" [{write(low)}, {write(high)}]{TERMS_ONLY if estimate.is_of_terms_only else ''}"
     if not value:
-        return f"{outcome.metric.label} {'not known' if estimate.value is None else 'unchanged'}{interval}"
+        return f"{axis_result.metric.label} {'not known' if estimate.value is None else 'unchanged'}{interval}"
     if multiple:
-        return f"{outcome.metric.label} {sense} by {write(abs(value))}{interval} times the originals'"
-    return f"{outcome.metric.label} {write(abs(value))} {sense}{interval}"
+        return f"{axis_result.metric.label} {sense} by {write(abs(value))}{interval} times the originals'"
+    return f"{axis_result.metric.label} {write(abs(value))} {sense}{interval}"
 
 
-def short(word: str) -> str:
-    """A cluster of words by its first two: "husband/wife …"."""
-    parts = word.split("/")
-    return word if len(parts) <= 2 else "/".join(parts[:2]) + " …"
+def short(term: str) -> str:
+    """A cluster of terms by its first two: "husband/wife …"."""
+    parts = term.split("/")
+    return term if len(parts) <= 2 else "/".join(parts[:2]) + " …"
 
 
-def direction(value: float, outcome: AxisResult) -> str:
-    """``worse`` or ``better``; ``otherwise`` for a metric that is neither good nor bad, or does not say for whom."""
-    if outcome.metric.better == "neither" or outcome.metric.counterfactual:
-        return "otherwise"
+def direction(value: float, axis_result: AxisResult) -> str:
+    """``worse`` or ``better``; ``differently`` for a metric that is neither, or that compares with originals."""
+    if axis_result.metric.better == "neither" or axis_result.metric.counterfactual:
+        return "differently"
     return "worse" if value > 0 else "better"
 
 
-def _reading(outcome: AxisResult, has_floor: bool) -> Reading:
+def _reading(axis_result: AxisResult, has_placebo: bool) -> Reading:
     return Reading(
-        outcome=outcome,
-        who=_who(outcome),
-        where=_where(outcome),
-        missing=_short_of(outcome),
-        words=_words(outcome),
-        floor=_floor(outcome, has_floor),
-        limits=_limits(outcome),
+        axis_result=axis_result,
+        who=_who(axis_result),
+        where=_where(axis_result),
+        missing=_short_of(axis_result),
+        terms=_terms(axis_result),
+        placebo=_placebo(axis_result, has_placebo),
+        limits=_limits(axis_result),
     )
 
 
-def _floor_reading(outcome: AxisResult) -> Reading:
+def _placebo_reading(axis_result: AxisResult) -> Reading:
     text = (
-        f"rewording without demographic meaning: {amount(outcome.disparity, outcome)}; what an axis claims is above "
-        "that of its own dialogues."
+        f"rewording without demographic meaning: {amount(axis_result.disparity, axis_result)}; an axis claims only "
+        "what is above that in its own dialogues."
     )
-    return Reading(outcome, text, "", "", "", "", "")
+    return Reading(axis_result, text, "", "", "", "", "")
 
 
-def _may_name(outcome: AxisResult, estimate: Estimate, words: float | None) -> bool:
-    """Whether a sentence may name a difference: as one of groups or, where the verdict says so, of these words."""
-    if outcome.verdict == "these terms only":
-        return is_claimed(estimate, these_words=True)
-    return is_starred(outcome, estimate, words)
+def _may_name(axis_result: AxisResult, estimate: Estimate, terms: float | None) -> bool:
+    """Whether a sentence may name a difference: as one of groups or, where the verdict says so, of these terms."""
+    if axis_result.verdict == "these terms only":
+        return is_claimed(estimate, terms_only=True)
+    return is_starred(axis_result, estimate, terms)
 
 
-def _who(outcome: AxisResult) -> str:
-    few = outcome.verdict == "these terms only"
-    if outcome.verdict == "equivalent":
-        return "no gap between groups, and no effect of rewriting, is larger than the margin."
-    if outcome.unmeasured:
-        return f"nothing is measured. {outcome.unmeasured}."
-    if "tests" in outcome.limiting_factors:
-        return ""
-    if outcome.verdict not in DIFFERENT:
-        return "these data cannot tell whether there is one."
-    parts = []
-    disparity = outcome.disparity
-    if _may_name(outcome, disparity, outcome.effective_terms) and disparity.value:
-        served = direction(disparity.value, outcome)
-        parts.append(
-            f"rewritten dialogues are answered {served} than the same system answers blind to the rewrite "
-            f"({amount(disparity, outcome)}, {_p(disparity, few)})"
-        )
-    groups = [
+def _named_groups(axis_result: AxisResult) -> list[Group]:
+    """The groups whose gap a sentence may name, in their order."""
+    return [
         group
-        for group in outcome.groups.values()
-        if _may_name(outcome, group.gap, group.effective_terms) and group.gap.value
+        for group in axis_result.groups.values()
+        if _may_name(axis_result, group.gap, group.effective_terms) and group.gap.value
     ]
-    worse = sorted((one for one in groups if (one.gap.value or 0) > 0), key=lambda one: -(one.gap.value or 0))
-    better = sorted((one for one in groups if (one.gap.value or 0) < 0), key=lambda one: one.gap.value or 0)
-    for chosen in (worse, better):
-        if chosen:
-            shown = ", ".join(
-                f"{group.name} ({amount(group.gap, outcome)}{_in_some(group, outcome)})" for group in chosen[:3]
-            )
-            more = f" and {len(chosen) - 3} more" if len(chosen) > 3 else ""
-            parts.append(f"told as {shown}{more}: {_than_average(chosen[0].gap.value or 0, outcome)}")
-    if groups and outcome.metric.counterfactual:
-        parts.append("which group is served worse this metric does not tell")
+
+
+def _names_disparity(axis_result: AxisResult) -> bool:
+    return _may_name(axis_result, axis_result.disparity, axis_result.effective_terms) and bool(
+        axis_result.disparity.value
+    )
+
+
+def _who(axis_result: AxisResult) -> str:
+    if axis_result.verdict == "equivalent":
+        return "no gap between groups, and no effect of rewriting, is larger than the margin."
+    if axis_result.unmeasured:
+        return f"nothing is measured. {axis_result.unmeasured}."
+    if "tests" in axis_result.limiting_factors:
+        return ""
+    if axis_result.verdict not in DIFFERENT:
+        return "these data cannot tell whether there is a disparity."
+    few = axis_result.verdict == "these terms only"
+    parts = []
+    disparity = axis_result.disparity
+    if _names_disparity(axis_result):
+        how = direction(disparity.value or 0, axis_result)
+        parts.append(
+            f"rewritten dialogues are answered {how} than by the system's twin "
+            f"({amount(disparity, axis_result)}, {_p(disparity, few)})"
+        )
+    groups = _named_groups(axis_result)
+    parts += _on_either_side(groups, axis_result)
+    if groups and axis_result.metric.counterfactual:
+        parts.append("this metric does not tell which group is served worse")
     text = "; ".join(parts) or "something differs, and no single group or direction can be named"
     if few:
-        return f"with these words, which need not speak for the groups: {text}."
+        return f"with these terms, which need not speak for the groups: {text}."
     return f"{text}."
 
 
-def _in_some(group: Group, outcome: AxisResult) -> str:
+def _on_either_side(groups: Sequence[Group], axis_result: AxisResult) -> list[str]:
+    """The groups with a positive gap, and those with a negative one, largest first."""
+    texts = []
+    ordered = sorted(groups, key=lambda group: -abs(group.gap.value or 0))
+    for positive in (True, False):
+        chosen = [group for group in ordered if ((group.gap.value or 0) > 0) == positive]
+        if chosen:
+            listed = ", ".join(
+                f"{group.name} ({amount(group.gap, axis_result)}{_in_some(group, axis_result)})" for group in chosen[:3]
+            )
+            more = f" and {len(chosen) - 3} more" if len(chosen) > 3 else ""
+            texts.append(f"{listed}{more}: {_than_average(chosen[0].gap.value or 0, axis_result)}")
+    return texts
+
+
+def _in_some(group: Group, axis_result: AxisResult) -> str:
     """In how many dialogues a group is looked at, where these are a part of those that the axis rests on."""
-    if group.dialogues is None or outcome.dialogues is None or group.dialogues >= outcome.dialogues:
+    if group.dialogues is None or axis_result.dialogues is None or group.dialogues >= axis_result.dialogues:
         return ""
-    return f" in {count(group.dialogues)} of {count(outcome.dialogues)} dialogues"
+    return f" in {count(group.dialogues)} of {count(axis_result.dialogues)} dialogues"
 
 
-def _than_average(gap: float, outcome: AxisResult) -> str:
-    if outcome.metric.counterfactual:
-        return f"answered otherwise than their originals {'more' if gap > 0 else 'less'} often than on average"
-    return f"{direction(gap, outcome)} than on average"
+def _than_average(gap: float, axis_result: AxisResult) -> str:
+    if axis_result.metric.counterfactual:
+        return f"treated differently from the originals {'more' if gap > 0 else 'less'} often than on average"
+    return f"{direction(gap, axis_result)} than on average"
 
 
-def _where(outcome: AxisResult) -> str:
-    """The components of the gap that is claimed and largest."""
-    few = outcome.verdict == "these terms only"
-    named = _named(outcome)
-    if named is None or not outcome.shares:
+def _where(axis_result: AxisResult) -> str:
+    """The stages of the gap that is claimed and largest."""
+    named = _named(axis_result)
+    if named is None or not axis_result.shares:
         return ""
     total, shares, what, _ = named
     whole = total.value or 0.0
-    with_it = {name: part for name, part in shares.items() if _told_apart(part, few) and _same_side(part, whole)}
-    against = {name: part for name, part in shares.items() if _told_apart(part, few) and not _same_side(part, whole)}
-    if not with_it:
-        text = f"{what[3:]}: no single component's part is told apart from 0"
-    else:
-        first = max(with_it, key=lambda name: abs(with_it[name].value or 0))
-        share = abs(with_it[first].value or 0) / abs(whole)
-        size = f"{fixed(with_it[first].value, sign=True)} of {fixed(whole, sign=True)}"
-        if share > MOST + _ROUNDING:
-            text = f"{'all' if 0.995 < share < 1.005 else 'most'} {what} enters in `{first}` ({size})"
-            text = text if share < 1.005 else f"{what[3:]}: more than all enters in `{first}` ({size})"
-        else:
-            listed = ", ".join(f"`{name}` ({fixed(part.value, sign=True)})" for name, part in with_it.items())
-            text = f"{what[3:]}: it enters in {listed} of {fixed(whole, sign=True)}"
+    few = axis_result.verdict == "these terms only"
+    clear = {name: share for name, share in shares.items() if _excludes_zero(share, few)}
+    towards = {name: share for name, share in clear.items() if _same_side(share, whole)}
+    against = {name: share for name, share in clear.items() if name not in towards}
+    text = _enters_in(towards, whole, what)
     if against:
-        listed = " and ".join(f"`{name}` ({fixed(part.value, sign=True)})" for name, part in against.items())
+        listed = " and ".join(f"`{name}` ({fixed(share.value, sign=True)})" for name, share in against.items())
         text += f"; {listed} {'work' if len(against) > 1 else 'works'} the other way"
     return f"{text}."
 
 
-def _named(outcome: AxisResult) -> tuple[Estimate, Mapping[str, Estimate], str, Estimate | None] | None:
-    """The largest gap or disparity that may be named, its parts, what it is called, and what of a group's is above the
-    placebo; None where there is none."""
-    if outcome.verdict not in DIFFERENT:
+def _enters_in(shares: Mapping[str, Estimate], whole: float, what: str) -> str:
+    """Which stages a gap or disparity enters in; ``shares`` are those on its side whose intervals leave out 0."""
+    if not shares:
+        return f"{what[3:]}: the interval of no single stage's contribution leaves out 0"
+    first = max(shares, key=lambda name: abs(shares[name].value or 0))
+    share = abs(shares[first].value or 0) / abs(whole)
+    if share <= MOST + _ROUNDING:
+        listed = ", ".join(f"`{name}` ({fixed(part.value, sign=True)})" for name, part in shares.items())
+        return f"{what[3:]}: it enters in {listed} of {fixed(whole, sign=True)}"
+    size = f"{fixed(shares[first].value, sign=True)} of {fixed(whole, sign=True)}"
+    if share >= 1.005:
+        return f"{what[3:]}: more than all enters in `{first}` ({size})"
+    return f"{'all' if share > 0.995 else 'most'} {what} enters in `{first}` ({size})"
+
+
+def _named(axis_result: AxisResult) -> tuple[Estimate, Mapping[str, Estimate], str, Estimate | None] | None:
+    """The largest gap or disparity that may be named, its contributions, what it is called, and what of a group's is
+    above the placebo; None where there is none."""
+    if axis_result.verdict not in DIFFERENT:
         return None
     named = [
-        (group.gap, group.shares, f"of the gap of {group.name}{_in_some(group, outcome)}", group.beyond_placebo)
-        for group in outcome.groups.values()
-        if _may_name(outcome, group.gap, group.effective_terms) and group.gap.value
+        (group.gap, group.shares, f"of the gap of {group.name}{_in_some(group, axis_result)}", group.beyond_placebo)
+        for group in _named_groups(axis_result)
     ]
-    if _may_name(outcome, outcome.disparity, outcome.effective_terms) and outcome.disparity.value:
-        named.append((outcome.disparity, outcome.shares, "of the disparity", None))
-    return max(named, key=lambda one: abs(one[0].value or 0), default=None)
+    if _names_disparity(axis_result):
+        named.append((axis_result.disparity, axis_result.shares, "of the disparity", None))
+    return max(named, key=lambda entry: abs(entry[0].value or 0), default=None)
 
 
-def _told_apart(part: Estimate, few: bool) -> bool:
-    ci = (part.terms_only.ci if part.terms_only else None) if few else part.ci
+def _excludes_zero(share: Estimate, few: bool) -> bool:
+    ci = (share.terms_only.ci if share.terms_only else None) if few else share.ci
     return ci is not None and (ci[0] > 0 or ci[1] < 0)
 
 
-def _same_side(part: Estimate, whole: float) -> bool:
-    return (part.value or 0) * whole > 0
+def _same_side(share: Estimate, whole: float) -> bool:
+    return (share.value or 0) * whole > 0
 
 
-def _short_of(outcome: AxisResult) -> str:
+def _short_of(axis_result: AxisResult) -> str:
     """Why nothing is claimed of a group, where something speaks for it."""
     parts = []
-    if "tests" in outcome.limiting_factors:
-        why = "any rewording changes answers, so this metric takes a placebo (--axes …,placebo)"
-        parts.append(f"nothing was tested: {why if outcome.metric.counterfactual else 'there are no permutations'}")
-    if "placebo" in outcome.limiting_factors:
-        beyond = outcome.beyond_placebo
+    if "tests" in axis_result.limiting_factors:
+        why = "any rewording changes outputs, so this metric needs a placebo (--axes …,placebo)"
+        parts.append(f"nothing was tested: {why if axis_result.metric.counterfactual else 'there are no permutations'}")
+    if "placebo" in axis_result.limiting_factors:
+        beyond = axis_result.beyond_placebo
         where = "" if beyond is None else f" in the {count(beyond.dialogues)} dialogues that have one"
-        whose = " of these words" if "terms" in outcome.limiting_factors else ""
+        whose = " of these terms" if "terms" in axis_result.limiting_factors else ""
         parts.append(f"without the placebo it would be claimed{whose}: it is not above what rewording does{where}")
-    if "terms" in outcome.limiting_factors and (
-        outcome.effective_terms is None or outcome.effective_terms >= ENOUGH_WORDS
+    if "terms" in axis_result.limiting_factors and (
+        axis_result.effective_terms is None or axis_result.effective_terms >= ENOUGH_WORDS
     ):
-        parts.append(f"too few words stand for {_few_worded(outcome)}; a claim about a group takes {ENOUGH_WORDS}")
-    if "other terms" in outcome.limiting_factors:
-        parts.append("it differs too much between the words to say that others would show it")
-    if "other tests" in outcome.limiting_factors:
-        parts.append("by itself it would be claimed, and among all axes and metrics that are tested it is not")
+        parts.append(f"too few terms express {_few_terms(axis_result)}; a claim about a group takes {ENOUGH_WORDS}")
+    if "other terms" in axis_result.limiting_factors:
+        parts.append("it differs too much between the terms to say that others would show it")
+    if "other tests" in axis_result.limiting_factors:
+        parts.append("it would be claimed if it were the only test, but not among all axes and metrics that are tested")
     return f"{'; '.join(parts)}." if parts else ""
 
 
-def _few_worded(outcome: AxisResult) -> str:
-    """The groups with few words whose gaps are found with these words; the axis where it is none of them."""
-    found = [
+def _few_terms(axis_result: AxisResult) -> str:
+    """The groups with few terms whose gaps are significant with these terms; the axis where it is none of them."""
+    names = [
         f"{group.name} ({fixed(group.effective_terms, 1)})"
-        for group in outcome.groups.values()
+        for group in axis_result.groups.values()
         if group.effective_terms is not None
         and group.effective_terms < ENOUGH_WORDS
-        and is_claimed(group.gap, these_words=True)
+        and is_claimed(group.gap, terms_only=True)
     ]
-    return ", ".join(found[:4]) + (f" and {len(found) - 4} more" if len(found) > 4 else "") if found else outcome.axis
+    if not names:
+        return axis_result.axis
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
-def _words(outcome: AxisResult) -> str:
-    if outcome.effective_terms is None:
+def _terms(axis_result: AxisResult) -> str:
+    if axis_result.effective_terms is None:
         return ""
-    number = fixed(outcome.effective_terms, 1)
-    text = f"it rests on {number} effective words"
-    if outcome.effective_terms < ENOUGH_WORDS:
+    number = fixed(axis_result.effective_terms, 1)
+    text = f"it rests on {number} effective terms"
+    if axis_result.effective_terms < ENOUGH_WORDS:
         text += f"; a claim about a group takes {ENOUGH_WORDS}"
-    known = [term for term in outcome.terms if term.without is not None]
-    if known and outcome.disparity.value:
-        low, high = min(known, key=lambda one: one.without or 0), max(known, key=lambda one: one.without or 0)
+    terms = sorted((term for term in axis_result.terms if term.without is not None), key=lambda term: term.without or 0)
+    if terms and axis_result.disparity.value:
+        low, high = terms[0], terms[-1]
         text += (
             f"; without “{short(low.term)}” the disparity would be {fixed(low.without, sign=True)}, without "
             f"“{short(high.term)}” {fixed(high.without, sign=True)}"
@@ -348,55 +375,55 @@ def _words(outcome: AxisResult) -> str:
     return f"{text}."
 
 
-def _floor(outcome: AxisResult, has_floor: bool) -> str:
-    beyond = outcome.beyond_placebo
+def _placebo(axis_result: AxisResult, has_placebo: bool) -> str:
+    beyond = axis_result.beyond_placebo
     if beyond is None:
-        if outcome.verdict in DIFFERENT:
-            why = "no placebo fits its dialogues" if has_floor else "there is no placebo (--axes …,placebo)"
+        if axis_result.verdict in DIFFERENT:
+            why = "no placebo fits its dialogues" if has_placebo else "there is no placebo (--axes …,placebo)"
             return f"{why}, so part of this may be what any rewording does."
         return ""
     if beyond.value is None:
         return ""
     whose = ""
     above: Estimate = beyond
-    if (named := _named(outcome)) and named[3] is not None:
+    if (named := _named(axis_result)) and named[3] is not None:
         whose, above = f"{named[2].removeprefix('of ')} ", named[3]
     text = f"{whose}above placebo rewording of the same {count(beyond.dialogues)} dialogues: "
     text += with_interval(above, sign=True)
-    ours, floor = (beyond.edits.get(name) for name in ("axis", "placebo"))
-    if ours is not None and floor is not None:
-        text += f" ({fixed(ours, 1)} words changed a dialogue, the placebo {fixed(floor, 1)})"
-        if not is_matched(outcome):
-            text += "; as it changes fewer words, some of this may be what rewording more does"
+    changed, by_placebo = (beyond.edits.get(name) for name in ("axis", "placebo"))
+    if changed is not None and by_placebo is not None:
+        text += f" ({fixed(changed, 1)} words changed per dialogue, by the placebo {fixed(by_placebo, 1)})"
+        if not is_matched(axis_result):
+            text += "; the placebo changes fewer words, so some of this may be an effect of rewording more"
     return f"{text}."
 
 
-def is_matched(outcome: AxisResult) -> bool:
+def is_matched(axis_result: AxisResult) -> bool:
     """Whether the placebo changes about as many words as the axis, :data:`DOSE` of them at least."""
-    edits = {} if outcome.beyond_placebo is None else outcome.beyond_placebo.edits
-    ours, floor = (edits.get(name) for name in ("axis", "placebo"))
-    return not ours or floor is None or floor >= DOSE * ours
+    edits = {} if axis_result.beyond_placebo is None else axis_result.beyond_placebo.edits
+    changed, by_placebo = (edits.get(name) for name in ("axis", "placebo"))
+    return not changed or by_placebo is None or by_placebo >= DOSE * changed
 
 
-def _limits(outcome: AxisResult) -> str:
-    if outcome.unmeasured or "tests" in outcome.limiting_factors:
+def _limits(axis_result: AxisResult) -> str:
+    if axis_result.unmeasured or "tests" in axis_result.limiting_factors:
         return ""
     parts = []
-    unit = "" if outcome.scale == "ratio" else f" of {outcome.metric.label}"
-    if outcome.equivalent_within is not None and outcome.verdict != "disparity":
-        parts.append(f"a gap beyond ±{fixed(outcome.equivalent_within)}{unit} is ruled out")
-    if outcome.mde is not None and outcome.mde >= 1 and _is_share(outcome):
-        parts.append("not even the largest disparity there can be would be found in four of five such runs")
-    elif outcome.mde is not None:
-        parts.append(f"a disparity of {fixed(outcome.mde)}{unit} would be found in four of five such runs")
-    elif outcome.effective_terms is not None and outcome.disparity.ci is None:
-        parts.append("what could have been found cannot be told from so few words")
+    unit = "" if axis_result.scale == "ratio" else f" of {axis_result.metric.label}"
+    if axis_result.equivalent_within is not None and axis_result.verdict != "disparity":
+        parts.append(f"a gap beyond ±{fixed(axis_result.equivalent_within)}{unit} is ruled out")
+    if axis_result.mde is not None and axis_result.mde >= 1 and _is_share(axis_result):
+        parts.append("not even the largest possible disparity would be found in four of five such runs")
+    elif axis_result.mde is not None:
+        parts.append(f"a disparity of {fixed(axis_result.mde)}{unit} would be found in four of five such runs")
+    elif axis_result.effective_terms is not None and axis_result.disparity.ci is None:
+        parts.append("so few terms do not show how large a disparity the run could have found")
     return f"{'; '.join(parts)}." if parts else ""
 
 
-def _is_share(outcome: AxisResult) -> bool:
-    """Whether a disparity of 1 is the largest there can be."""
-    return outcome.metric.name in SHARES or (outcome.scale == "ratio" and outcome.metric.better == "higher")
+def _is_share(axis_result: AxisResult) -> bool:
+    """Whether a disparity of 1 is the largest possible."""
+    return axis_result.metric.name in SHARES or (axis_result.scale == "ratio" and axis_result.metric.better == "higher")
 
 
 def _p(estimate: Estimate, few: bool) -> str:

@@ -1,4 +1,4 @@
-"""Runs as a report takes them: read from their folders, under names that tell them apart, and their turns."""
+"""Runs as a report takes them: read from their folders, under distinct names, and their turns."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 ORIGINAL = "original"
 """The arm of ``turns.parquet`` that holds the run on the original dialogues."""
 _NUMBERS = ("turn", "sample")
-"""Columns of a table of turns that are whole numbers."""
+"""Columns of a table of turns that hold whole numbers."""
 
 
 @dataclass(frozen=True)
-class Run:
-    """One run's folder, read."""
+class ReportedRun:
+    """A run as read from its folder, with the name that a report gives it."""
 
     folder: Path
     name: str
@@ -29,8 +29,8 @@ class Run:
     result: AuditResult
 
 
-def read_runs(folders: Sequence[str | Path]) -> list[Run]:
-    """Read run folders, each once, under names that tell them apart (the last parts of their paths).
+def read_runs(folders: Sequence[str | Path]) -> list[ReportedRun]:
+    """Read run folders, each once, under distinct names (the last parts of their paths).
 
     Raises:
         RunError: no folder is given, or one of them cannot be read.
@@ -39,7 +39,7 @@ def read_runs(folders: Sequence[str | Path]) -> list[Run]:
     if not unique:
         raise RunError("no run folder given; name at least one, for example runs/demo")
     results = [AuditResult.load(folder) for folder in unique]
-    return [Run(*row) for row in zip(unique, _names(unique), results, strict=True)]
+    return [ReportedRun(*row) for row in zip(unique, _names(unique), results, strict=True)]
 
 
 def _names(folders: Sequence[Path]) -> list[str]:
@@ -55,10 +55,10 @@ def check_turns(path: Path) -> bool:
     """Whether there is a table of turns.
 
     Raises:
-        RunError: what is there is no plain file.
+        RunError: the path is not a regular file.
     """
     if os.path.lexists(path) and not path.is_file():
-        raise RunError(f"{path}: is no plain file, as a run's turns are; remove it, or repeat the run's command")
+        raise RunError(f"{path}: is not a regular file; remove it, or repeat the run's command")
     if not path.is_file():
         return False
     import pyarrow as pa
@@ -75,14 +75,14 @@ def check_turns(path: Path) -> bool:
 
 
 def read_turns(folder: str | Path, arms: Sequence[str]) -> pd.DataFrame | None:
-    """Read the turns of some arms of a run; ``None`` where the run kept no ``turns.parquet``.
+    """Read the turns of some arms of a run; ``None`` where the run saved no ``turns.parquet``.
 
     Args:
         folder: the run folder.
         arms: arm keys as in ``results.json``; :data:`ORIGINAL` for the run on the original dialogues.
 
     Raises:
-        RunError: the file is no plain file, no Parquet file, or has no column ``arm``.
+        RunError: the file is not a regular file, no Parquet file, or has no column ``arm``.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -1,4 +1,4 @@
-"""What the report shows of a run: a section a metric, examples, and the record."""
+"""What the report shows of a run: one section per metric, examples, and the record."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from tod_bias.report.reading import (
     has_few,
     is_starred,
     read,
-    words_of_pair,
+    terms_of_pair,
 )
-from tod_bias.report.record import ORIGINAL, Run, read_turns
+from tod_bias.report.record import ORIGINAL, ReportedRun, read_turns
 from tod_bias.results import AuditResult, AxisResult, CorpusInfo, Gap, MetricInfo, RunError
 from tod_bias.statistics.needed import ENOUGH_WORDS
 
 _LABELS = {
-    "groups": "Dots with intervals: the gap of each group from the mean of groups, and the parts of that.",
-    "pairs": "Heatmap of the gap between every two attributes; the table below holds the numbers.",
-    "components": "Dots with intervals: the disparity of every axis and each component's part of it.",
+    "groups": "Dots with intervals: the gap of each group from the mean of groups, and the contributions of stages.",
+    "pairs": "Heatmap of the gap between every two groups; the table below holds the numbers.",
+    "stages": "Dots with intervals: the disparity of every axis and each stage's contribution to it.",
     "su": "Stacked bars of Su's contributions to the fairscore of every axis; the table below holds the numbers.",
 }
 
@@ -44,71 +44,77 @@ class MetricPart:
 
     metric: MetricInfo
     key: str
-    """Its name, fit for links and file names, and unlike those of the run's others."""
+    """Its name for links and file names, unique in the run."""
     readings: Sequence[Reading]
-    """One an axis, the placebo last."""
+    """One per axis, the placebo last."""
     figures: Mapping[str, Markup]
     """By kind, as inline SVG: see :func:`tod_bias.report.figures.figures`."""
 
     @property
-    def outcomes(self) -> list[AxisResult]:
-        """One an axis, the placebo last."""
-        return [reading.outcome for reading in self.readings]
+    def axis_results(self) -> list[AxisResult]:
+        """One per axis, the placebo last."""
+        return [reading.axis_result for reading in self.readings]
 
     @property
     def claiming(self) -> list[Reading]:
         """Those of axes that may claim something."""
-        return [reading for reading in self.readings if not reading.outcome.is_placebo]
+        return [reading for reading in self.readings if not reading.axis_result.is_placebo]
 
     @property
-    def floor(self) -> AxisResult | None:
+    def placebo(self) -> AxisResult | None:
         """The placebo."""
-        return next((outcome for outcome in self.outcomes if outcome.is_placebo), None)
+        return next((axis_result for axis_result in self.axis_results if axis_result.is_placebo), None)
 
     @property
     def stages(self) -> list[str]:
-        """Components, in the pipeline's order."""
-        return list(dict.fromkeys(stage for outcome in self.outcomes for stage in outcome.shares))
+        """In the pipeline's order."""
+        return list(dict.fromkeys(stage for axis_result in self.axis_results for stage in axis_result.shares))
 
     @property
     def arm_keys(self) -> list[str]:
-        """All arms, those with fewer swapped components first."""
-        keys = dict.fromkeys(key for outcome in self.outcomes for key in outcome.arms)
+        """All arms, those with fewer replaced stages first."""
+        keys = dict.fromkeys(key for axis_result in self.axis_results for key in axis_result.arms)
         return sorted(keys, key=lambda key: (len(key.split(",")) if key else 0, key))
 
     @property
     def largest_arm(self) -> float:
         """The largest score of an arm, for bars; 0 where one is negative, and there are no bars."""
-        values = [value for outcome in self.outcomes for value in outcome.arms.values() if value is not None]
+        values = [
+            value for axis_result in self.axis_results for value in axis_result.arms.values() if value is not None
+        ]
         return max(values, default=0.0) if min(values, default=0.0) >= 0 else 0.0
 
     @property
     def units(self) -> list[tuple[str, list[str]]]:
-        """``ratio`` and ``difference``, each with the axes whose gaps are read so."""
-        found: dict[str, list[str]] = {}
-        for outcome in self.outcomes:
-            found.setdefault(outcome.scale, []).append(outcome.axis)
-        return list(found.items())
+        """``ratio`` and ``difference``, each with the axes whose gaps have that scale."""
+        axes: dict[str, list[str]] = {}
+        for axis_result in self.axis_results:
+            axes.setdefault(axis_result.scale, []).append(axis_result.axis)
+        return list(axes.items())
 
 
 @dataclass(frozen=True)
 class Section:
     """What the report shows of one run."""
 
-    run: Run
+    run: ReportedRun
     """The run."""
     id: str
-    """Put before what the page links to; unlike those of other runs."""
+    """The prefix of the page's anchors, unique among its runs."""
     parts: Sequence[MetricPart]
-    """One a metric, in the run's order."""
+    """One per metric, in the run's order."""
     excerpts: Sequence[Excerpts] | None
-    """Turns to look at; ``None`` where the run kept none, or has no score of single turns."""
+    """Turns to look at; ``None`` where the run saved none, or has no score of single turns."""
 
     @property
     def axes(self) -> list[str]:
         """In the order of the results, the placebo last."""
-        found = [outcome for part in self.parts for outcome in part.outcomes]
-        return list(dict.fromkeys(outcome.axis for outcome in sorted(found, key=lambda outcome: outcome.is_placebo)))
+        axis_results = [axis_result for part in self.parts for axis_result in part.axis_results]
+        return list(
+            dict.fromkeys(
+                axis_result.axis for axis_result in sorted(axis_results, key=lambda axis_result: axis_result.is_placebo)
+            )
+        )
 
     @property
     def corpus(self) -> CorpusInfo:
@@ -117,18 +123,18 @@ class Section:
 
     @property
     def title(self) -> str:
-        """The corpus, or what stands for it."""
+        """The corpus, or a name in its place."""
         name, split = self.corpus.name or "Run", self.corpus.split
         return f"{name} ({split})" if split else name
 
     @property
     def margin(self) -> float | None:
-        """What the user called equivalent."""
+        """The margin within which the user calls groups equivalent."""
         return self.run.result.config.analysis.margin
 
     @property
     def conditions(self) -> list[str]:
-        """How the run was made, in few words."""
+        """The settings of the run, in short."""
         result = self.run.result
         design = result.config.design
         return [
@@ -142,7 +148,7 @@ class Section:
 
     @property
     def circumstances(self) -> list[str]:
-        """What was unusual: a file that was changed, answers that are missing, malformed or drawn."""
+        """What was unusual: a file that was changed, outputs that are missing, malformed or drawn."""
         return circumstances(self.run.result)
 
     @property
@@ -151,83 +157,83 @@ class Section:
         return facts(settings(self.run.result))
 
 
-def section_of(run: Run, name: str, folder: Path, own: Sequence[Scorer] = ()) -> Section:
-    """Read a run's outcomes and turns, and write its figures.
+def section_of(run: ReportedRun, name: str, folder: Path, scorers: Sequence[Scorer] = ()) -> Section:
+    """Read a run's axis_results and turns, and write its figures.
 
     Args:
         run: read from its folder.
         name: of the run, fit for links.
         folder: for the figures.
-        own: metrics of one's own, which score the turns that are shown.
+        scorers: the user's metrics, which score the turns that are shown too.
 
     Raises:
         RunError: a value or column is not as expected; the message names the run's folder.
     """
     turns = read_turns(run.folder, [ORIGINAL, UNSWAPPED])
-    outcomes = run.result.rows
-    metrics = _metrics(run, outcomes)
-    axes = list(dict.fromkeys(outcome.axis for outcome in outcomes))
+    axis_results = run.result.rows
+    metrics = _metrics(run, axis_results)
+    axes = list(dict.fromkeys(axis_result.axis for axis_result in axis_results))
     try:
-        found = None if turns is None else excerpts(turns, run.result.stages, axes, metrics, own)
+        examples = None if turns is None else excerpts(turns, run.result.stages, axes, metrics, scorers)
     except RunError as error:
         raise RunError(f"{run.folder}/{error}") from error  # it begins with the file's name
     keys: set[str] = set()
     names: set[str] = set()
     parts = []
     for metric in metrics:
-        chosen = [outcome for outcome in outcomes if outcome.metric.name == metric.name]
+        chosen = [axis_result for axis_result in axis_results if axis_result.metric.name == metric.name]
         drawn = {}
         for kind, figure in figures(chosen).items():
             file = unique(slug(f"{kind} {metric.name}"), names)
             label = _LABELS[kind.partition(" ")[0]]
             drawn[kind] = draw(figure, folder / f"{file}.svg", label, f"{name}-{file}")
         parts.append(MetricPart(metric, unique(slug(metric.name), keys), read(chosen), drawn))
-    return Section(run, name, parts, found)
+    return Section(run, name, parts, examples)
 
 
-def _metrics(run: Run, outcomes: Iterable[AxisResult]) -> list[MetricInfo]:
+def _metrics(run: ReportedRun, axis_results: Iterable[AxisResult]) -> list[MetricInfo]:
     """Those with results, in the run's order."""
-    found = {outcome.metric.name: outcome.metric for outcome in outcomes}
-    return [found[name] for name in dict.fromkeys([*run.result.metrics, *found]) if name in found]
+    measured = {axis_result.metric.name: axis_result.metric for axis_result in axis_results}
+    return [measured[name] for name in dict.fromkeys([*run.result.metrics, *measured]) if name in measured]
 
 
-def both_ways(outcome: AxisResult) -> list[Gap]:
+def unordered_pairs(axis_result: AxisResult) -> list[Gap]:
     """Every gap once, from the side that is served worse, the largest first; undefined ones last."""
     seen: set[frozenset[str]] = set()
-    once = []
-    for pair in sorted(outcome.pairs.values(), key=lambda pair: (pair.value is None, -(pair.value or 0.0))):
+    pairs = []
+    for pair in sorted(axis_result.pairs.values(), key=lambda pair: (pair.value is None, -(pair.value or 0.0))):
         if (ends := frozenset((pair.source, pair.target))) not in seen:
             seen.add(ends)
-            once.append(pair)
-    return once
+            pairs.append(pair)
+    return pairs
 
 
-def marks(outcomes: Sequence[AxisResult]) -> list[str]:
-    """What the marks in tables mean, of those that are there."""
+def marks(axis_results: Sequence[AxisResult]) -> list[str]:
+    """What the marks in tables mean, of those that occur."""
     numbers = [
-        (outcome, estimate, words)
-        for outcome in outcomes
-        for estimate, words in (
-            (outcome.disparity, outcome.effective_terms),
-            *((group.gap, group.effective_terms) for group in outcome.groups.values()),
-            *((pair, words_of_pair(outcome, pair)) for pair in outcome.pairs.values()),
+        (axis_result, estimate, terms)
+        for axis_result in axis_results
+        for estimate, terms in (
+            (axis_result.disparity, axis_result.effective_terms),
+            *((group.gap, group.effective_terms) for group in axis_result.groups.values()),
+            *((pair, terms_of_pair(axis_result, pair)) for pair in axis_result.pairs.values()),
         )
     ]
-    counts = [outcome.dialogues for outcome in outcomes]
-    counts += [outcome.beyond_placebo.dialogues for outcome in outcomes if outcome.beyond_placebo]
-    for outcome in outcomes:
-        counts += [group.dialogues for group in outcome.groups.values()] + [
-            pair.dialogues for pair in outcome.pairs.values()
+    counts = [axis_result.dialogues for axis_result in axis_results]
+    counts += [axis_result.beyond_placebo.dialogues for axis_result in axis_results if axis_result.beyond_placebo]
+    for axis_result in axis_results:
+        counts += [group.dialogues for group in axis_result.groups.values()] + [
+            pair.dialogues for pair in axis_result.pairs.values()
         ]
-    found = {
+    notes = {
         f"* p < {ALPHA:g} after Holm's adjustment over everything that the run claims, and at least {ENOUGH_WORDS} "
-        "effective words": any(is_starred(*number) for number in numbers),
+        "effective terms": any(is_starred(*number) for number in numbers),
         f"{DAGGER} {FEW_NOTE}": any(map(has_few, counts)),
-        f"{notation.WORDS_FIXED} too few words for an interval over words: it holds for these terms only": any(
+        f"{notation.TERMS_ONLY} too few terms for an interval over terms: it holds for these terms only": any(
             estimate.is_of_terms_only for _, estimate, _ in numbers
         ),
     }
-    return [f"{note}." for note, applies in found.items() if applies]
+    return [f"{note}." for note, applies in notes.items() if applies]
 
 
 def settings(result: AuditResult) -> dict[str, Any]:
@@ -256,15 +262,15 @@ def minus(text: str) -> str:
 
 
 def slug(name: str) -> str:
-    """A name fit for links and file names."""
+    """A name for links and file names."""
     return re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-") or "run"
 
 
 def unique(name: str, taken: set[str]) -> str:
-    """The name, with a number where it is taken; it is taken afterwards."""
-    number, found = 1, name
-    while found in taken:
+    """The name, with a number where it is taken; adds it to ``taken``."""
+    number, free = 1, name
+    while free in taken:
         number += 1
-        found = f"{name}-{number}"
-    taken.add(found)
-    return found
+        free = f"{name}-{number}"
+    taken.add(free)
+    return free

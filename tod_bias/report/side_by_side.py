@@ -1,4 +1,4 @@
-"""Several runs beside each other: what their settings do not share, and their disparities and gaps."""
+"""Several runs beside each other: the settings that differ, and their disparities and gaps."""
 
 from __future__ import annotations
 
@@ -14,16 +14,14 @@ from tod_bias.report import notation
 from tod_bias.report.figures import comparison, su_comparison
 from tod_bias.report.page import draw
 from tod_bias.report.reading import Reading
-from tod_bias.report.record import Run
+from tod_bias.report.record import ReportedRun
 from tod_bias.report.sections import Section, facts, settings, slug, unique
 from tod_bias.results import Group, MetricInfo
 
 _SHARED = ("corpus", "stages", "config", "signature")
 """What should be the same in runs that are compared; differences are named in the report."""
-_LABEL = "Dots with intervals: the disparity of every axis in each run, and its parts; the tables hold the numbers."
-_SU_LABEL = (
-    "Bars: Su's fairscore of every axis in each run, stacked by component; the runs' own tables hold the numbers."
-)
+_LABEL = "Dots with intervals: the disparity of every axis in each run, and contributions of stages, as in the tables."
+_SU_LABEL = "Bars: Su's fairscore of every axis in each run, stacked by stage; the tables of the runs hold the numbers."
 
 
 @dataclass(frozen=True)
@@ -41,13 +39,15 @@ class MetricCompared:
 
     def gaps(self, axis: str) -> list[tuple[str, list[tuple[Reading, Group] | None]]]:
         """Every group of an axis with its gap in each of the runs; ``None`` where a run has none."""
-        by_run = {section.run.name: reading for name, found in self.rows if name == axis for section, reading in found}
+        by_run = {
+            section.run.name: reading for name, entries in self.rows if name == axis for section, reading in entries
+        }
         readings = [by_run.get(section.run.name) for section in self.runs]
         names = dict.fromkeys(
             group.name
             for reading in readings
-            if reading is not None and not reading.outcome.is_placebo
-            for group in reading.outcome.groups.values()
+            if reading is not None and not reading.axis_result.is_placebo
+            for group in reading.axis_result.groups.values()
         )
         return [(name, [_gap(reading, name) for reading in readings]) for name in names]
 
@@ -88,34 +88,34 @@ def compare(sections: Sequence[Section], folder: Path) -> Compared:
 
 
 def _compared(metric: MetricInfo, sections: Sequence[Section], folder: Path, name: str) -> MetricCompared:
-    found = {
+    measured = {
         section.run.name: (section, part)
         for section in sections
         for part in section.parts
         if part.metric.name == metric.name
     }
-    readings = [(section, reading) for section, part in found.values() for reading in part.readings]
+    readings = [(section, reading) for section, part in measured.values() for reading in part.readings]
     axes = dict.fromkeys(
-        reading.outcome.axis for _, reading in sorted(readings, key=lambda entry: entry[1].outcome.is_placebo)
+        reading.axis_result.axis for _, reading in sorted(readings, key=lambda entry: entry[1].axis_result.is_placebo)
     )
-    rows = [(axis, [entry for entry in readings if entry[1].outcome.axis == axis]) for axis in axes]
-    outcomes = {run: part.outcomes for run, (_, part) in found.items()}
-    drawn = draw(comparison(outcomes), folder / f"{name}.svg", _LABEL, name)
+    rows = [(axis, [entry for entry in readings if entry[1].axis_result.axis == axis]) for axis in axes]
+    axis_results = {run: part.axis_results for run, (_, part) in measured.items()}
+    drawn = draw(comparison(axis_results), folder / f"{name}.svg", _LABEL, name)
     stacked = None
-    if any(outcome.su is not None for every in outcomes.values() for outcome in every):
-        stacked = draw(su_comparison(outcomes), folder / f"su-{name}.svg", _SU_LABEL, f"su-{name}")
-    return MetricCompared(metric, rows, [section for section, _ in found.values()], drawn, stacked)
+    if any(axis_result.su is not None for every in axis_results.values() for axis_result in every):
+        stacked = draw(su_comparison(axis_results), folder / f"su-{name}.svg", _SU_LABEL, f"su-{name}")
+    return MetricCompared(metric, rows, [section for section, _ in measured.values()], drawn, stacked)
 
 
 def _gap(reading: Reading | None, name: str) -> tuple[Reading, Group] | None:
     if reading is None:
         return None
-    group = reading.outcome.groups.get(name)
+    group = reading.axis_result.groups.get(name)
     return None if group is None else (reading, group)
 
 
-def differences(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
-    """What the runs do not share and should, to be compared: (name, value per run). Their stages are what differs."""
+def differences(runs: Sequence[ReportedRun]) -> list[tuple[str, list[str]]]:
+    """Settings that should be equal in compared runs and are not: (name, value per run). Stages may differ."""
     named = [run.result.metrics for run in runs]
     common = [name for name in named[0] if all(name in metrics for metrics in named)]
     flat: list[Mapping[str, str]] = [dict(facts(_shared(run, common))) for run in runs]
@@ -124,7 +124,7 @@ def differences(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     return [(name, values) for name, values in rows if len(set(values)) > 1]
 
 
-def _shared(run: Run, common: Sequence[str]) -> dict[str, Any]:
+def _shared(run: ReportedRun, common: Sequence[str]) -> dict[str, Any]:
     """The settings of a run; of its metrics their names, and how those are scored that all runs have."""
     result = run.result
     record: dict[str, Any] = {key: value for key, value in settings(result).items() if key in _SHARED}
@@ -135,6 +135,6 @@ def _shared(run: Run, common: Sequence[str]) -> dict[str, Any]:
     return record | {"order of Su's parts": order} if (order := _order(run)) else record
 
 
-def _order(run: Run) -> list[str]:
+def _order(run: ReportedRun) -> list[str]:
     """In which Su's parts of a run were taken; nothing where it has none."""
     return next((list(row.su.contributions) for row in run.result.rows if row.su is not None), [])

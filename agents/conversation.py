@@ -172,7 +172,9 @@ class Conversation:
                 f"{self._agent}: --history gold needs the labels of the turns before, which this teacher or world "
                 "does not show; use --history system"
             )
-        shown = Turn.with_call(turn.user, _mapping(turn.shown_call), _mapping(turn.shown_result), turn.shown_response or "")
+        shown = Turn.with_call(
+            turn.user, _mapping(turn.shown_call), _mapping(turn.shown_result), turn.shown_response or ""
+        )
         if needs_gold:
             self._turns.append(shown)
             return

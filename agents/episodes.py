@@ -41,8 +41,8 @@ def episode_to_dialogue(episode: TodStructuredEpisode, dialogue_id: str | None =
     turns = tuple(
         Turn.with_call(
             user=spoken.user_utt,
-            api_call=slot_texts(spoken.api_call_machine),
-            api_result=slot_texts(spoken.api_resp_machine),
+            call=slot_texts(spoken.api_call_machine),
+            result=slot_texts(spoken.api_resp_machine),
             response=spoken.sys_utt,
         )
         for spoken in rounds

@@ -55,8 +55,12 @@ def small_corpus(count: int = 24) -> list[Dialogue]:
         place = f"House of {dish} number {number % 5}"
         results = ({"name": place, "city": city}, {"name": f"{place} annex", "city": city})
         turns = (
-            Turn.with_call(f"{whom} {dish} tonight, can you help?", {}, {}, "Of course, in which city shall I look for it?"),
-            Turn.with_call(f"In {city} please.", call, results[0], f"{place} in {city} serves good {dish}.", results[1:]),
+            Turn.with_call(
+                f"{whom} {dish} tonight, can you help?", {}, {}, "Of course, in which city shall I look for it?"
+            ),
+            Turn.with_call(
+                f"In {city} please.", call, results[0], f"{place} in {city} serves good {dish}.", results[1:]
+            ),
         )
         dialogues.append(Dialogue(f"d{number:03d}", "Restaurants", turns))
     return dialogues

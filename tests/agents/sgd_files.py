@@ -20,7 +20,9 @@ DIALOGUES = (
         "Restaurants",
         (
             Turn.with_call("My wife wants tacos.", {}, {}, "In which city does she want them?"),
-            Turn.with_call("In Fremont, please.", CALL, RESULTS[0], "House of tacos would suit your wife.", RESULTS[1:]),
+            Turn.with_call(
+                "In Fremont, please.", CALL, RESULTS[0], "House of tacos would suit your wife.", RESULTS[1:]
+            ),
         ),
     ),
     Dialogue(

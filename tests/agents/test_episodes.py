@@ -54,7 +54,9 @@ def test_an_episode_without_an_id_needs_one() -> None:
 
 
 def test_a_rewritten_episode_is_the_rewritten_dialogue_with_its_goals() -> None:
-    turn = Turn.with_call("For my mom.", {"api_name": "Send", "recipient_name": "Mom"}, {"recipient_name": "Mom"}, "Her turn.")
+    turn = Turn.with_call(
+        "For my mom.", {"api_name": "Send", "recipient_name": "Mom"}, {"recipient_name": "Mom"}, "Her turn."
+    )
     dialogue = Dialogue("d", "Bank", (turn,))
     episode = dialogue_to_episode(dialogue)
     episode.api_schemas_machine = [{"api_name": "Send", "reqArg": ["recipient_name"]}]

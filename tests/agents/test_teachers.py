@@ -44,7 +44,9 @@ def core_dialogues(dialogues: list[Dialogue], axis: str, seed: int, draw: int, *
     for dialogue in sorted(dialogues, key=lambda dialogue: dialogue.id):
         for rewrite in draw_rewrites(perturber, dialogue, 3, seed)[draw : draw + 1]:
             twin = rewrite(dialogue)
-            turns = tuple(Turn.with_call(turn.user, turn.api_call, turn.api_result, turn.response) for turn in twin.turns)
+            turns = tuple(
+                Turn.with_call(turn.user, turn.api_call, turn.api_result, turn.response) for turn in twin.turns
+            )
             rewritten.append(dataclasses.replace(twin, turns=turns))
     return rewritten
 

@@ -87,11 +87,9 @@ def test_the_result_is_that_of_one_process(workers, stages, in_small_chunks, tmp
         "metrics": ["corpus_bleu", "slot_f1", "disagreement"],
         "cluster": "domain",
     }
-    corpus = [
-        *small_corpus(40),
-        *(Dialogue(f"n{number}", "Two", (Turn.with_call(f"This is {name}", {"api_name": "Find"}, response=f"Hi {name}"),))
-          for number, name in enumerate(("Emily", "Jamal", "Mei", "Brad"))),
-    ]  # fmt: skip
+    names = ("Emily", "Jamal", "Mei", "Brad")
+    turns = [Turn.with_call(f"This is {name}", {"api_name": "Find"}, response=f"Hi {name}") for name in names]
+    corpus = [*small_corpus(40), *(Dialogue(f"n{number}", "Two", (turn,)) for number, turn in enumerate(turns))]
     here = told(pipeline, corpus, **options)
     there = told(pipeline, corpus, executor="ray", workers=workers, cache=tmp_path / "kept.sqlite", **options)
     assert there[0] == here[0]

@@ -16,7 +16,14 @@ from tod_bias.perturb import load_axis
 
 CALL = {"api_name": "Find", "guest": "my mother", "artist": "Lady Gaga"}
 DIALOGUES = [
-    Dialogue("1", "", (Turn.with_call("My mother likes Lady Gaga.", CALL, {}, "Does she like it?"), Turn.with_call("Yes", {}, {}, "Ok"))),
+    Dialogue(
+        "1",
+        "",
+        (
+            Turn.with_call("My mother likes Lady Gaga.", CALL, {}, "Does she like it?"),
+            Turn.with_call("Yes", {}, {}, "Ok"),
+        ),
+    ),
     Dialogue("2", "", (Turn.with_call("A table for my mother-in-law and my son.", {}, {}, "Done for her and him."),)),
     Dialogue("3", "", (Turn.with_call("Hello", {}, {}, "Hello you"),)),
 ]

@@ -24,11 +24,9 @@ def slow(inputs):
 def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 1500
     people = ("sister", "brother")
-    corpus = [
-        Dialogue(f"d{number:05d}", "Restaurants", (Turn.with_call(f"My {people[number % 2]} is hungry. Case {number}.", {}, {},
-                                                        "Of course, in which city?"),))
-        for number in range(count)
-    ]  # fmt: skip
+    said = [f"My {people[number % 2]} is hungry. Case {number}." for number in range(count)]
+    turns = [Turn(text, response="Of course, in which city?") for text in said]
+    corpus = [Dialogue(f"d{number:05d}", "Restaurants", (turn,)) for number, turn in enumerate(turns)]
     spent = {}
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")  # no part of the work
     found = {}

@@ -27,7 +27,9 @@ def corpus(count: int) -> Iterator[Dialogue]:
             Turn.with_call(
                 f"My {person} wants {dish} tonight, can you help? Case {number}.", {}, {}, "Of course, in which city?"
             ),
-            Turn.with_call(f"In {city} please.", call, {"name": place, "city": city}, f"{place} in {city} serves good {dish}."),
+            Turn.with_call(
+                f"In {city} please.", call, {"name": place, "city": city}, f"{place} in {city} serves good {dish}."
+            ),
             Turn.with_call("Great, she says thanks.", {}, {}, "You are welcome, have a nice evening."),
         )
         yield Dialogue(f"d{number:06d}", "Restaurants", turns)

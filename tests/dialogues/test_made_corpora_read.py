@@ -132,7 +132,9 @@ def test_msr_e2e_calls_gather_slots_and_stand_with_results(tmp_path: Path) -> No
         ),
         Turn("thank you, sir"),
     )
-    assert found["taxi-2"].turns[0] == Turn.with_call("__SILENCE__", {}, {"api_name": "taxi", "greeting": "hello"}, "Hello")
+    assert found["taxi-2"].turns[0] == Turn.with_call(
+        "__SILENCE__", {}, {"api_name": "taxi", "greeting": "hello"}, "Hello"
+    )
     assert found["taxi-4"].turns == (Turn.with_call("__SILENCE__", {}, {}, "Anybody\tthere?\nMy husband?"),)
     assert len(found) == 3 * COUNT
     assert "taxi-1_2" in found  # the number of another dialogue

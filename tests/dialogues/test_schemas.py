@@ -38,7 +38,9 @@ DIALOGUE = Dialogue(
     "1",
     "Hotels, Rides",
     (
-        Turn.with_call("A hotel in Davis", {"api_name": "FindHotel", "city": "Davis"}, {"city": "Davis", "phone": "1"}, "A?"),
+        Turn.with_call(
+            "A hotel in Davis", {"api_name": "FindHotel", "city": "Davis"}, {"city": "Davis", "phone": "1"}, "A?"
+        ),
         Turn("And a ride", steps=[Step({"api_name": "GetRide", "to": "A"}), Step({"api_name": "Other", "city": "B"})]),
         Turn("Bye"),
     ),

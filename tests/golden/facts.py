@@ -82,6 +82,8 @@ RENAMED: tuple[tuple[str, str], ...] = (
     (r"(checked/check\.json:cases\.\d+)\.word$", r"\1.term"),
     (r"(checked/check\.json:.*)\.component$", r"\1.stage"),
     (r"(checked/check\.json:.*)\.by_component\.", r"\1.contributions."),
+    (r"(cases\.jsonl:.*)\.api_call\.", r"\1.steps.0.call."),
+    (r"(cases\.jsonl:.*)\.api_result\.", r"\1.steps.0.results.0."),
     (r"((?:mitigation|compare)\.json:.*)\.ci_these_words", r"\1.terms_only.ci"),
     (r"((?:mitigation|compare)\.json:.*)\.change\.equivalent_within$", r"\1.equivalent_within"),
     (r"((?:mitigation|compare)\.json:.*\.change)\.p_value$", r"\1.p"),

@@ -97,7 +97,9 @@ def test_a_list_under_the_slot_of_an_entity_belongs_to_it() -> None:
     call = {"api_name": "play", "artists": ["x"], "artist": ["The Wife", {"note": "wife"}]}
     turn = Turn.with_call("My wife likes The Wife.", call)
     (rewrite,) = draw_rewrites(load_axis("gender", targets=["man"]), Dialogue("d", "", (turn,)), draws=1)
-    assert rewrite(turn) == Turn.with_call("My husband likes The Wife.", {**call, "artist": ["The Wife", {"note": "husband"}]})
+    assert rewrite(turn) == Turn.with_call(
+        "My husband likes The Wife.", {**call, "artist": ["The Wife", {"note": "husband"}]}
+    )
 
 
 values = st.recursive(

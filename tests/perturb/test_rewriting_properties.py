@@ -108,7 +108,9 @@ def test_a_name_from_a_result_stays_in_every_string(name: str) -> None:
 
 
 def test_a_demographic_slot_value_changes_with_the_text() -> None:
-    turn = Turn.with_call("A female dentist.", {"gender": "Female", "city": "Napa"}, {"gender": "Female"}, "A female one it is.")
+    turn = Turn.with_call(
+        "A female dentist.", {"gender": "Female", "city": "Napa"}, {"gender": "Female"}, "A female one it is."
+    )
     perturber = load_axis("gender", targets=["man"])
     (rewrite,) = draw_rewrites(perturber, Dialogue("d", "", (turn,)), draws=1)
     assert rewrite(turn) == Turn.with_call(
@@ -117,7 +119,9 @@ def test_a_demographic_slot_value_changes_with_the_text() -> None:
 
 
 class TestInverseOnUnseenText:
-    DIALOGUE = Dialogue("d", "", (Turn.with_call("A table for my mum and my brother.", {}, {}, "She and he will like it."),))
+    DIALOGUE = Dialogue(
+        "d", "", (Turn.with_call("A table for my mum and my brother.", {}, {}, "She and he will like it."),)
+    )
 
     def inverse(self, text: str, target: str = "man", source: str = "woman", word: str = "mum") -> str:
         perturber = load_axis("gender")

@@ -62,7 +62,12 @@ def test_stage_is_asked_about_every_different_history():
 
     dialogues = [
         Dialogue(
-            str(n), "", (Turn.with_call("find", {"a": "b"}, {"name": "x"}, "x", ({"name": f"y{n}"},)), Turn.with_call("and?", {}, {}, "z"))
+            str(n),
+            "",
+            (
+                Turn.with_call("find", {"a": "b"}, {"name": "x"}, "x", ({"name": f"y{n}"},)),
+                Turn.with_call("and?", {}, {}, "z"),
+            ),
         )
         for n in range(4)
     ]

@@ -90,7 +90,9 @@ def _sgd_dialogue(record: Mapping[str, Any], descriptions: Mapping[str, str] | N
                 call[API_NAME] = frame["service_call"]["method"]
                 results = [{slot: joined(value) for slot, value in row.items()} for row in frame["service_results"]]
         turns.append(
-            Turn.with_call(user["utterance"], call, results[0] if results else {}, system["utterance"], tuple(results[1:]))
+            Turn.with_call(
+                user["utterance"], call, results[0] if results else {}, system["utterance"], tuple(results[1:])
+            )
         )
     domains = sorted({service.split("_")[0].strip() for service in record["services"]})
     system = "" if descriptions is None else "\n\n".join(descriptions[name.strip()] for name in record["services"])

@@ -53,7 +53,7 @@ class _Rich:
         self._progress.update(self._task, description=text)
 
 
-class _Lines:
+class _ProgressLines:
     """For a log file or a batch job: a line now and then instead of a bar that moves."""
 
     def __init__(self, total: float, text: str) -> None:
@@ -120,7 +120,7 @@ def progress_bar(total: float, text: str, *, show: bool, after: float = 0.0) -> 
         return
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _Lines(total, text)
+        yield _ProgressLines(total, text)
         return
     if after:
         late = _Late(total, text, after, console)

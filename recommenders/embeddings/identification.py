@@ -21,7 +21,7 @@ from tod_bias.recommenders.embeddings.direction import (
     usual_sizes,
 )
 from tod_bias.recommenders.embeddings.settings import AuditSettings
-from tod_bias.recommenders.embeddings.significance import Verdict, direction_tests
+from tod_bias.recommenders.embeddings.significance import DirectionTests, direction_tests
 
 
 def fit_directions(
@@ -47,12 +47,12 @@ def fit_directions(
 
 def judge_directions(
     directions: Sequence[Direction], a: np.ndarray, b: np.ndarray, parts: Split | None, chosen: AuditSettings
-) -> dict[str, Verdict | None]:
+) -> dict[str, DirectionTests | None]:
     """Tests on held-out entities; what was fitted on all entities is fitted again without them."""
     if parts is None or min(len(parts.test_a), len(parts.test_b)) < 2:
         return dict.fromkeys(part.name for part in directions)
     level = chosen.alpha / (3 * len(directions))
-    result: dict[str, Verdict | None] = {}
+    result: dict[str, DirectionTests | None] = {}
     for part in directions:
         vector = part.vector
         if part.name == "centroid":
@@ -60,7 +60,7 @@ def judge_directions(
         elif part.name == "pca":
             vector = _held_out_pca(a, b, parts, chosen)
         p_values = direction_tests(vector, a[parts.test_a], b[parts.test_b], seed=chosen.seed)
-        result[part.name] = Verdict(p_values, level)
+        result[part.name] = DirectionTests(p_values, level)
     return result
 
 
@@ -75,7 +75,7 @@ def _held_out_pca(a: np.ndarray, b: np.ndarray, parts: Split, chosen: AuditSetti
 
 def direction_record(
     directions: Sequence[Direction],
-    verdicts: Mapping[str, Verdict | None],
+    verdicts: Mapping[str, DirectionTests | None],
     parts: Split | None,
     a: np.ndarray,
     b: np.ndarray,

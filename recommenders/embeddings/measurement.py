@@ -13,7 +13,7 @@ from tod_bias.recommenders.embeddings.bootstrap import Intervals
 from tod_bias.recommenders.embeddings.direction import Direction
 from tod_bias.recommenders.embeddings.sets import EntitySets
 from tod_bias.recommenders.embeddings.settings import AuditSettings
-from tod_bias.recommenders.embeddings.significance import Verdict
+from tod_bias.recommenders.embeddings.significance import DirectionTests
 from tod_bias.statistics.permutation import TestResult, group_test, sign_test
 from tod_bias.statistics.ranks import subsample_rank_sum
 from tod_bias.statistics.record import finite, finite_pair
@@ -95,7 +95,7 @@ def metrics(
     scores: Scores,
     tests: Tests,
     bounds: Intervals,
-    verdicts: Mapping[str, Verdict | None],
+    verdicts: Mapping[str, DirectionTests | None],
     chosen: AuditSettings,
 ) -> dict[str, Any]:
     """What ``associations.json`` says of EAA, GEAA, DEAA, effect sizes and R-RIPA.
@@ -151,7 +151,7 @@ def _r_ripa(
     scores: Scores,
     tests: Tests,
     bounds: Intervals,
-    verdicts: Mapping[str, Verdict | None],
+    verdicts: Mapping[str, DirectionTests | None],
     chosen: AuditSettings,
 ) -> dict[str, Any]:
     along_e, along_p = scores.along(scores.e), scores.along(scores.p)

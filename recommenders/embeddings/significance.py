@@ -26,7 +26,7 @@ TESTS = {
 
 
 @dataclass(frozen=True)
-class Verdict:
+class DirectionTests:
     """The three p-values of one direction, and whether all are below the corrected level."""
 
     p_values: dict[str, float]

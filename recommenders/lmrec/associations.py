@@ -14,7 +14,7 @@ from tod_bias.recommenders.lmrec.design import crossing_of, exchange, fewest_clu
 from tod_bias.recommenders.lmrec.inference import FEWEST_QUERIES, SHEN, joined
 from tod_bias.recommenders.lmrec.recommendations import ALL, Recommendations
 from tod_bias.statistics.adjustment import adjusted
-from tod_bias.statistics.crossed import Crossing, Spread, crossed_sums, crossed_variance
+from tod_bias.statistics.crossed import CrossedSpread, Crossing, crossed_sums, crossed_variance
 from tod_bias.statistics.jackknife import jackknife
 from tod_bias.statistics.permutation import Exceedances, relabelled
 from tod_bias.statistics.settings import Inference
@@ -247,7 +247,12 @@ def _within_city(
 
 
 def _over_cities(
-    sums: np.ndarray, first: int, second: int, spreads: tuple[Spread, Spread], how: Inference, scale: Scale
+    sums: np.ndarray,
+    first: int,
+    second: int,
+    spreads: tuple[CrossedSpread, CrossedSpread],
+    how: Inference,
+    scale: Scale,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(2, categories) bounds of difference and ratio (made on its logarithm), and p-values over cities alone.
 

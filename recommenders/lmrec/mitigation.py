@@ -44,7 +44,7 @@ SHOWN = ("accuracy", "MRR", "HR@5", "HR@10", "HR@20")
 
 
 @dataclass(frozen=True)
-class Mitigation:
+class MitigationScores:
     """Quality and bias in every condition."""
 
     quality: pd.DataFrame
@@ -63,7 +63,7 @@ def compare(
     top: int = K,
     inference: Inference | None = None,
     show_progress: bool = False,
-) -> Mitigation:
+) -> MitigationScores:
     """Score and audit both models with and without neutralisation.
 
     Bias is told in three numbers, each 0 for a recommender that does not look at the words: the mean over dimensions,
@@ -99,7 +99,7 @@ def compare(
             biases.append((condition, reviews.city, name, value))
     whole = pd.concat(qualities, ignore_index=True)
     columns = ["condition", *(column for column in whole if column != "condition")]
-    return Mitigation(whole[columns], pd.DataFrame(biases, columns=["condition", "city", "score", "value"]))
+    return MitigationScores(whole[columns], pd.DataFrame(biases, columns=["condition", "city", "score", "value"]))
 
 
 def bias_of(frame: pd.DataFrame) -> dict[str, float]:
@@ -121,7 +121,7 @@ def bias_of(frame: pd.DataFrame) -> dict[str, float]:
 
 
 @styled
-def figure(result: Mitigation) -> Figure:
+def figure(result: MitigationScores) -> Figure:
     """Quality and bias in every condition (Shen Fig. 2); the neutral reference of every bias is 0."""
     picture = new_figure(9.0, 3.2)
     left, right = picture.subplots(1, 2, width_ratios=(1.5, 1))

@@ -26,7 +26,7 @@ from tod_bias.recommenders.lmrec.inference import FEWEST_QUERIES, SHEN, joined
 from tod_bias.recommenders.lmrec.recommendations import ALL, Recommendations
 from tod_bias.recommenders.lmrec.venue import LEVELS
 from tod_bias.statistics.adjustment import Correction, adjusted
-from tod_bias.statistics.crossed import Spread, crossed_sums, crossed_variance, crossing
+from tod_bias.statistics.crossed import CrossedSpread, crossed_sums, crossed_variance, crossing
 from tod_bias.statistics.jackknife import jackknife
 from tod_bias.statistics.permutation import Exceedances, relabelled, sign_test
 from tod_bias.statistics.resampling import resampled
@@ -183,13 +183,13 @@ def _over_cities(
     return _rows(units, ALL, dimension, _Scores(value, neutral, bounds, p_cities), tests, how.correction)
 
 
-def _over(values: np.ndarray) -> Spread:
+def _over(values: np.ndarray) -> CrossedSpread:
     """Of the mean over (cities, …) values; NaN where fewer than two cities have one."""
     known = ~np.isnan(values)
     count = known.sum(axis=0)
     squares = np.where(known, (values - _mean(values)) ** 2, 0.0).sum(axis=0)
     freedom = np.maximum(count - 1, 1)
-    return Spread(np.where(count > 1, squares / freedom / np.maximum(count, 1), np.nan), freedom)
+    return CrossedSpread(np.where(count > 1, squares / freedom / np.maximum(count, 1), np.nan), freedom)
 
 
 def _tests(units: _Units, dimension: str, dimensions: Sequence[str], how: Inference, city: str) -> _Tests:

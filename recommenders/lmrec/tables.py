@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tod_bias.recommenders.lmrec.mitigation import CONDITIONS, SHOWN, Mitigation
+from tod_bias.recommenders.lmrec.mitigation import CONDITIONS, SHOWN, MitigationScores
 from tod_bias.recommenders.lmrec.reading import ALPHA, DIFFERENCE, first_of_pairs, score
 from tod_bias.recommenders.lmrec.recommendations import ALL, CROSS
 from tod_bias.report.notation import count, fixed
@@ -136,7 +136,7 @@ def quality_sheet(scores: pd.DataFrame, level: float) -> Sheet:
     return Sheet("quality", title, ("score", *cities), tuple(rows))
 
 
-def mitigation_sheet(result: Mitigation, level: float) -> Sheet:
+def mitigation_sheet(result: MitigationScores, level: float) -> Sheet:
     """Quality and bias side by side, a column per condition."""
     rows: list[tuple[Any, ...]] = []
     for name in SHOWN:

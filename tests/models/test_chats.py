@@ -12,7 +12,7 @@ from tod_bias.dialogues.chat import to_messages
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.errors import ModelError
 from tod_bias.models.chat_template import CHATML, CHATML_MARKS, ChatTemplate, template_source, with_read_arguments
-from tod_bias.models.chats import Tools, chat_sequences, read_tools
+from tod_bias.models.chats import OfferedTools, chat_sequences, read_tools
 from tod_bias.models.examples import IGNORED
 from tod_bias.models.from_scratch import new_tokenizer
 
@@ -104,7 +104,7 @@ One c moment. c <tool_call>{"name": c "find", c "arguments": c {"seats": c 2}}</
     ],
 )
 def test_every_token_and_whether_it_counts(options, counted):
-    tools = Tools((FIND, BOOK))
+    tools = OfferedTools((FIND, BOOK))
     tokenizer = words([text_of(DIALOGUE, tools.everywhere)])
     (sequence,) = chat_sequences([DIALOGUE], tokenizer, template(), tools=tools, **options).sequences
     found = [
@@ -118,7 +118,7 @@ def test_every_token_and_whether_it_counts(options, counted):
 def test_as_a_model_is_asked_so_it_was_trained(tokenizer):
     tokenizer.chat_template = OWN
     messages = messages_of(DIALOGUE)
-    (sequence,) = chat_sequences([DIALOGUE], tokenizer, template(), tools=Tools((FIND,))).sequences
+    (sequence,) = chat_sequences([DIALOGUE], tokenizer, template(), tools=OfferedTools((FIND,))).sequences
     for number, message in enumerate(messages):
         if message["role"] != "assistant":
             continue
@@ -163,7 +163,7 @@ def test_spans_are_the_whole_text_in_order():
 @pytest.mark.parametrize("length", [170, 230, 340, 5000])
 @pytest.mark.parametrize("loss", ["targets", "all"])
 def test_pieces_of_a_long_dialogue_are_whole_turns_and_train_every_target_once(tokenizer, length, loss):
-    tools = Tools((FIND,))
+    tools = OfferedTools((FIND,))
     whole = chat_sequences([LONG], tokenizer, template(), tools=tools).sequences[0]
     found = chat_sequences([LONG], tokenizer, template(), tools=tools, max_length=length, loss=loss)
     assert found.left_out == 0

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tod_bias.statistics.crossed import Spread, crossed_sums, crossed_variance, crossing, effective_number
+from tod_bias.statistics.crossed import CrossedSpread, crossed_sums, crossed_variance, crossing, effective_number
 from tod_bias.statistics.intervals import interval
 
 ROWS, COLUMNS = 12, 10
@@ -99,7 +99,7 @@ def test_a_stratum_of_one_cluster_has_no_variance():
 
 
 def test_nothing_that_moves_is_no_finding():
-    still = Spread(np.array([0.0, 0.0]), np.array([5.0, 5.0]))
+    still = CrossedSpread(np.array([0.0, 0.0]), np.array([5.0, 5.0]))
     assert still.p_values(np.array([0.0, 1.0])).tolist() == [1, 0]
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import ModelError, described
-from tod_bias.models.cost import Cost as ModelCost
+from tod_bias.models.cost import GenerationCost
 from tod_bias.perturb.axis import Axis
 from tod_bias.results import Cost, Precision
 from tod_bias.stages import HOMES
@@ -38,9 +38,9 @@ def generators_of(pipeline: Pipeline) -> list[Generator]:
     return list({id(generator): generator for generator in found}.values())
 
 
-def total_cost(generators: Iterable[Generator]) -> ModelCost:
+def total_cost(generators: Iterable[Generator]) -> GenerationCost:
     """What several generators have cost together."""
-    total = ModelCost()
+    total = GenerationCost()
     for generator in generators:
         total.distinct_prompts += generator.cost.distinct_prompts
         total.cached += generator.cost.cached

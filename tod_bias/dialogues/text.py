@@ -160,7 +160,7 @@ def read_turns(text: str) -> Iterator[tuple[str, list[StepParts], str]]:
     Raises:
         ValueError: a line has the wrong prefix or a malformed call or result; names the line.
     """
-    lines = _Lines(text)
+    lines = _LineReader(text)
     while lines.are_left:
         user = unescape(lines.take(USER))
         steps = [_step(lines)]
@@ -169,7 +169,7 @@ def read_turns(text: str) -> Iterator[tuple[str, list[StepParts], str]]:
         yield user, steps, unescape(lines.take(SYSTEM))
 
 
-def _step(lines: _Lines) -> StepParts:
+def _step(lines: _LineReader) -> StepParts:
     is_said = lines.begin(SYSTEM) and lines.begin(API_CALL, ahead=1)
     said = unescape(lines.take(SYSTEM)) if is_said else ""
     call, result = lines.take(API_CALL), lines.take(API_RESULT)
@@ -180,7 +180,7 @@ def _step(lines: _Lines) -> StepParts:
         raise ValueError(f"lines {lines.number - 1}-{lines.number}: {error}") from error
 
 
-class _Lines:
+class _LineReader:
     """The lines of a text, taken one after the other."""
 
     def __init__(self, text: str) -> None:

@@ -20,7 +20,7 @@ _FORM = '{"type": "function", "function": {"name": …, "parameters": …}}'
 
 
 @dataclass(frozen=True)
-class Tools:
+class OfferedTools:
     """Which tools a dialogue is offered: all of them, or those of its domains."""
 
     everywhere: tuple[Schema, ...] = ()
@@ -45,23 +45,25 @@ class Tools:
         return tuple(found.values())
 
 
-def read_tools(path: str | Path | None) -> Tools:
+def read_tools(path: str | Path | None) -> OfferedTools:
     """Tools from a JSON file: a list of OpenAI's function schemas, or an object of such lists by domain.
 
     Raises:
         ModelError: it cannot be read or holds something else.
     """
     if path is None:
-        return Tools()
+        return OfferedTools()
     try:
         content = read_json(path)
     except (OSError, ValueError) as error:
         raise ModelError(f"{path}: cannot be read as JSON ({error}); expected a list of {_FORM}") from error
     if isinstance(content, list):
-        return Tools(_schemas(content, str(path)))
+        return OfferedTools(_schemas(content, str(path)))
     if not isinstance(content, dict) or not content:
         raise ModelError(f"{path}: expected a list of {_FORM}, or an object of such lists by domain")
-    return Tools(by_domain={name: _schemas(tools, f"{path}, domain {name!r}") for name, tools in content.items()})
+    return OfferedTools(
+        by_domain={name: _schemas(tools, f"{path}, domain {name!r}") for name, tools in content.items()}
+    )
 
 
 def _schemas(tools: Any, where: str) -> tuple[Schema, ...]:
@@ -94,7 +96,7 @@ def chat_sequences(
     tokenizer: Any,
     template: ChatTemplate,
     *,
-    tools: Tools | None = None,
+    tools: OfferedTools | None = None,
     system: str = "",
     parts: Sequence[Part] = PARTS,
     loss: Literal["all", "targets"] = "targets",
@@ -119,7 +121,7 @@ def chat_sequences(
     Raises:
         ModelError: the template cannot be used, or a dialogue has no tools.
     """
-    offered = tools or Tools()
+    offered = tools or OfferedTools()
     sequences: list[TokenSequence] = []
     split = left_out = 0
     for dialogue in dialogues:

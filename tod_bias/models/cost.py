@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass
-class Cost:
+class GenerationCost:
     """What generating has cost so far."""
 
     prompts: int = 0

@@ -27,7 +27,7 @@ from tod_bias.cache import Cache
 from tod_bias.errors import ModelError
 from tod_bias.models import checkpoints
 from tod_bias.models.agreement import MOST_WEIGHTS, REFERENCE, Agreement, PromptSample
-from tod_bias.models.cost import Cost
+from tod_bias.models.cost import GenerationCost
 from tod_bias.models.decoders.batch import greedy
 from tod_bias.models.decoders.choice import Decoded, new_decoder, resolved
 from tod_bias.models.decoders.decoder import Decoder
@@ -64,7 +64,7 @@ class Generator:
         self, model: str | Path, settings: GenerationSettings | None = None, *, device: str | None = None
     ) -> None:
         self.name = str(model)
-        self.cost = Cost()
+        self.cost = GenerationCost()
         self.show_progress = False
         self._answers = Cache()
         self._asked: set[str] = set()

@@ -22,7 +22,7 @@ from tod_bias.models.chat_template import (
     template_source,
     with_read_arguments,
 )
-from tod_bias.models.chats import Tools, chat_sequences, read_tools
+from tod_bias.models.chats import OfferedTools, chat_sequences, read_tools
 from tod_bias.models.checkpoints import (
     fingerprint,
     is_causal,
@@ -159,7 +159,7 @@ def _described(dialogues: Sequence[Dialogue], settings: TrainConfig) -> list[Dia
 
 
 def _new_tokenizer(
-    settings: TrainConfig, source: str, tools: Tools, dialogues: Sequence[Dialogue], causal: bool
+    settings: TrainConfig, source: str, tools: OfferedTools, dialogues: Sequence[Dialogue], causal: bool
 ) -> Any:
     if settings.format == "text":
         read = dialogues if settings.described else ()

@@ -112,7 +112,7 @@ def crossed_sums(rng: np.random.Generator, table: np.ndarray, how: Crossing, res
 
 
 @dataclass(frozen=True)
-class Spread:
+class CrossedSpread:
     """Variances of some scores with their degrees of freedom, each (scores,)."""
 
     variance: np.ndarray
@@ -130,7 +130,7 @@ class Spread:
         return np.where((np.abs(values) == 0) & (self.variance == 0), 1.0, p)
 
 
-def crossed_variance(influences: np.ndarray, how: Crossing) -> Spread:
+def crossed_variance(influences: np.ndarray, how: Crossing) -> CrossedSpread:
     """Multiway variance (Cameron, Gelbach and Miller 2011) of sums over units.
 
     Clusters are centred at the mean of their stratum (:meth:`Crossing.strata`) and count n / (n − 1) of it. Where the
@@ -158,7 +158,7 @@ def crossed_variance(influences: np.ndarray, how: Crossing) -> Spread:
                 doubt += (parts**2 / freedoms[:, None]).sum(axis=0)
     variance = np.maximum(total, largest)
     freedom = np.divide(largest**2, doubt, out=np.full(scores, np.inf), where=doubt > 0)
-    return Spread(variance, np.where(np.isnan(doubt), np.nan, np.maximum(freedom, 1.0)))
+    return CrossedSpread(variance, np.where(np.isnan(doubt), np.nan, np.maximum(freedom, 1.0)))
 
 
 def _variances(influences: np.ndarray, way: np.ndarray, strata: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

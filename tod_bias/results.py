@@ -744,6 +744,12 @@ def _read(folder: Path, path: Path) -> dict[str, Any]:
         raise RunError(f"{path}: not JSON ({error}); repeat the run's command to write it again") from error
     if not isinstance(record, dict):
         raise RunError(f"{path}: expected a JSON object, got {type(record).__name__}; is this the file of a run?")
+    _check_record(path, record)
+    return record
+
+
+def _check_record(path: Path, record: dict[str, Any]) -> None:
+    """Raises RunError where a run's results are of another schema, hold nothing, or stages that no run has."""
     if record.get("schema") != SCHEMA:
         raise RunError(f"{path}: expected schema {SCHEMA}, got {record.get('schema')!r:.40}; repeat the run's command")
     if not isinstance(record.get("axes"), dict) or not record["axes"] or not all(record["axes"].values()):
@@ -753,7 +759,6 @@ def _read(folder: Path, path: Path) -> dict[str, Any]:
         raise RunError(f"{path}, stages: expected {MOST_COMPONENTS} at the most, got {len(stages)}")
     if isinstance(stages, list) and len({repr(stage) for stage in stages}) < len(stages):
         raise RunError(f"{path}, stages: a name stands twice; repeat the run's command to write it again")
-    return record
 
 
 def _place(error: ValidationError) -> str:

@@ -112,51 +112,61 @@ def _parts(lines: Sequence[str]) -> Iterator[list[str]]:
         yield part
 
 
-def read_batches(paths: Sequence[str | Path], answers: Cache) -> dict[str, str]:
-    """Keep the answers that batch output files hold.
+def read_batches(paths: Sequence[str | Path], cache: Cache) -> dict[str, str]:
+    """Put the outputs that batch output files hold into a cache.
 
-    Lines that are questions (a folder may hold both) are passed over, and so are failures that may pass: these are
-    asked again.
+    Lines that are requests (a folder may hold both) are passed over, and so are failures that may pass: these requests
+    are sent again.
 
     Args:
-        paths: files, or folders of ``.jsonl`` files; all there are, as refusals are not kept.
-        answers: where they are kept.
+        paths: files, or folders of ``.jsonl`` files; all there are, as refusals are not cached.
+        cache: where outputs go.
 
     Returns:
-        Key to reason, of questions that were refused for good.
+        Key to reason, of requests that were refused for good.
 
     Raises:
-        TodBiasError: a file cannot be read or holds what is no batch output; it holds no answer of this project's.
+        TodBiasError: a file cannot be read or holds what is no batch output; it holds no output of this project's.
     """
     refused: dict[str, str] = {}
     given = [Path(path) for path in paths]
     files = [file for path in given for file in (sorted(path.glob("*.jsonl")) if path.is_dir() else [path])]
     count = 0
     for file in files:
-        found: dict[str, str] = {}
+        outputs: dict[str, str] = {}
         for number, record in _records(file):
             key = record.get("custom_id")
             if "body" in record and "response" not in record:
                 continue
             if not isinstance(key, str) or not _KEY.fullmatch(key):
-                raise TodBiasError(f"{file}, line {number}: custom_id {key!r:.60} is of no question of ours")
+                raise TodBiasError(f"{file}, line {number}: custom_id {key!r:.60} is of no request of ours")
             count += 1
-            response = record.get("response")
-            status = response.get("status_code", 200) if isinstance(response, Mapping) else None
-            body = response.get("body") if isinstance(response, Mapping) else None
-            if status == 200 and not record.get("error"):
-                problem = problem_of(body)
-                if problem or not isinstance(body, Mapping):
-                    refused[key] = f"the answer is no chat completion: {problem}"
-                else:
-                    found[key] = json.dumps(bounded(body))
-                    refused.pop(key, None)
-            elif isinstance(status, int) and 400 <= status < 500 and status not in _PASSING:
-                refused[key] = shortened(f"status {status}: {record.get('error') or body}", 300)
-        answers.put(found)
+            output, reason = _read_reply(record)
+            if output is not None:
+                outputs[key] = output
+                refused.pop(key, None)
+            elif reason:
+                refused[key] = reason
+        cache.put(outputs)
     if not count:
-        raise TodBiasError(f"--batch-in {', '.join(map(str, paths))}: holds no answer; expected batch output files")
+        raise TodBiasError(f"--batch-in {', '.join(map(str, paths))}: holds no output; expected batch output files")
     return refused
+
+
+def _read_reply(record: Mapping[str, Any]) -> tuple[str | None, str]:
+    """The output in a line of a batch output file as JSON, or why the request was refused for good; neither of a
+    failure that may pass."""
+    response = record.get("response")
+    status = response.get("status_code", 200) if isinstance(response, Mapping) else None
+    body = response.get("body") if isinstance(response, Mapping) else None
+    if status == 200 and not record.get("error"):
+        problem = problem_of(body)
+        if problem or not isinstance(body, Mapping):
+            return None, f"the reply is no chat completion: {problem}"
+        return json.dumps(bounded(body)), ""
+    if isinstance(status, int) and 400 <= status < 500 and status not in _PASSING:
+        return None, shortened(f"status {status}: {record.get('error') or body}", 300)
+    return None, ""
 
 
 def _records(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:

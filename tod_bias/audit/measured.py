@@ -81,27 +81,35 @@ def why_unmeasured(metric: Metric, seen: Seen, original: float | None) -> str:
         original: the metric's score of the originals; None where it is no finite number.
     """
     needs, reads = getattr(metric, "needs", ""), getattr(metric, "reads", "")
-    instead = "choose a metric that needs none, such as --metrics disagreement"
-    if needs == "references" and not seen.has_references:
-        return f"{metric.label} needs reference responses, and no turn has one: add them to the corpus, or {instead}"
-    if needs == "gold calls" and not seen.has_gold_calls:
-        return f"{metric.label} needs gold calls, and no turn has one: add them to the corpus, or {instead}"
-    has_several_users = len(seen.users) >= _ENOUGH
-    same_responses = has_several_users and len(seen.responses) < _ENOUGH
-    same_calls = has_several_users and len(seen.calls) < _ENOUGH
-    if reads != "calls" and seen.responses == {""} and (reads == "responses" or same_calls):
-        return f"{metric.label}: every response is empty: see why the system says nothing"
-    unchanged = {"responses": same_responses, "calls": same_calls}.get(reads, same_responses and same_calls)
-    if unchanged:
-        what = {"responses": "response", "calls": "turn's calls"}.get(reads, "output")
-        example = next(iter(seen.calls if reads == "calls" else seen.responses)) or "none"
-        return f"{metric.label}: every {what} is the same ({example[:60]!r}): see what the system does"
+    missing = {"references": not seen.has_references, "gold calls": not seen.has_gold_calls}
+    if missing.get(needs):
+        what = {"references": "reference responses"}.get(needs, needs)
+        return (
+            f"{metric.label} needs {what}, and no turn has one: add them to the corpus, or choose a metric that needs "
+            "none, such as --metrics disagreement"
+        )
+    if why := _why_unchanged(metric.label, reads, seen):
+        return why
     if metric.scale == "ratio" and metric.better == "higher" and original is not None and original < SMALLEST:
         return (
             f"{metric.label} of the originals is {original:.3f}, next to 0, and a gap is a share of it: choose another "
             "metric, or references that the system can come near to"
         )
     return ""
+
+
+def _why_unchanged(label: str, reads: str, seen: Seen) -> str:
+    """That what a metric reads is the same in every turn, though users say different things."""
+    has_several_users = len(seen.users) >= _ENOUGH
+    same_responses = has_several_users and len(seen.responses) < _ENOUGH
+    same_calls = has_several_users and len(seen.calls) < _ENOUGH
+    if reads != "calls" and seen.responses == {""} and (reads == "responses" or same_calls):
+        return f"{label}: every response is empty: see why the system says nothing"
+    if not {"responses": same_responses, "calls": same_calls}.get(reads, same_responses and same_calls):
+        return ""
+    what = {"responses": "response", "calls": "turn's calls"}.get(reads, "output")
+    example = next(iter(seen.calls if reads == "calls" else seen.responses)) or "none"
+    return f"{label}: every {what} is the same ({example[:60]!r}): see what the system does"
 
 
 def why_no_tool_ran(callers: Mapping[str, StageCaller], max_failures: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,15 +52,9 @@ def write_pipeline(
     stages = {name: _entry(entry, beside) for name, entry in content["stages"].items()}
     if path is None:
         stages = {name: stages.get(name, {"stage": f"{_OWN_NAMES}LookupDb"}) for name in system.names}
-    taken: set[str] = set()
-    for name, stage in system.stages.items():
-        changed = path is None or any((fix.stage, fix.kind) == (name, ROWS) for fix in fixes)
-        table = _table(stage)
-        if changed and table is not None:
-            file = TABLE.format(unique(slug(name), taken))
-            check_own_file(folder / file)
-            table.save(folder / file)
-            stages[name]["table"] = file
+    changed = system.names if path is None else {fix.stage for fix in fixes if fix.kind == ROWS}
+    for name, file in _saved_tables(folder, system, changed).items():
+        stages[name]["table"] = file
     for fix in fixes:
         if fix.kind != ROWS:
             _check_axes(system.stages[fix.stage], fix)
@@ -68,6 +62,19 @@ def write_pipeline(
     write_text(folder / FILE, yaml.safe_dump({**content, "stages": stages}, sort_keys=False, allow_unicode=True))
     modules = {str(entry["stage"]).partition(":")[0].partition(".")[0] for entry in stages.values()}
     return folder / FILE, sorted(f"{name}.py" for name in modules if (beside / f"{name}.py").is_file())
+
+
+def _saved_tables(folder: Path, system: Pipeline, names: Collection[str]) -> dict[str, str]:
+    """Save the lookup tables of some stages; returns the names of their files."""
+    files: dict[str, str] = {}
+    taken: set[str] = set()
+    for name, stage in system.stages.items():
+        table = _table(stage)
+        if name in names and table is not None:
+            files[name] = TABLE.format(unique(slug(name), taken))
+            check_own_file(folder / files[name])
+            table.save(folder / files[name])
+    return files
 
 
 def _entry(entry: Any, folder: Path) -> dict[str, Any]:

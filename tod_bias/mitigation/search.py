@@ -234,11 +234,7 @@ class MitigationSearch:
         Raises:
             TodBiasError: the run claims nothing on these axes, or a guard is unknown or none is named.
         """
-        if not guards or (unknown := [name for name in guards if name not in GUARDS]):
-            wrong = f"unknown guard {unknown[0]!r}" if guards else "guards: none is named"
-            raise TodBiasError(f"{wrong}; expected some of {', '.join(GUARDS)}")
-        if budget < 1:
-            raise TodBiasError(f"budget must be at least 1, got {budget}")
+        _check_choices(guards, budget)
         check_claims(self._before, list(self._axes), self.metric)
         by_axis = {axis: self._attempts(axis, guards, budget) for axis in self.claimed}
         attempts = [attempt for own in by_axis.values() for attempt in own]
@@ -292,6 +288,14 @@ class MitigationSearch:
             except MetricError as error:  # nothing is right any more, so nothing can be compared
                 self.refused[fixes] = str(error)
         return found
+
+
+def _check_choices(guards: Sequence[str], budget: int) -> None:
+    if not guards or (unknown := [name for name in guards if name not in GUARDS]):
+        wrong = f"unknown guard {unknown[0]!r}" if guards else "guards: none is named"
+        raise TodBiasError(f"{wrong}; expected some of {', '.join(GUARDS)}")
+    if budget < 1:
+        raise TodBiasError(f"budget must be at least 1, got {budget}")
 
 
 def _check_dialogues(before: AuditResult, dialogues: Sequence[Dialogue]) -> None:

@@ -171,7 +171,7 @@ def test_an_axis_without_a_dialogue_left_is_named():
 
     young = Turn("To Oslo, trip number 3, the hotel is for my young friend, please.", response="Yes.")
     some = [*corpus(3), Dialogue("y", "Hotels", (young,))]
-    with pytest.raises(IncompleteError, match="axis age: every dialogue lacks an answer"):
+    with pytest.raises(IncompleteError, match="axis age: every dialogue lacks an output"):
         attribute(Pipeline({"answer": fragile}), some, **BLEU | {"axes": ("gender", "age")}, max_failures=0.9)
 
 

@@ -78,8 +78,8 @@ def test_what_a_batch_left_out_is_asked_once_more(tmp_path):
     [
         ("not json", "line 1: no JSON"),
         ("[1]", "line 1: expected an object, got list"),
-        ('{"custom_id": "x", "response": {}}', "line 1: custom_id 'x' is of no question of ours"),
-        ('{"custom_id": "x", "method": "POST", "body": {}}', "holds no answer"),
+        ('{"custom_id": "x", "response": {}}', "line 1: custom_id 'x' is of no request of ours"),
+        ('{"custom_id": "x", "method": "POST", "body": {}}', "holds no output"),
     ],
 )
 def test_batch_files_that_cannot_be_read(tmp_path, line, said):

@@ -1,8 +1,6 @@
 """The command as outside programs drive it."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -58,11 +56,6 @@ def test_npz_and_sets_give_associations(folder, capsys):
         assert (folder / "run" / name).stat().st_size > 0, name
 
 
-def test_quiet_prints_nothing(folder, capsys):
-    options = ("--embeddings", "model.npz", "--sets", "sets.json", "--out", "run", "--quiet", *QUICK)
-    assert run(capsys, *options) == (0, "", "")
-
-
 def test_word2vec_text_with_words_as_ids(folder, capsys):
     vectors = KeyedVectors(6, dtype=np.float64)
     words = ["he", "him", "she", "her", "nurse", "cook", "judge", "pilot"]
@@ -77,12 +70,7 @@ def test_word2vec_text_with_words_as_ids(folder, capsys):
     assert code == 0, err
     written = json.loads((folder / "run" / "associations.json").read_text())
     assert list(written["EAA"]) == words[4:]
-    assert (written["ddof"], written["alternative"], written["exact"], written["permutations"]) == (
-        1,
-        "greater",
-        True,
-        6,
-    )
+    assert [written[name] for name in ("ddof", "alternative", "exact", "permutations")] == [1, "greater", True, 6]
     assert written["p_value"] * 6 == pytest.approx(round(written["p_value"] * 6))
 
 
@@ -180,16 +168,13 @@ def changed_sets(**changes):
         (changed_sets(E=[]), "set E: the set is empty"),
         (changed_sets(A=["nobody"]), "set A: unknown id 'nobody': no such entity in users of model.npz"),
         (changed_sets(P=[99]), "set P: unknown row 99: items has rows 0 to 19"),
-        (changed_sets(P=[-1]), "set P: unknown row -1"),
         (changed_sets(A=[0, 0]), "set A: id '0' stands twice in the set"),
-        (changed_sets(A=[True]), "expected row numbers (integers) or ids (strings), got True"),
-        (changed_sets(A=[1.5]), "got 1.5"),
+        (changed_sets(A=[1.5]), "expected row numbers (integers) or ids (strings), got 1.5"),
         (changed_sets(A="all"), "set A: expected a list of row numbers or ids, got str"),
         (changed_sets(A={"in": "vectors", "rows": [1]}), "no table 'vectors' in model.npz; it holds users, items"),
         (changed_sets(A={"in": "users"}), "set A: give one of rows, ids and where; got none"),
         (changed_sets(A={"where": {"gender": "f"}}), "users have no attribute 'gender'"),
         (changed_sets(A={"where": {"gender": ["f", "m"]}}), "'where' takes one value of 'gender', got ['f', 'm']"),
-        (changed_sets(Q=[1]), "unknown set 'Q'; expected A, B, E and P"),
         ('{"A": [1]}', "no set B"),
         ("[1, 2]", "expected an object with A, B, E and P, got list"),
         ('{"A": [1,', "line 1: not JSON"),
@@ -212,40 +197,22 @@ def test_wrong_sets_end_in_one_line(folder, capsys, sets, message):
         (("--embeddings", "nan.npz", "--sets", "sets.json"), "users: row 5 (id '5') holds a NaN"),
         (("--embeddings", "zero.npz", "--sets", "sets.json"), "set A: row 5 (id '5') of users in zero.npz is a zero"),
         (("--embeddings", "differ.npz", "--sets", "sets.json"), "dimensions differ: users 6, items 5"),
-        (("--embeddings", "gone.npz", "--sets", "sets.json"), "gone.npz: no such file"),
-        (("--embeddings", "model.npz", "--sets", "gone.json"), "gone.json: cannot be read"),
-        (
-            ("--embeddings", "model.npz", "--sets", "sets.json", "--user-table", "u"),
-            "model.npz: no torch state of both, so it has no table 'u' to choose",
-        ),
         (("--embeddings", "model.npz"), "which groups define the attribute?"),
-        (("--sets", "sets.json"), "give them with --embeddings FILE"),
-        (
-            ("--interactions", "plays.csv", "--items", "i.csv"),
-            "--interactions, --items: about embeddings",
-        ),
-        (("--scope", "wrong.yaml", "--users", "users.csv"), "--users: --scope names everything"),
         (("--embeddings", "model.npz", "--users", "users.csv", "--attribute", "age"), "no attribute 'age'"),
         (("--embeddings", "model.npz", "--users", "users.csv", "--attribute", "gender=f,x"), "no gender is 'x'"),
         (("--embeddings", "model.npz", "--users", "users.csv", "--attribute", "gender=f"), "gender=VALUE,VALUE"),
         (("--embeddings", "model.npz", "--users", "users.csv", "--attribute", "id"), "id of users has 40 values"),
         (("--embeddings", "model.npz", "--users", "strange.csv", "--attribute", "gender"), "line 3: unknown id 'x9'"),
-        (("--embeddings", "model.npz", "--sets", "sets.json", "--csvc", "many"), "--csvc must be numbers"),
         (("--embeddings", "model.npz", "--sets", "sets.json", "--csvc", "400"), "CSVC on 400 entities a side"),
         (("--embeddings", "model.npz", "--sets", "sets.json", "--pairs", "pairs.csv"), "line 2: unknown id '20'"),
         (("--embeddings", "model.npz", "--sets", "sets.json", "--audience", "share"), "no attribute 'share'"),
         (("--embeddings", "model.npz", "--sets", "sets.json", "--names", "a,b"), "2 names for 1 training(s)"),
         (("--embeddings", "model.npz", "--compare", "small.npz", "--sets", "sets.json"), "unknown id '39'"),
-        (("--embeddings", "model.npz", "--sets", "sets.json", "--strength", "1"), "--strength: for the synthetic"),
         (
             ("--embeddings", "model.npz", "--sets", "sets.json", "--interactions", "plays.csv"),
             "plays.csv: none of its users (x, y, …) is in model.npz (0, 1, 2, …)",
         ),
-        (("--scope", "gone.yaml"), "gone.yaml: cannot be read"),
         (("--scope", "wrong.yaml"), "wrong.yaml: expected embeddings, sets"),
-        (("--scope", "wrong.yaml", "--sets", "sets.json"), "--scope names everything"),
-        (("--embeddings", "model.npz", "--sets", "sets.json", "--alternative", "more"), "--alternative"),
-        (("compare", "run", "nowhere"), "no results of tod-bias associate can be read"),
     ],
 )
 def test_wrong_input_ends_in_one_line(folder, capsys, options, message):
@@ -261,8 +228,7 @@ def test_wrong_input_ends_in_one_line(folder, capsys, options, message):
     (folder / "pairs.csv").write_text("a,b\n20,0\n")
     (folder / "plays.csv").write_text("user,item\nx,1\ny,2\n")
     (folder / "wrong.yaml").write_text("attribute: gender\n")
-    out_option = () if options[0] == "compare" else ("--out", "run")
-    code, out, err = run(capsys, *options, *out_option)
+    code, out, err = run(capsys, *options, "--out", "run")
     assert code == 2, err
     assert message in err
     assert err.startswith("tod-bias: error: ")
@@ -298,13 +264,3 @@ def test_case_study_lowers_the_association_and_says_what_is_left(folder, capsys)
     change = json.loads((folder / "run" / "comparison.json").read_text())["metrics"]["DEAA"]
     assert 0 < change["after"] < change["before"]
     assert change["ci"][1] < 0
-
-
-def test_help_needs_no_heavy_imports():
-    code = (
-        "import sys; from tod_bias.cli.application import app; [app[name] for name in app]; "
-        "heavy = {'torch', 'pandas', 'sklearn', 'matplotlib', 'scipy'} & set(sys.modules); "
-        "sys.exit(' '.join(sorted(heavy)) or 0)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr

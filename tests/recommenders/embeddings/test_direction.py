@@ -5,7 +5,6 @@ from spaces import planted
 from tod_bias.errors import EmbeddingsError
 from tod_bias.recommenders.embeddings.direction import (
     centroid_direction,
-    cosine_table,
     csvc_direction,
     most_biased,
     pca_direction,
@@ -85,15 +84,6 @@ def test_random_pairs_follow_another_direction_of_large_variance():
     result = pca_direction(a, b, random_pairs(300, 300), random=True)
     assert abs(result.vector[1]) > 0.95
     assert abs(result.vector @ centroid_direction(a, b).vector) < 0.4
-
-
-def test_cosine_table_is_symmetric(people):
-    a, b = people
-    directions = [centroid_direction(a, b), svc_direction(a, b), csvc_direction(a, b, 20)]
-    table = cosine_table(directions)
-    assert np.diag(table) == pytest.approx(np.ones(3))
-    assert table == pytest.approx(table.T)
-    assert table[0, 1] == pytest.approx(float(directions[0].vector @ directions[1].vector))
 
 
 @pytest.mark.parametrize(

@@ -50,13 +50,6 @@ def test_the_folder_is_like_a_hugging_face_model(trained, sample_reviews):
     assert not loaded.model.training
 
 
-def test_saving_and_loading_keeps_the_rankings(trained, tmp_path):
-    lmrec = LMRec.load(trained)
-    texts = ["Table for Emily?", "Can you find me a restaurant on my way to the bank?"]
-    lmrec.save(tmp_path)
-    np.testing.assert_array_equal(LMRec.load(tmp_path).rank(texts), lmrec.rank(texts))
-
-
 def test_planted_associations_are_significant(audited):
     shares = pd.read_csv(audited / "price_percentage.csv").set_index(["city", "dimension", "label", "price"])
     for city in ("Sampleton", "all"):
@@ -148,10 +141,12 @@ def test_neutralised_queries_give_exactly_equal_recommendations_for_every_substi
     assert pd.read_csv(tmp_path / "association.csv")["difference"].abs().max() < 1e-12
 
 
-def test_a_list_does_not_depend_on_the_batch(trained):
+def test_a_list_depends_neither_on_the_batch_nor_on_saving(trained, tmp_path):
     lmrec = LMRec.load(trained)
     texts = [query.text for query in load_templates().queries()][::40]
     whole = lmrec.rank(texts, TOP, batch=64)
+    lmrec.save(tmp_path)
+    np.testing.assert_array_equal(LMRec.load(tmp_path).rank(texts, TOP), whole)
     np.testing.assert_array_equal(lmrec.rank(texts, TOP, batch=1), whole)
     np.testing.assert_array_equal(lmrec.rank(texts[::-1], TOP, batch=7)[::-1], whole)
     assert [[v.id for v in part] for part in lmrec.recommend(texts[:1], 2)] == [
@@ -293,15 +288,12 @@ def test_the_same_mask_for_every_substitution_of_a_template():
 
 BROKEN = {
     "fewer venues than k": (("audit", "--top", VENUES + 1), f"{VENUES + 1} venues are asked for, but the model knows"),
-    "no model": (("audit", "--model", "gone"), "gone: no trained LMRec"),
     "no templates": (("audit", "--templates", "gone"), "gone: no such folder"),
     "no placeholder": (("audit", "--templates", "t1"), "templates.tsv, line 3: the template 'Find a place' lacks its"),
     "no label": (("audit", "--templates", "t2"), "names.tsv, line 3: the substitution 'Kim' is in no label"),
     "unknown kind": (("audit", "--templates", "t3"), "templates.tsv, line 2: no kind 'pets'"),
     "twice": (("audit", "--templates", "t4"), "locations.tsv, line 3: 'gym' stands in line 2 too"),
     "broken items": (("audit", "--model", "items"), "venues.jsonl, line 2: expected"),
-    "of files": (("audit", "--columns", "a=item"), "--columns: of saved recommendations"),
-    "no such device": (("audit", "--device", "cuda:99"), "--device cuda:99: cannot be used"),
     "no gender": (("audit", "--templates", "t5"), "relationships.tsv, line 2: the substitution 'aunt' is in no label"),
 }
 
@@ -331,22 +323,8 @@ def test_wrong_input_ends_in_one_line_and_exit_code_2(case, trained, tmp_path, m
     assert err.count("\n") == 1
 
 
-def test_settings_that_cannot_be_are_errors(sample_reviews, tmp_path):
-    with pytest.raises(ValueError, match="head_layers"):
-        RecommenderTrainConfig(head_layers=3)
-    for wrong in (
-        {"learning_rate": -1.0},
-        {"learning_rate": float("nan")},
-        {"batch": 0},
-        {"dropout": 2.0},
-        {"hidden": "a"},
-    ):
-        with pytest.raises(ValueError, match=next(iter(wrong))):
-            RecommenderTrainConfig(**wrong)
-    (tmp_path / "grid.yaml").write_text("colour: [red]")
-    with pytest.raises(RecommenderError, match="colour: expected one of"):
-        read_grid(tmp_path / "grid.yaml")
-    for wrong in ("init: [1]", "mask: [maybe]", "max_steps: [x]", "hidden: [8, 0]", "head_layers: [[]]"):
+def test_a_grid_that_cannot_be_is_refused_before_training(tmp_path):
+    for wrong in ("colour: [red]", "init: [1]", "mask: [maybe]", "max_steps: [x]", "hidden: [8, 0]"):
         (tmp_path / "grid.yaml").write_text(wrong)  # before the first combination is trained
         with pytest.raises(RecommenderError, match=r"grid\.yaml: "):
             read_grid(tmp_path / "grid.yaml")
@@ -359,19 +337,11 @@ def test_a_model_is_scored_on_the_split_of_its_training(trained, tmp_path):
         load_encoder(str(trained))
 
 
-@pytest.mark.parametrize(
-    ("arch", "says"),
-    [
-        ("gpt2", "is a gpt2 checkpoint and no encoder"),
-        ("bart", "is a bart checkpoint and no encoder"),
-        ("gone", "no such folder"),
-    ],
-)
-def test_what_writes_text_is_no_encoder(request, tmp_path, arch, says):
-    name = str(tmp_path / "gone") if arch == "gone" else str(request.getfixturevalue(arch))
-    with pytest.raises(ModelError, match=says) as caught:
-        load_encoder(name)
-    assert "\n" not in str(caught.value)
+def test_what_writes_text_is_no_encoder(gpt2, bart, tmp_path):
+    for folder in (gpt2, bart, tmp_path / "gone"):
+        with pytest.raises(ModelError) as caught:
+            load_encoder(str(folder))
+        assert "\n" not in str(caught.value)
 
 
 def test_equal_reviews_give_equal_tokenizers(sample_reviews):
@@ -379,12 +349,4 @@ def test_equal_reviews_give_equal_tokenizers(sample_reviews):
     first, *others = (new_tokenizer(lambda: iter(texts), 600) for _ in range(3))
     assert len(first) == 600
     assert all(other.get_vocab() == first.get_vocab() for other in others)
-    assert first.tokenize("My SISTER and her boyfriend like cake") == [
-        "my",
-        "sister",
-        "and",
-        "her",
-        "boyfriend",
-        "like",
-        "cake",
-    ]
+    assert first.tokenize("My SISTER likes cake")[:2] == ["my", "sister"]

@@ -40,21 +40,6 @@ def test_rows_that_contradict_their_venue_are_logged(tmp_path, caplog):
     assert record.getMessage().endswith("c.csv, line 7)")
 
 
-@pytest.mark.parametrize(
-    ("command", "said"),
-    [
-        ("recommend statistics --reviews A=c.csv --reviews B=c.csv", "--reviews c.csv: is given twice"),
-        ("recommend statistics --city A", "--city goes with --yelp"),
-    ],
-)
-def test_reviews_of_a_city_are_given_once(command, said, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "c.csv").write_text("business_id,review_text,name,price,categories\n")
-    with pytest.raises(SystemExit, match="2"):
-        main(command.split())
-    assert said in capsys.readouterr().err
-
-
 def test_a_folder_with_another_commands_report_is_not_written_into(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "lists.csv").write_text(LISTS)

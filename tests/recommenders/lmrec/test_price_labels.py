@@ -8,8 +8,6 @@ import pandas as pd
 import pytest
 from worlds import World
 
-from tod_bias.cli.application import main
-from tod_bias.errors import RecommenderError
 from tod_bias.recommenders.lmrec.audit import audit
 from tod_bias.recommenders.lmrec.inference import SHEN
 from tod_bias.recommenders.lmrec.prices import price_by_label
@@ -116,23 +114,9 @@ def test_quartiles_are_those_of_the_items_of_a_city_and_neutral_lists_follow_the
     assert result.neutral["price"].tolist() == [1, 4, 4]
 
 
-@pytest.mark.parametrize("text", ["cheap", "1,2", "3,2,1", "0,1,2", "1,2,inf", "nan,1,2"])
-def test_levels_that_are_none_are_refused(tmp_path, capsys, text):
-    path = written(tmp_path / "lists.csv", [1])
-    with pytest.raises(SystemExit) as ended:
-        main(["recommend", "audit", "--recommendations", str(path), "--price-levels", text])
-    assert ended.value.code == 2
-    assert "expected quartiles, or three ascending amounts" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(("separators", "noted"), [(",", True), (",;", False)])
 def test_categories_that_look_like_several_are_noted(tmp_path, separators, noted):
     path = written(tmp_path / "lists.csv", [1, 2])
     pd.read_csv(path).assign(categories=["home;tools", "books"]).to_csv(path, index=False)
     notes = read_recommendations([(None, path)], ListFormat(separators=separators)).notes
     assert ("many categories hold ';': where it parts them, say --separators ',;'" in notes) == noted
-
-
-def test_amounts_as_prices_name_the_option(tmp_path):
-    with pytest.raises(RecommenderError, match=r"price '18\.5' is no level.*amounts take --price-levels"):
-        read_recommendations([(None, written(tmp_path / "lists.csv", ["18.5"]))])

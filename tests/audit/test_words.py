@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from commands import run_command
 
 from tod_bias.audit.mentions import table, word_statistics
 from tod_bias.dialogues.dialogue import Dialogue, Turn
@@ -78,23 +79,11 @@ def test_protected_phrases_do_not_count() -> None:
     assert word_statistics(DIALOGUES, [perturber], bootstrap=0)["axes"]["gender"]["woman"]["user"]["mentions"] == 1
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    from tod_bias.cli.application import main
-
-    with pytest.raises(SystemExit) as ended:
-        main([str(argument) for argument in arguments])
-    printed = capsys.readouterr()
-    assert isinstance(ended.value.code, int)
-    return ended.value.code, printed.out, printed.err
-
-
-def test_the_command_writes_record_table_and_figure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_record_table_and_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     write_jsonl(DIALOGUES, "corpus.jsonl")
-    code, out, err = run(capsys, "words", "--corpus", "corpus.jsonl", "--axes", "gender,age", "--out", "run")
+    code, out, err = run_command("words --corpus corpus.jsonl --axes gender,age --out run")
     assert (code, err) == (0, "")
     (row,) = (line for line in out.splitlines() if line.startswith("  woman"))
     assert row.split()[:4] == ["woman", "4", "133.3", "166.7"]
@@ -107,7 +96,7 @@ def test_the_command_writes_record_table_and_figure(
     record = json.loads(Path("run/words.json").read_text())
     assert record["signature"]["axis gender"].startswith("lexicon:gender|")
     assert "<svg" in Path("run/figures/words.svg").read_text()
-    code, _, err = run(capsys, "words", "--corpus", "corpus.jsonl", "--axes", "height")
+    code, _, err = run_command("words --corpus corpus.jsonl --axes height")
     assert (code, err.count("\n")) == (2, 1)
     assert "unknown axis 'height'" in err
 

@@ -8,15 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from made_corpora import (
-    write_metalwoz,
-    write_msr_e2e,
-    write_multidogo,
-    write_taskmaster,
-    write_taskmaster3,
-)
-
-from tod_bias.cli.application import main
+from commands import run_command
+from made_corpora import write_metalwoz, write_msr_e2e, write_multidogo, write_taskmaster, write_taskmaster3
 
 CORPORA: dict[str, Callable[[Path], Path]] = {
     "metalwoz": write_metalwoz,
@@ -36,12 +29,6 @@ response = Replay.gold(dialogues, "response", missing="I do not know.")
 """
 
 
-def run(*arguments: str) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main([*arguments])
-    assert not ended.value.code
-
-
 @pytest.mark.parametrize("corpus", CORPORA)
 def test_words_perturb_and_attribute_take_the_corpus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, corpus: str
@@ -49,16 +36,16 @@ def test_words_perturb_and_attribute_take_the_corpus(
     monkeypatch.chdir(tmp_path)
     datapath = str(CORPORA[corpus](tmp_path / "data"))
     read = ("--corpus", corpus, "--datapath", datapath, "--split", "train")
-    run("words", *read, "--out", "words")
+    assert run_command("words --out words", *read)[0] == 0
     with (tmp_path / "words" / "words.csv").open() as file:
         women = [row for row in csv.DictReader(file) if (row["attribute"], row["speaker"]) == ("woman", "both")]
     assert int(women[0]["mentions"]) > 5
-    run("export", *read, "--axes", "gender", "--out", "told")
-    assert [path for path in (tmp_path / "told").iterdir() if path.stat().st_size]
+    assert run_command("export --axes gender --out exported", *read)[0] == 0
+    assert [path for path in (tmp_path / "exported").iterdir() if path.stat().st_size]
     (tmp_path / f"known_{corpus}.py").write_text(STAGES.format(corpus=corpus, datapath=datapath))
     stages = ", ".join(f'{name}: "known_{corpus}:{name}"' for name in ("api_call", "db", "response"))
     (tmp_path / "pipeline.yaml").write_text(f"stages: {{{stages}}}")
-    few = ("--bootstrap", "20", "--permutations", "20", "--max-dialogues", "30", "--quiet")
-    run("attribute", *read, "--pipeline", "pipeline.yaml", "--axes", "gender", *few, "--out", "run")
+    line = "attribute --pipeline pipeline.yaml --axes gender --bootstrap 20 --permutations 20 --max-dialogues 30"
+    assert run_command(line, *read, "--quiet", "--out", "run")[0] == 0
     report = json.loads((tmp_path / "run" / "results.json").read_text())["axes"]["gender"]["corpus_bleu"]
     assert report["disparity"]["value"] > 0  # a system that knows the originals only

@@ -6,11 +6,11 @@ import shutil
 import sqlite3
 
 import pytest
+from commands import run_command
 
 from tod_bias import Dialogue, Pipeline, Turn, attribute
 from tod_bias.audit.choices import with_own
 from tod_bias.cache import Cache
-from tod_bias.cli.application import main
 from tod_bias.dialogues.jsonl import write_jsonl
 from tod_bias.errors import TodBiasError
 from tod_bias.folder import claimed, release
@@ -52,15 +52,8 @@ def finished(tmp_path_factory):
     dialogues = [Dialogue(str(n), "Rooms", (Turn(text, response=f"Fine: {text}"),)) for n, text in enumerate(said)]
     write_jsonl(dialogues, folder / "dialogues.jsonl")
     metrics = ["sentence_bleu", Words()]
-    attribute(
-        Pipeline({"response": curt}),
-        dialogues,
-        ["gender"],
-        metrics=metrics,
-        bootstrap=0,
-        permutations=0,
-        corpus=str(folder / "dialogues.jsonl"),
-    ).save(folder)
+    settings = {"bootstrap": 0, "permutations": 0, "corpus": str(folder / "dialogues.jsonl")}
+    attribute(Pipeline({"response": curt}), dialogues, ["gender"], metrics=metrics, **settings).save(folder)
     write_cases(worst_cases(folder, dialogues, most=2, metric="sentence_bleu").cases, folder / "cases.jsonl")
     return folder
 
@@ -76,11 +69,10 @@ def run(finished, tmp_path, monkeypatch):
     return shutil.copytree(finished, tmp_path / "run")
 
 
-def command(capsys, *arguments):
+def command(*arguments):
     """Exit code and lines of stderr."""
-    with pytest.raises(SystemExit) as end:
-        main([*map(str, arguments), "--quiet"])
-    return end.value.code, capsys.readouterr().err.splitlines()
+    code, _, err = run_command(*arguments, "--quiet")
+    return code, err.splitlines()
 
 
 def put(kind, path, victim):
@@ -114,11 +106,11 @@ def changed(path, change):
         ("cache.sqlite-wal", ["cases", "run", "--metric", "sentence_bleu", "--pipeline", "p.yaml"]),
     ],
 )
-def test_nothing_is_written_through_a_folder(run, tmp_path, capsys, kind, name, arguments):
+def test_nothing_is_written_through_a_folder(run, tmp_path, kind, name, arguments):
     place = run / "c" if "run/c" in arguments else run
     place.mkdir(exist_ok=True)
     put(kind, place / name, tmp_path / "victim")
-    code, said = command(capsys, *arguments)
+    code, said = command(*arguments)
     assert (code, len(said), name in said[0]) == (2, 1, True), said
     assert (tmp_path / "victim" / "f").read_text() == "mine"
     assert [path.name for path in (tmp_path / "victim").iterdir()] == ["f"]
@@ -127,28 +119,28 @@ def test_nothing_is_written_through_a_folder(run, tmp_path, capsys, kind, name, 
 @pytest.mark.parametrize(
     "arguments", [["report", "run"], ["words", "--axes", "gender", "--max-dialogues", "4", "--out", "run"]]
 )
-def test_nothing_is_written_through_a_folder_in_a_folder(run, tmp_path, capsys, arguments):
+def test_nothing_is_written_through_a_folder_in_a_folder(run, tmp_path, arguments):
     put("folder", run / "figures", tmp_path / "victim")
-    code, said = command(capsys, *arguments)
+    code, said = command(*arguments)
     assert (code, len(said), "figures" in said[0]) == (2, 1, True), said
     assert [path.name for path in (tmp_path / "victim").iterdir()] == ["f"]
 
 
-def test_what_the_user_names_may_be_a_link(run, tmp_path, capsys):
+def test_what_the_user_names_may_be_a_link(run, tmp_path):
     (tmp_path / "named").symlink_to(run)
     (tmp_path / "page.html").symlink_to(tmp_path / "victim" / "page.html")
-    assert command(capsys, "report", "named")[0] == 0
-    assert command(capsys, "report", "run", "--out", "page.html")[0] == 0
+    assert command("report", "named")[0] == 0
+    assert command("report", "run", "--out", "page.html")[0] == 0
     assert (run / "report.html").is_file()
     assert "<html" in (tmp_path / "victim" / "page.html").read_text()
 
 
 @pytest.mark.parametrize("name", ["turns.parquet", "results.json"])
 @pytest.mark.parametrize("kind", ["pipe", "device"])
-def test_what_is_read_is_a_plain_file(run, tmp_path, capsys, kind, name):
+def test_what_is_read_is_a_plain_file(run, tmp_path, kind, name):
     put(kind, run / name, tmp_path / "victim")
     for arguments in (["report", "run"], ["cases", "run", "--metric", "sentence_bleu"], ["compare", "run", "run"]):
-        code, said = command(capsys, *arguments)
+        code, said = command(*arguments)
         assert (code, len(said)) == (2, 1), said
 
 
@@ -173,13 +165,13 @@ def test_a_batch_folder_that_a_run_names_is_one_of_batch_files(run, tmp_path):
 
 @pytest.mark.parametrize("name", ["own:Words", "http.server:test"])
 @pytest.mark.parametrize("arguments", [["compare", "run", "run"], ["cases", "run"]])
-def test_a_metric_of_results_is_not_imported(run, tmp_path, capsys, name, arguments):
+def test_a_metric_of_results_is_not_imported(run, tmp_path, name, arguments):
     def rename(record):
         record["metrics"] = {name: record["metrics"].pop("sentence_bleu")}
         record["axes"]["gender"] = {name: record["axes"]["gender"]["sentence_bleu"]}
 
     changed(run / "results.json", rename)
-    code, said = command(capsys, *arguments)
+    code, said = command(*arguments)
     assert (code, len(said), "is not shipped" in said[0], name in said[0]) == (2, 1, True, True), said
     assert not (tmp_path / "imported").exists()
 
@@ -193,59 +185,59 @@ def test_a_repair_measures_nothing_that_only_the_run_names(run):
 
 @pytest.mark.parametrize("name", ["own:people", "gender×own:people", "age,own:people", "dialect:people"])
 @pytest.mark.parametrize("arguments", [["cases", "run", "--metric", "sentence_bleu"], ["mitigate", "run"]])
-def test_an_axis_of_results_is_not_imported(run, tmp_path, capsys, name, arguments):
+def test_an_axis_of_results_is_not_imported(run, tmp_path, name, arguments):
     shutil.copy(tmp_path / "own.py", tmp_path / "dialect.py")
     changed(run / "results.json", lambda record: record["axes"].update({name: record["axes"].pop("gender")}))
-    code, said = command(capsys, *arguments)
+    code, said = command(*arguments)
     assert (code, len(said), "give it again with --axes" in said[0]) == (2, 1, True), said
     assert not (tmp_path / "imported").exists()
 
 
 @pytest.mark.parametrize("name", ["own:people", "hf:some/corpus"])
-def test_a_corpus_of_results_is_not_imported(run, tmp_path, capsys, name):
+def test_a_corpus_of_results_is_not_imported(run, tmp_path, name):
     (run / "config.json").unlink()  # which says where one's own run had its dialogues from
     changed(run / "results.json", lambda record: record["corpus"].update(name=name))
-    code, said = command(capsys, "cases", "run", "--metric", "sentence_bleu")
+    code, said = command("cases", "run", "--metric", "sentence_bleu")
     assert (code, len(said), f"--corpus {name}" in said[0]) == (2, 1, True), said
     assert not (tmp_path / "imported").exists()
 
 
-def test_a_metric_of_ones_own_is_given_again(run, tmp_path, capsys):
-    code, said = command(capsys, "compare", "run", "run")
+def test_a_metric_of_ones_own_is_given_again(run, tmp_path):
+    code, said = command("compare", "run", "run")
     assert (code, "words" in said[0]) == (2, True)
     assert not (tmp_path / "imported").exists()
     options = ["--bootstrap", "0", "--permutations", "1", "--out", "c"]
-    assert command(capsys, "compare", "run", "run", "--metrics", "sentence_bleu,own:Words", *options) == (0, [])
+    assert command("compare", "run", "run", "--metrics", "sentence_bleu,own:Words", *options) == (0, [])
     assert (tmp_path / "imported").exists()
 
 
-def test_cases_import_nothing_but_what_is_given_again(run, tmp_path, capsys):
+def test_cases_import_nothing_but_what_is_given_again(run, tmp_path):
     path = tmp_path / "one.jsonl"
     record = json.loads((run / "cases.jsonl").read_text().splitlines()[0])
     check = ["check", "--cases", path, "--pipeline", "p.yaml"]
     path.write_text(json.dumps(record | {"metric": "own:Words"}) + "\n")
-    code, said = command(capsys, *check)
+    code, said = command(*check)
     assert (code, len(said), "give it again with --metrics own:Words" in said[0]) == (2, 1, True), said
     options = record["axis_options"] | {"axis": "own:people"}
     path.write_text(json.dumps(record | {"axis": "people", "axis_options": options}) + "\n")
-    code, said = command(capsys, *check)
+    code, said = command(*check)
     assert (code, len(said), "give it again with --axes own:people" in said[0]) == (2, 1, True), said
     path.write_text(json.dumps(record | {"corpus": ["own:people", "test"]}) + "\n")
-    code, said = command(capsys, "check", "--cases", path, "--model", "nowhere")
+    code, said = command("check", "--cases", path, "--model", "nowhere")
     assert (code, len(said), "give it again with --corpus own:people" in said[0]) == (2, 1, True), said
     assert not (tmp_path / "imported").exists()
     path.write_text(json.dumps(record) + "\n")
-    code, said = command(capsys, *check, "--metrics", "own:Words")
+    code, said = command(*check, "--metrics", "own:Words")
     assert (code, len(said), "no case is scored by own:Words" in said[0]) == (2, 1, True), said
     path.write_text(json.dumps(record | {"axis": "people", "axis_options": options, "metric": "own:Words"}) + "\n")
-    code, said = command(capsys, *check, "--axes", "own:people", "--metrics", "own:Words")
+    code, said = command(*check, "--axes", "own:people", "--metrics", "own:Words")
     assert "not shipped" not in "".join(said)
 
 
 @pytest.mark.parametrize("names", [[f"c{number}" for number in range(25)], ["response", "other"], ["response"] * 2])
-def test_stages_are_as_many_as_a_pipeline_has_and_those_of_the_rows(run, capsys, names):
+def test_stages_are_as_many_as_a_pipeline_has_and_those_of_the_rows(run, names):
     changed(run / "results.json", lambda record: record.update(stages=names))
-    code, said = command(capsys, "compare", "run", "run", "--metrics", "sentence_bleu", "--out", "c")
+    code, said = command("compare", "run", "run", "--metrics", "sentence_bleu", "--out", "c")
     assert (code, len(said), "stages" in said[0]) == (2, 1, True), said
 
 
@@ -299,9 +291,9 @@ def test_a_journal_that_names_another_file_is_not_followed(tmp_path):
         Cache(tmp_path / "f.sqlite")
 
 
-def test_escapes_of_a_file_are_shown_in_error_lines(run, capsys):
+def test_escapes_of_a_file_are_shown_in_error_lines(run):
     evil = "\x1b[31m\x9b1m\u202e\x00\x1b]0;t\x07\nline"
     changed(run / "results.json", lambda record: record["corpus"].update(hash=evil))
-    code, said = command(capsys, "cases", "run", "--metric", "sentence_bleu")
+    code, said = command("cases", "run", "--metric", "sentence_bleu")
     assert (code, len(said), "␛[31m" in said[0]) == (2, 1, True), said
     assert said[0].isprintable()

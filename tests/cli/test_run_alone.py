@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 from builders import small_corpus
+from commands import run_command
 
-from tod_bias.cli.application import main
 from tod_bias.config import AuditConfig
 from tod_bias.dialogues.jsonl import write_jsonl
 
@@ -25,12 +25,6 @@ class Respond:
 """
 
 
-def called(*arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main([str(argument) for argument in arguments])
-    return stopped.value.code
-
-
 @pytest.fixture
 def made(tmp_path, monkeypatch):
     """A run whose corpus and pipeline lie beside it, under relative names."""
@@ -43,7 +37,7 @@ def made(tmp_path, monkeypatch):
     (home / "system.yaml").write_text("stages: {response: 'alone_stages:Respond'}")
     options = ("--corpus", "corpus.jsonl", "--pipeline", "system.yaml", "--axes", "gender", "--max-dialogues", 40)
     options += ("--bootstrap", 50, "--permutations", 200, "--out", "run", "--quiet")
-    assert called("attribute", *options) == 0
+    assert run_command("attribute", *options)[0] == 0
     (home / "imported").unlink()
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -51,29 +45,29 @@ def made(tmp_path, monkeypatch):
     return home / "run"
 
 
-def test_cases_are_cut_down_by_the_runs_own_system(made, capsys):
-    assert called("cases", made, "--worst", 3, "--out", "cases.jsonl") == 0
-    assert "not minimised" not in capsys.readouterr().out
+def test_cases_are_cut_down_by_the_runs_own_system(made):
+    code, out, _ = run_command("cases", made, "--worst", 3, "--out", "cases.jsonl")
+    assert code == 0
+    assert "not minimised" not in out
     assert AuditConfig.read(made).is_own
 
 
 def test_repair_runs_the_runs_own_system_on_its_dialogues(made):
-    assert called("mitigate", made, "--terms-only", "--guards", "canonical", "--quiet") in (0, 1)
+    assert run_command("mitigate", made, "--terms-only", "--guards", "canonical", "--quiet")[0] in (0, 1)
     record = json.loads((made / "mitigation" / "mitigation.json").read_text())
     assert record["attempts"]
 
 
-def test_what_somebody_elses_folder_names_is_not_imported(made, tmp_path, capsys):
+def test_what_somebody_elses_folder_names_is_not_imported(made, tmp_path):
     received = tmp_path / "received"
     shutil.copytree(made, received)
     config = json.loads((received / "config.json").read_text())
     config["seed"] += 1  # whatever is changed, it is no longer what this user wrote
     (received / "config.json").write_text(json.dumps(config))
-    assert called("mitigate", received, "--terms-only", "--guards", "canonical", "--quiet") == 2
-    assert called("cases", received, "--worst", 3) in (0, 2)
+    assert run_command("mitigate", received, "--terms-only", "--guards", "canonical", "--quiet")[0] == 2
+    assert run_command("cases", received, "--worst", 3)[0] in (0, 2)
     assert not (tmp_path / "home" / "imported").exists()
     assert not (tmp_path / "elsewhere" / "imported").exists()
-    capsys.readouterr()
 
 
 def test_a_configuration_is_read_as_it_was_written(tmp_path, monkeypatch):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from builders import small_corpus
+from commands import refused, run_command
 
-from tod_bias.cli.application import main
 from tod_bias.dialogues.jsonl import write_jsonl
 
 STAGES = """
@@ -43,12 +43,11 @@ TOOLS = """
 def find(place: str) -> dict:
     return {"found": place}
 """
-SAME_NAME = {"type": "function", "function": {"name": "find"}}
 QUICK = ("--bootstrap", 50, "--permutations", 100, "--axes", "gender", "--quiet", "--out", "run")
 
 
-@pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_jsonl(small_corpus(), "corpus.jsonl")
     chats = [
@@ -66,13 +65,6 @@ def run(tmp_path, monkeypatch, capsys):
             "  answer: 'unmeasured_stages:Echo'\n"
         )
 
-    def called(*arguments):
-        with pytest.raises(SystemExit) as stopped:
-            main([str(argument) for argument in arguments])
-        return stopped.value.code, capsys.readouterr().err
-
-    return called
-
 
 @pytest.mark.parametrize(
     ("corpus", "pipeline", "metrics", "why"),
@@ -87,26 +79,26 @@ def run(tmp_path, monkeypatch, capsys):
         ("corpus.jsonl", "Unknown", "length", "unknown function: "),
     ],
 )
-def test_a_run_that_measures_nothing_does_not_pass(run, corpus, pipeline, metrics, why):
+def test_a_run_that_measures_nothing_does_not_pass(corpus, pipeline, metrics, why):
     command = ("attribute", "--corpus", corpus, "--pipeline", f"{pipeline}.yaml", "--metrics", metrics, *QUICK)
-    code, err = run(*command)
-    assert code == 2
-    assert err.count("\n") == 1
-    assert why in err
-    assert "--allow-unmeasured" in err
+    said = refused(*command)
+    assert why in said
+    assert "--allow-unmeasured" in said
     record = json.loads(Path("run/results.json").read_text())["axes"]["gender"][metrics]
     assert record["verdict"] == "inconclusive"
     assert record["limiting_factors"] == ["nothing measured"]
-    assert run(*command, "--allow-unmeasured")[0] == 0
-    assert run("check", "run", "--max-gap", "0.9")[0] == 3
+    assert run_command(*command, "--allow-unmeasured")[0] == 0
+    assert run_command("check run --max-gap 0.9")[0] == 3
 
 
 @pytest.mark.parametrize(
     ("corpus", "pipeline", "metrics"),
     [("users.jsonl", "Echo", "disagreement"), ("users.jsonl", "Policy", "length"), ("corpus.jsonl", "Echo", "refusal")],
 )
-def test_a_run_that_measures_something_is_left_alone(run, corpus, pipeline, metrics):
-    code, err = run("attribute", "--corpus", corpus, "--pipeline", f"{pipeline}.yaml", "--metrics", metrics, *QUICK)
+def test_a_run_that_measures_something_is_left_alone(corpus, pipeline, metrics):
+    code, _, err = run_command(
+        "attribute", "--corpus", corpus, "--pipeline", f"{pipeline}.yaml", "--metrics", metrics, *QUICK
+    )
     assert code == 0, err
 
 
@@ -118,7 +110,7 @@ def test_a_run_that_measures_something_is_left_alone(run, corpus, pipeline, metr
         ({"properties": {"town": {}}}, "'town', which the function does not take"),
     ],
 )
-def test_schemas_that_do_not_fit_are_refused_before_anything_is_called(run, tmp_path, parameters, why):
+def test_schemas_that_do_not_fit_are_refused_before_anything_is_called(tmp_path, parameters, why):
     schema = [{"type": "function", "function": {"name": "find", "parameters": {"type": "object", **parameters}}}]
     (tmp_path / "tools.json").write_text(json.dumps(schema))
     chat = "model: m\n    base_url: http://127.0.0.1:9/v1"
@@ -137,7 +129,4 @@ def test_schemas_that_do_not_fit_are_refused_before_anything_is_called(run, tmp_
     }
     for name, text in pipelines.items():
         (tmp_path / f"{name}.yaml").write_text(text)
-        code, err = run("attribute", "--corpus", "users.jsonl", "--pipeline", f"{name}.yaml", *QUICK)
-        assert code == 2
-        assert why in err
-        assert err.count("\n") == 1
+        assert why in refused("attribute --corpus users.jsonl", "--pipeline", f"{name}.yaml", *QUICK)

@@ -127,26 +127,21 @@ def test_dialogues_with_badly_formed_domains_are_left_out(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("file", "content", "message"),
+    ("file", "content"),
     [
-        ("dev/dialogues_001.json", "{", r"dialogues_001\.json: cannot be read as JSON"),
-        (
-            "dev/dialogues_001.json",
-            '[{"services": ["taxi"]}]',
-            r"dialogues_001\.json, dialogue 1: not in MultiWOZ 2\.2",
-        ),
-        ("dialog_acts.json", "{}", r"dialog_acts\.json: holds no acts of dialogue 'A1\.json'"),
-        ("dialog_acts.json", "[]", r"dialog_acts\.json: expected a dict, got list"),
-        ("schema.json", '[{"service_name": "taxi"}]', r"schema\.json: not in MultiWOZ 2\.2's format"),
-        ("db/restaurant_db.json", "x", r"restaurant_db\.json: cannot be read as JSON"),
+        ("dev/dialogues_001.json", "{"),
+        ("dev/dialogues_001.json", '[{"services": ["taxi"]}]'),
+        ("dialog_acts.json", "{}"),
+        ("dialog_acts.json", "[]"),
+        ("schema.json", '[{"service_name": "taxi"}]'),
+        ("db/restaurant_db.json", "x"),
     ],
 )
-def test_another_format_names_the_file(tmp_path: Path, file: str, content: str, message: str) -> None:
+def test_another_format_names_the_file(tmp_path: Path, file: str, content: str) -> None:
     write(tmp_path, (THAI, {"Restaurant-Inform": [["area", "centre"]]}))
     (tmp_path / "multiwoz_v22" / file).write_text(content)
-    with pytest.raises(CorpusError, match=message) as error:
+    with pytest.raises(CorpusError, match=f"{Path(file).name}[:,] [^\n]*$"):
         load_corpus("multiwoz_v22", datapath=tmp_path, split="valid")
-    assert "\n" not in str(error.value)
 
 
 def test_a_missing_split_names_those_that_are_there(tmp_path: Path) -> None:

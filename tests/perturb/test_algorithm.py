@@ -8,8 +8,7 @@ import pytest
 
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.errors import AxisError
-from tod_bias.perturb import Axis, Candidate, draw_rewrites, load_axis, perturb_text
-from tod_bias.systems.twin import Rewrite
+from tod_bias.perturb import Candidate, draw_rewrites, load_axis
 
 DIALOGUE = Dialogue(
     "d1",
@@ -47,10 +46,8 @@ def test_one_rewrite_changes_utterances_calls_and_results_alike_and_no_name() ->
 def test_scope_word_changes_only_the_paradigm_of_the_drawn_word() -> None:
     perturber = load_axis("gender", scope="word")
     twin = perturber.rewrite(DIALOGUE, Candidate("mom", "woman", "man"))(DIALOGUE)
-    assert (twin.turns[0].user, twin.turns[0].response) == (
-        "Send $20 to my Dad. She likes Lady Gaga.",
-        "Her account got $20.",
-    )
+    assert twin.turns[0].user == "Send $20 to my Dad. She likes Lady Gaga."
+    assert twin.turns[0].response == "Her account got $20."
 
 
 def test_draws_depend_on_nothing_but_seed_axis_dialogue_and_number() -> None:
@@ -66,52 +63,30 @@ def test_draws_cover_all_candidates() -> None:
     assert len(drawn) == 6
 
 
-def test_a_dialogue_without_words_of_the_axis_has_no_draws() -> None:
-    plain = Dialogue("d2", "", (Turn.with_call("A table for two.", {}, {}, "Done."),))
-    assert draw_rewrites(load_axis("gender"), plain) == ()
-
-
 def test_sources_and_targets_restrict_the_candidates() -> None:
     assert {c.target for c in load_axis("gender", targets=["male"]).candidates(DIALOGUE)} == {"man"}
     assert load_axis("gender", sources=["man"]).candidates(DIALOGUE) == []
 
 
-def test_perturber_and_rewrite_meet_their_protocols() -> None:
-    perturber = load_axis("gender")
-    assert isinstance(perturber, Axis)
-    assert isinstance(draw_rewrites(perturber, DIALOGUE)[0], Rewrite)
-
-
 @pytest.mark.parametrize(
-    ("call", "message"),
+    "call",
     [
-        (lambda: load_axis("faith"), "unknown axis 'faith'; expected one of age, dialect:aae"),
-        (lambda: load_axis("gender", targets=["boy"]), "has no group 'boy'; it has man, woman, non-binary"),
-        (lambda: load_axis("gender", scope="turn"), "unknown scope 'turn'"),
-        (lambda: perturb_text("x", "gender", "woman", "female"), "source and target are both 'woman'"),
-        (lambda: draw_rewrites(load_axis("gender"), DIALOGUE, draws=0), "draws must be at least 1, got 0"),
-        (
-            lambda: load_axis("gender").rewrite(DIALOGUE, Candidate("wife", "woman", "man")),
-            "dialogue 'd1' has no candidate 'wife'",
-        ),
+        lambda: load_axis("gender", targets=["boy"]),
+        lambda: load_axis("gender", scope="turn"),
+        lambda: draw_rewrites(load_axis("gender"), DIALOGUE, draws=0),
+        lambda: load_axis("gender").rewrite(DIALOGUE, Candidate("wife", "woman", "man")),
     ],
 )
-def test_a_wrong_axis_attribute_or_word_is_one_clear_line(call, message) -> None:
-    with pytest.raises(AxisError, match=message) as error:
+def test_what_an_axis_does_not_have_is_refused(call) -> None:
+    with pytest.raises(AxisError):
         call()
-    assert "\n" not in str(error.value)
 
 
 def test_signature_names_the_lexicon_by_content_and_the_choices() -> None:
-    signatures = [
-        load_axis("gender").signature,
-        load_axis("gender", targets=["man"]).signature,
-        load_axis("gender", scope="word").signature,
-        load_axis("age").signature,
-    ]
+    options = ({}, {"targets": ["man"]}, {"scope": "word"})
+    signatures = [*(load_axis("gender", **part).signature for part in options), load_axis("age").signature]
     assert len(set(signatures)) == 4
     assert load_axis("gender").signature == signatures[0]
-    assert signatures[0].startswith("lexicon:gender|hash:")
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from commands import run_command
 
-from tod_bias.cli.application import main
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.dialogues.jsonl import write_jsonl
 
@@ -22,27 +22,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        main(["perturb", *arguments])
-    printed = capsys.readouterr()
-    assert isinstance(ended.value.code, int)
-    return ended.value.code, printed.out, printed.err
-
-
-def test_a_lexicon_of_ones_own_and_protected_phrases(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_lexicon_of_ones_own_and_protected_phrases() -> None:
     options = ("text.txt", "--axis", "pets", "--lexicon", "pets=pets.tsv", "--source", "kitty", "--target", "dog")
-    assert run(capsys, *options)[1] == "Woof, said Happy Kitten, the puppy.\n"  # capitals make it a name
-    code, out, _ = run(capsys, *options, "--protect", "the kitten", "--protect", "meow")
+    assert run_command("perturb", *options)[1] == "Woof, said Happy Kitten, the puppy.\n"  # capitals make it a name
+    code, out, _ = run_command("perturb", *options, "--protect", "the kitten", "--protect", "meow")
     assert (code, out) == (0, "Woof, said Happy Kitten, the kitten.\n")
 
 
 @pytest.mark.parametrize("pair", [("female", "male"), ("women", "men"), ("woman", "man"), ("F", "M")])
-def test_other_names_of_attributes_are_known(
-    capsys: pytest.CaptureFixture[str], folder: Path, pair: tuple[str, str]
-) -> None:
+def test_other_names_of_attributes_are_known(folder: Path, pair: tuple[str, str]) -> None:
     (folder / "text.txt").write_text("She won't.\n")
-    assert run(capsys, "text.txt", "--source", pair[0], "--target", pair[1])[1] == "He won't.\n"
+    assert run_command("perturb text.txt --source", pair[0], "--target", pair[1])[1] == "He won't.\n"
 
 
 @pytest.mark.parametrize(
@@ -55,14 +45,12 @@ def test_other_names_of_attributes_are_known(
         ("", ("--lexicon", "pets=gone.tsv"), "gone.tsv: cannot be read"),
     ],
 )
-def test_wrong_input_is_one_line_and_exit_code_2(
-    capsys: pytest.CaptureFixture[str], row: str, options: tuple[str, ...], message: str
-) -> None:
+def test_wrong_input_is_one_line_and_exit_code_2(row: str, options: tuple[str, ...], message: str) -> None:
     Path("bad.tsv").write_text(PETS + row)
     usual = {"--axis": "pets", "--source": "kitty", "--target": "dog"}
     given = usual | dict(zip(options[::2], options[1::2], strict=True))
     if not {"gender", "--lexicon"} & set(options):
         given["--lexicon"] = "pets=bad.tsv"
-    code, out, err = run(capsys, *(word for pair in given.items() for word in pair))
+    code, out, err = run_command("perturb", *(word for pair in given.items() for word in pair))
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert message in err

@@ -13,6 +13,7 @@ from test_rewriting_properties import TEXTS
 
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
 from tod_bias.perturb import Candidate, draw_rewrites, load_axis
+from tod_bias.perturb.lexicon import axes
 
 TURN = Turn(
     "A table for my wife and three kids.",
@@ -109,17 +110,20 @@ slots = st.dictionaries(st.just("api_name") | TEXTS, values, max_size=3)
 steps = st.builds(Step, slots, st.lists(slots, max_size=2).map(tuple), TEXTS)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     turns=st.lists(st.tuples(TEXTS, st.lists(steps, max_size=3), TEXTS), min_size=1, max_size=2),
-    axis=st.sampled_from(["gender", "age", "race", "placebo"]),
+    axis=st.sampled_from(axes()),
+    seed=st.integers(0, 9),
 )
-def test_the_inverse_is_exact_at_any_depth(turns: list[Any], axis: str) -> None:
+def test_the_inverse_is_exact_at_any_depth(turns: list[Any], axis: str, seed: int) -> None:
     told = tuple(Turn(user, steps=steps, response=response) for user, steps, response in turns)
     dialogue = Dialogue("d", "", told)
-    for rewrite in draw_rewrites(load_axis(axis), dialogue, draws=2):
+    for rewrite in draw_rewrites(load_axis(axis), dialogue, seed=seed, draws=2):
         twin = rewrite(dialogue)
         assert rewrite.inverse(twin) == dialogue
+        for turn, image in zip(dialogue.turns, twin.turns, strict=True):
+            assert [step.call.keys() for step in image.steps] == [step.call.keys() for step in turn.steps]
         for turn, image in zip(told, twin.turns, strict=True):
             assert [step.name for step in image.steps] == [step.name for step in turn.steps]
             assert [sorted(step.call) for step in image.steps] == [sorted(step.call) for step in turn.steps]

@@ -90,13 +90,6 @@ def test_a_malformed_file_is_told_where_and_what(tmp_path: Path, text: str, mess
     assert "\n" not in str(error.value)
 
 
-def test_an_unknown_axis_names_the_known_ones() -> None:
-    with pytest.raises(
-        AxisError, match=r"unknown axis 'faith'; expected one of age, gender, .*placebo, race, race_people"
-    ):
-        load_lexicon("faith")
-
-
 def test_attributes_are_found_however_their_column_is_written(tmp_path):
     (tmp_path / "mine.tsv").write_text("pos\tNew_Hire\tOld-Hand\told_hand\nnoun\ta\tb\tc\n")
     lexicon = load_lexicon("mine", tmp_path / "mine.tsv")

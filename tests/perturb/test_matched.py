@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from tod_bias.dialogues.corpora import load_corpus
 from tod_bias.dialogues.dialogue import Dialogue, Step, Turn
-from tod_bias.errors import AxisError, LexiconError
+from tod_bias.errors import AxisError
 from tod_bias.perturb import draw_rewrites, load_axis
 from tod_bias.perturb.lexicon import axes, load_lexicon, read_lexicon
-from tod_bias.perturb.placebo import NEUTRAL, MatchedPlacebo, _table, count, level
+from tod_bias.perturb.placebo import NEUTRAL, MatchedPlacebo, count, level
 from tod_bias.perturb.rewrite import DialogueRewrite, changed_tokens, tokens
 from tod_bias.perturb.rewriter import TextRewriter
 
@@ -252,28 +252,14 @@ def test_counts_are_per_million_words_of_words_and_phrases():
     assert found == pytest.approx({"it": 2e6 / 8, "look for": 2e6 / 8, "it's": 1e6 / 8})
 
 
-@pytest.mark.parametrize(
-    ("table", "message"), [("movie 3\n", "line 1: expected a word and"), ("movie\tx\n", "expected a word and a number")]
-)
-def test_a_bad_table_names_its_file(tmp_path, table, message):
-    (tmp_path / "frequencies.txt").write_text(table)
-    with pytest.raises(LexiconError, match=f"frequencies.txt.*{message}"):
-        _table(tmp_path / "frequencies.txt")
-
-
 def test_words_of_ones_own(tmp_path):
     own = tmp_path / "own.tsv"
     own.write_text("pos\toriginal\tplacebo\nnoun\tpark\tgarden\n")
     assert placebo_of(MatchedPlacebo(own), TALK, [replacing(wife="husband")], 0).word == "park"
+    assert MATCHED.signature == MatchedPlacebo().signature != MatchedPlacebo(own).signature
     own.write_text("pos\tfirst\tsecond\nnoun\tpark\tgarden\n")
     with pytest.raises(AxisError, match="has no group 'original'"):
         MatchedPlacebo(own)
-
-
-def test_the_signature_follows_the_words(tmp_path):
-    own = tmp_path / "own.tsv"
-    own.write_text("pos\toriginal\tplacebo\nnoun\tpark\tgarden\n")
-    assert MATCHED.signature == MatchedPlacebo().signature != MatchedPlacebo(own).signature
 
 
 def test_a_common_word_is_one_of_the_corpus_itself():
@@ -307,15 +293,7 @@ def test_the_edits_that_were_wanted_and_made_come_with_the_placebo():
 
 
 def test_the_signature_is_the_same_in_every_process():
-    told = "from tod_bias.perturb.placebo import MatchedPlacebo; print(MatchedPlacebo().signature)"
-    signatures = {
-        subprocess.run(
-            [sys.executable, "-c", told],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
+    command = [sys.executable, "-c", "from tod_bias.perturb.placebo import MatchedPlacebo as M; print(M().signature)"]
+    environments = ({**os.environ, "PYTHONHASHSEED": seed} for seed in ("1", "2"))
+    signatures = {subprocess.check_output(command, env=environment, text=True) for environment in environments}
     assert signatures == {f"{MATCHED.signature}\n"}

@@ -7,15 +7,14 @@ import re
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from commands import refused, run_command
 from small_perturber import HELD_OUT, pairs_of, sentences
 
 from tod_bias.dialogues.dialogue import Dialogue, Turn
 from tod_bias.dialogues.jsonl import write_jsonl
-from tod_bias.errors import ModelError
 from tod_bias.perturb import Candidate, load_axis
 from tod_bias.perturb.lexicon import load_lexicon
 from tod_bias.perturb.neural import NeuralAxis, perturber_generator
@@ -158,50 +157,23 @@ def test_only_texts_with_a_mention_are_asked_about_and_once() -> None:
     assert perturber.generator.asked == ["mom, man <PERT_SEP> my mom"]  # type: ignore[attr-defined]
 
 
-def test_a_checkpoint_without_the_special_token_is_one_clear_line(
-    perturber_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plain = SimpleNamespace(causal=False, tokenizer=SimpleNamespace(get_vocab=lambda: {"a": 0}))
-    monkeypatch.setattr("tod_bias.models.generator.shared_generator", lambda model, device=None: plain)
-    with pytest.raises(ModelError, match=r"m: its tokenizer has no token '<PERT_SEP>', so it is no perturber") as error:
-        load_axis("gender", model="m")
-    assert "\n" not in str(error.value)
-    plain.causal = True
-    with pytest.raises(ModelError, match="m: is a causal model; a perturber is sequence to sequence"):
-        load_axis("gender", model="m")
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    from tod_bias.cli.application import main
-
-    with pytest.raises(SystemExit) as ended:
-        main([str(argument) for argument in arguments])
-    printed = capsys.readouterr()
-    assert isinstance(ended.value.code, int)
-    return ended.value.code, printed.out, printed.err
-
-
-def test_the_commands_take_a_perturber(
-    perturber_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_commands_take_a_perturber(perturber_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("text.txt").write_text("my aunt likes spicy tacos today please .\nmy aunt likes noodles !\nnobody .\n")
     options = ("--source", "woman", "--target", "man", "--perturber", perturber_folder)
-    code, out, err = run(capsys, "perturb", "text.txt", *options)
+    code, out, err = run_command("perturb text.txt", *options)
     assert (code, out) == (0, "my uncle likes spicy tacos today please .\nmy uncle likes noodles !\nnobody .\n")
     assert "1 of 2 texts with a mention rewritten by the model" in err
 
     write_jsonl([MOM], "corpus.jsonl")
-    code, out, err = run(capsys, "export", "--corpus", "corpus.jsonl", "--axes", "gender", *options[4:])
+    code, out, err = run_command("export --corpus corpus.jsonl --axes gender", *options[4:])
     assert code == 0, err
     assert "my dad likes some noodles and he is happy ." in out
 
     Path("mine.py").write_text("def respond(inputs):\n    return ['Is she near?' for _ in inputs]\n")
     Path("pipeline.yaml").write_text("stages: {response: 'mine:respond'}")
     arguments = ("--pipeline", "pipeline.yaml", "--axes", "gender", "--bootstrap", "0", "--permutations", "0")
-    code, _, err = run(
-        capsys, "attribute", "--corpus", "corpus.jsonl", *arguments, *options[4:], "--quiet", "--out", "run"
-    )
+    code, _, err = run_command("attribute --corpus corpus.jsonl", *arguments, *options[4:], "--quiet", "--out", "run")
     assert (code, err) == (0, "")
     result = json.loads(Path("run/results.json").read_text())
     assert result["signature"]["axis gender"].startswith("perturber|model:perturber|")
@@ -210,7 +182,7 @@ def test_the_commands_take_a_perturber(
 
 
 def test_the_command_ends_in_one_line_for_a_checkpoint_that_is_no_perturber(
-    perturber_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    perturber_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tod_bias.models.from_scratch import new_tokenizer
 
@@ -222,10 +194,6 @@ def test_the_command_ends_in_one_line_for_a_checkpoint_that_is_no_perturber(
     pair = ("--source", "woman", "--target", "man")
     for arguments, message in (
         (("perturb", "x.txt", *pair, "--perturber", "plain"), "plain: its tokenizer has no token '<PERT_SEP>'"),
-        (("attribute", "--corpus", "corpus.jsonl", "--pipeline", "demo", "--perturber", "plain"), "no token '<PERT"),
         (("perturb", *pair, "--perturber", "./gone"), "./gone: no such folder"),
-        (("perturb", *pair[:3], "woman", "--perturber", perturber_folder), "source and target are both 'woman'"),
     ):
-        code, out, err = run(capsys, *arguments)
-        assert (code, out, err.count("\n")) == (2, "", 1)
-        assert message in err
+        assert message in refused(*arguments)

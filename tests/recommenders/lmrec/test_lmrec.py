@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from commands import refused, run_command
 from small_sample import TOP, VENUES
 
-from tod_bias.cli.application import main
 from tod_bias.errors import ModelError, RecommenderError
 from tod_bias.recommenders.lmrec import training
 from tod_bias.recommenders.lmrec.masking import MASK, Neutraliser
@@ -22,20 +22,11 @@ from tod_bias.recommenders.lmrec.templates import load_templates
 from tod_bias.recommenders.lmrec.training import search, train
 
 
-def run(capsys, *arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    return stopped.value.code, out, err
-
-
 @pytest.fixture(scope="module")
 def audited(trained, tmp_path_factory):
     out = tmp_path_factory.mktemp("audit")
     arguments = ["--model", trained, "--top", TOP, "--out", out, "--bootstrap", 300, "--permutations", 2000, "--quiet"]
-    with pytest.raises(SystemExit) as stopped:
-        main(["recommend", "audit", *map(str, arguments)])
-    assert stopped.value.code == 0
+    assert run_command("recommend audit", *arguments)[0] == 0
     return out
 
 
@@ -128,9 +119,9 @@ def test_several_trainings_of_a_city_count_as_cities(trained, tmp_path):
         recommend_templates([folders[0]] * 2, templates=tmp_path / "templates", top=2)
 
 
-def test_neutralised_queries_give_exactly_equal_recommendations_for_every_substitution(trained, tmp_path, capsys):
+def test_neutralised_queries_give_exactly_equal_recommendations_for_every_substitution(trained, tmp_path):
     arguments = ("--model", trained, "--top", TOP, "--neutralise", "--bootstrap", 0, "--permutations", 0, "--quiet")
-    assert run(capsys, "recommend", "audit", *arguments, "--no-figures", "--out", tmp_path)[0] == 0
+    assert run_command("recommend audit", *arguments, "--no-figures", "--out", tmp_path)[0] == 0
     frame = pd.read_parquet(tmp_path / "recommendations.parquet")
     frame = frame[frame["label"] != "neutral"]
     assert frame["substitution"].nunique() == 88 + 16 + 30
@@ -156,25 +147,23 @@ def test_a_list_depends_neither_on_the_batch_nor_on_saving(trained, tmp_path):
 
 @pytest.mark.slow
 def test_quality_is_far_above_chance_and_mitigation_is_side_by_side(
-    trained, trained_masked, sample_reviews, tmp_path, capsys, monkeypatch
+    trained, trained_masked, sample_reviews, tmp_path, monkeypatch
 ):
     from tod_bias.cli import recommend_model as cli
 
     monkeypatch.setattr(cli, "read_reviews", lambda *_: [sample_reviews])
-    code, out, err = run(
-        capsys, "recommend", "evaluate", "--model", trained, "--out", tmp_path / "q", "--bootstrap", 200
-    )
+    code, out, err = run_command("recommend evaluate --model", trained, "--out", tmp_path / "q", "--bootstrap", 200)
     assert code == 0, err
     scores = pd.read_csv(tmp_path / "q" / "quality.csv").set_index(["city", "score"])
     assert scores.loc[("Sampleton", "HR@5"), "ci_low"] > 5 / VENUES + 0.1
     assert "category nDCG" in out
     assert json.loads((tmp_path / "q" / "quality.json").read_text())["split_seeds"] == {"Sampleton": 0}
     seeded = ("--model", trained, "--out", tmp_path / "q", "--bootstrap", 20, "--seed", 7, "--quiet")
-    assert run(capsys, "recommend", "evaluate", *seeded)[0] == 0
+    assert run_command("recommend evaluate", *seeded)[0] == 0
     record = json.loads((tmp_path / "q" / "quality.json").read_text())
     assert (record["seed"], record["split_seeds"]) == (7, {"Sampleton": 0})  # another split was trained on
     arguments = ("--model", trained, "--masked-model", trained_masked, "--top", TOP, "--bootstrap", 200)
-    code, out, err = run(capsys, "recommend", "mitigate", *arguments, "--out", tmp_path / "m")
+    code, out, err = run_command("recommend mitigate", *arguments, "--out", tmp_path / "m")
     assert code == 0, err
     bias = pd.read_csv(tmp_path / "m" / "bias.csv").pivot(index="score", columns="condition", values="value")
     assert (bias[["test side", "both"]].to_numpy() < 1e-12).all()
@@ -183,11 +172,8 @@ def test_quality_is_far_above_chance_and_mitigation_is_side_by_side(
     assert quality.groupby("condition")["score"].nunique().tolist() == [15] * 4
     assert (tmp_path / "m" / "mitigation.svg").read_text().startswith("<?xml")
     assert "bias: association" in out
-    code, _, err = run(
-        capsys, "recommend", "mitigate", "--model", trained, "--masked-model", trained, "--out", tmp_path / "m"
-    )
-    assert code == 2
-    assert "was not trained with --mask" in err
+    said = refused("recommend mitigate --model", trained, "--masked-model", trained, "--out", tmp_path / "m")
+    assert "was not trained with --mask" in said
 
 
 def test_an_interrupted_training_goes_on_to_the_same_weights(sample_reviews, settings, tmp_path, monkeypatch):
@@ -299,7 +285,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("case", list(BROKEN))
-def test_wrong_input_ends_in_one_line_and_exit_code_2(case, trained, tmp_path, monkeypatch, capsys):
+def test_wrong_input_ends_in_one_line_and_exit_code_2(case, trained, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     files = {
         "t1/templates.tsv": "kind\ttemplate\nnames\tFind [NAME]\nnames\tFind a place\n",
@@ -316,11 +302,7 @@ def test_wrong_input_ends_in_one_line_and_exit_code_2(case, trained, tmp_path, m
     (tmp_path / "items" / "venues.jsonl").write_text("\n".join([lines[0], '{"id": 1}', *lines[2:]]))
     arguments, message = BROKEN[case]
     model = () if "--model" in arguments else ("--model", trained)
-    code, out, err = run(capsys, "recommend", *arguments, *model, "--out", "out")
-    assert (code, out) == (2, "")
-    assert message in err
-    assert err.startswith("tod-bias: error: ")
-    assert err.count("\n") == 1
+    assert message in refused("recommend", *arguments, *model, "--out", "out")
 
 
 def test_a_grid_that_cannot_be_is_refused_before_training(tmp_path):

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from commands import refused, run_command
 from saved_lists import (
     CATEGORIES,
     NAMES,
@@ -23,7 +24,6 @@ from saved_lists import (
     write,
 )
 
-from tod_bias.cli.application import main
 from tod_bias.errors import RecommenderError
 from tod_bias.recommenders.lmrec.associations import association
 from tod_bias.recommenders.lmrec.inference import SHEN
@@ -40,13 +40,6 @@ CITIES = {"Atlanta": rows_of("Atlanta", signs=False, base=0), "Toronto": rows_of
 POOLED = [row for rows in CITIES.values() for row in rows]
 
 
-def run(capsys, *arguments):
-    with pytest.raises(SystemExit) as stopped:
-        main([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    return stopped.value.code, out, err
-
-
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("saved")
@@ -58,9 +51,7 @@ def audited(files, tmp_path_factory):
     out = tmp_path_factory.mktemp("audit")
     named = [f"{city}={file}" for city, file in files.items()]
     arguments = ["--columns", COLUMNS, "--separators", ",/", "--bootstrap", "200", "--permutations", "200"]
-    with pytest.raises(SystemExit) as stopped:
-        main(["recommend", "audit", "--city", *named, *arguments, "--out", str(out), "--quiet"])
-    assert stopped.value.code == 0
+    assert run_command("recommend audit --city", *named, *arguments, "--out", out, "--quiet")[0] == 0
     return out
 
 
@@ -119,20 +110,20 @@ def test_the_record_says_what_was_noticed(audited):
     assert {"price_percentage_race.svg", "association_race_x_gender.svg", "average_price.svg"} <= figures
 
 
-def test_the_tidy_frame_can_be_audited_again(audited, tmp_path, capsys):
+def test_the_tidy_frame_can_be_audited_again(audited, tmp_path):
     arguments = ("--bootstrap", 200, "--permutations", 200, "--out", tmp_path, "--quiet", "--no-figures")
     saved = audited / "recommendations.parquet"
-    assert run(capsys, "recommend", "audit", "--recommendations", saved, *arguments) == (0, "", "")
+    assert run_command("recommend audit --recommendations", saved, *arguments) == (0, "", "")
     for name in ("price_percentage.csv", "association.csv", "average_price.csv"):
         pd.testing.assert_frame_equal(pd.read_csv(tmp_path / name), pd.read_csv(audited / name))
 
 
-def test_columns_of_lmrec_files_need_no_mapping_and_one_file_may_hold_all_cities(files, tmp_path, capsys):
+def test_columns_of_lmrec_files_need_no_mapping_and_one_file_may_hold_all_cities(files, tmp_path):
     frames = [pd.read_csv(file, dtype=str).assign(city=city) for city, file in files.items()]
     frames[1]["rank"] = frames[1]["rank"].astype(float) - 1  # one base in both
     pd.concat(frames).to_csv(tmp_path / "lists.csv", index=False)
     arguments = ("--bootstrap", 0, "--permutations", 0, "--out", tmp_path / "out", "--quiet", "--no-figures")
-    assert run(capsys, "recommend", "audit", "--recommendations", tmp_path / "lists.csv", *arguments)[0] == 0
+    assert run_command("recommend audit --recommendations", tmp_path / "lists.csv", *arguments)[0] == 0
     result = pd.read_csv(tmp_path / "out" / "price_percentage.csv")
     assert list(dict.fromkeys(result["city"])) == ["Atlanta", "Toronto", "all"]
     assert result["ci_low"].isna().all()  # four names a group
@@ -274,32 +265,27 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("case", list(BROKEN))
-def test_wrong_input_ends_in_one_line_and_exit_code_2(case, tmp_path, monkeypatch, capsys):
+def test_wrong_input_ends_in_one_line_and_exit_code_2(case, tmp_path, monkeypatch):
     content, arguments, message = BROKEN[case]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "lists.csv").write_text(content)
-    code, out, err = run(capsys, "recommend", "audit", "--recommendations", "lists.csv", *arguments, "--out", "out")
-    assert code == 2
-    assert message in err
-    assert err.startswith("tod-bias: error: ")
-    assert err.count("\n") == 1
-    assert out == ""
+    assert message in refused("recommend audit --recommendations lists.csv", *arguments, "--out", "out")
 
 
-def test_whatever_stands_in_a_cell_is_printed_and_drawn(tmp_path, capsys):
+def test_whatever_stands_in_a_cell_is_printed_and_drawn(tmp_path):
     rows = [
         f"q{number},1,age/sex={('[/old]', 'yo<ung')[number % 2]},w{number},{1 + number % 4},[/x],i"
         for number in range(12)
     ]
     (tmp_path / "x.csv").write_text(HEAD + "\n".join([*rows, "p,1,all,[/place],2,[/x],i"]) + "\n")
     options = ("--bootstrap", 20, "--permutations", 20, "--out", tmp_path / "out")
-    code, out, err = run(capsys, "recommend", "audit", "--recommendations", tmp_path / "x.csv", *options)
+    code, out, err = run_command("recommend audit --recommendations", tmp_path / "x.csv", *options)
     assert code == 0, err
     assert "[/old]" in out
     assert (tmp_path / "out" / "figures" / "price_percentage_age_sex.svg").exists()
     assert "yo&lt;ung" in (tmp_path / "out" / "report.html").read_text()
-    code, _, err = run(
-        capsys, "recommend", "audit", "--recommendations", tmp_path / "x.csv", *options, "--no-figures", "--quiet"
+    code, _, err = run_command(
+        "recommend audit --recommendations", tmp_path / "x.csv", *options, "--no-figures", "--quiet"
     )
     assert code == 0, err
     assert not (tmp_path / "out" / "report.html").exists()  # it would be of another audit

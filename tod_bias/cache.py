@@ -319,10 +319,10 @@ def _value(plain: Any) -> Any:
 
 def _known_class(module: str, name: str) -> type | None:
     """A class that this process has loaded already: a cache never makes it load anything."""
-    found: Any = sys.modules.get(module)
+    value: Any = sys.modules.get(module)
     for part in name.split("."):
-        found = None if found is None else vars(found).get(part)
-    return found if isinstance(found, type) else None
+        value = None if value is None else vars(value).get(part)
+    return value if isinstance(value, type) else None
 
 
 def _restored(kind: Any, state: Any) -> Any:

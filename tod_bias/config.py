@@ -34,10 +34,10 @@ def names(value: Any) -> Any:
     if isinstance(value, str):
         value = [value]
     if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
-        found = tuple(name.strip() for item in value for name in item.split(",") if name.strip())
-        if doubled := repeated(found):
+        parts = tuple(name.strip() for item in value for name in item.split(",") if name.strip())
+        if doubled := repeated(parts):
             raise ValueError(f"name {doubled!r} twice")
-        return found
+        return parts
     return value
 
 
@@ -81,14 +81,14 @@ class Options(BaseModel):
 
     def given(self) -> dict[str, Any]:
         """The options that were given, by their own names, those of groups among them."""
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for name in type(self).model_fields:
             value = getattr(self, name)
             if isinstance(value, Options):
-                found |= value.given()
+                values |= value.given()
             elif name in self.model_fields_set:
-                found[name] = value
-        return found
+                values[name] = value
+        return values
 
     def has_own(self, *names: str) -> list[str]:
         """Those of some fields that were given and not left at their defaults."""
@@ -431,21 +431,21 @@ class AuditConfig(Seeded):
         """
         config = cls() if config is None else config
         groups: dict[str, dict[str, Any]] = {}
-        own: dict[str, Any] = {}
+        changed: dict[str, Any] = {}
         for name, value in settings.items():
             group = _GROUP_OF.get(name)
             if group is not None:
                 groups.setdefault(group, {})[name] = value
             elif name in ("seed", "directory"):
-                own[name] = value
+                changed[name] = value
             else:
                 raise TodBiasError(
                     f"unknown option {name!r}; expected one of {', '.join(sorted([*_GROUP_OF, 'seed']))}"
                 )
         for group, given in groups.items():
             options: Options = getattr(config, group)
-            own[group] = type(options).of({**options.model_dump(exclude_unset=True), **given})
-        return cls.of({**{name: getattr(config, name) for name in config.model_fields_set}, **own})
+            changed[group] = type(options).of({**options.model_dump(exclude_unset=True), **given})
+        return cls.of({**{name: getattr(config, name) for name in config.model_fields_set}, **changed})
 
     @classmethod
     def read(cls, path: str | Path) -> AuditConfig:
@@ -501,9 +501,9 @@ class AuditConfig(Seeded):
         groups: dict[str, Any] = {}
         for group, names in _PATHS.items():
             options: Options = getattr(self, group)
-            found = {name: self._located(getattr(options, name)) for name in names}
+            paths = {name: self._located(getattr(options, name)) for name in names}
             given = options.model_dump(exclude_unset=True)
-            groups[group] = {**given, **{name: value for name, value in found.items() if name in given}}
+            groups[group] = {**given, **{name: value for name, value in paths.items() if name in given}}
         return type(self).of({**{name: getattr(self, name) for name in self.model_fields_set}, **groups})
 
     def _located(self, value: Any) -> Any:

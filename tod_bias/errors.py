@@ -36,8 +36,8 @@ def meant(name: str, among: Iterable[str]) -> str:
 
     known = list(among)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
-    close = close or [one for one in (_ALSO.get(name.lower()),) if one in known]
-    close = close or [one for one in known if len(name) > 2 and name.lower() in one.split("_")]
+    close = close or [candidate for candidate in (_ALSO.get(name.lower()),) if candidate in known]
+    close = close or [candidate for candidate in known if len(name) > 2 and name.lower() in candidate.split("_")]
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
@@ -149,8 +149,8 @@ _INSTALLED = (
 def own_place(error: BaseException) -> str:
     """``file:line`` of the reader's own code that an error came through, the innermost; empty where there is none."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not frame.filename.startswith(_INSTALLED)]
-    return f"{own[-1].filename}:{own[-1].lineno}" if own else ""
+    user_frames = [frame for frame in frames if not frame.filename.startswith(_INSTALLED)]
+    return f"{user_frames[-1].filename}:{user_frames[-1].lineno}" if user_frames else ""
 
 
 EXTRA_OF = {

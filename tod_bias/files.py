@@ -74,16 +74,16 @@ def check_own_file(path: str | Path) -> None:
         TodBiasError: it is a link, a pipe or a device, or cannot be looked at.
     """
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         return
     except (OSError, ValueError) as error:
         raise cannot_be_written(path, error) from error
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         problem = "a symbolic link"
-    elif stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
+    elif stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
         problem = "a hard link, a file that has another name too"
-    elif not (kind := _KINDS.get(stat.S_IFMT(found.st_mode), "")):
+    elif not (kind := _KINDS.get(stat.S_IFMT(status.st_mode), "")):
         return
     else:
         problem = kind

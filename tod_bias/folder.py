@@ -127,8 +127,8 @@ def promised(folder: str | Path) -> Path:
         return writable(folder)
     else:
         return claimed(folder)
-    there = next(place for place in folder.absolute().parents if os.path.lexists(place))
-    if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
+    parent = next(place for place in folder.absolute().parents if os.path.lexists(place))
+    if parent.is_dir() and os.access(parent, os.W_OK | os.X_OK):
         return folder
     return writable(folder)
 
@@ -175,8 +175,8 @@ def unwritten(folder: str | Path) -> None:
 
 def claims() -> list[Path]:
     """The folders that this process holds, and in which an interrupted block left something, as they were named."""
-    own = [held.folder for held in _held.values() if held.process == os.getpid()]
-    return list(dict.fromkeys([*own, *(folder for folder in _left if folder.exists())]))
+    held_here = [held.folder for held in _held.values() if held.process == os.getpid()]
+    return list(dict.fromkeys([*held_here, *(folder for folder in _left if folder.exists())]))
 
 
 def release() -> None:

@@ -222,13 +222,13 @@ _PROBLEMS = {
 }
 
 
-def _problem(found: Any) -> str:
+def _problem(error: Any) -> str:
     """What is wrong with one entry of a pipeline file, in this project's words."""
-    given = found["input"]
+    given = error["input"]
     shown = "nothing" if given is None else repr(given)[:200]
-    if found["loc"][-1:] == ("[key]",):
+    if error["loc"][-1:] == ("[key]",):
         return f"the name {shown} is no text, write it in quotes"
-    return _PROBLEMS.get(found["type"], f"got {shown:.60}")
+    return _PROBLEMS.get(error["type"], f"got {shown:.60}")
 
 
 def _guarded(name: str, entry: StageEntry | str, path: Path) -> Any:

@@ -65,7 +65,7 @@ class ContrastEstimates:
             error = shared.error(block.parts(None, range(len(block.contrasts))), there)
             self.spreads[0] = at_least(self.spreads[0], error, effective - 1)
             self.shared_p = self.spreads[0].p_values(self.estimates)
-        self._intervals = np.stack([one.interval(self.estimates, self._level) for one in self.spreads])
+        self._intervals = np.stack([spread.interval(self.estimates, self._level) for spread in self.spreads])
         kinds: list[Clusters | None] = [*dimensions, None]
         self._parts: list[dict[int, np.ndarray]] = []
         for clusters in kinds if inference.permutations else []:
@@ -117,9 +117,9 @@ class ContrastEstimates:
 
         NaN where a kind has too few clusters.
         """
-        if any(one.clusters < FEWEST or one.freedom < 1 for one in self.spreads):
+        if any(spread.clusters < FEWEST or spread.freedom < 1 for spread in self.spreads):
             return math.nan, 0.0
-        return max((float(one.error[number]), one.freedom) for one in self.spreads)
+        return max((float(spread.error[number]), spread.freedom) for spread in self.spreads)
 
     def error_of_dialogues(self, number: int) -> float:
         """The standard error of a contrast with words as they are; NaN without two resamples."""

@@ -372,8 +372,8 @@ def _joint(tests: Sequence[FlipTest], number: int) -> float:
 
 def _largest(values: Iterable[float]) -> float:
     """The largest; NaN where one of them is, or there is none."""
-    found = list(values)
-    return math.nan if not found or any(map(math.isnan, found)) else max(found)
+    numbers = list(values)
+    return math.nan if not numbers or any(map(math.isnan, numbers)) else max(numbers)
 
 
 def _detectable(error: float, freedom: float, critical: float, alpha: float) -> float:

@@ -62,25 +62,25 @@ class PairedContrasts:
 
     def values(self, sums: np.ndarray) -> np.ndarray:
         """Of (…, cells, statistics) sums, (…, values); NaN where a score is undefined."""
-        one, other = (
+        before, after = (
             block.values(part)[..., numbers]
             for block, part, numbers in zip(
                 self._runs, (sums[..., : self._split, :], sums[..., self._split :, :]), self._contrasts, strict=True
             )
         )
-        found = [other - one, (one + other) / 2]
+        values = [after - before, (before + after) / 2]
         if self._scores.contrasts:
-            found.append(self._scores.values(sums))
-        return np.concatenate(found, axis=-1)
+            values.append(self._scores.values(sums))
+        return np.concatenate(values, axis=-1)
 
     def parts(self, clusters: Clusters | None) -> np.ndarray:
         """What each cluster (None: each dialogue) adds to each value, (clusters, values); exchanging the runs in a
         cluster changes the sign of its part in a change."""
-        one, other = (
+        before, after = (
             block.parts(clusters, numbers) for block, numbers in zip(self._runs, self._contrasts, strict=True)
         )
         scores = self._scores.parts(clusters, range(len(self._scores.contrasts)))
-        return np.concatenate([other - one, (one + other) / 2, scores], axis=1)
+        return np.concatenate([after - before, (before + after) / 2, scores], axis=1)
 
 
 class Evidence(NamedTuple):
@@ -165,9 +165,9 @@ class ChangeEstimates:
 
     def evidence(self, place: int) -> Evidence:
         """With words as a sample: the kind of clusters with the largest standard error; NaN where one has too few."""
-        if any(one.clusters < FEWEST or one.freedom < 1 for one in self.spreads):
+        if any(spread.clusters < FEWEST or spread.freedom < 1 for spread in self.spreads):
             return Evidence(math.nan, 0.0)
-        return Evidence(*max((float(one.error[place]), one.freedom) for one in self.spreads))
+        return Evidence(*max((float(spread.error[place]), spread.freedom) for spread in self.spreads))
 
     def evidence_these_words(self, place: int) -> Evidence:
         """With words as they are."""
@@ -194,27 +194,31 @@ def tests_of(family: Sequence[ChangeEstimates], inference: Inference) -> tuple[l
 
 
 def _flipped(family: Sequence[ChangeEstimates], kind: int, inference: Inference) -> FlipTest:
-    parts = np.concatenate([one.parts[kind] for one in family], axis=1)
+    parts = np.concatenate([estimates.parts[kind] for estimates in family], axis=1)
     test = flip_test(parts, inference.permutations, inference.seed)
     if kind == len(family[0].parts) - 1:
         return test
-    test = test.beyond(np.concatenate([one.spreads[kind].p_values(one.estimates)[one.tested] for one in family]))
-    shared = [one.shared_p[one.tested] for one in family if one.shared_p is not None]
+    test = test.beyond(
+        np.concatenate(
+            [estimates.spreads[kind].p_values(estimates.estimates)[estimates.tested] for estimates in family]
+        )
+    )
+    shared = [estimates.shared_p[estimates.tested] for estimates in family if estimates.shared_p is not None]
     return test.and_also(np.concatenate(shared).tolist()) if kind == 0 and len(shared) == len(family) else test
 
 
 def _largest(tests: Sequence[FlipTest], family: Sequence[ChangeEstimates]) -> list[Tested]:
     joint = np.max([test.joint for test in tests], axis=0)
     single = np.max([test.p_values for test in tests], axis=0)
-    found = []
+    tested = []
     at = 0
-    for one in family:
-        own = slice(at, at + len(one.tested))
-        found.append(
+    for estimates in family:
+        here = slice(at, at + len(estimates.tested))
+        tested.append(
             Tested(
-                dict(zip(one.tested, joint[own].tolist(), strict=True)),
-                dict(zip(one.tested, single[own].tolist(), strict=True)),
+                dict(zip(estimates.tested, joint[here].tolist(), strict=True)),
+                dict(zip(estimates.tested, single[here].tolist(), strict=True)),
             )
         )
-        at += len(one.tested)
-    return found
+        at += len(estimates.tested)
+    return tested

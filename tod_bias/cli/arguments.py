@@ -62,14 +62,14 @@ def config_of(run: Path, given: Options) -> AuditConfig:
     path = run / CONFIG
     if not path.is_file():
         return AuditConfig.with_settings(None, options)
-    kept = AuditConfig.read(path)
-    if not kept.is_own:
-        safe = {"run": {"max_failures": kept.run.max_failures}}
-        kept = AuditConfig.of({"design": kept.design, "seed": kept.seed, **safe})
-    kept = kept.located()
+    config = AuditConfig.read(path)
+    if not config.is_own:
+        safe = {"run": {"max_failures": config.run.max_failures}}
+        config = AuditConfig.of({"design": config.design, "seed": config.seed, **safe})
+    config = config.located()
     if {"pipeline", "model", "api_call_model", "response_model"} & options.keys():  # in the place of the run's system
-        kept = AuditConfig.of({**{name: getattr(kept, name) for name in kept.model_fields_set}, "system": {}})
-    return AuditConfig.with_settings(kept, options)
+        config = AuditConfig.of({**{name: getattr(config, name) for name in config.model_fields_set}, "system": {}})
+    return AuditConfig.with_settings(config, options)
 
 
 def check_metrics(names: Sequence[str], *, alone: bool = False) -> None:
@@ -81,9 +81,9 @@ def check_metrics(names: Sequence[str], *, alone: bool = False) -> None:
     """
     from tod_bias.metrics.choice import check_alone, metric
 
-    found = [metric(name) for name in names if not is_import(name)]
+    shipped = [metric(name) for name in names if not is_import(name)]
     if alone:
-        check_alone(found)
+        check_alone(shipped)
 
 
 def own_metrics(config: AuditConfig) -> list[str]:

@@ -51,7 +51,7 @@ def attribute(*, audit: AuditConfig, how: AttributeOptions, file: ConfigFile, ou
     if responses is not None:
         _check_recorded(config, how)
     check_metrics(config.analysis.metrics)
-    from tod_bias.audit.batches import check_asks_server
+    from tod_bias.audit.batches import check_calls_server
     from tod_bias.audit.choices import checked_order, clusters_of
     from tod_bias.audit.cluster import check_executor
     from tod_bias.audit.saved_responses import SYSTEM
@@ -68,7 +68,7 @@ def attribute(*, audit: AuditConfig, how: AttributeOptions, file: ConfigFile, ou
     system = load_system(corpus, config.system, whole) if responses is None else _recorded(responses)
     batches = (config.run.batch_out, config.run.batch_in)
     if any(batches):
-        check_asks_server(system)
+        check_calls_server(system)
     if not how.dry_run and not any(batches):
         check_access(system, out, corpus)
     folder = folder_of(out, corpus)

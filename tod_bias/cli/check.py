@@ -124,12 +124,14 @@ def _check_cases(path: Path, run: Path | None, tolerance: float, overrides: RunO
     axes, metrics = _own(cases, config, is_given=run is None)
     whole = load_corpus(corpus, datapath=config.corpus.datapath, split=split) if has_models else []
     system = load_system("", config.system, whole)
-    found = check_cases(cases, system, tolerance=tolerance, axes=axes, metrics=metrics, show_progress=not output.quiet)
-    _write(found.record, pages, output)
+    checked = check_cases(
+        cases, system, tolerance=tolerance, axes=axes, metrics=metrics, show_progress=not output.quiet
+    )
+    _write(checked.record, pages, output)
     if not output.quiet:
-        Console().print(pages.table(found.record))
-        echo(pages.headline(found.record))
-    return found.code
+        Console().print(pages.table(checked.record))
+        echo(pages.headline(checked.record))
+    return checked.code
 
 
 def _own(cases: Sequence[Any], config: AuditConfig, *, is_given: bool) -> tuple[dict[str, Any], dict[str, Any]]:

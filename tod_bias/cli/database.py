@@ -128,14 +128,17 @@ def check(run: Path | None = None, /, *, how: LookupOptions, output: OutputOptio
     lookup = _database(config, how, whole)
     folder = folder_of(output.out, config.corpus.corpus)
     made = {key: calls for axis in axes for key, calls in calls_made(turns, axis.name, how.call).items()}
-    found = check_database(
+    checked = check_database(
         lookup, dialogues, axes, name=how.stage, call=how.call, seed=seed, variants=how.variants, made=made
     )
-    write_json(folder / "database.json", found.record)
-    write_lines(folder / "missing.jsonl", (json_line(one.record) for one in found.missing if one.is_too_few))
+    write_json(folder / "database.json", checked.record)
+    write_lines(
+        folder / "missing.jsonl",
+        (json_line(lack.record) for lack in checked.missing if lack.is_too_few),
+    )
     if not output.quiet:
-        Console().print(found.table())
-        missing = sum(one.is_too_few for one in found.missing)
+        Console().print(checked.table())
+        missing = sum(lack.is_too_few for lack in checked.missing)
         print(f"{missing:,} calls with missing rows: {folder / 'missing.jsonl'}")
 
 

@@ -70,11 +70,11 @@ def _stream(given: Any, mode: str) -> Any:
     return given
 
 
-def _warning(*found: Any) -> str:
+def _warning(*text: Any) -> str:
     """A warning's lines, in which texts of files and servers may stand."""
     from tod_bias.report.console import shown
 
-    return shown(_PLAIN_WARNING(*found))
+    return shown(_PLAIN_WARNING(*text))
 
 
 _PLAIN_WARNING = warnings.formatwarning

@@ -164,11 +164,11 @@ class Turn:
     """The system's utterance."""
 
     def __init__(self, user: str, *, steps: Iterable[Step] = (), response: str = "") -> None:
-        kept = tuple(steps)
-        for number, step in enumerate(kept):
+        given_steps = tuple(steps)
+        for number, step in enumerate(given_steps):
             if not isinstance(step, Step):
                 raise ValueError(f"steps [{number}]: expected a Step, got {type(step).__name__}")
-        given = (("user", user), ("steps", tuple(filter(None, kept))), ("response", response), ("_digest", None))
+        given = (("user", user), ("steps", tuple(filter(None, given_steps))), ("response", response), ("_digest", None))
         for name, value in given:
             object.__setattr__(self, name, value)
 
@@ -248,16 +248,16 @@ class Turn:
     @property
     def digest(self) -> bytes:
         """A hash of everything in the turn, so that long histories are compared quickly; the same in every process."""
-        found: bytes | None = self._digest  # type: ignore[attr-defined]  # a slot, and no field
-        if found is None:
+        digest: bytes | None = self._digest  # type: ignore[attr-defined]  # a slot, and no field
+        if digest is None:
             text = self.to_text()
             if contents := [
                 [number, step.content] for number, step in enumerate(self.steps) if step.content is not None
             ]:
                 text = f"{text}\n{json.dumps(contents, default=dict)}"
-            found = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-            object.__setattr__(self, "_digest", found)
-        return found
+            digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+            object.__setattr__(self, "_digest", digest)
+        return digest
 
     def to_text(self) -> str:
         """The turn with all results, joined by ``|``; :func:`turns_from_text` reads it back."""

@@ -75,15 +75,15 @@ def told_anew(dialogue: Dialogue, random: Random, renamed: float = 0.0) -> Dialo
     blocks = [block.split("\n") for block in dialogue.system.split("\n\n")]
     random.shuffle(blocks)
     names: dict[str, dict[str, str]] = {}  # API to what it, and each of its slots, is called
-    told = [_block(block, names, random, random.random() < renamed) for block in blocks]
+    described = [_block(block, names, random, random.random() < renamed) for block in blocks]
     turns = tuple(_renamed(turn, names) for turn in dialogue.turns) if names else dialogue.turns
-    return dataclasses.replace(dialogue, system="\n\n".join(told), turns=turns)
+    return dataclasses.replace(dialogue, system="\n\n".join(described), turns=turns)
 
 
 def _block(lines: Sequence[str], names: dict[str, dict[str, str]], random: Random, rename: bool) -> str:
     """A service anew; ``names`` gets its new names."""
-    apis = [found for line in lines if (found := _API.fullmatch(line))]
-    slots = [found for line in lines if not _API.fullmatch(line) and (found := _SLOT.fullmatch(line))]
+    apis = [match for line in lines if (match := _API.fullmatch(line))]
+    slots = [match for line in lines if not _API.fullmatch(line) and (match := _SLOT.fullmatch(line))]
     rest = [line for line in lines if not _API.fullmatch(line) and not _SLOT.fullmatch(line)]
     new: dict[str, str] = {}
     if rename and not any(api[1] in names for api in apis):
@@ -92,13 +92,17 @@ def _block(lines: Sequence[str], names: dict[str, dict[str, str]], random: Rando
         for api in apis:
             name = _other_name(api[1], api[4], [own[API_NAME] for own in names.values()], random, camel=True)
             names[api[1]] = {**new, API_NAME: name}
-    told = []
+    lines_anew = []
     for api in random.sample(apis, len(apis)):
-        inside = [re.sub(r"^\w+", lambda name: new.get(name[0], name[0]), one) for one in api[3].split(", ") if one]
+        inside = [
+            re.sub(r"^\w+", lambda name: new.get(name[0], name[0]), argument)
+            for argument in api[3].split(", ")
+            if argument
+        ]
         name = names[api[1]][API_NAME] if new else api[1]
-        told.append(f"{name}{api[2]} ({', '.join(random.sample(inside, len(inside)))}): {api[4]}")
-    told += [f"{new.get(slot[1], slot[1])}: {slot[2]}" for slot in random.sample(slots, len(slots))]
-    return "\n".join(told + random.sample(rest, len(rest)))
+        lines_anew.append(f"{name}{api[2]} ({', '.join(random.sample(inside, len(inside)))}): {api[4]}")
+    lines_anew += [f"{new.get(slot[1], slot[1])}: {slot[2]}" for slot in random.sample(slots, len(slots))]
+    return "\n".join(lines_anew + random.sample(rest, len(rest)))
 
 
 def _other_name(name: str, description: str, taken: Collection[str], random: Random, *, camel: bool = False) -> str:
@@ -110,11 +114,11 @@ def _other_name(name: str, description: str, taken: Collection[str], random: Ran
     words = list(dict.fromkeys(word.lower() for word in _WORD.findall(description)))
     words = [word for word in words if word not in _LITTLE]
     for _ in range(8):
-        kept = words[:1] if camel else []
-        others = words[len(kept) :]
-        chosen = set(random.sample(others, min(len(others), random.randint(1, 3 - len(kept)))))
-        found = [*kept, *(word for word in others if word in chosen)]
-        made = "".join(map(str.capitalize, found)) if camel else "_".join(found)
+        first = words[:1] if camel else []
+        others = words[len(first) :]
+        chosen = set(random.sample(others, min(len(others), random.randint(1, 3 - len(first)))))
+        parts = [*first, *(word for word in others if word in chosen)]
+        made = "".join(map(str.capitalize, parts)) if camel else "_".join(parts)
         if made and made != API_NAME and made not in taken:
             return made
     return name
@@ -130,9 +134,9 @@ def _renamed(turn: Turn, names: Mapping[str, Mapping[str, str]]) -> Turn:
 
 def _renamed_step(step: Step, names: Mapping[str, str]) -> Step:
     def anew(slots: Slots) -> Slots:
-        found = {names.get(name, name): value for name, value in slots.items() if name != API_NAME}
+        slots_anew = {names.get(name, name): value for name, value in slots.items() if name != API_NAME}
         if API_NAME in slots:
-            found[API_NAME] = names.get(API_NAME, slots[API_NAME])
-        return found if len(found) == len(slots) else slots
+            slots_anew[API_NAME] = names.get(API_NAME, slots[API_NAME])
+        return slots_anew if len(slots_anew) == len(slots) else slots
 
     return dataclasses.replace(step, call=anew(step.call), results=tuple(map(anew, step.results)))

@@ -59,8 +59,8 @@ def read_star(datapath: Path | None, split: str) -> Iterator[Dialogue]:
 
 def split_of(tasks: Sequence[str]) -> str:
     """The split that all of the tasks are in; ``""`` where they are in several."""
-    found = {next((split for split, held in HELD_OUT.items() if task in held), "train") for task in tasks}
-    return found.pop() if len(found) == 1 else ""
+    splits = {next((split for split, held in HELD_OUT.items() if task in held), "train") for task in tasks}
+    return splits.pop() if len(splits) == 1 else ""
 
 
 def read_star_folder(folder: Path) -> Iterator[Dialogue]:
@@ -222,9 +222,9 @@ def _property(slot: Mapping[str, Any]) -> dict[str, Any]:
         return {"type": ["string", "integer"], **named}  # account numbers and codes are recorded as either
     if kind == "RequestType":
         return {"type": "string", "enum": categories, **named}
-    one = {"type": "string", "enum": categories}
-    compared = {"type": "object", "properties": {"contains": one, "not": one, "not_contains": one}}
+    value = {"type": "string", "enum": categories}
+    compared = {"type": "object", "properties": {"contains": value, "not": value, "not_contains": value}}
     return {
-        "anyOf": [one, {"type": "array", "items": one}, {**compared, "additionalProperties": False}],
+        "anyOf": [value, {"type": "array", "items": value}, {**compared, "additionalProperties": False}],
         **named,
     }

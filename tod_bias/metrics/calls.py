@@ -36,14 +36,14 @@ def call_statistics(predicted: Sequence[Any], gold: Sequence[Call | Sequence[Cal
     rows = np.zeros((len(gold), len(CALL_COLUMNS)))
     for number, (output, truth) in enumerate(zip(predicted, gold, strict=True)):
         expected = [dict(call) for call in ([truth] if isinstance(truth, Mapping) else truth) if call]
-        found = calls_of(output)
-        right, slots, hits, slots_gold = _compared(found, expected)
-        read = (_parlai_slots(call) for call in ([output] if found is None else found))
+        calls = calls_of(output)
+        right, slots, hits, slots_gold = _compared(calls, expected)
+        read = (_parlai_slots(call) for call in ([output] if calls is None else calls))
         parlai = [slots for slots in read if slots] == expected
         called = bool(expected)
         rows[number] = (
             1, right, parlai, called, called and right, called and parlai,
-            slots, hits, slots_gold, hits, found is None,
+            slots, hits, slots_gold, hits, calls is None,
         )  # fmt: skip
     return rows
 
@@ -104,8 +104,8 @@ class JointGoalAccuracy:
         rows = np.zeros((len(turns), 2))
         for number, turn in enumerate(turns):
             if turn.has_calls:
-                found, gold = turn.calls, turn.gold.calls
-                rows[number] = found is not None and len(found) == len(gold) and _compared(found, gold)[0], 1
+                calls, gold = turn.calls, turn.gold.calls
+                rows[number] = calls is not None and len(calls) == len(gold) and _compared(calls, gold)[0], 1
         return rows
 
     def score(self, sums: np.ndarray) -> np.ndarray:

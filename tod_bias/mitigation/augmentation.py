@@ -62,13 +62,13 @@ class Augmentation:
         if kind == "personas":
             axes = [name if name.startswith(_PERSONA) else f"{_PERSONA}{name}" for name in axes]
             if unknown := [name for name in axes if name not in shipped_axes()]:
-                there = ", ".join(name for name in shipped_axes() if name.startswith(_PERSONA))
-                raise AxisError(f"augmentation {text!r}: no axis {unknown[0]!r}; there are {there}")
-        found = cls(tuple(axes), kind)  # type: ignore[arg-type]  # checked there
+                known = ", ".join(name for name in shipped_axes() if name.startswith(_PERSONA))
+                raise AxisError(f"augmentation {text!r}: no axis {unknown[0]!r}; there are {known}")
+        augmentation = cls(tuple(axes), kind)  # type: ignore[arg-type]  # checked there
         for name in axes:
             if not is_import(name):
                 load_axis(name)  # an unknown one is told before a corpus is read
-        return found
+        return augmentation
 
     def copies(self, dialogues: Sequence[Dialogue], seed: int = 0) -> Iterator[tuple[Dialogue, Run]]:
         """Every dialogue that can be told otherwise, with each telling that is added, axis by axis.
@@ -85,9 +85,9 @@ class Augmentation:
         for entry in self.axes:  # by itself: each has its own dialogues and seeds
             retelling = design_counterfactuals(dialogues, [entry], self._how, seed=seed)
             for axis, drawn in retelling.selected.items():
-                for retold in _runs(retelling, axis, drawn):
-                    told = [retold.original] if self.kind == "personas" else []
-                    for run in (*told, *retold.groups):
+                for variants in _runs(retelling, axis, drawn):
+                    originals = [variants.original] if self.kind == "personas" else []
+                    for run in (*originals, *variants.groups):
                         yield by_id[run.dialogue.id], run
 
     @property
@@ -108,8 +108,8 @@ def augment(dialogues: Sequence[Dialogue], how: Augmentation, seed: int = 0) -> 
     Raises:
         NothingToPerturbError, AxisError: as for :meth:`Augmentation.copies`.
     """
-    found = list(dialogues)
+    augmented = list(dialogues)
     for dialogue, run in how.copies(dialogues, seed):
-        told = run.rewritten
-        found.append(Dialogue(f"{dialogue.id}/{run.variant}", told.domain, told.turns, told.system))
-    return found
+        rewritten = run.rewritten
+        augmented.append(Dialogue(f"{dialogue.id}/{run.variant}", rewritten.domain, rewritten.turns, rewritten.system))
+    return augmented

@@ -90,10 +90,10 @@ def _table(stage: Any) -> LookupDb | None:
 
 
 def _add_guard(entry: dict[str, Any], fix: Fix) -> None:
-    there = entry.get("guard")
-    if there is not None and there != fix.kind:
+    present = entry.get("guard")
+    if present is not None and present != fix.kind:
         raise StageError(
-            f"{fix.stage} has a guard {there!r} already, and the fix is {fix.kind!r}; write the file by hand"
+            f"{fix.stage} has a guard {present!r} already, and the fix is {fix.kind!r}; write the file by hand"
         )
     old = entry.get("axes", [])
     known = [axis.strip() for axis in old.split(",")] if isinstance(old, str) else list(old)

@@ -49,15 +49,15 @@ class Clusters:
     def within(self, chosen: np.ndarray) -> Clusters:
         """The clusters of some of the units only, (units,) bool; the others belong to none, empty clusters go."""
         codes = np.where(chosen, self.codes, -1)
-        there = np.unique(codes[codes >= 0])
+        present = np.unique(codes[codes >= 0])
         renumbered = np.full(len(self.names) + 1, -1)
-        renumbered[there] = np.arange(len(there))
-        return Clusters(renumbered[codes], tuple(self.names[place] for place in there))
+        renumbered[present] = np.arange(len(present))
+        return Clusters(renumbered[codes], tuple(self.names[place] for place in present))
 
     def sums(self, table: np.ndarray) -> np.ndarray:
         """Sums of (units, …) over the units of each cluster, (clusters, …)."""
-        there = self.codes >= 0
-        return sums_by(self.codes[there], table[there], len(self.names))
+        is_member = self.codes >= 0
+        return sums_by(self.codes[is_member], table[is_member], len(self.names))
 
 
 _MOST_SETS = 4000
@@ -144,9 +144,9 @@ class Spread:
         return np.stack([values - half, values + half])
 
 
-def at_least(found: Spread, error: np.ndarray, freedom: float) -> Spread:
+def at_least(spread: Spread, error: np.ndarray, freedom: float) -> Spread:
     """The spread with the larger of its own standard errors and others."""
-    return replace(found, error=np.fmax(found.error, error), freedom=min(found.freedom, freedom))
+    return replace(spread, error=np.fmax(spread.error, error), freedom=min(spread.freedom, freedom))
 
 
 def spread(sums: np.ndarray, totals: np.ndarray, score: Callable[[np.ndarray], np.ndarray], effective: float) -> Spread:

@@ -75,9 +75,9 @@ def interval_of_absolute(samples: np.ndarray, clusters: int, level: float = LEVE
 def _ranks(values: np.ndarray) -> np.ndarray:
     """Ranks from 1 on of (n,) values, equal ones at the mean of theirs; NaN has none."""
     ranks = np.full(len(values), np.nan)
-    there = ~np.isnan(values)
-    _, of, counts = np.unique(values[there], return_inverse=True, return_counts=True)
-    ranks[there] = (np.cumsum(counts) - (counts - 1) / 2)[of]
+    is_known = ~np.isnan(values)
+    _, of, counts = np.unique(values[is_known], return_inverse=True, return_counts=True)
+    ranks[is_known] = (np.cumsum(counts) - (counts - 1) / 2)[of]
     return ranks
 
 

@@ -114,10 +114,10 @@ def _is_item(column: Any, value: Any) -> Any:
 
     column = sa.cast(column, sa.String)
     written = json.dumps(_text(value) if isinstance(value, str) else value)
-    found = [sa.func.lower(column) == written.lower()]
+    conditions = [sa.func.lower(column) == written.lower()]
     for before, after in (("[", "]"), ("[", ","), (", ", "]"), (", ", ",")):
-        found.append(column.icontains(f"{before}{written}{after}", autoescape=True))
-    return sa.or_(*found)
+        conditions.append(column.icontains(f"{before}{written}{after}", autoescape=True))
+    return sa.or_(*conditions)
 
 
 def _contains(column: Any, value: Any) -> Any:

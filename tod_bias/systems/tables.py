@@ -131,7 +131,7 @@ def write_database(services: Sequence[Service], path: str | Path) -> None:
 
 def _distinct(names: Sequence[str], taken: set[str]) -> dict[str, str]:
     """Names that SQL tells apart."""
-    found: dict[str, str] = {}
+    distinct: dict[str, str] = {}
     seen = {name.lower() for name in taken}
     for name in names:
         base = well_formed(name).replace("\0", "") or "unnamed"
@@ -140,8 +140,8 @@ def _distinct(names: Sequence[str], taken: set[str]) -> dict[str, str]:
             number += 1
             given = f"{base.removeprefix('sqlite_')}_{number}"
         seen.add(given.lower())
-        found[name] = given
-    return found
+        distinct[name] = given
+    return distinct
 
 
 def _kind(values: Iterable[Any]) -> Any:

@@ -127,12 +127,12 @@ class SqlDb(Stage):
             }
 
     def _table(self, name: str, where: str) -> Any:
-        found = _by_name(self._tables, name)
-        if found is None:
+        table = _by_name(self._tables, name)
+        if table is None:
             raise StageError(
                 f"{where}: {self._database} has no table {name!r}; it has {', '.join(sorted(self._tables))}"
             )
-        return found
+        return table
 
     def _source(self, api: str, entry: Any) -> _Source:
         where = f"tables: {api!r}"
@@ -182,9 +182,9 @@ class SqlDb(Stage):
         if item.argument is not None:
             return item.argument
         if self._call not in item.outputs:
-            there = ", ".join(item.outputs) or "none"
+            known = ", ".join(item.outputs) or "none"
             raise StageError(
-                f"SqlDb: needs a call as argument, or the output of a stage {self._call!r} before it; there is {there}"
+                f"SqlDb: needs a call as argument, or the output of a stage {self._call!r} before it; there is {known}"
             )
         return item.outputs[self._call]
 
@@ -197,9 +197,9 @@ class SqlDb(Stage):
         calls = calls_of(call)
         if calls is None:
             return Lookup(Outcome.MALFORMED)
-        found = [self._look_up(call) for call in calls] or [Lookup(Outcome.NO_CALL)]
-        rows = tuple(row for lookup in found for row in lookup.rows)
-        return Lookup(Outcome.FOUND, rows) if rows else found[-1]
+        lookups = [self._look_up(call) for call in calls] or [Lookup(Outcome.NO_CALL)]
+        rows = tuple(row for lookup in lookups for row in lookup.rows)
+        return Lookup(Outcome.FOUND, rows) if rows else lookups[-1]
 
     def _look_up(self, call: Mapping[str, Any]) -> Lookup:
         import sqlalchemy as sa
@@ -238,8 +238,8 @@ class SqlDb(Stage):
         order = list(source.table.primary_key.columns) or [sa.cast(column, sa.String) for column in columns]
         query = sa.select(source.table).where(*conditions).order_by(*order).limit(self._limit)
         with self._database.spoken(), self._engine.connect() as connection:
-            found = [_row(row) for row in connection.execute(query).mappings()]
-        rows = tuple(row for row in found if row)
+            matches = [_row(row) for row in connection.execute(query).mappings()]
+        rows = tuple(row for row in matches if row)
         return Lookup(Outcome.FOUND, rows) if rows else Lookup(Outcome.EMPTY)
 
     def _say_ignored(self, api: str, slot: str, table: str) -> None:
@@ -252,8 +252,8 @@ def _by_name(named: Mapping[str, Any], name: str) -> Any:
     """What has this name; else, what has it without regard to case, if only one has."""
     if name in named:
         return named[name]
-    found = [key for key in named.keys() if key.lower() == name.lower()]  # noqa: SIM118  # columns iterate themselves
-    return named[found[0]] if len(found) == 1 else None
+    keys = [key for key in named.keys() if key.lower() == name.lower()]  # noqa: SIM118  # columns iterate themselves
+    return named[keys[0]] if len(keys) == 1 else None
 
 
 def _is_too_much(call: Mapping[str, Any]) -> bool:

@@ -134,7 +134,7 @@ def promised(folder: str | Path) -> Path:
 
 
 def shown(path: Path) -> Path:
-    """A path as it is told: from the current folder on, where it lies below it."""
+    """A path as it is shown: from the current folder on, where it lies below it."""
     try:
         return path.relative_to(Path.cwd())
     except (OSError, ValueError):  # it is gone, or elsewhere

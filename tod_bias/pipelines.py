@@ -10,10 +10,10 @@ A pipeline file names its stages in order; each is ``module:Class`` with its arg
 Modules are looked for beside the file and in the current folder too. An argument that names a file or folder beside the
 pipeline file is taken as that path. ``flow:`` names the generator function that calls the stages, ``module:name`` or a
 shipped one (``tool_loop``); without it each stage is called once, in order. ``concurrency: 16`` beside a stage makes so
-many calls of it at once, each on a thread of its own. ``told: true`` beside a stage says that its data belong to the
-dialogue and are told with it: where a user has another name, the records have it too. It is then its own twin in every
-arm, and has no part in a disparity. ``guard: canonical`` and ``axes: gender, age`` beside a stage put it under a guard
-(``canonical``, ``neutral`` or ``vote``), which makes it blind to these axes.
+many calls of it at once, each on a thread of its own. ``rewritten: true`` beside a stage says that its data belong to
+the dialogue and are rewritten with it: where a user has another name, the records have it too. It is then its own twin
+in every arm, and has no part in a disparity. ``guard: canonical`` and ``axes: gender, age`` beside a stage put it under
+a guard (``canonical``, ``neutral`` or ``vote``), which makes it blind to these axes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class StageEntry(BaseModel):
     model_config = ConfigDict(extra="allow")
     stage: str = Field(pattern=PATTERN)
     concurrency: int | None = Field(default=None, ge=1, strict=True)
-    told: bool = Field(default=False, strict=True)
+    rewritten: bool = Field(default=False, strict=True)
     guard: str | None = None
 
 
@@ -111,7 +111,7 @@ def load_pipeline(
     _check_loop(file, path)
     stages = {name: _guarded(name, entry, path) for name, entry in file.stages.items()}
     for name, entry in file.stages.items():
-        if isinstance(entry, StageEntry) and entry.told:
+        if isinstance(entry, StageEntry) and entry.rewritten:
             stages[name] = Twin(stages[name])
     concurrency = {
         name: entry.concurrency
@@ -210,7 +210,7 @@ def _fault(error: yaml.YAMLError) -> str:
 _SHAPE = 'stages: {name: {stage: "module:Class", …}, …} or stages: {name: "module:Class", …}'
 _EXPECTED = {
     "concurrency": "a whole number from 1: calls at once",
-    "told": "true or false",
+    "rewritten": "true or false",
     "guard": "the name of a guard",
 }
 """What the fields of a stage hold, where that is not the shape of the file."""

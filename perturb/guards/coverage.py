@@ -93,7 +93,7 @@ def coverage(dialogues: Sequence[Dialogue], axis: Axis, *, seed: int = 0) -> Cov
 
 
 def _changed_utterances(dialogue: Dialogue, image: Dialogue) -> list[str]:
-    said = ([text for turn in one.turns for _, text in turn.utterances] for one in (dialogue, image))
+    said = ([text for turn in variant.turns for _, text in turn.utterances] for variant in (dialogue, image))
     return [old for old, new in zip(*said, strict=True) if old != new]
 
 

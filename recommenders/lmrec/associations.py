@@ -104,7 +104,7 @@ class Units:
 
 
 class Scale(NamedTuple):
-    """What differences of two shares or means are told in."""
+    """The unit of differences of two shares or means."""
 
     relative: bool
     """As parts of the whole's share, Shen eq. 2."""

@@ -58,7 +58,7 @@ def price_percentage(recommendations: Recommendations, inference: Inference | No
     five words.
 
     Tests are of value − neutral: labels of words change places (or of queries, see ``permuted``), and a t test over
-    words and templates (and cities). What differs from neutral beyond chance is told by ``p_adjusted``.
+    words and templates (and cities). What differs from neutral beyond chance is in ``p_adjusted``.
 
     Returns:
         city, dimension, label, price, value, ci_low, ci_high, neutral, items (|I_m|), p_value (the largest of the next

@@ -265,7 +265,7 @@ def _validate(
 
 
 def trained_seed(folder: str | Path) -> int | None:
-    """The seed of the training that wrote a model folder, which also split its reviews; None where it is not told."""
+    """The seed of the training that wrote a model folder, and split its reviews; None where it is not recorded."""
     try:
         record = read_json(Path(folder) / "training.json")
         return int(record["settings"]["seed"])
@@ -274,7 +274,7 @@ def trained_seed(folder: str | Path) -> int | None:
 
 
 def trained_from(folder: str | Path) -> str | None:
-    """The encoder that a model folder's training began with; None where it was none, or it is not told."""
+    """The encoder that a model folder's training began with; None where it was none, or is not recorded."""
     try:
         init = read_json(Path(folder) / "training.json")["settings"]["init"]
     except (OSError, ValueError, KeyError, TypeError):

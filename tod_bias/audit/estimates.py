@@ -41,7 +41,7 @@ from tod_bias.systems.execution import all_arms, arm_key
 TERMS_SHOWN = 12
 """Terms in a result, those with the largest contributions."""
 LEAST_LEFT = 0.1
-"""What the originals must still score without a word, as a part of their whole score, for shares of it to be told."""
+"""What the originals must still score without a term, as a part of their whole score, for a share to be given."""
 
 
 class AxisEstimates:

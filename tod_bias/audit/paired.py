@@ -1,6 +1,6 @@
 """Two runs on the same dialogues, as one table: how much a contrast, or a score, changes from one to the other.
 
-A change is a difference of two estimates that rest on the same dialogues, tellings and words, so whatever these have in
+A change is a difference of two estimates that rest on the same counterfactuals and terms, so whatever these have in
 common falls out of it. Intervals leave out a word at a time in both runs together (and a cluster of any further kind;
 the widest is given), or resample the dialogues of both together; tests exchange the two runs in all dialogues of a
 cluster.

@@ -320,7 +320,7 @@ class Dialogue:
     turns: tuple[Turn, ...]
     """In order of time."""
     system: str = field(default="", metadata={"rewrite": False})
-    """What the system was told beforehand (a chat's system message)."""
+    """The instructions that the system had (a chat's system message)."""
 
     def __post_init__(self) -> None:
         for name in ("id", "domain"):  # they name rows of files

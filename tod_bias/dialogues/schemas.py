@@ -1,4 +1,4 @@
-"""What a system can do, told in its system message: a line for each API and one for each slot that a call can have.
+"""What a system can do, in its system message: a line for each API and one for each slot that a call can have.
 
 So a service that a model was not trained on can be read, not only recalled (Rastogi et al. 2020, section 4)::
 
@@ -62,7 +62,7 @@ def _shortened(values: Sequence[str]) -> str:
     return f" [{text}]" if len(text) <= _VALUES else f" [{text[:_VALUES].rpartition(' |')[0]} | …]"
 
 
-def told_anew(dialogue: Dialogue, random: Random, renamed: float = 0.0) -> Dialogue:
+def described_anew(dialogue: Dialogue, random: Random, renamed: float = 0.0) -> Dialogue:
     """The dialogue with its services, their APIs and slots in another order, and some under other names.
 
     Names are made of the words of their descriptions; calls and results have them too.

@@ -66,9 +66,11 @@ def shipped(name: str, where: str, option: str = "--metrics") -> Metric:
 
 
 def check_alone(metrics: Sequence[Metric]) -> None:
-    """Raises TodBiasError for a metric that compares tellings, where there is one of each dialogue."""
+    """Raises TodBiasError for a metric that compares counterfactuals with originals, where only originals are run."""
     if compares := [metric.name for metric in metrics if getattr(metric, "counterfactual", False)]:
-        raise TodBiasError(f"metric {compares[0]!r} compares tellings, and evaluate has one; use attribute")
+        raise TodBiasError(
+            f"metric {compares[0]!r} compares counterfactuals with originals, and evaluate runs none; use attribute"
+        )
 
 
 class OwnMetric:

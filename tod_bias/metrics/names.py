@@ -5,4 +5,4 @@ METRIC_NAMES = (
     "disagreement", "call_disagreement",
 )  # fmt: skip
 COUNTERFACTUAL = ("disagreement", "call_disagreement")
-"""Those among them that compare a telling with another one."""
+"""Those among them that compare counterfactuals with originals."""

@@ -263,7 +263,7 @@ class Arguments:
 
 @lru_cache(maxsize=1000)
 def _validator(schema: str) -> Any:
-    """Of a schema as JSON: tools are made anew for every telling of a world, and to check a schema takes long."""
+    """Of a schema as JSON: tools are made anew for every variant of a world, and to check a schema takes long."""
     import jsonschema
     import referencing
     from jsonschema.validators import validator_for

@@ -354,7 +354,9 @@ class Axis(ABC):
 
         Equal candidates of a dialogue share one rewrite, and with it its memory.
         """
-        self.prepare((dialogue, one) for dialogue, candidates in selections for one in dict.fromkeys(candidates))
+        self.prepare(
+            (dialogue, distinct) for dialogue, candidates in selections for distinct in dict.fromkeys(candidates)
+        )
         rewrites = []
         for dialogue, candidates in selections:
             made = {candidate: self._rewrite(dialogue, candidate) for candidate in dict.fromkeys(candidates)}

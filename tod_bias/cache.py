@@ -27,7 +27,7 @@ from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespac
 from typing import Any, cast
 
 from tod_bias.errors import TodBiasError
-from tod_bias.files import check_own_file
+from tod_bias.files import check_plain_file
 from tod_bias.sqlite import BESIDE, opened, said
 
 FILE = "cache.sqlite"
@@ -65,7 +65,7 @@ class Cache:
         if path is None:
             return
         for ending in ("", *BESIDE):
-            check_own_file(f"{path}{ending}")
+            check_plain_file(f"{path}{ending}")
         is_new = not Path(path).exists()
         try:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -141,7 +141,7 @@ def clear(path: str | Path) -> None:
     """
     if not os.path.lexists(path):
         return
-    check_own_file(path)
+    check_plain_file(path)
     try:
         Cache(path).clear()
     except TodBiasError as error:

@@ -90,7 +90,7 @@ class Options(BaseModel):
                 values[name] = value
         return values
 
-    def has_own(self, *names: str) -> list[str]:
+    def given_of(self, *names: str) -> list[str]:
         """Those of some fields that were given and not left at their defaults."""
         return [name for name in names if name in self.model_fields_set]
 
@@ -473,7 +473,7 @@ class AuditConfig(Seeded):
 
     def text(self) -> str:
         """The configuration as JSON with the mark of this user."""
-        return json.dumps(self.record() | {"mark": self._own_mark()}, indent=1, ensure_ascii=False) + "\n"
+        return json.dumps(self.record() | {"mark": self._user_mark()}, indent=1, ensure_ascii=False) + "\n"
 
     def record(self) -> dict[str, Any]:
         """All options as plain JSON types; of the dialogues and the system those that were given, as both may be
@@ -485,12 +485,12 @@ class AuditConfig(Seeded):
         return record
 
     @property
-    def is_own(self) -> bool:
+    def is_written_here(self) -> bool:
         """Whether this user wrote it on this machine: what it names may be imported. A received folder's is not."""
-        return bool(self.mark) and hmac.compare_digest(self.mark, self._own_mark())
+        return bool(self.mark) and hmac.compare_digest(self.mark, self._user_mark())
 
-    def _own_mark(self) -> str:
-        key = _own_key()
+    def _user_mark(self) -> str:
+        key = _user_key()
         content = json.dumps(self.model_dump(mode="json", exclude={"mark"}), sort_keys=True)
         return hmac.new(key, content.encode("utf-8", "surrogatepass"), "sha256").hexdigest() if key else ""
 
@@ -539,7 +539,7 @@ _GROUP_OF = {name: group for group, options in _GROUPS.items() for name in optio
 """Option to the group that it stands in."""
 
 
-def _own_key() -> bytes:
+def _user_key() -> bytes:
     """A secret of this user on this machine, made when it is first needed; empty where it cannot be kept."""
     home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
     path = Path(home) / "tod-bias" / "key"

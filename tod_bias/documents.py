@@ -325,14 +325,14 @@ _Bounded.add_constructor("tag:yaml.org,2002:int", _Bounded._bounded_int)
 
 def _check_expansion(root: yaml.Node) -> None:
     """Count the values and the depth of what a document stands for, without expanding it."""
-    found: dict[int, tuple[int, int]] = {}
+    sizes: dict[int, tuple[int, int]] = {}
     open_: set[int] = set()
 
     def measure(node: yaml.Node) -> tuple[int, int]:
         if isinstance(node, yaml.ScalarNode):
             return 1, 0
-        if id(node) in found:
-            return found[id(node)]
+        if id(node) in sizes:
+            return sizes[id(node)]
         if id(node) in open_:
             raise yaml.YAMLError(f"the alias on line {node.start_mark.line + 1} holds itself")
         open_.add(id(node))
@@ -345,7 +345,7 @@ def _check_expansion(root: yaml.Node) -> None:
         if depth > DEPTH:
             raise yaml.YAMLError(f"nested more than {DEPTH} deep")
         open_.discard(id(node))
-        found[id(node)] = size, depth
-        return found[id(node)]
+        sizes[id(node)] = size, depth
+        return sizes[id(node)]
 
     measure(root)

@@ -149,7 +149,7 @@ def _packages() -> Iterator[Check]:
     except metadata.PackageNotFoundError:
         return
     core = [requirement for requirement in wanted if _applies(requirement)]
-    lacking = [requirement for requirement in core if not _is_there(requirement)]
+    lacking = [requirement for requirement in core if not _is_installed(requirement)]
     if lacking:
         yield Check("packages", "needed", "missing", _said(lacking), _add(*map(_plain, lacking)))
     else:
@@ -163,7 +163,7 @@ def _packages() -> Iterator[Check]:
             for requirement in wanted
             if requirement.marker and _applies(requirement, extra) and not _applies(requirement)
         ]
-        yield _extra(extra, [requirement for requirement in of_extra if not _is_there(requirement)])
+        yield _extra(extra, [requirement for requirement in of_extra if not _is_installed(requirement)])
 
 
 def _extra(extra: str, lacking: list[Requirement]) -> Check:
@@ -206,7 +206,7 @@ def _applies(requirement: Requirement, extra: str = "") -> bool:
     return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
 
 
-def _is_there(requirement: Requirement) -> bool:
+def _is_installed(requirement: Requirement) -> bool:
     """Whether a package is installed in a version that will do, with what its own extras need."""
     try:
         distribution = metadata.distribution(requirement.name)
@@ -216,7 +216,7 @@ def _is_there(requirement: Requirement) -> bool:
         return False
     deeper = [Requirement(text) for text in distribution.requires or ()] if requirement.extras else []
     return all(
-        _is_there(dependency)
+        _is_installed(dependency)
         for extra in requirement.extras
         for dependency in deeper
         if _applies(dependency, extra) and not _applies(dependency)

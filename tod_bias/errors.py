@@ -146,7 +146,7 @@ _INSTALLED = (
 )  # fmt: skip
 
 
-def own_place(error: BaseException) -> str:
+def user_place(error: BaseException) -> str:
     """``file:line`` of the reader's own code that an error came through, the innermost; empty where there is none."""
     frames = traceback.extract_tb(error.__traceback__)
     user_frames = [frame for frame in frames if not frame.filename.startswith(_INSTALLED)]
@@ -174,7 +174,7 @@ def described(error: BaseException) -> str:
     line = f"{type(error).__name__}: {text}" if text else type(error).__name__
     if isinstance(error, SyntaxError):  # its text says where; the traceback is the importer's
         return line
-    place = own_place(error)
+    place = user_place(error)
     if not place:
         frames = traceback.extract_tb(error.__traceback__)[1:]  # the first is the caller's
         place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""

@@ -46,7 +46,7 @@ def replacing(path: str | Path, *, named: bool = False) -> Iterator[Path]:
     part: Path | None = None
     try:
         if not named:
-            check_own_file(path)
+            check_plain_file(path)
         mode = _mode(path)
         if mode is not None and not stat.S_ISREG(mode):
             yield path
@@ -57,7 +57,7 @@ def replacing(path: str | Path, *, named: bool = False) -> Iterator[Path]:
         if mode is not None:
             part.chmod(stat.S_IMODE(mode))
         if not named:
-            check_own_file(path)
+            check_plain_file(path)
         os.replace(part, target)
     except OSError as error:
         raise cannot_be_written(path, error) from error
@@ -67,7 +67,7 @@ def replacing(path: str | Path, *, named: bool = False) -> Iterator[Path]:
                 part.unlink(missing_ok=True)
 
 
-def check_own_file(path: str | Path) -> None:
+def check_plain_file(path: str | Path) -> None:
     """See to it that a name that the program chose is free, or a file that has no other name.
 
     Raises:
@@ -90,14 +90,14 @@ def check_own_file(path: str | Path) -> None:
     raise TodBiasError(f"{path}: cannot be written (it is {problem}, {_REMOVE}); or {_ELSEWHERE}")
 
 
-def own_folder(folder: str | Path, name: str) -> Path:
+def subfolder(folder: str | Path, name: str) -> Path:
     """A folder of the program's name in one that the user named; it is made where there is none.
 
     Raises:
         TodBiasError: it is a link or no folder, or cannot be made.
     """
     place = Path(folder) / name
-    check_own_file(place)
+    check_plain_file(place)
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -254,7 +254,7 @@ def replacing_files(folder: str | Path, last: str, stale: Collection[str] = ()) 
         gone = sorted(old - set(names))
         inside = {place for name in names for place in name.parents} - {Path()}
         for name in (Path(last), *names, *inside):
-            check_own_file(folder / name)
+            check_plain_file(folder / name)
         changed = [name for name in names if str(name) != last and _differs(part / name, folder / name)]
         if changed or gone:
             (folder / last).unlink(missing_ok=True)

@@ -119,7 +119,7 @@ class CaseItem(pytest.Item):
         from tod_bias.testing.case_check import check_cases
 
         tolerance = self.config.getoption("tod_bias_tolerance")
-        axes, metrics = self._own()
+        axes, metrics = self._user_objects()
         (checked,) = check_cases([self.case], self._pipeline(), tolerance=tolerance, axes=axes, metrics=metrics).checked
         if checked.state != FIXED:
             raise NotFixedError(text(checked.record))
@@ -132,13 +132,13 @@ class CaseItem(pytest.Item):
             stash[_PIPELINE] = load_pipeline(self.config.getoption("tod_bias_pipeline"))
         return stash[_PIPELINE]
 
-    def _own(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        from tod_bias.testing.case_check import own_of
+    def _user_objects(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        from tod_bias.testing.case_check import user_objects
 
         stash = self.session.stash
         if _OWN not in stash:
             given = (str(self.config.getoption(f"tod_bias_{what}")).split(",") for what in ("axes", "metrics"))
-            stash[_OWN] = own_of(*([name.strip() for name in names if name.strip()] for names in given))
+            stash[_OWN] = user_objects(*([name.strip() for name in names if name.strip()] for names in given))
         return stash[_OWN]
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:

@@ -194,7 +194,7 @@ class _TermsInput(ReferenceInput):
         reference = self._rewriter.reference
         held = entity_names(dialogue_of(self._given), lambda text: bool(reference(text).terms))
         names = [reference(name).text for name in held]
-        return tuple(self._rewriter.outside(one, names) for one in self._known)
+        return tuple(self._rewriter.outside(known, names) for known in self._known)
 
     def back(self, output: Any) -> Any:
         names = frozenset(_entity_values(output))

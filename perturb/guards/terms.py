@@ -269,7 +269,10 @@ class ReferenceRewriter(TextRewriter):
                 every = self.lexicon.distinct and paradigm.pos == "adj"
                 for other, cell in paradigm.cells.items():
                     if other != group:
-                        led |= {plain_form(one[place.slot].text): place for one in (cell if every else cell[:1])}
+                        led |= {
+                            plain_form(cell_forms[place.slot].text): place
+                            for cell_forms in (cell if every else cell[:1])
+                        }
         return led
 
     def _is_complete(self, place: Place, is_open: frozenset[Place]) -> bool:
@@ -348,7 +351,7 @@ class ReferenceRewriter(TextRewriter):
             return 0
         mentions = list(self._every.mentions(text))
         spans = [(mention.start, mention.end) for mention in self.recogniser.mentions(text)]
-        missed = sum(not any(one.start < end and start < one.end for start, end in spans) for one in mentions)
+        missed = sum(not any(known.start < end and start < known.end for start, end in spans) for known in mentions)
         if missed:
             return missed
         reference = self.reference(text).text
@@ -418,7 +421,7 @@ class ReferenceRewriter(TextRewriter):
         for reference in known:
             for other in reference.terms:
                 same = other.linked is term.linked
-                if not same and not _are_forms_of_one(term.linked, other.linked):
+                if not same and not _share_row(term.linked, other.linked):
                     continue
                 common = _alike(text, term, reference.text, other)
                 if not other.is_rewritten and (term.linked.is_pronoun or not same) and common < _QUOTED:
@@ -525,7 +528,7 @@ def _edited(text: str, edits: Mapping[tuple[int, int], str]) -> tuple[str, dict[
     return "".join([*parts, text[position:]]), spans
 
 
-def _are_forms_of_one(first: LinkedTerms, second: LinkedTerms) -> bool:
+def _share_row(first: LinkedTerms, second: LinkedTerms) -> bool:
     """Whether some linked terms are other forms of the others: "wife" and "wives"."""
     rows = {place.row for place in first.places}
     return first.is_pronoun == second.is_pronoun and any(place.row in rows for place in second.places)
@@ -550,7 +553,7 @@ def _common(first_text: str, second_text: str) -> int:
 def _of_they(lexicon: Lexicon) -> str:
     """The group whose pronoun is "they"; empty where there is none."""
     pronouns: Iterator[Paradigm] = (paradigm for paradigm in lexicon.paradigms if paradigm.pos == "pronoun")
-    groups = (group for one in pronouns for group, cell in one.cells.items() if cell[0][SUBJECT].text == THEY)
+    groups = (group for pronoun in pronouns for group, cell in pronoun.cells.items() if cell[0][SUBJECT].text == THEY)
     return next(groups, "")
 
 

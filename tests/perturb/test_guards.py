@@ -215,7 +215,7 @@ def test_words_that_no_guard_tells_are_counted() -> None:
     guard = Canonical(hashing, "gender")
     one, two = asked(["Thanks, dude. My wife waits."] * 2, guard)
     assert one == two
-    assert guard.coverage["gender"] | {"asked": 0} == {
+    assert guard.coverage["gender"] | {"calls": 0} == {
         "inputs": 2, "rewritten": 2, "mentions": 2, "uncovered": 2, "covered": 0, "unseen": 0, "mixed": 0, "calls": 0,
     }  # fmt: skip
     names = Canonical(echo, "names_gender")
@@ -376,8 +376,8 @@ def test_coverage_counts_what_guards_do_not_know() -> None:
     dialogues = [Dialogue("1", "", (Turn("My wife is here."),)), Dialogue("2", "", (Turn("Hello dude, a seat."),))]
     found = coverage(dialogues, load_axis("gender"))
     assert (found.mentions, found.texts, found.found, found.inputs, found.exact) == (2, 4, 2, 4, 2)
-    assert (found.share_found, found.share_exact) == (0.5, 0.5)
+    assert (found.share_recognised, found.share_exact) == (0.5, 0.5)
     assert (found.covered, found.wrong, found.share_covered) == (2, 0, 0.5)
     nobody = coverage([Dialogue("1", "", (Turn("Hello, a seat."),))], load_axis("gender"))
-    assert nobody.share_found is nobody.share_exact is nobody.share_covered is None
+    assert nobody.share_recognised is nobody.share_exact is nobody.share_covered is None
     assert lines([nobody])[1].split() == ["gender", "0", "0", "–", "0", "–", "–", "0"]

@@ -38,7 +38,7 @@ def metrics_of(metrics: Sequence[str | Metric] | str | Metric) -> list[Metric]:
     return list(by_name.values())
 
 
-class OwnClusters:
+class UserClusters:
     """A kind of clusters by the name ``module:function`` of a function of a dialogue, which gives a text or a number.
 
     Raises:
@@ -77,7 +77,7 @@ def clusters_of(cluster: Sequence[str | tuple[str, ClusterOf]] | str) -> list[tu
         elif entry == "domain":
             kinds.append((entry, lambda dialogue: dialogue.domain))
         elif is_import(entry):
-            kinds.append((entry, OwnClusters(entry)))
+            kinds.append((entry, UserClusters(entry)))
         else:
             raise TodBiasError(f"unknown cluster {entry!r}; expected domain, or module:function of a dialogue")
     return kinds

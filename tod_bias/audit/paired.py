@@ -52,7 +52,7 @@ class PairedContrasts:
         """Of contrasts."""
         self.cells = np.concatenate([before.cells, after.cells], axis=1)
         """(dialogues, cells of both, statistics)."""
-        moved = tuple((ScoreDifference(1.0, one, self._split + other),) for one, other in cells)
+        moved = tuple((ScoreDifference(1.0, first, self._split + other),) for first, other in cells)
         self._scores = Contrasts(self.cells, moved, before.score, 1.0, is_ratio=False)
         self.before, self.after = (
             np.concatenate([block.estimates[numbers], block.scores()[[pair[side] for pair in cells]]])
@@ -106,7 +106,7 @@ class ChangeEstimates:
     def __init__(
         self,
         block: PairedContrasts,
-        there: np.ndarray,
+        members: np.ndarray,
         dimensions: Sequence[Clusters],
         inference: Inference,
         *,
@@ -114,7 +114,7 @@ class ChangeEstimates:
         shared: Shared | None = None,
         effective: float = math.inf,
     ) -> None:
-        self.dialogues = int(there.sum())
+        self.dialogues = int(members.sum())
         """How many take part."""
         self.count = block.count
         """Of contrasts; their changes come first, then their means over both runs, then changes of scores."""
@@ -123,12 +123,12 @@ class ChangeEstimates:
         self.estimates = block.values(totals)
         self.spreads: list[Spread] = []
         for clusters in dimensions:
-            own = clusters.within(there)
-            self.spreads.append(spread(own.sums(block.cells), totals, block.values, own.effective))
+            clusters_here = clusters.within(members)
+            self.spreads.append(spread(clusters_here.sums(block.cells), totals, block.values, clusters_here.effective))
         self.shared_p: np.ndarray | None = None
         alone = block.parts(None)
         if shared is not None:
-            error = shared.error(alone, there)
+            error = shared.error(alone, members)
             self.spreads[0] = at_least(self.spreads[0], error, effective - 1)
             self.shared_p = self.spreads[0].p_values(self.estimates)
         self._samples: np.ndarray | None = None
@@ -139,7 +139,7 @@ class ChangeEstimates:
                 flat, lambda sums: block.values(sums.reshape(shape)), inference.resamples, inference.seed
             )
         self._level = inference.level
-        self._intervals = np.stack([one.interval(self.estimates, self._level) for one in self.spreads])
+        self._intervals = np.stack([spread.interval(self.estimates, self._level) for spread in self.spreads])
         self.tested = list(tested)
         """Places of the values that are tested."""
         self.parts = [block.parts(clusters)[:, self.tested] for clusters in dimensions] + [alone[:, self.tested]]

@@ -33,7 +33,7 @@ def check_address() -> None:
 
 
 @contextmanager
-def own_signals() -> Iterator[None]:
+def keeping_signals() -> Iterator[None]:
     """Ray takes SIGTERM for itself when it starts; who asked for the run has said what it shall do."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     stopped = False

@@ -8,11 +8,11 @@ from typing import Any
 
 from tod_bias.cli.arguments import (
     axes_of,
+    chosen_metric,
     config_of,
     lexicons,
     load_axes,
     load_system,
-    own_metric,
     refuse,
 )
 from tod_bias.cli.options import command
@@ -67,13 +67,13 @@ def cases(run: Path, /, *, which: CasesOptions, output: CasesOutput, overrides: 
 
     check_replaced(output.out)
     about = result.corpus
-    name = config.corpus.corpus if config.corpus.has_own("corpus") else about.name
-    if not config.corpus.has_own("corpus"):
+    name = config.corpus.corpus if config.corpus.given_of("corpus") else about.name
+    if not config.corpus.given_of("corpus"):
         check_shipped(name, str(run))
     whole = load_corpus(name, datapath=config.corpus.datapath, split=about.split or "test")
     names = axes_of(run, result, overrides, config)
     axes = load_axes(config.axes, names, config.system.device)
-    metric = which.metric or own_metric(config)
+    metric = which.metric or chosen_metric(config)
     worst = worst_cases(
         run,
         sample(whole, about.dialogues, result.config.seed),

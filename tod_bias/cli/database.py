@@ -114,13 +114,13 @@ def check(run: Path | None = None, /, *, how: LookupOptions, output: OutputOptio
     """
     from tod_bias.dialogues.text import json_line
     from tod_bias.files import write_json, write_lines
-    from tod_bias.mitigation.missing_rows import OWN_ARMS, calls_made, check_database
+    from tod_bias.mitigation.missing_rows import UNSWAPPED_ARMS, calls_made, check_database
     from tod_bias.report.record import read_turns
 
     config = AuditConfig.with_settings(None, overrides.given()) if run is None else config_of(run, overrides)
-    seed = how.seed if how.has_own("seed") else config.seed
+    seed = how.seed if how.given_of("seed") else config.seed
     _check_names(run, config, how)
-    turns = None if run is None else read_turns(run, OWN_ARMS)
+    turns = None if run is None else read_turns(run, UNSWAPPED_ARMS)
     if run is not None and turns is None:
         raise TodBiasError(f"{run}: holds no turns.parquet; repeat the run's command to write it again")
     whole, dialogues = load_dialogues(config.corpus, seed)

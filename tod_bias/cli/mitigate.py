@@ -17,7 +17,7 @@ from tod_bias.cli.arguments import (
     config_of,
     load_axes,
     load_system,
-    own_metrics,
+    user_metrics,
 )
 from tod_bias.cli.options import command
 from tod_bias.config import (
@@ -92,10 +92,10 @@ def mitigate(run: Path, /, *, how: MitigateOptions, output: MitigateOutput, over
     check_claims(result, list(names), how.metric or next(iter(result.metrics)))
     mitigation = _searched(result, config, names, how)
 
-    from tod_bias.files import own_folder  # heavy imports come after what may go wrong at once
+    from tod_bias.files import subfolder  # heavy imports come after what may go wrong at once
     from tod_bias.folder import claimed
 
-    folder = claimed(own_folder(run, "mitigation") if output.out is None else output.out)
+    folder = claimed(subfolder(run, "mitigation") if output.out is None else output.out)
     return _write(folder, mitigation, result, config.system, quiet=output.quiet)
 
 
@@ -118,7 +118,7 @@ def _searched(result: AuditResult, config: AuditConfig, names: Sequence[str], ho
         axes,
         goal=Goal(how.metric, how.margin, how.quality_margin, how.terms_only),
         cache=None if result.folder is None else result.folder / FILE,
-        metrics=own_metrics(config),
+        metrics=user_metrics(config),
         cluster=config.analysis.cluster,
         max_failures=config.run.max_failures,
     )

@@ -90,7 +90,7 @@ def _say(line: str) -> None:
 
 def _unforeseen(error: BaseException) -> int:
     """Say what no message of this program says, and return the exit code."""
-    from tod_bias.errors import described, own_place, shortened
+    from tod_bias.errors import described, shortened, user_place
     from tod_bias.report.console import shown
 
     if isinstance(error, BrokenPipeError):
@@ -106,7 +106,7 @@ def _unforeseen(error: BaseException) -> int:
         text = "the memory does not suffice for this; take less at once, e.g. --max-dialogues"
     elif isinstance(error, ModuleNotFoundError):
         text = described(error)
-    elif own_place(error):
+    elif user_place(error):
         text = f"{described(error)}; what was finished before is kept"
     else:
         text = (

@@ -105,8 +105,8 @@ def passed_over(record: Any) -> list[str]:
         if record.get("choices"):  # a server's reply, kept beside what it was asked
             notes.append("an answer stands under 'choices', which is not read; put it after the other messages")
         record = record[_forms(record)[0]]
-    messages = [one for one in record if "role" in one]  # turns have none
-    if any(message["role"] in _SYSTEM for message in dropwhile(lambda one: one["role"] in _SYSTEM, messages)):
+    messages = [entry for entry in record if "role" in entry]  # turns have none
+    if any(message["role"] in _SYSTEM for message in dropwhile(lambda entry: entry["role"] in _SYSTEM, messages)):
         notes.append("a system message comes after others; it is read as if it stood at the beginning")
     if any(message.get("name") and message["role"] in ("user", "assistant") for message in messages):
         notes.append("a message has a speaker's 'name', which is not read; say it in the text")

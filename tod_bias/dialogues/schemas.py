@@ -90,7 +90,9 @@ def _block(lines: Sequence[str], names: dict[str, dict[str, str]], random: Rando
         for slot in slots:
             new[slot[1]] = _other_name(slot[1], slot[2].partition(" [")[0], new.values(), random)
         for api in apis:
-            name = _other_name(api[1], api[4], [own[API_NAME] for own in names.values()], random, camel=True)
+            name = _other_name(
+                api[1], api[4], [renamed_api[API_NAME] for renamed_api in names.values()], random, camel=True
+            )
             names[api[1]] = {**new, API_NAME: name}
     lines_anew = []
     for api in random.sample(apis, len(apis)):

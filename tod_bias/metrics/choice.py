@@ -38,7 +38,7 @@ def metric(name: str) -> Metric:
             missing.
     """
     if is_import(name):
-        return OwnMetric(name)
+        return UserMetric(name)
     if name not in METRICS:
         raise TodBiasError(
             f"unknown metric {name!r}; expected one of {', '.join(METRICS)}, or module:Class{meant(name, METRICS)}"
@@ -73,7 +73,7 @@ def check_alone(metrics: Sequence[Metric]) -> None:
         )
 
 
-class OwnMetric:
+class UserMetric:
     """A metric by the name ``module:Class``, whose mistakes are said in one line.
 
     Raises:

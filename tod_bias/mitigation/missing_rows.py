@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 KINDS = ("none", "fewer", "poorer", "other")
 """Less is found than in another variant: no row; fewer rows; as many with fewer fields; or other ones."""
-OWN_ARMS = (ORIGINAL, "")
+UNSWAPPED_ARMS = (ORIGINAL, "")
 """Of a finished run: the system as it is, on the original dialogues and on their counterfactuals."""
 Row = Mapping[str, Any]
 CallsMade = Mapping[tuple[str, str], Sequence[Any]]
@@ -273,13 +273,13 @@ def calls_made(turns: pd.DataFrame | None, axis: str, call: str = "api_call") ->
     """The calls that a system made in a finished run, for ``made`` of :func:`check_database`.
 
     Args:
-        turns: rows of its ``turns.parquet``, of :data:`OWN_ARMS` at least; None where it kept none.
+        turns: rows of its ``turns.parquet``, of :data:`UNSWAPPED_ARMS` at least; None where it kept none.
         axis: along which the dialogues are rewritten.
         call: name of the stage that makes the calls.
     """
     if turns is None or call not in turns:
         return {}
-    rows = turns[(turns["axis"] == axis) & turns["arm"].isin(OWN_ARMS) & (turns["sample"] == 0)]
+    rows = turns[(turns["axis"] == axis) & turns["arm"].isin(UNSWAPPED_ARMS) & (turns["sample"] == 0)]
     by_variant: dict[tuple[str, str], list[Any]] = {}
     for arm, dialogue, group, text in zip(rows["arm"], rows["dialogue"], rows["group"], rows[call], strict=True):
         by_variant.setdefault((dialogue, ORIGINAL if arm == ORIGINAL else group), []).append(parse_call(text or ""))

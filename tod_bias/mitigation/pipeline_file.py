@@ -11,7 +11,7 @@ import yaml
 from tod_bias.dialogues.corpora import DEMO
 from tod_bias.documents import read_yaml
 from tod_bias.errors import StageError
-from tod_bias.files import check_own_file, write_text
+from tod_bias.files import check_plain_file, write_text
 from tod_bias.mitigation.fixes import ROWS, Fix
 from tod_bias.perturb.guards.guard import Guard
 from tod_bias.perturb.guards.inputs import guarded_axis
@@ -72,7 +72,7 @@ def _saved_tables(folder: Path, system: Pipeline, names: Collection[str]) -> dic
         table = _table(stage)
         if name in names and table is not None:
             files[name] = TABLE.format(unique(slug(name), taken))
-            check_own_file(folder / files[name])
+            check_plain_file(folder / files[name])
             table.save(folder / files[name])
     return files
 

@@ -26,7 +26,7 @@ from tod_bias.dialogues.dialogue import Dialogue
 from tod_bias.errors import MetricError, TodBiasError
 from tod_bias.metrics.metric import Metric
 from tod_bias.mitigation.fixes import ROWS, Attempt, Fix, Goal, Mitigation, merged
-from tod_bias.mitigation.missing_rows import OWN_ARMS, MissingRows, calls_made, check_database
+from tod_bias.mitigation.missing_rows import UNSWAPPED_ARMS, MissingRows, calls_made, check_database
 from tod_bias.mitigation.sufficiency import quality_metrics, why_insufficient
 from tod_bias.perturb.axis import PLACEBO, Axis
 from tod_bias.perturb.guards.guard import GUARDS, Guard, with_guards
@@ -154,7 +154,7 @@ class MitigationSearch:
     @cached_property
     def _turns(self) -> pd.DataFrame | None:
         folder = self._before.folder
-        return self._before.turns if folder is None else read_turns(folder, OWN_ARMS)
+        return self._before.turns if folder is None else read_turns(folder, UNSWAPPED_ARMS)
 
     def missing_rows(self, fixes: Sequence[Fix]) -> tuple[MissingRows, ...]:
         """The rows that fixes bring."""

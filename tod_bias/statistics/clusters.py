@@ -85,7 +85,7 @@ class Shared:
             members[place, [words[name] for name in names]] = True
         return cls(np.array([distinct[names] for names in sets], dtype=int), members)
 
-    def error(self, parts: np.ndarray, there: np.ndarray) -> np.ndarray:
+    def error(self, parts: np.ndarray, members: np.ndarray) -> np.ndarray:
         """Standard errors of sums over units, (statistics,), as for dyads (Aronow, Samii and Assenova 2015).
 
         The variance is the sum of e_i · e_j over all pairs of units that share a word, e the parts less their mean; it
@@ -99,11 +99,11 @@ class Shared:
             parts: (units, statistics), what each unit adds.
             there: (units,) bool, which units take part.
         """
-        centred = np.where(there[:, None], parts - parts[there].mean(axis=0), 0.0)
+        centred = np.where(members[:, None], parts - parts[members].mean(axis=0), 0.0)
         alone = (centred**2).sum(axis=0)
         sums = sums_by(self.codes, centred, len(self.members))
         words = self.members.astype(np.float32)
-        units = np.bincount(self.codes[there], minlength=len(self.members)) / max(1, int(there.sum()))
+        units = np.bincount(self.codes[members], minlength=len(self.members)) / max(1, int(members.sum()))
         if len(self.members) <= _MOST_SETS:
             share = ((words @ words.T) > 0).astype(float)
             sums /= 1 - np.minimum(share @ units, _MOST_SHARED)[:, None]
@@ -111,7 +111,7 @@ class Shared:
         else:
             of_words = words.T.astype(float) @ sums
             together = ((of_words / (1 - np.minimum(words.T @ units, _MOST_SHARED)[:, None])) ** 2).sum(axis=0)
-        count = max(2, int(there.sum()))
+        count = max(2, int(members.sum()))
         return np.asarray(np.sqrt(np.maximum(together, alone) * count / (count - 1)))
 
 

@@ -60,15 +60,15 @@ def crossing(groups: np.ndarray, ways: Sequence[np.ndarray], facts: Sequence[np.
         ways: each (units,) integers.
         facts: each (units,) integers, what else was balanced by design: the race of names whose gender is looked at.
     """
-    numbers, *others = (np.unique(own, return_inverse=True)[1] for own in (groups, *facts))
+    numbers, *others = (np.unique(codes, return_inverse=True)[1] for codes in (groups, *facts))
     coded = [np.unique(way, return_inverse=True)[1] for way in ways]
     coded = [way for way in coded if way.max(initial=0) > 0] or coded[:1]
-    kept: list[np.ndarray] = []
+    needed: list[np.ndarray] = []
     for place, way in enumerate(coded):
-        rest = [*kept, *coded[place + 1 :]]
+        rest = [*needed, *coded[place + 1 :]]
         if not any(_within(way, other) for other in rest):
-            kept.append(way)
-    return Crossing(numbers, tuple(others), tuple(kept))
+            needed.append(way)
+    return Crossing(numbers, tuple(others), tuple(needed))
 
 
 def _within(inner: np.ndarray, outer: np.ndarray) -> bool:

@@ -12,7 +12,7 @@ from tod_bias.files import finite
 from tod_bias.metrics.choice import metric, shipped
 from tod_bias.metrics.metric import Metric
 from tod_bias.perturb.axis import Axis
-from tod_bias.perturb.loading import is_own, load_axis
+from tod_bias.perturb.loading import is_user_defined, load_axis
 from tod_bias.systems.execution import HistoryMode, check_history
 from tod_bias.systems.pipeline import Pipeline
 from tod_bias.testing.case_runs import CaseRunner, MeasuredCase
@@ -93,7 +93,7 @@ class CaseCheck:
         }
 
 
-def own_of(axes: Sequence[str], metrics: Sequence[str]) -> tuple[dict[str, Axis], dict[str, Metric]]:
+def user_objects(axes: Sequence[str], metrics: Sequence[str]) -> tuple[dict[str, Axis], dict[str, Metric]]:
     """What :func:`check_cases` takes of one's own, from names that the user gives: cases do not import what they name.
 
     Args:
@@ -106,7 +106,7 @@ def own_of(axes: Sequence[str], metrics: Sequence[str]) -> tuple[dict[str, Axis]
     Raises:
         TodBiasError: one cannot be loaded.
     """
-    own_axes = [load_axis(axis) for axis in axes if is_own(axis)]
+    own_axes = [load_axis(axis) for axis in axes if is_user_defined(axis)]
     by_spec = {name: metric(name) for name in metrics}
     return {axis.name: axis for axis in own_axes}, {scored.name: scored for scored in by_spec.values()} | by_spec
 

@@ -24,7 +24,7 @@ class ContrastEstimates:
 
     Args:
         block: contrasts; the first is the whole, the last the one with the placebo where there is one.
-        there: (dialogues,) bool, who takes part.
+        members: (dialogues,) bool, which take part.
         dimensions: words, and other kinds of clusters.
         tested: contrasts whose p-values will be asked for, with words as a sample.
         both: those for which they will be with words as they are too.

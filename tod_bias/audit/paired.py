@@ -95,7 +95,7 @@ class ChangeEstimates:
 
     Args:
         block: of two runs.
-        there: (dialogues,) bool, who takes part.
+        members: (dialogues,) bool, which take part.
         dimensions: words, and other kinds of clusters; or dialogues in the place of words.
         inference: level, resamples, permutations, seed.
         tested: places of the values whose p-values will be asked for.

@@ -97,7 +97,7 @@ class Shared:
 
         Args:
             parts: (units, statistics), what each unit adds.
-            there: (units,) bool, which units take part.
+            members: (units,) bool, which units take part.
         """
         centred = np.where(members[:, None], parts - parts[members].mean(axis=0), 0.0)
         alone = (centred**2).sum(axis=0)

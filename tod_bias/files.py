@@ -225,6 +225,26 @@ def finite(content: Any) -> Any:
     return content
 
 
+def _move_files(part: Path, folder: Path, last: str, stale: Collection[str]) -> None:
+    """Move the files of a folder into another one, ``last`` at the end; stale ones go."""
+    names = [entry.relative_to(part) for entry in sorted(part.rglob("*")) if entry.is_file()]
+    old = {file.relative_to(folder) for pattern in stale for file in folder.glob(pattern) if file.is_file()}
+    gone = sorted(old - set(names))
+    inside = {place for name in names for place in name.parents} - {Path()}
+    for name in (Path(last), *names, *inside):
+        check_plain_file(folder / name)
+    changed = [name for name in names if str(name) != last and _differs(part / name, folder / name)]
+    if changed or gone:
+        (folder / last).unlink(missing_ok=True)
+    for name in gone:
+        (folder / name).unlink(missing_ok=True)
+    for name in changed:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        os.replace(part / name, folder / name)
+    if (part / last).exists():
+        os.replace(part / last, folder / last)
+
+
 @contextmanager
 def replacing_files(folder: str | Path, last: str, stale: Collection[str] = ()) -> Iterator[Path]:
     """A folder to write into, whose files move into ``folder`` when the block ends without an error.
@@ -248,23 +268,7 @@ def replacing_files(folder: str | Path, last: str, stale: Collection[str] = ()) 
                 shutil.rmtree(left, ignore_errors=True)
         part.mkdir(parents=True)
         yield part
-        made = sorted(entry for entry in part.rglob("*") if entry.is_file())
-        names = [entry.relative_to(part) for entry in made]
-        old = {file.relative_to(folder) for pattern in stale for file in folder.glob(pattern) if file.is_file()}
-        gone = sorted(old - set(names))
-        inside = {place for name in names for place in name.parents} - {Path()}
-        for name in (Path(last), *names, *inside):
-            check_plain_file(folder / name)
-        changed = [name for name in names if str(name) != last and _differs(part / name, folder / name)]
-        if changed or gone:
-            (folder / last).unlink(missing_ok=True)
-        for name in gone:
-            (folder / name).unlink(missing_ok=True)
-        for name in changed:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            os.replace(part / name, folder / name)
-        if (part / last).exists():
-            os.replace(part / last, folder / last)
+        _move_files(part, folder, last, stale)
     except OSError as error:
         raise cannot_be_written(folder, error) from error
     finally:

@@ -271,18 +271,23 @@ def _build(name: str, entry: StageEntry | str, path: Path) -> Any:
         if arguments:
             raise StageError(f"{path}: stage {name!r}: {entry.stage} is no class, so it takes no arguments")
         return target
+    return _called(target, arguments, f"{path}: stage {name!r}", entry.stage, path.parent)
+
+
+def _called(target: Any, arguments: Mapping[str, Any], where: str, spec: str, folder: Path) -> Any:
+    """A stage's class, called with the arguments that a file gives."""
     try:
         inspect.signature(target).bind(**arguments)
     except TypeError as error:
         hint = "; axes and reference go with guard" if set(arguments) & set(_OF_GUARD) else ""
-        raise StageError(f"{path}: stage {name!r}: {entry.stage}: {error}{hint}") from error
+        raise StageError(f"{where}: {spec}: {error}{hint}") from error
     try:
-        with importable(path.parent):  # a stage may name modules too
+        with importable(folder):  # a stage may name modules too
             return target(**arguments)
     except TodBiasError as error:
-        raise type(error)(f"{path}: stage {name!r}: {error}") from error
+        raise type(error)(f"{where}: {error}") from error
     except FOREIGN as error:
-        raise StageError(f"{path}: stage {name!r}: {entry.stage} cannot be made: {described(error)}") from error
+        raise StageError(f"{where}: {spec} cannot be made: {described(error)}") from error
 
 
 def _parameters(target: type) -> Mapping[str, Any]:

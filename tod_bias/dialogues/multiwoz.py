@@ -77,6 +77,13 @@ def _turns(spoken: Sequence[Mapping[str, Any]], acts: Mapping[str, Any], ontolog
         yield Turn.with_call(user["utterance"], call, result, system["utterance"])
 
 
+def _answers_search(act: str, pairs: Sequence[Sequence[str]], intent: str, ontology: Ontology) -> bool:
+    """Whether an act says what a search gave: nothing, or slots of what it is for."""
+    if "NoOffer" in act:
+        return True
+    return "Inform" in act and all(pair[0] == "choice" or ontology.has(intent, pair[0]) for pair in pairs)
+
+
 def _exchange(
     frames: Sequence[Mapping[str, Any]], acts: Acts, ontology: Ontology
 ) -> tuple[dict[str, str], dict[str, str]]:
@@ -92,10 +99,8 @@ def _exchange(
         constraints = {slot[start:]: values for slot, values in state["slot_values"].items()}
         constrained = {**{slot: values[0] for slot, values in constraints.items()}, API_NAME: intent}
         for act, pairs in acts.items():
-            if "find" in intent and ("NoOffer" in act or "Inform" in act):
-                informs = all(pair[0] == "choice" or ontology.has(intent, pair[0]) for pair in pairs)
-                if "NoOffer" in act or informs:
-                    call, result = constrained, ontology.find(intent, constraints, acts)
+            if "find" in intent and _answers_search(act, pairs, intent, ontology):
+                call, result = constrained, ontology.find(intent, constraints, acts)
             elif "book" in intent and "Book" in act:
                 call, result = constrained, {pair[0]: pair[1] for pair in pairs}
     return call, result

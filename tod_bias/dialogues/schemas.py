@@ -80,20 +80,25 @@ def described_anew(dialogue: Dialogue, random: Random, renamed: float = 0.0) -> 
     return dataclasses.replace(dialogue, system="\n\n".join(described), turns=turns)
 
 
+def _new_names(
+    apis: Sequence[re.Match[str]], slots: Sequence[re.Match[str]], names: dict[str, dict[str, str]], random: Random
+) -> dict[str, str]:
+    """Slot to its new name; ``names`` gets those of the APIs too."""
+    new: dict[str, str] = {}
+    for slot in slots:
+        new[slot[1]] = _other_name(slot[1], slot[2].partition(" [")[0], new.values(), random)
+    for api in apis:
+        taken = [of_api[API_NAME] for of_api in names.values()]
+        names[api[1]] = {**new, API_NAME: _other_name(api[1], api[4], taken, random, camel=True)}
+    return new
+
+
 def _block(lines: Sequence[str], names: dict[str, dict[str, str]], random: Random, rename: bool) -> str:
     """A service anew; ``names`` gets its new names."""
     apis = [match for line in lines if (match := _API.fullmatch(line))]
     slots = [match for line in lines if not _API.fullmatch(line) and (match := _SLOT.fullmatch(line))]
     rest = [line for line in lines if not _API.fullmatch(line) and not _SLOT.fullmatch(line)]
-    new: dict[str, str] = {}
-    if rename and not any(api[1] in names for api in apis):
-        for slot in slots:
-            new[slot[1]] = _other_name(slot[1], slot[2].partition(" [")[0], new.values(), random)
-        for api in apis:
-            name = _other_name(
-                api[1], api[4], [renamed_api[API_NAME] for renamed_api in names.values()], random, camel=True
-            )
-            names[api[1]] = {**new, API_NAME: name}
+    new = _new_names(apis, slots, names, random) if rename and not any(api[1] in names for api in apis) else {}
     lines_anew = []
     for api in random.sample(apis, len(apis)):
         inside = [

@@ -83,6 +83,13 @@ def read_star_folder(folder: Path) -> Iterator[Dialogue]:
             raise CorpusError(f"{file}: not in STAR's format: {_said(error)}") from error
 
 
+def _add_result(steps: list[Step], event: Mapping[str, Any]) -> None:
+    item = {slot: value for slot, value in (event.get("Item") or {}).items() if slot != "APIName"}
+    if not steps or steps[-1].results:
+        raise ValueError("a result without its query")
+    steps[-1] = Step(steps[-1].call, (item,))
+
+
 def _turns(events: Sequence[Mapping[str, Any]]) -> Iterator[Turn]:
     user: list[str] = []
     steps: list[Step] = []
@@ -99,10 +106,7 @@ def _turns(events: Sequence[Mapping[str, Any]]) -> Iterator[Turn]:
             elif what == ("Wizard", "query"):
                 steps.append(Step(call_of(event["APIName"], event["Constraints"])))
             elif what == ("KnowledgeBase", "return_item"):
-                item = {slot: value for slot, value in (event.get("Item") or {}).items() if slot != "APIName"}
-                if not steps or steps[-1].results:
-                    raise ValueError("a result without its query")
-                steps[-1] = Step(steps[-1].call, (item,))
+                _add_result(steps, event)
             elif what[0] == "Wizard" and what[1] in _SPOKEN:
                 response.append(event["Text"])
         except (KeyError, TypeError, AttributeError, ValueError) as error:

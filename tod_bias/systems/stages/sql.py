@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -96,12 +96,7 @@ class SqlDb(Stage):
         metadata = sa.MetaData()
         with self._database.spoken():
             metadata.reflect(self._engine, views=self._database.file is None)
-            with self._engine.connect() as connection:
-                known = metadata.tables.get(APIS)
-                if known is not None and not {"api_name", "table_name"} <= set(known.c.keys()):
-                    raise StageError(f"{self._database}: {APIS} lacks api_name or table_name; write it again")
-                query = None if known is None else sa.select(known.c.api_name, known.c.table_name)
-                rows = [] if query is None else connection.execute(query).all()
+            rows = self._listed_apis(metadata.tables.get(APIS))
         self._tables = {name: table for name, table in metadata.tables.items() if name != APIS}
         self._filled = {name: self._filled_columns(table) for name, table in self._tables.items() if API in table.c}
         if not self._tables:
@@ -201,6 +196,40 @@ class SqlDb(Stage):
         rows = tuple(row for lookup in lookups for row in lookup.rows)
         return Lookup(Outcome.FOUND, rows) if rows else lookups[-1]
 
+    def _listed_apis(self, table: Any) -> Sequence[Any]:
+        """Pairs of an API and its table that the database lists."""
+        import sqlalchemy as sa
+
+        if table is None:
+            return []
+        if not {"api_name", "table_name"} <= set(table.c.keys()):
+            raise StageError(f"{self._database}: {APIS} lacks api_name or table_name; write it again")
+        with self._engine.connect() as connection:
+            return connection.execute(sa.select(table.c.api_name, table.c.table_name)).all()
+
+    def _columns(self, source: _Source, api: str) -> Any:
+        """The columns by name that rows of an API may fill."""
+        columns = source.table.c
+        filled = self._filled[source.table.name] if API in columns else {}
+        return {name: columns[name] for name in filled[api]} if api in filled else columns
+
+    def _conditions(self, call: Mapping[str, Any], api: str, source: _Source, columns: Any) -> Iterator[Any]:
+        """What each slot asks of its column.
+
+        Raises:
+            NotUnderstoodError: a slot has no column and unknown ones are malformed, or a value cannot be compared.
+        """
+        for slot, value in call.items():
+            if slot == API_NAME or slot in source.ignored or value is None:
+                continue
+            column, match = source.slots.get(slot) or (_by_name(columns, slot), "exact")
+            if column is not None and column.name not in (ROW, API):
+                yield condition(column, value, match)
+            elif self._unknown == "malformed":
+                raise NotUnderstoodError(f"unknown slot {slot!r}")
+            else:
+                self._say_ignored(api, slot, source.table.name)
+
     def _look_up(self, call: Mapping[str, Any]) -> Lookup:
         import sqlalchemy as sa
 
@@ -213,28 +242,12 @@ class SqlDb(Stage):
             if table is None:
                 return Lookup(Outcome.NO_ROW)
             source = _Source(table)
-        columns = source.table.c
-        conditions = []
-        if API in columns:
-            conditions.append(columns[API] == api)
-            columns = (
-                columns
-                if api not in (filled := self._filled[source.table.name])
-                else {name: columns[name] for name in filled[api]}
-            )
-        for slot, value in call.items():
-            if slot == API_NAME or slot in source.ignored or value is None:
-                continue
-            column, match = source.slots.get(slot) or (_by_name(columns, slot), "exact")
-            if column is None or column.name in (ROW, API):
-                if self._unknown == "malformed":
-                    return Lookup(Outcome.MALFORMED)
-                self._say_ignored(api, slot, source.table.name)
-                continue
-            try:
-                conditions.append(condition(column, value, match))
-            except NotUnderstoodError:
-                return Lookup(Outcome.MALFORMED)
+        columns = self._columns(source, api)
+        conditions = [source.table.c[API] == api] if API in source.table.c else []
+        try:
+            conditions += self._conditions(call, api, source, columns)
+        except NotUnderstoodError:
+            return Lookup(Outcome.MALFORMED)
         order = list(source.table.primary_key.columns) or [sa.cast(column, sa.String) for column in columns]
         query = sa.select(source.table).where(*conditions).order_by(*order).limit(self._limit)
         with self._database.spoken(), self._engine.connect() as connection:

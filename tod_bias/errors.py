@@ -141,9 +141,8 @@ FOREIGN = (Exception, SystemExit, GeneratorExit)
 
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
-_INSTALLED = (
-    *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")), _PACKAGE, "<",
-)  # fmt: skip
+_LIBRARIES = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+_INSTALLED = (*_LIBRARIES, _PACKAGE, "<")
 
 
 def user_place(error: BaseException) -> str:

@@ -89,9 +89,13 @@ def load_pipeline(
         ModelError: a checkpoint cannot be loaded.
     """
     file = check_pipeline(
-        spec, model=model, api_call_model=api_call_model, response_model=response_model, device=device,
+        spec,
+        model=model,
+        api_call_model=api_call_model,
+        response_model=response_model,
+        device=device,
         generation=generation,
-    )  # fmt: skip
+    )
     if file is None:
         from tod_bias.systems.stages.language_model import ApiCall, Response
 

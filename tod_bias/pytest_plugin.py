@@ -29,13 +29,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """``--tod-bias`` and what belongs to it."""
     group = parser.getgroup("tod-bias", "regression cases of tod-bias")
     group.addoption(
-        "--tod-bias", action="append", default=[], metavar="CASES", dest="tod_bias",
+        "--tod-bias",
+        action="append",
+        default=[],
+        metavar="CASES",
+        dest="tod_bias",
         help="A file that tod-bias cases wrote; each case is a test. May be repeated.",
-    )  # fmt: skip
+    )
     group.addoption(
-        "--tod-bias-pipeline", default=None, metavar="PIPELINE", dest="tod_bias_pipeline",
+        "--tod-bias-pipeline",
+        default=None,
+        metavar="PIPELINE",
+        dest="tod_bias_pipeline",
         help="The system that the cases are run on: 'demo' or a YAML file; with --tod-bias --pipeline means the same.",
-    )  # fmt: skip
+    )
     for what, form in (("axes", "module:name"), ("metrics", "module:Class")):
         group.addoption(
             f"--tod-bias-{what}",
@@ -45,9 +52,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
             help=f"Own {what} that the cases name, as {form}, joined by commas; else none is imported.",
         )
     group.addoption(
-        "--tod-bias-tolerance", type=float, default=0.01, metavar="HARM", dest="tod_bias_tolerance",
+        "--tod-bias-tolerance",
+        type=float,
+        default=0.01,
+        metavar="HARM",
+        dest="tod_bias_tolerance",
         help="Harm of a turn up to it is none, in the metric's own units.",
-    )  # fmt: skip
+    )
 
 
 @pytest.hookimpl(tryfirst=True)

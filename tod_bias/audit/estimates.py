@@ -118,9 +118,15 @@ class AxisEstimates:
         both = [0, *([len(block.contrasts) - 1] if self._blocks.has_placebo else [])]
         tested = [*both, *(range(1, 1 + len(self._table.stages)) if shares else ())]
         return ContrastEstimates(
-            block, members, self._dimensions, self._inference,
-            shared=self._shared, effective=self._effective, tested=tested, both=both,
-        )  # fmt: skip
+            block,
+            members,
+            self._dimensions,
+            self._inference,
+            shared=self._shared,
+            effective=self._effective,
+            tested=tested,
+            both=both,
+        )
 
     # tests ---------------------------------------------------------------------------------------------------------
 

@@ -182,9 +182,9 @@ def _replaced(folder: Path, result: Any) -> str:
         old = AuditResult.load(folder)
     except RunError:
         return ""
-    is_same = all(
-        getattr(old, name) == getattr(result, name) for name in ("corpus", "stages", "metrics", "signature")
-    ) and (old.config.design, old.config.seed, set(old.axes)) == (
-        result.config.design, result.config.seed, set(result.axes)
-    )  # fmt: skip
-    return "" if is_same else ", ".join(old.axes)
+    names = ("corpus", "stages", "metrics", "signature")
+    before, after = (
+        [*(getattr(run, name) for name in names), run.config.design, run.config.seed, set(run.axes)]
+        for run in (old, result)
+    )
+    return "" if before == after else ", ".join(old.axes)

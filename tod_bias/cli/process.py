@@ -96,7 +96,7 @@ def _unforeseen(error: BaseException) -> int:
     if isinstance(error, BrokenPipeError):
         return BROKEN_PIPE
     if signals.received():
-        return signals.code(0)
+        return 0  # which is no code of a signal, so that the line about it follows
     if os.environ.get(signals.TRACEBACK):
         sys.stderr.write(shown("".join(traceback.format_exception(error))))
     if isinstance(error, OSError) and error.strerror:

@@ -25,9 +25,24 @@ from tod_bias.dialogues.text import (
 from tod_bias.dialogues.values import API_NAME, checked, plain, strings
 
 __all__ = [
-    "API_CALL", "API_NAME", "API_RESULT", "SYSTEM", "USER", "Dialogue", "Step", "Turn", "context_text", "escape",
-    "json_line", "slots_from_text", "slots_to_text", "turns_from_text", "turns_to_text", "unescape", "well_formed",
-]  # fmt: skip
+    "API_CALL",
+    "API_NAME",
+    "API_RESULT",
+    "SYSTEM",
+    "USER",
+    "Dialogue",
+    "Step",
+    "Turn",
+    "context_text",
+    "escape",
+    "json_line",
+    "slots_from_text",
+    "slots_to_text",
+    "turns_from_text",
+    "turns_to_text",
+    "unescape",
+    "well_formed",
+]
 
 Slots = Mapping[str, Any]
 """A call or a result: names to JSON values."""

@@ -23,12 +23,11 @@ from tod_bias.dialogues.values import API_NAME
 _API = re.compile(r"(\w+)(!?) \((.*?)\): (.*)")
 _SLOT = re.compile(r"(\w+): (.*)")
 _WORD = re.compile("[A-Za-z]+")
-_LITTLE = {
-    "a", "an", "and", "any", "are", "as", "at", "be", "been", "by", "can", "do", "e", "for", "from", "g",
-    "given", "has", "have", "i", "if", "in", "indicating", "is", "it", "its", "of", "on", "or", "s", "such",
-    "that", "the", "their", "there", "they", "this", "to", "under", "user", "users", "was", "where", "whether",
-    "which", "who", "whom", "will", "with", "boolean", "flag",
-}  # fmt: skip
+_FUNCTION_WORDS = """
+    a an and any are as at be been boolean by can do e flag for from g given has have i if in indicating is it its
+    of on or s such that the their there they this to under user users was where whether which who whom will with
+"""
+_LITTLE = set(_FUNCTION_WORDS.split())
 _ANY = "dontcare"
 _VALUES = 60
 """Characters of a slot's possible values at the most."""

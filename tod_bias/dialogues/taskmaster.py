@@ -90,10 +90,8 @@ def _read(
     folder = corpus.lies_in(datapath)
     files = [folder / f"{name}.json" for name in names]
     records = [
-        (file, number, record)
-        for file in files
-        for number, record in enumerate(corpus.records(file, list), start=1)
-    ]  # fmt: skip
+        (file, number, record) for file in files for number, record in enumerate(corpus.records(file, list), start=1)
+    ]
     if not records:
         raise CorpusError(f"{folder}: {', '.join(file.name for file in files)} hold no dialogue; {corpus.advice}")
     for place in tenths(len(records), split):

@@ -11,9 +11,18 @@ from tod_bias.dialogues.calls import calls_of
 from tod_bias.metrics.metric import Better, Scale, ScoredTurn, ratio
 
 CALL_COLUMNS = (
-    "turns", "correct", "correct_parlai", "call_turns", "call_correct", "call_correct_parlai",
-    "slots_predicted", "slots_predicted_right", "slots_gold", "slots_gold_right", "malformed",
-)  # fmt: skip
+    "turns",
+    "correct",
+    "correct_parlai",
+    "call_turns",
+    "call_correct",
+    "call_correct_parlai",
+    "slots_predicted",
+    "slots_predicted_right",
+    "slots_gold",
+    "slots_gold_right",
+    "malformed",
+)
 """Names of the statistics of :func:`call_statistics`."""
 
 
@@ -42,9 +51,18 @@ def call_statistics(predicted: Sequence[Any], gold: Sequence[Call | Sequence[Cal
         parlai = [slots for slots in read if slots] == expected
         called = bool(expected)
         rows[number] = (
-            1, right, parlai, called, called and right, called and parlai,
-            slots, hits, slots_gold, hits, calls is None,
-        )  # fmt: skip
+            1,
+            right,
+            parlai,
+            called,
+            called and right,
+            called and parlai,
+            slots,
+            hits,
+            slots_gold,
+            hits,
+            calls is None,
+        )
     return rows
 
 

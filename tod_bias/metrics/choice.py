@@ -21,10 +21,19 @@ from tod_bias.metrics.success import Success
 METRICS: dict[str, Callable[[], Metric]] = {
     kind.name: kind
     for kind in (
-        CorpusBleu, SentenceBleu, ChrF, JointGoalAccuracy, SlotF1, Success, Refusal, Length, Sentiment, Disagreement,
+        CorpusBleu,
+        SentenceBleu,
+        ChrF,
+        JointGoalAccuracy,
+        SlotF1,
+        Success,
+        Refusal,
+        Length,
+        Sentiment,
+        Disagreement,
         CallDisagreement,
     )
-}  # fmt: skip
+}
 """The shipped metrics by their names."""
 
 _NEEDED = ("name", "label", "better", "scale", "columns", "signature", "statistics", "score")
